@@ -1,4 +1,4 @@
-SUMMARY = "Tells whether a Linux system is on time"
+SUMMARY = "Measures whether a Linux system is on time"
 DESCRIPTION = "Measures how late tasks start on every CPU, under which load, and whether a deadline holds. One static binary; a run is a folder."
 HOMEPAGE = "https://code.example/tardy"
 BUGTRACKER = "https://code.example/tardy/issues"

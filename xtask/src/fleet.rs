@@ -15,11 +15,11 @@ use crate::{program, static_build, workspace};
 #[derive(Debug, Args)]
 pub(crate) struct FleetArguments {
     /// Engines: ssh, slurm, labgrid, ansible, lava, ci (GitHub, GitLab, KCIDB), files (Kubernetes'
-    /// schema, Yocto, Buildroot), tables (DuckDB, polars, pandas); all of these by default, and
-    /// kubernetes, which builds its servers first, where it is named
+    /// schema, Yocto, Buildroot), tables (DuckDB, polars, pandas) [default: all of these];
+    /// kubernetes, which builds its servers first, runs only if named
     #[arg(value_name = "ENGINE")]
     engines: Vec<String>,
-    /// Binary to test, in place of one that is built now; for tables it needs the feature arrow
+    /// Binary to test instead of a new build; tables needs the feature arrow
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
 }

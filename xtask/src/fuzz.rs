@@ -17,16 +17,16 @@ use crate::{program, workspace};
 /// `cargo xtask fuzz`.
 #[derive(Debug, Args)]
 pub(crate) struct FuzzArguments {
-    /// Cases of each property test
+    /// Cases per property test
     #[arg(long, value_name = "N", default_value_t = 2000)]
     cases: u32,
-    /// The seed of an earlier run, to draw its cases again
+    /// Seed of an earlier run, to repeat its cases
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Also run each target of fuzz/ for so long (needs a nightly compiler and cargo-fuzz)
+    /// Also run each target of fuzz/ for this long (needs a nightly compiler and cargo-fuzz)
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     targets_for: Option<u64>,
-    /// Run these targets only, and no property test
+    /// Run only these targets, without property tests
     #[arg(
         long,
         value_name = "NAME,...",
@@ -34,7 +34,7 @@ pub(crate) struct FuzzArguments {
         requires = "targets_for"
     )]
     targets: Vec<String>,
-    /// Keep in fuzz/kept what of the inputs reaches code that no other does (needs tar and xz)
+    /// Keep inputs that reach new code in fuzz/kept (needs tar and xz)
     #[arg(long, requires = "targets_for")]
     keep: bool,
 }

@@ -33,16 +33,16 @@ use xtask::{failure, inject, program, workspace};
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 110)]
 struct Cli {
-    /// What to do.
+    /// The task to run.
     #[command(subcommand)]
     task: Task,
 }
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Format, lints and documentation, as before the tests: a few minutes, and no package needed
+    /// Check format, lints and documentation: takes a few minutes and needs no packages
     Check,
-    /// Install what the tests need, after asking, and run every check
+    /// Install the packages that the tests need, after asking, and run every check
     Test(test::TestArguments),
     /// Measure the project's promises side by side with cyclictest and jitterdebugger
     #[command(disable_help_flag = true)]
@@ -54,50 +54,49 @@ enum Task {
     Sanitize(sanitize::SanitizeArguments),
     /// Build the static binary for other machines
     Build(static_build::BuildArguments),
-    /// Write what the static binary is made of beside it, as CycloneDX (`build` does it too)
+    /// Write a CycloneDX bill of materials beside the static binary (`build` does it too)
     Sbom(static_build::SbomArguments),
     /// Make a tarball and a Debian package, with manual pages and completions
     Package(package::PackageArguments),
-    /// Make the run folder of a long run without waiting for it, for work on summaries and reports
+    /// Make the folder of a long run without measuring, for work on summaries and reports
     #[command(disable_help_flag = true)]
     MakeRun(product::Words),
     /// Build the book of docs/ into target/book (needs mdbook)
     Book,
-    /// Make docs/pictures again: reports, the live view, a summary and a comparison, of runs that
-    /// are made for them (needs chromium)
+    /// Regenerate docs/pictures: reports, the live view, a summary and a comparison, from made runs
+    /// (needs chromium)
     #[command(disable_help_flag = true)]
     Pictures(product::Words),
     /// Make the tables of docs/sections.md: the longest sections of Debian's kernels, and the
-    /// bounds by them (needs QEMU)
+    /// bounds from them (needs QEMU)
     #[command(disable_help_flag = true)]
     Sections(product::Words),
-    /// Look with axe-core for what keeps readers with a screen reader or a keyboard out of reports
-    /// (needs chromium and npm)
+    /// Check reports with axe-core for barriers to screen-reader and keyboard users (needs chromium
+    /// and npm)
     #[command(disable_help_flag = true)]
     Accessibility(product::Words),
     /// Run the long proofs, lane by lane, and record them in docs/proof.md
     Prove(prove::ProveArguments),
-    /// Check licences, sources and known faults of dependencies against deny.toml, before a release
+    /// Check licences, sources and advisories of dependencies against deny.toml, before a release
     Deny {
-        /// Rules: licenses, sources, bans, advisories (which are fetched); all by default
+        /// Rules: licenses, sources, bans, advisories (fetched first) [default: all]
         #[arg(value_name = "RULES")]
         rules: Vec<String>,
     },
-    /// Add one of each kind of thing to a copy of the tree (docs/extending.md), build it, and see
-    /// that the tool lists them
+    /// Add one extension of each kind to a copy of the tree (docs/extending.md), build it, and
+    /// check that the tool lists them
     Extend,
-    /// Read the trace that `tardy explain --perfetto` writes with the schema that Perfetto
-    /// publishes (needs python3 and PyPI)
+    /// Check the trace of `tardy explain --perfetto` against Perfetto's published schema (needs
+    /// python3 and PyPI)
     Perfetto,
     /// Try the faults that the tool must survive, as root: kills, full disks, failing calls
     /// (`--list` names them)
     #[command(disable_help_flag = true)]
     Faults(product::Words),
-    /// Run what deploy/ ships on Slurm, labgrid, Ansible and LAVA's schemas, on this machine alone
-    /// (as root)
+    /// Test deploy/ with Slurm, labgrid, Ansible and LAVA's schemas, all on this machine (as root)
     Fleet(fleet::FleetArguments),
-    /// Run every command that README and docs show in a bare Debian, and hold shown outputs to what
-    /// is printed (as root; needs debootstrap)
+    /// Run every command of README and docs in a bare Debian, and compare the outputs shown with
+    /// those printed (as root; needs debootstrap)
     Walk(walk::WalkArguments),
     /// Build the module for known delays (inject/) against the headers packages of these kernels,
     /// into target/inject/RELEASE/

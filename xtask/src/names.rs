@@ -82,7 +82,7 @@ mod tests {
         assert!(types > 1_000, "{types} types: they are not found");
         assert!(
             verbs.is_empty(),
-            "name each by a noun that says what it is, or add a true noun to `NOUNS`:\n{}",
+            "name each by a noun that describes it, or add a true noun to `NOUNS`:\n{}",
             verbs.join("\n")
         );
     }

@@ -33,7 +33,7 @@ pub(crate) struct PackageArguments {
     /// Architectures
     #[arg(value_enum, required = true)]
     architectures: Vec<Architecture>,
-    /// Package this binary of the only architecture, in place of one that is built for handing out
+    /// Package this binary, of the only architecture, instead of a new release build
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
     /// Install the package of this machine's architecture in a bare Debian, use it and remove it
@@ -240,7 +240,7 @@ impl Package {
             format!("Maintainer: {MAINTAINER}"),
             format!("Conflicts: {TAKEN_NAME}"),
             "Depends: passwd".to_owned(),
-            "Description: tells whether a Linux system is on time".to_owned(),
+            "Description: measures whether a Linux system is on time".to_owned(),
             LONG_DESCRIPTION.to_owned(),
             String::new(),
         ]

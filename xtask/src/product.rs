@@ -11,7 +11,7 @@ use crate::{program, workspace};
 /// A command line for another program, which also has its help.
 #[derive(Debug, Args)]
 pub(crate) struct Words {
-    /// What the program is told; `--help` lists it
+    /// Arguments of the program; see `--help`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<String>,
 }

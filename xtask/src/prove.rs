@@ -15,13 +15,13 @@ use crate::{program, workspace};
 /// `cargo xtask prove`.
 #[derive(Debug, Args)]
 pub(crate) struct ProveArguments {
-    /// Lanes to run; all by default
+    /// Lanes to run [default: all]
     #[arg(value_name = "LANE")]
     lanes: Vec<String>,
-    /// Only list the lanes and their checks
+    /// List the lanes and their checks, without running them
     #[arg(long, conflicts_with = "stale")]
     list: bool,
-    /// Only list the lanes whose last proof is older than the code that they prove
+    /// List the lanes whose last proof is older than their code
     #[arg(long, conflicts_with = "lanes")]
     stale: bool,
 }
@@ -148,7 +148,7 @@ const LANES: &[Lane] = &[
     },
     Lane {
         name: "answers",
-        about: "no headline contradicts its table (15,000 results), nor the truth (200 pairs)",
+        about: "headlines agree with their tables (15,000 results) and the truth (200 pairs)",
         paths: &[
             "crates/tardy-core",
             "crates/tardy-report",

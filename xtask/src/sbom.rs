@@ -50,7 +50,7 @@ fn text(target: &str) -> Result<String> {
         compiler.split(' ').nth(1).unwrap_or_default(),
     );
     let document = document.ok_or_else(|| {
-        Failure::new("cargo's metadata has no package `tardy`, or no graph of what it needs")
+        Failure::new("cargo's metadata has no package `tardy`, or no dependency graph")
     })?;
     serde_json::to_string_pretty(&document)
         .map(|text| text + "\n")
@@ -279,7 +279,7 @@ mod tests {
             assert_eq!(
                 references.len(),
                 components.len(),
-                "each has a reference of its own"
+                "each has a unique reference"
             );
             for dependency in document["dependencies"].as_array().unwrap() {
                 let named = dependency["dependsOn"]

@@ -14,8 +14,7 @@ pub(crate) struct BuildArguments {
     /// Architectures
     #[arg(value_enum, required = true)]
     architectures: Vec<Architecture>,
-    /// Build each again from a copy of the tree in another folder: both must be the same, byte by
-    /// byte
+    /// Build each twice, the second time from a copy of the tree: both must be identical
     #[arg(long)]
     twice: bool,
 }
@@ -131,7 +130,7 @@ pub(crate) fn run(arguments: &BuildArguments) -> Result<()> {
         println!("{}: static, {:.1} MB", binary.display(), bytes as f64 / 1e6);
         let folder = binary.parent().unwrap_or(&binary);
         println!(
-            "{}: what it is made of",
+            "{}: bill of materials",
             sbom::write(architecture.target(), folder)?.display()
         );
         try_out(architecture, &binary)?;

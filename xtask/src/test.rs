@@ -31,13 +31,13 @@ const MOUNT_TESTS: &str = "test(/hot_loop::|explained_runs::|thresholds::|doctor
 /// `cargo xtask test`.
 #[derive(Debug, Args)]
 pub(crate) struct TestArguments {
-    /// Install what is missing without asking
+    /// Install missing packages without asking
     #[arg(long)]
     yes: bool,
-    /// Fail where a test was left out without a reason on the project's list
+    /// Fail if a test was left out for a reason that is not listed
     #[arg(long)]
     strict: bool,
-    /// Only list what the tests need, and why
+    /// List the packages that the tests need, and why; run nothing
     #[arg(long, conflicts_with = "yes")]
     list: bool,
 }
@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
 
     let lines = left_out.lines()?;
     for line in &lines {
-        let reason = left_out::reason(line).unwrap_or("no reason on the list");
+        let reason = left_out::reason(line).unwrap_or("reason not listed");
         eprintln!("left out: {line} ({reason})");
     }
     if arguments.strict && lines.iter().any(|line| left_out::reason(line).is_none()) {
@@ -175,7 +175,7 @@ pub(crate) fn provide(is_agreed: bool) -> Result<()> {
     }
     if !is_agreed && !is_agreed_at_terminal()? {
         return Err(Failure::new(
-            "nothing was installed; the tests need these packages",
+            "packages were not installed, but the tests need them",
         ));
     }
     apt::install(

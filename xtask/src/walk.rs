@@ -26,10 +26,10 @@ const SECONDS_MAX: u32 = 150;
 /// `cargo xtask walk`.
 #[derive(Debug, Args)]
 pub(crate) struct WalkArguments {
-    /// Pages to walk through, as in docs/faq.md; README.md and all of docs by default
+    /// Pages to walk through, as in docs/faq.md [default: README.md and all of docs]
     #[arg(value_name = "PAGE")]
     pages: Vec<PathBuf>,
-    /// Walk with this static binary, in place of one that is built for handing out
+    /// Walk with this static binary instead of a new release build
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
 }
@@ -91,14 +91,11 @@ enum Thing {
 
 /// What a bare Debian in a virtual machine does not have: exit code 3 is right there.
 const ABSENT: &[(&str, &str)] = &[
-    ("--cpus isolated", "no CPU is isolated"),
+    ("--cpus isolated", "there are no isolated CPUs"),
     ("media:player=mpv", "no player"),
-    ("response:udp:board7", "no second machine"),
+    ("response:udp:board7", "the second machine is missing"),
     ("--explain", "tracefs may be out of reach"),
-    (
-        "tardy attach",
-        "the walk has numbers of processes of its own",
-    ),
+    ("tardy attach", "process numbers differ in the walk"),
     ("--on-threshold trace", "tracefs may be out of reach"),
     ("--scenario wake-ups", "message queues may be out of reach"),
     ("--allow caps-lock,console,kcore", "there is no console"),
@@ -122,7 +119,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("words/best.toml", "there was no search"),
     (
         ".parquet",
-        "the binary that is handed out has no Parquet; `cargo xtask fleet tables` runs these lines",
+        "the published binary has no Parquet; `cargo xtask fleet tables` runs these lines",
     ),
     ("tardy lab shell", "it needs a terminal"),
     ("tardy doctor --pid 4711", "there is no such process"),
@@ -201,7 +198,7 @@ fn prepare(debian: &Debian) -> Result<()> {
         .shell(&run("run", "--explain=stacks --deadline 1us"))
         .is_err()
     {
-        println!("no trace can be made here: explained runs are walked without one");
+        println!("tracing is not possible here: explained runs are walked without a trace");
         debian.shell(&run("run", "--deadline 1us"))?;
     }
     for number in 0..4 {

@@ -175,7 +175,7 @@ const FLOW: &[Entry] = &[
     },
     Entry {
         rule: Rule::LongWork,
-        question: "does a unit of work take so long that a late start does not matter?",
+        question: "is a unit of work too long for a late start to matter?",
         source: "mckenney2009, sections 3 and 5: hundreds of milliseconds, in the kernel's \
                  services about one; or the crossover, where it was measured",
         answer: long_work,
@@ -270,7 +270,8 @@ fn utilisation(situation: &Situation<'_>) -> Answer {
                 Basis::Assumed
             };
             let reason = format!(
-                "the work alone uses {}, {} {}; what else runs was not given (--utilisation)",
+                "the work alone uses {}, {} {}; the load of other tasks was not given \
+                 (--utilisation)",
                 percent(own),
                 compared(own),
                 percent(UTILISATION_HIGH)
@@ -385,7 +386,7 @@ fn long_work(situation: &Situation<'_>) -> Answer {
             (false, "shorter than")
         };
         let reason = format!(
-            "{} is {compared} {}{of_what}; no crossover was measured",
+            "{} is {compared} {}{of_what}; the crossover was not measured",
             work.exact(),
             long.exact()
         );

@@ -183,7 +183,7 @@ pub fn judgement(
         return Ok(found);
     }
     let (Some(deadline), requirement) = (task.deadline_ns, first.requirement) else {
-        found.no_verdict_because = Some("no deadline was given (--deadline)".to_owned());
+        found.no_verdict_because = Some("give a deadline (--deadline)".to_owned());
         return Ok(found);
     };
     let verdict = judge(&requirement, evidence(&taken));

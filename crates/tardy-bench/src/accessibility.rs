@@ -16,10 +16,10 @@ const AXE: &str = "axe-core@4";
 /// `cargo xtask accessibility`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AccessibilityArguments {
-    /// axe.min.js, in place of one that npm fetches
+    /// Use this axe.min.js instead of fetching it with npm
     #[arg(long, value_name = "FILE")]
     axe: Option<PathBuf>,
-    /// Use this binary, in place of one that is built for users first
+    /// Use this binary instead of a new release build
     #[arg(long, value_name = "FILE")]
     tardy: Option<PathBuf>,
 }

@@ -190,8 +190,8 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         commands: vec!["cargo xtask bench compare".to_owned()],
         notes: vec![
             "Runs are made in memory, one CPU at 1 kHz, and compared by the library's own \
-             functions with the defaults of `tardy compare` and 1000 resamples, but for what the \
-             table says."
+             functions with the defaults of `tardy compare` and 1000 resamples, except where the \
+             table differs."
                 .to_owned(),
             "Independent samples are 10 us and an exponential part of mean 5 us; correlated ones \
              are 15 us times the exponential of 0.3 times a Gaussian autoregression of \

@@ -174,16 +174,16 @@ fn report(all: &[(Process, u64, BoundTally)], runs: u64) -> FigureResult {
             ),
             format!(
                 "Percentiles {PERCENTILES:?}: the upper end of the two-sided 95 % interval, which \
-                 is to hold in 97.5 %. Misses: one-sided 95 % bounds of the share of misses, \
+                 should hold in 97.5 %. Misses: one-sided 95 % bounds of the share of misses, \
                  above and below."
             ),
             "Deadlines: one that a thousandth of the samples misses, and one that is missed twice \
              a run and CPU on average (common stalls: 0.7 or 2 stalls a run)."
                 .to_owned(),
             "Autoregressive samples are log-normal through a Gaussian copula; max-autoregressive \
-             ones have an extremal index of 0.25; the load goes on and off at random, every 500 \
-             samples on average, for all CPUs at once; a common stall hits all CPUs in the same \
-             period. But for these, CPUs are independent."
+             ones have an extremal index of 0.25; the load switches on and off at random, every \
+             500 samples on average, for all CPUs at once; a common stall hits all CPUs in the \
+             same period. But for these, CPUs are independent."
                 .to_owned(),
             "Width: for one CPU the promise is about the bound of a percentile beyond the true \
              percentile, and about the bound of the share of misses, each over the exact binomial \
@@ -192,7 +192,7 @@ fn report(all: &[(Process, u64, BoundTally)], runs: u64) -> FigureResult {
             "Several CPUs: an event that was not seen yet may hit all of them at once, and is \
              allowed for. A run in which no common stall happened looks exactly like independent \
              samples, so that no method can hold for common stalls and be as narrow as the exact \
-             bound for independent CPUs: what the allowance costs stands in the second table."
+             bound for independent CPUs: the second table shows the cost of the allowance."
                 .to_owned(),
         ],
     }

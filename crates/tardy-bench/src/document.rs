@@ -10,9 +10,9 @@ use crate::failure::{Result, While};
 use crate::{program, workspace};
 
 const HEAD: &str = "# Benchmarks\n\nMade by `cargo xtask bench --write`; timing fails nothing. \
-                    Each section says what is promised and what was reached.\nPeers are the \
-                    packages rt-tests (cyclictest) and jitterdebugger of the distribution named \
-                    in each section.\n";
+                    Each section states a promise and the result.\nPeers are the packages \
+                    rt-tests (cyclictest) and jitterdebugger of the distribution named in each \
+                    section.\n";
 
 /// Heading of the table of all figures.
 const OVERVIEW: &str = "## All figures";

@@ -13,8 +13,8 @@ use crate::{program, workspace};
 pub(crate) const FIGURE: Figure = Figure {
     name: "probes-60s",
     title: "every probe for 60 s, accounting",
-    promise: "expected = recorded + skipped + lost in every series, or exit code 3 with what the \
-              machine lacks",
+    promise: "expected = recorded + skipped + lost in every series, or exit code 3 and the missing \
+              feature",
     measure,
 };
 

@@ -14,7 +14,7 @@ use crate::program;
 
 pub(crate) const BLAME: Figure = Figure {
     name: "explain-blame",
-    title: "late samples laid to the thread of higher priority that had the CPU",
+    title: "late samples attributed to the higher-priority thread that had the CPU",
     promise: "the load busy at priority 90, probe at 50: >= 99 % of the samples that waited for \
               it 100 us or longer name it; all samples add up to their latency",
     measure: measure_blame,
@@ -22,7 +22,7 @@ pub(crate) const BLAME: Figure = Figure {
 
 pub(crate) const COST: Figure = Figure {
     name: "explain-cost",
-    title: "what `tardy run --explain` costs and stores",
+    title: "cost and storage of `tardy run --explain`",
     promise: "<= 20 bytes a sample; CPU time of decoding <= 5 s in 10 minutes of 1 kHz on two \
               CPUs (4.2 us a sample); memory <= 200 MiB",
     measure: measure_cost,
@@ -149,9 +149,9 @@ fn measure_blame(bench: &Bench) -> Result<FigureResult> {
             ],
         ]],
         notes: vec![
-            "The truth is what the load wrote down of each turn: its first and its last look at \
-             the clock. Interrupts in between count as the load's turn there, and as interrupts \
-             in the explanation, so that lengths differ by them."
+            "The truth is the load's own record of each turn: its first and last clock read. \
+             Interrupts in between count as the load's turn there, and as interrupts in the \
+             explanation, so that lengths differ by them."
                 .to_owned(),
         ],
     })
@@ -228,11 +228,11 @@ fn measure_rate(bench: &Bench) -> Result<FigureResult> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .while_doing(|| "starting what switches".to_owned())?;
+        .while_doing(|| "starting the task that switches".to_owned())?;
     let captured = program::capture(&mut command);
     turning
         .wait()
-        .while_doing(|| "waiting for what switches".to_owned())?;
+        .while_doing(|| "waiting for the task that switches".to_owned())?;
     captured?;
     let text = std::fs::read_to_string(run.join("run.json"))
         .while_doing(|| "reading run.json".to_owned())?;
@@ -265,7 +265,7 @@ fn measure_rate(bench: &Bench) -> Result<FigureResult> {
                 "events",
                 "a second",
                 "lost",
-                "places of loss",
+                "gaps",
                 "CPU time an event, ns",
                 "reader's share of a CPU",
                 "samples explained",

@@ -71,7 +71,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     let mut of_noise = vec![row([
         "200 builds of noise",
         "histories",
-        "no false alarm",
+        "without a false alarm",
         "one",
         "two or more",
         "false alarms a build",

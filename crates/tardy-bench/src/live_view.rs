@@ -11,9 +11,9 @@ use crate::program;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "live-view",
-    title: "what the live view costs, when a CPU is left over",
-    promise: "at most 1 % of one CPU for drawing and for making its figures together; no turn on \
-              a measured CPU",
+    title: "cost of the live view with a spare CPU",
+    promise: "at most 1 % of one CPU for drawing and for making its figures together; never on a \
+              measured CPU",
     measure,
 };
 

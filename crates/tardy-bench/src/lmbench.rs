@@ -89,7 +89,7 @@ fn programs() -> Result<PathBuf> {
         .find(|folder| folder.join("lat_syscall").is_file());
     folder.ok_or_else(|| {
         Failure::new(format!(
-            "no programs of LMbench in {PACKAGED}: install the package lmbench (non-free), or \
+            "{PACKAGED} has no programs of LMbench: install the package lmbench (non-free), or \
              name their folder in LMBENCH"
         ))
     })
@@ -394,7 +394,7 @@ fn report(sides: &Sides, rounds: u32) -> Result<FigureResult> {
     }
     if table.len() == 1 {
         return Err(Failure::new(
-            "no program of LMbench printed what could be read",
+            "the programs of LMbench printed nothing readable",
         ));
     }
     let mut notes = vec![
@@ -414,8 +414,8 @@ fn report(sides: &Sides, rounds: u32) -> Result<FigureResult> {
             TinyProgramFile::PATH
         ),
         "Bandwidths are compared as bandwidths, in 10^6 bytes a second.".to_owned(),
-        "Not asked: lat_fs, which did not end within minutes on this machine, and lat_rpc, which \
-         measures a server of its own."
+        "Left out: lat_fs, which did not end within minutes on this machine, and lat_rpc, which \
+         measures its own server."
             .to_owned(),
     ];
     if !missing.is_empty() {

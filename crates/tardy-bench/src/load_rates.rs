@@ -347,7 +347,7 @@ mod tests {
             r#"{"event":"ended","load":"x","phase":0,"at":3000000000,"how":"finished"}"#
         );
         assert_eq!(rate_of_events(output, "operations"), Some(15.0));
-        assert_eq!(rate_of_events(output, "bytes"), None, "no work is no rate");
+        assert_eq!(rate_of_events(output, "bytes"), None, "a rate needs work");
         assert_eq!(rate_of_events("", "operations"), None);
     }
 

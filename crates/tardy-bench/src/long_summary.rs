@@ -96,11 +96,11 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
                 "Wall time from the start of the process to its end, {RUNS} runs after one that \
                  warms the page cache; peak memory is the process's own (wait4)."
             ),
-            "Cold: after each file was dropped from the page cache (dd iflag=nocache); reading is \
-             that of the files in order, 1 MiB at a time, by one thread. Each in turn, medians; \
-             what lies below the file system may keep the data. A summary computes for as long as \
-             it does with a warm cache: the ratio can come near 1 only where the disk is slower \
-             than that."
+            "Cold: after each file was dropped from the page cache (dd iflag=nocache); reading \
+             means the files in order, 1 MiB at a time, by one thread. Each in turn, medians; \
+             layers below the file system may keep the data. A summary computes for as long as it \
+             does with a warm cache: the ratio can come near 1 only where the disk is slower than \
+             that."
                 .to_owned(),
             "The last row has a tenth of the samples: memory that does not depend on the length \
              of the run."

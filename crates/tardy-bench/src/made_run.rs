@@ -29,13 +29,13 @@ const SAMPLES_A_CHUNK: u64 = 125;
 /// `cargo xtask make-run`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct MakeRunArguments {
-    /// Folder to make, which must not exist
+    /// Folder to create; it must not exist
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
-    /// CPUs
+    /// Number of CPUs
     #[arg(long, value_name = "N", default_value = "2")]
     series: u32,
-    /// Samples of each CPU, at 1 kHz
+    /// Samples per CPU, at 1 kHz
     #[arg(long, value_name = "N", default_value = "32750000")]
     samples: u64,
 }

@@ -57,13 +57,13 @@ use xtask::{failure, program, workspace};
 enum Task {
     /// Measure the project's promises side by side with cyclictest and jitterdebugger
     Bench(BenchArguments),
-    /// Look for what keeps readers with a screen reader or a keyboard out of reports (needs npm)
+    /// Check reports for barriers to screen-reader and keyboard users (needs npm)
     Accessibility(accessibility::AccessibilityArguments),
-    /// Make the pictures of the documents
+    /// Make the pictures of the documentation
     Pictures(pictures::PicturesArguments),
     /// Make the tables of docs/sections.md from a census of Debian's kernels
     Sections(sections_page::SectionsArguments),
-    /// Make the run folder of a long run without waiting for it, for work on summaries and reports
+    /// Make the folder of a long run without measuring, for work on summaries and reports
     MakeRun(made_run::MakeRunArguments),
 }
 
@@ -112,22 +112,22 @@ const FIGURES: &[Figure] = &[
 /// `cargo xtask bench`.
 #[derive(Debug, Args)]
 struct BenchArguments {
-    /// Figures to measure, all by default; `lab` means all of the lab
+    /// Figures to measure; `lab` selects all of the lab [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Only say which figures there are, and what is promised
+    /// List the figures and their promises, without measuring
     #[arg(long)]
     list: bool,
-    /// Short runs: for a look, and for CI
+    /// Use short runs, for a first result and for CI
     #[arg(long)]
     quick: bool,
-    /// Made runs of each row of `coverage`, in place of 400
+    /// Made runs per row of `coverage` [default: 400]
     #[arg(long, value_name = "N", conflicts_with = "quick")]
     runs: Option<u64>,
-    /// Measure this binary, in place of one that is built for users first
+    /// Measure this binary instead of a new release build
     #[arg(long, value_name = "FILE")]
     tardy: Option<std::path::PathBuf>,
-    /// Write what was measured to docs/benchmarks.md; sections of other figures stay as they are
+    /// Write the results to docs/benchmarks.md; sections of other figures are kept
     #[arg(long, conflicts_with = "quick")]
     write: bool,
 }

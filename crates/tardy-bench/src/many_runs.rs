@@ -114,8 +114,8 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
             ),
             format!(
                 "Folders: copies of one run of a minute at 1 kHz on all CPUs without a load, with \
-                 `--keep histogram`; {FOLDERS} of them, each of a board of its own. They are in \
-                 the page cache."
+                 `--keep histogram`; {FOLDERS} of them, each of a different board. They are in the \
+                 page cache."
             ),
             format!(
                 "Wall time from the start of the process to its end, {RUNS} runs; peak memory is \

@@ -272,9 +272,9 @@ fn report(
             ],
         ]],
         notes: vec![
-            "A gap is from the probe's last look at the counter to its next one, so that it holds \
-             the switch to the load and back too, which the load's record does not: the median, \
-             in us, is mostly that, and what else ran then."
+            "A gap lasts from the probe's last read of the counter to the next one, so it includes \
+             the switches to the load and back, unlike the load's record: the median, in us, is \
+             mostly that, and other work of that time."
                 .to_owned(),
             "Left out: intervals with less CPU time than length, and those next to which the \
              kernel's steal time grew, which it tells in steps of 10 ms and was asked for every 5 \

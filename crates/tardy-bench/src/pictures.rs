@@ -47,10 +47,10 @@ const AFTER_PICTURE: Duration = Duration::from_secs(15);
 /// `cargo xtask pictures`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PicturesArguments {
-    /// Where to write them
+    /// Output folder
     #[arg(long, value_name = "FOLDER", default_value = "docs/pictures")]
     out: PathBuf,
-    /// Use this binary, in place of one that is built for users first
+    /// Use this binary instead of a new release build
     #[arg(long, value_name = "FILE")]
     tardy: Option<PathBuf>,
 }

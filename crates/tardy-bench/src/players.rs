@@ -107,8 +107,8 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
          modelled; mpv plays to null outputs, and its skew is what it reports when it gives a \
          frame to its output."
             .to_owned(),
-        "What the paper measured was a player on a CPU of 1.8 GHz with a tick of 10 ms; its table \
-         has no rows of SCHED_OTHER."
+        "The paper measured a player on a CPU of 1.8 GHz with a tick of 10 ms; its table has no \
+         rows of SCHED_OTHER."
             .to_owned(),
     ];
     Ok(measured)

@@ -128,15 +128,15 @@ fn told(
         notes: vec![
             format!(
                 "{} rounds of {seconds} s, in an order that turns, a datagram of {BYTES} bytes \
-                 every ms; who asks busy-polls on CPU {asking}, who answers sleeps on CPU \
-                 {answering}, all at SCHED_FIFO {PRIORITY}.",
+                 every ms; the asking thread busy-polls on CPU {asking}, the answering one sleeps \
+                 on CPU {answering}, all at SCHED_FIFO {PRIORITY}.",
                 own.len()
             ),
             "The two do not end a round trip at the same moment: tardy at the kernel's receive \
              stamp of the answer, sockperf when its call has returned."
                 .to_owned(),
             "The difference is the Hodges-Lehmann estimate over the pairs, its interval by \
-             Wilcoxon's signed ranks. Nothing here leaves the machine."
+             Wilcoxon's signed ranks. All of this stays within the machine."
                 .to_owned(),
         ],
     }

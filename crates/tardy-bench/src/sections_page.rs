@@ -45,11 +45,10 @@ const CENSUS: &[&str] = &[
 /// `cargo xtask sections`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SectionsArguments {
-    /// Take this folder of `tardy lab sections`, in place of a census that is made now (half an
-    /// hour)
+    /// Use this folder of `tardy lab sections` instead of a new census (half an hour)
     #[arg(long, value_name = "FOLDER")]
     census: Option<PathBuf>,
-    /// Use this binary, in place of one that is built for users first
+    /// Use this binary instead of a new release build
     #[arg(long, value_name = "FILE")]
     tardy: Option<PathBuf>,
 }

@@ -13,7 +13,7 @@ use crate::program;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "wake-ups",
-    title: "the tool's other threads on a measured CPU, when a CPU is left over",
+    title: "the tool's other threads on a measured CPU, with a spare CPU",
     promise: "0 (cyclictest: up to 100/s)",
     measure,
 };
@@ -60,11 +60,11 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         notes: vec![
             format!(
                 "CPU {cpu} measured at 1 kHz, the others left over. Counted by sched:sched_switch \
-                 in a trace instance of its own, over {seconds} s from the measuring thread's \
-                 500th wait on."
+                 in a separate trace instance, over {seconds} s from the measuring thread's 500th \
+                 wait on."
             ),
-            "The peers bind only their measuring threads: where their others run is up to the \
-             scheduler, and to whatever else the machine does."
+            "The peers bind only their measuring threads: the scheduler and the machine's other \
+             work decide where their others run."
                 .to_owned(),
         ],
     })

@@ -40,7 +40,7 @@ pub enum DataError {
     #[error(transparent)]
     Summary(#[from] SummaryError),
     /// It holds costs.
-    #[error("{0} holds what operations cost, and no latencies: see `tardy show {0}`")]
+    #[error("{0} holds costs of operations, not latencies: see `tardy show {0}`")]
     Cost(String),
 }
 

@@ -367,7 +367,7 @@ impl Chart {
                 .map(|layer| layer.name.as_str())
                 .collect();
             return Err(format!(
-                "`{unknown}` is no line of this chart: name {}",
+                "this chart has no line `{unknown}`: name {}",
                 known.join(", ")
             ));
         }

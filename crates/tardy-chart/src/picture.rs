@@ -15,7 +15,7 @@ use super::svg;
 #[derive(Debug, thiserror::Error)]
 pub enum PictureError {
     /// The name tells no format.
-    #[error("{0} ends in none of .svg, .png and .csv: give the file such a name")]
+    #[error("{0}: the name must end in .svg, .png or .csv")]
     Format(PathBuf),
     /// It could not be drawn.
     #[error(transparent)]

@@ -48,7 +48,7 @@ const COLUMN_GAPS: u64 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// The file does not begin as a series does.
-    #[error("not a series file of this format (it begins otherwise)")]
+    #[error("not a series file of this format (unknown header)")]
     NotASeries,
     /// The descriptor is damaged.
     #[error("the series' descriptor is damaged")]

@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(
             serde_json::to_string(&descriptor).unwrap(),
             plain,
-            "what is plain is written as ever"
+            "a plain descriptor keeps its text"
         );
         assert_eq!(descriptor.file_name(), "cyclic.cpu1.series");
         let parts = Descriptor {

@@ -437,9 +437,9 @@ mod tests {
         );
         assert_eq!(judged(None, of(0, 1)).outcome, Outcome::Inconclusive);
         assert!(
-            judged(None, of(0, 1)).sentence.starts_with(
-                "no miss is known in 1000000 due times; of 1 of them it cannot be told"
-            )
+            judged(None, of(0, 1))
+                .sentence
+                .starts_with("no known miss in 1000000 due times; 1 of them cannot be judged")
         );
         // Bounded on both sides: by those that are known, and by all that may be.
         assert_eq!(judged(Some(1e-3), of(1, 299)).outcome, Outcome::Passed);

@@ -61,7 +61,7 @@ pub enum Warning {
     SamplesGone { file: String, samples: u64 },
     /// The run ended before its time.
     Interrupted { after: Nanos, planned: Nanos },
-    /// A probe did not sleep and was ended by the watchdog.
+    /// A probe did not sleep and was stopped by the watchdog.
     WatchdogEnded { cpu: Option<CpuId> },
     /// A thread of the tool did not get its CPU for seconds after the run's end, and the watchdog
     /// freed it.
@@ -318,8 +318,8 @@ impl Warning {
                 error,
             } => write!(
                 f,
-                "{samples} samples of {probe}{} were not stored, from {since_start} after the \
-                 start on ({error}); their histogram was kept",
+                "{samples} samples of {probe}{}, from {since_start} after the start on, could not \
+                 be stored ({error}); only their histogram is kept",
                 OnCpu(*cpu)
             ),
             Self::AccountingInexact {
@@ -351,10 +351,10 @@ impl Warning {
             }
             Self::UnderWay { stored_until } => {
                 let stored = stored_until.map_or_else(
-                    || "no sample so far".to_owned(),
-                    |until| format!("its samples up to {until} after the start"),
+                    || "no samples".to_owned(),
+                    |until| format!("samples up to {until} after the start"),
                 );
-                write!(f, "the run goes on, this is what it has by now: {stored}")
+                write!(f, "the run is still under way; so far: {stored}")
             }
             Self::Resumed {
                 since_start,
@@ -362,14 +362,14 @@ impl Warning {
                 is_reboot,
             } => {
                 let machine = if *is_reboot {
-                    ", and the machine was started anew"
+                    " (the machine rebooted)"
                 } else {
                     ""
                 };
                 write!(
                     f,
-                    "the run was interrupted {since_start} after the start{machine}: it went on \
-                     {away} later, and nothing of that time is counted"
+                    "the run was interrupted {since_start} after the start{machine}: it resumed \
+                     {away} later, and the gap is not counted"
                 )
             }
             Self::DamagedFile { file, bytes } => {
@@ -388,7 +388,7 @@ impl Warning {
             Self::WatchdogEnded { cpu } => {
                 write!(
                     f,
-                    "a probe{} ran without sleeping and was ended by the watchdog: its period is \
+                    "a probe{} ran without sleeping and was stopped by the watchdog: its period is \
                      too short for this machine",
                     OnCpu(*cpu)
                 )
@@ -402,9 +402,9 @@ impl Warning {
                 write!(
                     f,
                     "{thread}{} did not get its CPU for seconds after the run's end, and the \
-                     watchdog freed it: latencies that were cut short there are longer in truth; \
-                     something of a higher priority never sleeps: find it with `ps -eLo \
-                     rtprio,psr,pid,comm --sort=-rtprio`, and measure again",
+                     watchdog freed it: latencies that were cut short there are lower bounds; a \
+                     higher-priority task never sleeps: find it with `ps -eLo rtprio,psr,pid,comm \
+                     --sort=-rtprio`, and measure again",
                     OnCpu(*cpu)
                 )
             }
@@ -455,7 +455,7 @@ impl Warning {
             }
             Self::CpuLatencyNotSet { error } => write!(
                 f,
-                "deep sleep states stayed on ({error}), so waking an idle CPU may count as \
+                "deep C-states stayed enabled ({error}), so waking an idle CPU may count as \
                  latency: make /dev/cpu_dma_latency writable, or accept it with --cpu-dma-latency \
                  leave"
             ),
@@ -524,11 +524,11 @@ impl Warning {
                     format!("forward by {by}")
                 };
                 let effect = if *has_timers {
-                    "timers of the probes were set on it, so that samples then are of the step, \
-                     and no verdict rests on this run"
+                    "the probes' timers use it, so samples at that time show the step, and no \
+                     verdict rests on this run"
                 } else {
-                    "latencies are not touched; due times that are aligned to it are no whole \
-                     multiples of the period from then on"
+                    "latencies are unaffected; due times aligned to it are not whole multiples of \
+                     the period from then on"
                 };
                 write!(
                     f,
@@ -578,8 +578,8 @@ impl Warning {
                 causes,
             } => write!(
                 f,
-                "{unloaded} of the {planned} that were to be under load were not ({}), so the run \
-                 says nothing about latency under these loads: run it again",
+                "{unloaded} of the {planned} planned under load had no load ({}), so the run says \
+                 nothing about latency under these loads: run it again",
                 causes.join(", ")
             ),
             Self::NoCpuLeft { cpus } if cpus.len() == 1 => {
@@ -595,7 +595,7 @@ impl Warning {
             Self::AnotherRun { process, cpus } => write!(
                 f,
                 "another run (process {process}) measures CPU {cpus} too, and each delays the \
-                 other: end it, or give each run CPUs of its own with --cpus"
+                 other: end it, or give each run separate CPUs with --cpus"
             ),
             Self::IsolatedCpus {
                 isolated,
@@ -648,8 +648,8 @@ impl Warning {
             Self::ResponderGone { link, unanswered } => {
                 write!(
                     f,
-                    "nothing answered over {link} any more: the run ended there, and its last \
-                     {unanswered} stimuli are not samples"
+                    "the responder over {link} stopped answering: the run ended there, and its \
+                     last {unanswered} stimuli are not samples"
                 )
             }
             Self::Traced {
@@ -703,7 +703,7 @@ impl Warning {
             Self::VirtualTime => write!(
                 f,
                 "virtual time counts the instructions of the kernel's code paths; it has no \
-                 caches, buses, firmware or parallel CPUs, and is no worst case of any machine"
+                 caches, buses, firmware or parallel CPUs, and is not the worst case of a machine"
             ),
             Self::Problem { text } | Self::Note { text } => f.write_str(text),
         }

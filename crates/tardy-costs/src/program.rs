@@ -67,7 +67,7 @@ impl Experiment for UserCommand {
         let (program, arguments) = self
             .0
             .split_first()
-            .ok_or_else(|| CostError::Command("no command was given".to_owned()))?;
+            .ok_or_else(|| CostError::Command("the command is empty".to_owned()))?;
         let mut command = Command::new(program);
         command.args(arguments);
         Ok(Some(command))
@@ -285,7 +285,7 @@ fn spread(elapsed: &[i64]) -> Option<Warning> {
     (factor > SPREAD_MAX).then(|| {
         let (least, most) = (Nanos(least), Nanos(most));
         let text = format!(
-            "trials took from {least} to {most}, a factor of {factor:.1}: the average stands for \
+            "trials took from {least} to {most}, a factor of {factor:.1}: the average represents \
              none of them; keep the machine idle, take more trials (--trials), or more warm-ups \
              (--warm-up)"
         );
@@ -302,7 +302,8 @@ pub fn failed(words: &str, status: ExitStatus) -> CostError {
         (None, None) => "did not end".to_owned(),
     };
     CostError::Command(format!(
-        "`{words}` {how}: give a command that succeeds, because the time of a failure says nothing"
+        "`{words}` {how}: give a command that succeeds, because the time of a failure is \
+         meaningless"
     ))
 }
 

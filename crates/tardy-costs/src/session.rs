@@ -243,7 +243,7 @@ fn bind(asked: Option<CpuId>) -> Result<(CpuId, Option<CpuId>), CostError> {
     // The first CPU serves most interrupts.
     let cpu = asked
         .or_else(|| allowed.last().copied().map(CpuId))
-        .ok_or_else(|| refused(std::io::Error::other("none is allowed")))?;
+        .ok_or_else(|| refused(std::io::Error::other("the affinity mask is empty")))?;
     affinity::set(0, &[cpu.0]).map_err(refused)?;
     Ok((
         cpu,

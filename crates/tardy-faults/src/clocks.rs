@@ -215,14 +215,14 @@ fn judged(
     ) {
         (None, None) => {}
         (Some(told), None) => wrong.push(format!(
-            "a step is told that nobody made, or that touches nothing: {told}"
+            "a step is reported that was not made, or that has no effect: {told}"
         )),
-        (None, Some(_)) => wrong.push(format!("the step is not told: {}", summary["warnings"])),
+        (None, Some(_)) => wrong.push(format!("the step is not reported: {}", summary["warnings"])),
         (Some(told), Some((least, most))) => {
             let by = told["by"].as_i64().unwrap_or(0);
             let is_right = (least * 1_000_000_000..=most * 1_000_000_000).contains(&by);
             if !is_right || told["has_timers"] != (group.use_of_clock == ClockUse::Timers) {
-                wrong.push(format!("the step is told as {told}"));
+                wrong.push(format!("the step is reported as {told}"));
             }
         }
     }
@@ -261,8 +261,8 @@ fn odd_series(series: &Value) -> Option<String> {
 fn seen(folder: &Folder, group: &Group) -> String {
     let is_told = folder.warnings().contains("clock-stepped");
     match (is_told, group.use_of_clock) {
-        (false, _) => "exact, nothing to tell".to_owned(),
-        (true, ClockUse::Timers) => "exact, told, no verdict".to_owned(),
-        (true, _) => "exact, told".to_owned(),
+        (false, _) => "exact, nothing to report".to_owned(),
+        (true, ClockUse::Timers) => "exact, reported, no verdict".to_owned(),
+        (true, _) => "exact, reported".to_owned(),
     }
 }

@@ -303,7 +303,7 @@ fn removed(ground: &Ground) -> Result<Tally> {
                 let folder = folders::look(&place, "moved")?;
                 wrong.extend(folder.wrong());
                 if !matches!(folder, Folder::Opens { .. }) {
-                    wrong.push(format!("what was moved does not open: {folder:?}"));
+                    wrong.push(format!("the moved folder does not open: {folder:?}"));
                 }
             }
             if what == "replaced" && crate::place::names(&run) != ["mine"] {

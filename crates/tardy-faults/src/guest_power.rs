@@ -234,7 +234,7 @@ fn wait_until_begun(guest: &mut GuestProcess) -> Result<()> {
             .while_doing(|| "waiting for a guest".to_owned())?;
         if !is_running || start.elapsed() > 2 * PATIENCE {
             return Err(Failure::new(format!(
-                "no run began in the guest; its console: {}",
+                "the guest started no run; its console: {}",
                 guest.console().trim()
             )));
         }

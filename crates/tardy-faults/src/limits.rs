@@ -154,7 +154,7 @@ fn out_of_memory(ground: &Ground) -> Result<Tally> {
         else {
             tally
                 .left_out
-                .push("no control group with the memory controller".to_owned());
+                .push("control groups without the memory controller".to_owned());
             return Ok(tally);
         };
         let megabytes = 24 + 16 * number;
@@ -193,7 +193,7 @@ fn out_of_memory(ground: &Ground) -> Result<Tally> {
 fn what_is_left(folder: &Folder) -> &'static str {
     match folder {
         Folder::Opens { .. } if folder.warnings().contains("not-under-load") => {
-            "says that loads died"
+            "reports dead loads"
         }
         Folder::Opens { state, .. } if state == "running" => "cut off, opens",
         Folder::Opens { .. } => "opens",

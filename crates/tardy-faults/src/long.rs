@@ -98,7 +98,7 @@ fn growth(looks: &str) -> Option<String> {
         .collect();
     if looks.len() as u64 != LOOKS || looks.iter().any(|look| look.len() != 4) {
         return Some(format!(
-            "{} looks at the tool of {LOOKS}: {looks:?}",
+            "{} of {LOOKS} readings of the tool: {looks:?}",
             looks.len()
         ));
     }
@@ -138,7 +138,7 @@ mod tests {
     fn growth_is_found_in_any_column_and_at_any_look() {
         let even = "5000 12 5 6\n".repeat(24);
         assert_eq!(growth(&even), None);
-        assert!(growth(&even[12..]).is_some(), "a look is missing");
+        assert!(growth(&even[12..]).is_some(), "a reading is missing");
         for grown in [
             "6000 12 5 6\n",
             "5000 13 5 6\n",

@@ -55,7 +55,7 @@ fn measuring(place: &Place, name: &str) -> Result<(CommandProcess, i32)> {
         found = measuring_thread(pid);
         found.is_some() && place.path(name).join("run.json").exists()
     });
-    let thread = found.ok_or_else(|| Failure::new("no measuring thread appeared"))?;
+    let thread = found.ok_or_else(|| Failure::new("the measuring thread did not appear"))?;
     std::thread::sleep(Duration::from_millis(500));
     Ok((running, thread))
 }
@@ -174,7 +174,7 @@ fn quota(ground: &Ground) -> Result<Tally> {
         match Group::new("cpu") {
             None => tally
                 .left_out
-                .push("quota: no control group of version 1 with the controller cpu".to_owned()),
+                .push("quota: control groups of version 1 lack the cpu controller".to_owned()),
             Some(group) => {
                 let place = ground.place()?;
                 let line =
@@ -196,7 +196,7 @@ fn quota(ground: &Ground) -> Result<Tally> {
         }
         match Group::new("cpuset").filter(|_| folders::last_cpu() > 0) {
             None => tally.left_out.push(
-                "cpuset: no control group of version 1 with the controller cpuset, or one CPU"
+                "cpuset: control groups of version 1 lack the cpuset controller, or one CPU"
                     .to_owned(),
             ),
             Some(group) => {

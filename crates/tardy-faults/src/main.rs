@@ -81,25 +81,25 @@ const BRIEF: &[&str] = &[
     max_term_width = 110
 )]
 struct FaultsArguments {
-    /// Faults to try, all by default
+    /// Faults to try [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Only say which faults there are, and what is demanded
+    /// List the faults and their requirements, without trying them
     #[arg(long)]
     list: bool,
-    /// Few tries of each: a few minutes
+    /// Try each fault a few times: takes a few minutes
     #[arg(long)]
     short: bool,
-    /// Try this binary, in place of one that is built for users first
+    /// Try this binary instead of a new release build
     #[arg(long, value_name = "FILE")]
     tardy: Option<PathBuf>,
-    /// Once, and only faults that are tried within about a minute: what CI does with every change
+    /// Try only quick faults, once each: takes about a minute, as in CI
     #[arg(long, conflicts_with_all = ["short", "names"])]
     brief: bool,
-    /// How long the soak lasts, in seconds: an hour, or 3 minutes in the short form
+    /// Length of the soak in seconds [default: 3600, or 180 in the short form]
     #[arg(long, value_name = "SECONDS")]
     soak_for: Option<u64>,
-    /// Write the table to docs/reliability.md; rows of other faults stay as they are
+    /// Write the table to docs/reliability.md; rows of other faults are kept
     #[arg(long, conflicts_with = "brief")]
     write: bool,
 }

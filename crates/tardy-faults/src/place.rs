@@ -293,7 +293,7 @@ impl Outcome {
                 .code
                 .is_some_and(|code| ![0, 1, 4, 130].contains(&code));
         (is_failure && self.said.trim().is_empty())
-            .then(|| format!("{} without a word", self.ending()))
+            .then(|| format!("{} without a message", self.ending()))
     }
 }
 

@@ -67,7 +67,7 @@ fn count_loop(tally: &mut Tally, place: &Place, number: usize) -> Result<()> {
         place,
         &script,
         ("ended-by-watchdog", "starved"),
-        "a loop of somebody else",
+        "a foreign loop",
     )
 }
 

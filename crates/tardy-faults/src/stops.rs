@@ -39,7 +39,7 @@ fn under_load(place: &Place, line: &str) -> Result<CommandProcess> {
     if place.wait_until(is_loaded) {
         Ok(running)
     } else {
-        Err(Failure::new("the loads of a run did not begin"))
+        Err(Failure::new("the loads of a run did not start"))
     }
 }
 
@@ -108,7 +108,7 @@ fn all(ground: &Ground) -> Result<Tally> {
         let is_measured =
             || std::fs::metadata(place.path("run/state.jsonl")).is_ok_and(|state| state.len() > 0);
         if !place.wait_until(is_measured) {
-            return Err(Failure::new("a run did not begin to measure"));
+            return Err(Failure::new("a run did not start to measure"));
         }
         std::thread::sleep(Duration::from_millis(100 * number as u64));
         let processes = place.processes();

@@ -93,7 +93,7 @@ pub enum ExportError {
     #[error(transparent)]
     Series(#[from] SeriesError),
     /// It holds costs, for which the format has no place.
-    #[error("{run} holds costs of operations, for which {format} has no place: choose one of {}", costs::FORMATS.join(", "))]
+    #[error("{run} holds costs of operations, which {format} cannot hold: choose one of {}", costs::FORMATS.join(", "))]
     CostFormat { run: String, format: String },
     /// It holds costs, and cannot be read.
     #[error(transparent)]
@@ -116,8 +116,8 @@ pub enum ExportError {
     },
     /// Samples are wanted and were not kept.
     #[error(
-        "{0} keeps no sample, only how often each value came: export those with --histogram, or a \
-         format that needs no samples"
+        "{0} keeps a histogram instead of samples: export it with --histogram, or in a format that \
+         needs no samples"
     )]
     NoSamples(String),
     /// The format is not in this build.

@@ -15,7 +15,7 @@ pub fn check(body: &[u8]) {
     file.extend_from_slice(&crc32fast::hash(body).to_le_bytes());
     let Some(stored) = decode(&file) else { return };
     let again = decode(&encode(&stored.histogram, Path::new("fuzz.histogram")))
-        .expect("what was written is read");
+        .expect("written data can be read");
     let numbers = |stored: &tardy_samples::histogram_file::StoredHistogram| {
         let histogram = &stored.histogram;
         (histogram.count(), histogram.min(), histogram.max())

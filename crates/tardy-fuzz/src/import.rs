@@ -45,7 +45,7 @@ impl SampleStore {
         let mut chunk = Chunk::default();
         chunk
             .decode(&self.bytes[CHUNK_HEAD_BYTES..])
-            .expect("what was written is read");
+            .expect("written data can be read");
         assert!(
             chunk
                 .samples(&descriptor.schedule)

@@ -88,7 +88,7 @@ pub const TARGETS: [Target; 20] = [
     },
     Target {
         name: "guest_text",
-        reads: "texts that guests hand out: symbols, a kernel's configuration, a log of delays",
+        reads: "texts from guests: symbols, a kernel's configuration, a log of delays",
         check: guest_text::check,
     },
     Target {

@@ -15,7 +15,7 @@ pub(crate) fn folder() -> TempDir {
     } else {
         tempfile::tempdir()
     };
-    made.expect("a place for temporary files is part of what a test needs")
+    made.expect("a test needs a folder for temporary files")
 }
 
 /// Writes a file that a reader is to find.

@@ -6,7 +6,7 @@ pub fn check(bytes: &[u8]) {
     if let Ok(scenario) = tardy_measure::scenario::parse(text) {
         let written = tardy_measure::scenario::to_text(&scenario);
         assert_eq!(
-            tardy_measure::scenario::parse(&written).expect("what was written is read"),
+            tardy_measure::scenario::parse(&written).expect("written data can be read"),
             scenario
         );
     }

@@ -125,7 +125,7 @@ impl fmt::Display for Architecture {
 
 /// A name that is no architecture of the lab.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no architecture of the lab: use amd64, arm64 or riscv64")]
+#[error("`{0}` is not an architecture of the lab: use amd64, arm64 or riscv64")]
 pub struct ParseArchitectureError(String);
 
 impl FromStr for Architecture {

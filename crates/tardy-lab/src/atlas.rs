@@ -176,11 +176,11 @@ impl Maker<'_> {
                     Err(error) => {
                         groups
                             .lock()
-                            .expect("no holder of this lock panics")
+                            .expect("holders of this lock do not panic")
                             .clear();
                         failed
                             .lock()
-                            .expect("no holder of this lock panics")
+                            .expect("holders of this lock do not panic")
                             .get_or_insert(error);
                     }
                 }
@@ -190,7 +190,7 @@ impl Maker<'_> {
         scoped::share(jobs, work);
         failed
             .into_inner()
-            .expect("no holder of this lock panics")
+            .expect("holders of this lock do not panic")
             .map_or(Ok(()), Err)
     }
 
@@ -315,13 +315,13 @@ impl Failure {
 fn next(groups: &Mutex<VecDeque<Group>>) -> Option<Group> {
     groups
         .lock()
-        .expect("no holder of this lock panics")
+        .expect("holders of this lock do not panic")
         .pop_front()
 }
 
 /// Puts a group behind the others; whether there is no other.
 fn give_back(groups: &Mutex<VecDeque<Group>>, group: Group) -> bool {
-    let mut groups = groups.lock().expect("no holder of this lock panics");
+    let mut groups = groups.lock().expect("holders of this lock do not panic");
     groups.push_back(group);
     groups.len() == 1
 }
@@ -356,7 +356,7 @@ mod tests {
         assert!(is_kept(
             Cause::Program {
                 ending: Ending::Exited(3),
-                stderr: "no huge pages".into()
+                stderr: "huge pages missing".into()
             },
             true
         ));

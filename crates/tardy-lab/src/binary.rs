@@ -18,7 +18,7 @@ pub enum BinaryError {
         /// What the system said.
         error: std::io::Error,
     },
-    #[error("{0} is no 64-bit ELF program: give the guest's binary with --guest-binary")]
+    #[error("{0} is not a 64-bit ELF program: give the guest's binary with --guest-binary")]
     NoProgram(PathBuf),
     /// Needs libraries.
     #[error(

@@ -35,7 +35,7 @@ pub enum BlameError {
     #[error("line {0} of the log of delays cannot be read")]
     Log(usize),
     /// The run does not say how its kernel gives the CPU up.
-    #[error("the run does not say how its kernel preempts")]
+    #[error("the run does not record its kernel's preemption mode")]
     Preemption,
 }
 

@@ -15,8 +15,8 @@ use super::digest::Digest;
 pub enum CacheError {
     /// No variable says where it is.
     #[error(
-        "neither XDG_CACHE_HOME nor HOME is set, so there is no place to keep kernels: set \
-         XDG_CACHE_HOME to a folder"
+        "XDG_CACHE_HOME and HOME are not set, so kernels cannot be cached: set XDG_CACHE_HOME to a \
+         folder"
     )]
     NoHome,
     /// The system refused.
@@ -141,7 +141,7 @@ pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
 /// Holds a lock until it is dropped; the kernel gives it back when the process ends, however it
 /// ends.
 #[derive(Debug)]
-pub struct Lock(#[expect(dead_code, reason = "closing the file gives the lock back")] File);
+pub struct Lock(#[expect(dead_code, reason = "closing the file releases the lock")] File);
 
 /// Writes a file so that others see all of it or nothing: beside it first, then renamed.
 ///

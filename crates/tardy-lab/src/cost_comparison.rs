@@ -13,9 +13,9 @@ use super::experiment::Outcome;
 use super::variant::Variant;
 
 /// What counts of instructions are; stands under every comparison of them.
-const MEANING: &str = "instructions of one operation: how long the kernel's code is, never how \
-                       fast a machine runs it; caches, memory and parallel CPUs, which costs hang \
-                       on, are not modelled";
+const MEANING: &str = "instructions of one operation: the length of the kernel's code, not its \
+                       speed on a machine; caches, memory and parallel CPUs, which affect costs, \
+                       are not modelled";
 /// The same where the host's clock counts.
 const MEANING_OF_TIMES: &str = "times on the host's clock: the host's own work is in every \
                                 figure, and no run is repeated exactly";

@@ -204,7 +204,7 @@ pub fn add_tree<W: Write>(writer: &mut Writer<W>, folder: &Path, prefix: &str) -
             io::Error::new(
                 io::ErrorKind::InvalidData,
                 format!(
-                    "{} is no file or folder with a plain name",
+                    "{} is not a file or folder with a plain name",
                     entry.path().display()
                 ),
             )
@@ -235,7 +235,7 @@ pub enum ReadError {
     Damaged(usize),
     /// A path that leads out of the folder.
     #[error(
-        "the archive contains the path `{0}`, which leads out of its folder: nothing was written"
+        "the archive contains the path `{0}`, which leads out of its folder: it was not unpacked"
     )]
     Outside(String),
     /// The folder cannot be written.

@@ -19,12 +19,12 @@ pub enum DebError {
         error: io::Error,
     },
     /// Not a package.
-    #[error("{0} is no Debian package, or a damaged one: fetch it again")]
+    #[error("{0} is not a Debian package, or is damaged: fetch it again")]
     NoPackage(PathBuf),
     /// A compression that we do not know.
     #[error(
-        "{path} is compressed in a way that is not known here ({member}): unpack it with dpkg-deb \
-         -x and give the folder"
+        "{path} has an unknown compression ({member}): unpack it with dpkg-deb -x and give the \
+         folder"
     )]
     Compression {
         path: PathBuf,

@@ -113,18 +113,15 @@ impl fmt::Display for Cause {
             Self::WallLimit { limit_s } => {
                 write!(
                     formatter,
-                    "the guest was not done after {limit_s} s of the host's time: it hangs, or \
+                    "the guest did not finish within {limit_s} s of the host's time: it hangs, or \
                      needs a longer --wall-limit"
                 )
             }
             Self::TimeLimit => write!(
                 formatter,
-                "the program in the guest did not end in the virtual time that it had"
+                "the program in the guest exceeded its virtual time"
             ),
-            Self::NoResult => write!(
-                formatter,
-                "the guest switched off without handing out a result"
-            ),
+            Self::NoResult => write!(formatter, "the guest powered off without a result"),
             Self::Guest(words) => write!(formatter, "{words}"),
             Self::Torn(why) => write!(formatter, "{why}: run it again"),
             Self::Qemu(words) => write!(formatter, "QEMU gave up: {words}"),

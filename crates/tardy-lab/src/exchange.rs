@@ -88,7 +88,7 @@ pub fn read_job(memory: &SharedMapping) -> io::Result<Vec<u8>> {
     let none = || {
         io::Error::new(
             io::ErrorKind::InvalidData,
-            "the host let the machine go on without a job",
+            "the host resumed the machine without a job",
         )
     };
     let mut header = [0; HEADER_LENGTH];
@@ -141,7 +141,7 @@ impl Write for Sender {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReceiveError {
     /// The guest never finished.
-    #[error("the guest handed out nothing")]
+    #[error("the guest returned no result")]
     Nothing,
     /// A header of another version.
     #[error(
@@ -150,7 +150,7 @@ pub enum ReceiveError {
     )]
     Version(u32),
     /// The archive is not what the header says.
-    #[error("what the guest handed out is torn")]
+    #[error("the guest's result is incomplete")]
     Torn,
 }
 

@@ -55,9 +55,7 @@ impl FromStr for Shard {
         });
         let shard =
             parts.filter(|shard| (1..=shard.of).contains(&shard.number) && shard.of <= 100_000);
-        shard.ok_or_else(|| {
-            format!("`{text}` is no part of several: write the second of eight as 2/8")
-        })
+        shard.ok_or_else(|| format!("`{text}` is not a part: write the second of eight as 2/8"))
     }
 }
 
@@ -181,14 +179,14 @@ impl Experiment<'_> {
                 }
                 outcomes
                     .lock()
-                    .expect("no holder of this lock panics")
+                    .expect("holders of this lock do not panic")
                     .push(outcome);
             }
         };
         scoped::share(self.jobs.clamp(1, guests.len().max(1)), work);
         let mut outcomes = outcomes
             .into_inner()
-            .expect("no holder of this lock panics");
+            .expect("holders of this lock do not panic");
         outcomes.sort_by_key(|outcome| (outcome.variant, outcome.replica));
         outcomes
     }

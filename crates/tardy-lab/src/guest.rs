@@ -127,9 +127,7 @@ fn try_run() -> io::Result<()> {
     let ending = match (&job.task, missing) {
         (Task::Shell, missing) => return run_shell(missing),
         (Task::Pause, _) => {
-            return Err(io::Error::other(
-                "the job for after the pause is to pause again",
-            ));
+            return Err(io::Error::other("the job after the pause is another pause"));
         }
         (Task::Measure(_) | Task::Run(_), Some(error)) => Ending::NotStarted(error),
         (Task::Measure(_), None) => run_program(&measurement_program(), &job)?,

@@ -21,8 +21,8 @@ pub struct Image {
 pub enum ImageError {
     /// An uncompressed ELF kernel.
     #[error(
-        "this is the ELF file of a kernel, which does not boot as it is: give the bzImage or \
-         Image from arch/*/boot instead"
+        "this is the ELF file of a kernel, which cannot boot: give the bzImage or Image from \
+         arch/*/boot instead"
     )]
     Elf,
     /// Compressed as a whole.
@@ -30,7 +30,7 @@ pub enum ImageError {
     Compressed(&'static str),
     /// Something else.
     #[error(
-        "this is no kernel image for amd64, arm64 or riscv64: give a bzImage, vmlinuz, Image or \
+        "this is not a kernel image for amd64, arm64 or riscv64: give a bzImage, vmlinuz, Image or \
          .deb file"
     )]
     Unknown,

@@ -96,7 +96,7 @@ impl Injection {
 /// Text that asks for no delay of ours.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is no delay ({reason}): write CONTEXT:TIME or CONTEXT:TIME:COUNT, as in \
+    "`{text}` is not a delay ({reason}): write CONTEXT:TIME or CONTEXT:TIME:COUNT, as in \
      preemption-off:1ms:30"
 )]
 pub struct ParseInjectionError {
@@ -141,7 +141,7 @@ impl FromStr for Injection {
         };
         let count = count
             .filter(|_| parts.next().is_none())
-            .ok_or_else(|| wrong(format!("the count goes from 1 to {COUNT_MAX}")))?;
+            .ok_or_else(|| wrong(format!("the count ranges from 1 to {COUNT_MAX}")))?;
         Ok(Self {
             context,
             length,

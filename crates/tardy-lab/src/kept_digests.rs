@@ -14,8 +14,9 @@ const FOLDER: &str = "samples";
 /// A watched guest that has other samples than the same guest had unwatched.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "this watched guest has other samples ({found}) than the same guest had when it was not watched ({kept}): watching changed it, or this QEMU does not repeat \
-     itself. Run it with --watch --verify-repeatable; if both are equal then, remove {}", path.display()
+    "this watched guest has other samples ({found}) than the same guest unwatched ({kept}): \
+     watching changed it, or this QEMU does not repeat itself. Run it with --watch \
+     --verify-repeatable; if both are equal then, remove {}", path.display()
 )]
 pub struct OtherSamples {
     found: String,
@@ -94,7 +95,7 @@ mod tests {
         assert_eq!(
             guest("a", "3").compare(&cache),
             Ok(()),
-            "nothing is kept yet"
+            "the cache is empty"
         );
         guest("a", "3").keep(&cache);
         assert_eq!(guest("a", "3").compare(&cache), Ok(()));

@@ -42,8 +42,8 @@ pub enum KernelSource {
 pub enum ParseKernelError {
     /// Behind `debian:` comes no version.
     #[error(
-        "`{0}` names no kernel: write debian:VERSION with -rt or -cloud behind it if wanted, as \
-         in debian:6.1-rt, or debian:trixie/6.12"
+        "`{0}` does not name a kernel: write debian:VERSION, optionally with -rt or -cloud, as in \
+         debian:6.1-rt, or debian:trixie/6.12"
     )]
     Packaged(String),
     /// Nothing at all.
@@ -167,8 +167,8 @@ pub enum KernelError {
     },
     /// A package that no release has.
     #[error(
-        "no release in the machine's package sources has {wanted}; looked in {searched}; `tardy \
-         lab kernels --refresh` lists what there is"
+        "the machine's package sources have no {wanted}; looked in {searched}; `tardy lab kernels \
+         --refresh` lists those available"
     )]
     NoPackage {
         /// What was asked for.

@@ -73,7 +73,7 @@ pub enum SnapshotError {
     },
     /// The state does not fit.
     #[error(
-        "the machine did not come back from its snapshot ({0}): remove the folder `snapshots` of \
+        "the machine did not resume from its snapshot ({0}): remove the folder `snapshots` of \
          tardy's cache"
     )]
     NotRestored(String),

@@ -52,7 +52,7 @@ pub enum WatchError {
          gcc, or give the plugin with --plugin"
     )]
     NoLibrary(String),
-    #[error("the kernel's symbols could not be had: {0}")]
+    #[error("the kernel's symbols could not be read: {0}")]
     Boot(String),
     #[error(transparent)]
     Symbols(#[from] SymbolsError),

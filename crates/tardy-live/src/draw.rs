@@ -117,7 +117,7 @@ fn draw_head(
         (_, State::Finished) => Some("finished"),
         (_, State::Interrupted) => Some("interrupted"),
         (_, State::Stopped) => Some("stopped"),
-        (_, State::EndedByWatchdog) => Some("ended by the watchdog"),
+        (_, State::EndedByWatchdog) => Some("stopped by the watchdog"),
     };
     let room = usize::from(area.width)
         .saturating_sub(time.chars().count() + state.map_or(0, |state| state.len() + 3) + 2);
@@ -158,14 +158,12 @@ fn draw_head(
 fn foot_line(screen: &Screen, content: &Content, width: u16, look: Look) -> Line<'static> {
     if screen.is_asking {
         return Line::styled(
-            "End the run now? Everything measured is kept.  y yes  any other key no",
+            "Stop the run now? Everything measured is kept.  y yes  any other key no",
             Style::new().add_modifier(Modifier::REVERSED),
         );
     }
     if !screen.has_keys {
-        return Line::from(
-            "Ctrl-C ends the run; standard input is no terminal, so that there are no other keys",
-        );
+        return Line::from("Ctrl-C stops the run; other keys need a terminal as standard input");
     }
     let end = if screen.owner == Owner::Own {
         "end"

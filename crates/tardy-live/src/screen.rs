@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(
             Key::of_bytes(b"\x1b[3~"),
             [],
-            "no key of ours, and no letter either"
+            "an unused key, and not a letter"
         );
         assert_eq!(Key::of_bytes("ü\x01".as_bytes()), []);
     }

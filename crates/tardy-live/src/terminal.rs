@@ -69,7 +69,7 @@ impl Terminal {
             .unwrap_or_else(PoisonError::into_inner)
             .is_none()
         {
-            return Err(io::Error::other("the terminal was put back by a panic"));
+            return Err(io::Error::other("a panic restored the terminal"));
         }
         let size = size();
         if size != self.drawing.get_frame().area() {

@@ -101,7 +101,7 @@ impl EventLines {
             }
             LoadEvent::Ended { load, how, .. } => match how {
                 LoadEnd::Finished => format!("{load}: ended"),
-                LoadEnd::Killed => format!("{load}: did not end in time and was killed"),
+                LoadEnd::Killed => format!("{load}: did not stop in time and was killed"),
                 LoadEnd::Died { status } => format!("{load}: died ({status})"),
                 LoadEnd::Absent => format!("{load}: absent"),
             },

@@ -76,7 +76,7 @@ pub enum Refusal {
     )]
     Managed,
     /// EINVAL: no CPU of the list is online.
-    #[error("no CPU of the list is online: leave one out of the measured CPUs")]
+    #[error("all CPUs of the list are offline: leave one out of the measured CPUs")]
     NoOnlineCpu,
     /// ENOSPC: the interrupt vectors of the other CPUs are used up.
     #[error(
@@ -84,13 +84,13 @@ pub enum Refusal {
     )]
     NoVector,
     /// The file may not be opened for writing.
-    #[error("no right to write it: run as root")]
+    #[error("permission denied: run as root")]
     NoRight,
     /// The file is gone: the driver freed the interrupt.
-    #[error("the interrupt no longer exists: nothing needs to be done")]
+    #[error("the interrupt no longer exists: you can ignore this")]
     Gone,
     /// Every CPU is to be freed.
-    #[error("no other CPU is left for it: measure fewer CPUs")]
+    #[error("every CPU is measured: measure fewer CPUs")]
     NoOtherCpu,
     /// A reason of a later version of this program, or an error that none of the others names.
     #[error("the kernel refused: see its log")]

@@ -198,7 +198,7 @@ fn undo(path: &Path, entries: &Entries) -> Vec<UndoResult> {
         let result = match to.restore() {
             Ok(RestoreOutcome::Done) => Ok(format!("back to {}", to.old)),
             Ok(RestoreOutcome::Over(found)) => Ok(format!(
-                "back to {}; somebody had set it to {found} meanwhile",
+                "back to {}; it had been set to {found} meanwhile",
                 to.old
             )),
             Ok(RestoreOutcome::Gone) => Ok("the interrupt no longer exists".to_owned()),

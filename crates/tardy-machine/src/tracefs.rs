@@ -70,7 +70,7 @@ impl Tracefs {
         if maker(name).is_none() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "it is no trace instance that a run made",
+                "it is not a trace instance of a run",
             ));
         }
         fs::remove_dir(self.instance(name)).or_else(unless_gone)

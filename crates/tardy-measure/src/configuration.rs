@@ -47,14 +47,14 @@ pub enum ConfigurationError {
         path: PathBuf,
         error: Box<toml::de::Error>,
     },
-    #[error("{path}: `{key}` is no key{}: choose from {}, {LABELS}", did_you_mean(key, keys().chain([LABELS])), keys().collect::<Vec<_>>().join(", "))]
+    #[error("{path}: `{key}` is not a key{}: choose from {}, {LABELS}", did_you_mean(key, keys().chain([LABELS])), keys().collect::<Vec<_>>().join(", "))]
     UnknownKey { path: PathBuf, key: String },
     #[error(
-        "{path}: {key} is no text or number: write it as the flag --{key} takes it, as in {key} = \
-         \"1-3\""
+        "{path}: {key} is not text or a number: write it as the flag --{key} takes it, as in {key} \
+         = \"1-3\""
     )]
     NotAValue { path: PathBuf, key: String },
-    #[error("{path}: the label `{name}` is no text or number: write it as in {name} = \"7\"")]
+    #[error("{path}: the label `{name}` is not text or a number: write it as in {name} = \"7\"")]
     NotALabel { path: PathBuf, name: String },
     #[error("{path}: {key}: {reason}")]
     Refused {
@@ -217,7 +217,7 @@ mod tests {
         ));
         assert!(
             Configuration::read_of(vec![folder.path().to_owned()], false).is_err(),
-            "what is there is to be read"
+            "an existing file must be readable"
         );
     }
 
@@ -264,11 +264,11 @@ mod tests {
                 .to_string()
         };
         assert!(
-            said("cpu = \"1\"").contains("t.toml: `cpu` is no key (did you mean `cpus`?)"),
+            said("cpu = \"1\"").contains("t.toml: `cpu` is not a key (did you mean `cpus`?)"),
             "{}",
             said("cpu = \"1\"")
         );
-        assert!(said("cpus = [1]").contains("cpus is no text or number"));
+        assert!(said("cpus = [1]").contains("cpus is not text or a number"));
         assert!(said("cpus = ").contains("t.toml: "));
     }
 }

@@ -41,7 +41,7 @@ pub fn number<T: TryFrom<i64> + Clone + Send + Sync + 'static>(
             .filter(|number| (least..=most).contains(number));
         number
             .and_then(|number| T::try_from(number).ok())
-            .ok_or_else(|| format!("`{}` is no number from {least} to {most}", text.trim()))
+            .ok_or_else(|| format!("`{}` is not a number from {least} to {most}", text.trim()))
     }
 }
 
@@ -79,7 +79,7 @@ pub fn duration(text: &str) -> Result<Nanos, String> {
         .filter(|&count| count >= 0 && seconds > 0 && count <= 3650 * 86_400 / seconds);
     count
         .map(|count| Nanos::from_secs(count * seconds))
-        .ok_or_else(|| format!("`{text}` is no time: write seconds, or a number with m, h or d"))
+        .ok_or_else(|| format!("`{text}` is not a time: write seconds, or a number with m, h or d"))
 }
 
 /// CPUs as libnuma reads them: a list, `all` that may be used, or those of them that a list behind

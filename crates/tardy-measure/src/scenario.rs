@@ -250,8 +250,8 @@ pub enum ScenarioError {
     },
     /// Phases that last as long as their cycles take.
     #[error(
-        "its phases are counted in cycles, which take the time that they take: leave --for out, \
-         or give --cycles"
+        "its phases are counted in cycles, so their length is not set: leave --for out, or give \
+         --cycles"
     )]
     CountsCycles,
     /// The file is not a scenario.
@@ -277,11 +277,11 @@ pub enum ParseError {
     NoPhase,
     /// A phase without an end, or with two.
     #[error(
-        "the phase `{0}` needs either a length or cycles: write one of both, as in length = \"4s\""
+        "the phase `{0}` needs either a length or cycles: write one of them, as in length = \"4s\""
     )]
     PhaseWithoutEnd(String),
     /// Too much to measure.
-    #[error("{0} phases in all are too many: at most {PHASES_MAX}, repeats included")]
+    #[error("{0} phases are too many: use at most {PHASES_MAX}, repeats included")]
     TooManyPhases(usize),
 }
 

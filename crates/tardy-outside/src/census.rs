@@ -31,7 +31,8 @@ const BINS: usize = 64;
 pub enum CensusError {
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("{}: no guest here was watched: measure with `tardy lab run --watch` or `tardy lab sections`", .0.display())]
+    #[error("{}: its guests were not watched: measure with `tardy lab run --watch` or `tardy lab \
+             sections`", .0.display())]
     NotWatched(PathBuf),
     #[error("{}: {error}", path.display())]
     Folder {

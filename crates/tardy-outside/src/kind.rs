@@ -49,7 +49,7 @@ impl Kind {
             Self::PreemptionOff => "preemption off",
             Self::Softirq => "softirq",
             Self::Interrupt => "hard interrupt",
-            Self::Blocked => "no other task can run",
+            Self::Blocked => "non-preemptible",
         }
     }
 }

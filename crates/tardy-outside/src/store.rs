@@ -69,7 +69,8 @@ pub enum StoreError {
     File { path: PathBuf, error: io::Error },
     #[error("{}: {error}", path.display())]
     Stream { path: PathBuf, error: StreamError },
-    #[error("{}: {instruction_ns} ns an instruction are more than any guest takes: the file is damaged", path.display())]
+    #[error("{}: {instruction_ns} ns per instruction is more than any guest takes: the file is \
+             damaged", path.display())]
     Clock { path: PathBuf, instruction_ns: u64 },
     #[error("{}: version {version} is newer than this tardy, which knows {VERSION}", path.display())]
     Version { path: PathBuf, version: u32 },

@@ -44,8 +44,8 @@ const TAG_FIRST_SITE: u64 = 8;
 pub enum StreamError {
     /// It stops in the middle.
     #[error(
-        "the record of sections is cut off: the guest did not end, or the disk was full; measure \
-         again"
+        "the record of sections is truncated: the guest did not finish, or the disk was full; \
+         measure again"
     )]
     Cut,
     /// It holds what no plugin writes.

@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(
             scheduling_bound(&longest[..1], &gathered, 4),
             None,
-            "no scheduler was seen"
+            "the scheduler was not seen"
         );
     }
 

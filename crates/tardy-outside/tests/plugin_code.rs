@@ -1,7 +1,7 @@
 //! The plugin's own code: which machine code of kernels changes the preemption count, what a count
 //! says, and which samples are kept.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 use std::process::Command;
 

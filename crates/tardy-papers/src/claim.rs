@@ -438,7 +438,7 @@ mod tests {
                 .any(|(_, words)| words == NOTHING);
             assert!(
                 !is_open || table.note.is_some(),
-                "{}: why nothing of ours stands there",
+                "{}: an empty cell needs a note",
                 table.published
             );
         }
@@ -509,7 +509,7 @@ mod tests {
                     .claims
                     .iter()
                     .all(|claim| !of_culprits(&claim.experiment)),
-                "a look at culprits takes time"
+                "a run that finds culprits is slower"
             );
         }
         assert!(drawn >= 4, "{drawn}");

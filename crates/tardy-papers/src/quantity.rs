@@ -94,7 +94,7 @@ impl FromStr for Statistic {
             return limit
                 .parse::<Nanos>()
                 .map(|limit| Self::Below(limit.get()))
-                .map_err(|_| "after < stands a time, as in <10us");
+                .map_err(|_| "a time follows <, as in <10us");
         }
         let percent: Option<f64> = text
             .strip_prefix('p')

@@ -52,7 +52,7 @@ enum Operator {
 /// Why a text is no rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is no rule ({what}): write names, numbers and times with spaces between, as in \
+    "`{text}` is not a rule ({what}): write names, numbers and times with spaces between, as in \
      `full < none / 5 and rt < 100us`"
 )]
 pub struct RuleError {

@@ -163,10 +163,10 @@ impl PartialEq for Link {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseLinkError {
     /// Not one of the kinds.
-    #[error("`{0}` is no link: write {forms}", forms = forms())]
+    #[error("`{0}` is not a link: write {forms}", forms = forms())]
     Unknown(String),
     /// Nothing behind the kind.
-    #[error("`{0}` does not say where to: write {0}:{1}")]
+    #[error("`{0}` has no destination: write {0}:{1}")]
     NoPlace(&'static str, &'static str),
     /// No place of this kind; what would be one.
     #[error("{0}")]
@@ -286,8 +286,8 @@ mod tests {
             error("tcp:board7")
         );
         assert!(error("icmp").contains("write icmp:board7"));
-        assert!(error("udp:board7:99999").contains("`99999` is no port"));
-        assert!(error("serial-bytes:/dev/ttyS0:fast").contains("`fast` is no speed"));
+        assert!(error("udp:board7:99999").contains("`99999` is not a port"));
+        assert!(error("serial-bytes:/dev/ttyS0:fast").contains("`fast` is not a speed"));
         assert!(error("gpio:/dev/gpiochip0:17").contains("as in gpio:/dev/gpiochip0:17,27"));
         assert!(error("gpio:/dev/gpiochip0:5,5").contains("does not name two lines"));
         assert!(error("parport").contains("write parport:/dev/parport0"));

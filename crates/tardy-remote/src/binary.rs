@@ -14,7 +14,7 @@ const BYTES_MAX: u64 = 1 << 30;
 /// Why there is none.
 #[derive(Debug, thiserror::Error)]
 pub enum BinaryError {
-    #[error("its architecture is {0}, for which there is no tardy")]
+    #[error("tardy does not support its architecture, {0}")]
     Unknown(String),
     #[error(
         "its architecture is {architecture}: build tardy for it (`cargo xtask build {architecture}`) and put it beside {} as tardy-{architecture}, or give it \

@@ -58,7 +58,7 @@ pub enum BoardError {
     Copied(PathBuf),
     /// The command goes on, and waits to be fetched.
     #[error(
-        "the connection is lost ({said}); the command goes on there. To get what it makes: tardy \
+        "the connection is lost ({said}); the command continues there. To get its results: tardy \
          fetch {address}{folder}"
     )]
     Lost {
@@ -68,8 +68,8 @@ pub enum BoardError {
     },
     /// The connection broke while the command was started, and nobody can tell whether it was.
     #[error(
-        "the connection broke while it was started ({said}); it may go on there. To get what it \
-         makes: tardy fetch {address}{folder}"
+        "the connection broke while it was started ({said}); it may continue there. To get its \
+         results: tardy fetch {address}{folder}"
     )]
     PerhapsStarted {
         said: String,
@@ -77,7 +77,7 @@ pub enum BoardError {
         folder: String,
     },
     #[error(
-        "what it made cannot be taken over: {error}. It stays there: tardy fetch {address}{folder}"
+        "its results cannot be copied: {error}. They stay there: tardy fetch {address}{folder}"
     )]
     Taken {
         error: io::Error,

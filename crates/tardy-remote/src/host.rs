@@ -26,7 +26,7 @@ pub struct Host {
 
 /// A text that names no machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no machine: write it as in ssh://root@board7 or ssh://root@board7:2222")]
+#[error("`{0}` is not a machine: write it as in ssh://root@board7 or ssh://root@board7:2222")]
 pub struct ParseAddressError(String);
 
 impl FromStr for Address {
@@ -134,8 +134,8 @@ pub enum ListError {
     )]
     TooManyWords { path: PathBuf, line: usize },
     #[error(
-        "{path}, line {line}: `{name}` is no name for a folder: use letters, digits, dots, dashes \
-         and underscores"
+        "{path}, line {line}: `{name}` cannot name a folder: use letters, digits, dots, dashes and \
+         underscores"
     )]
     BadName {
         path: PathBuf,
@@ -145,7 +145,7 @@ pub enum ListError {
     #[error("{0} lists no machine")]
     Empty(PathBuf),
     #[error(
-        "two machines are called {0}: give names of their own in a file, as in `board7 \
+        "two machines are called {0}: name them differently in a file, as in `board7 \
          ssh://root@10.0.0.7`"
     )]
     Twice(String),
@@ -311,8 +311,8 @@ mod tests {
         for (text, said) in [
             ("", "lists no machine"),
             ("a b ssh://c", "line 1: a line is"),
-            ("\n../x ssh://c", "line 2: `../x` is no name"),
-            ("ssh://a\nnothing", "line 2: `nothing` is no machine"),
+            ("\n../x ssh://c", "line 2: `../x` cannot name"),
+            ("ssh://a\nnothing", "line 2: `nothing` is not a machine"),
             ("ssh://a\nssh://a", "two machines are called a"),
         ] {
             assert!(read(text).unwrap_err().to_string().contains(said), "{text}");

@@ -79,7 +79,7 @@ impl Job {
             if begin.elapsed() > START {
                 return Err(io::Error::new(
                     io::ErrorKind::TimedOut,
-                    format!("it did not begin within {} s", START.as_secs()),
+                    format!("it did not start within {} s", START.as_secs()),
                 ));
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -129,7 +129,7 @@ impl Job {
     pub fn wait(&self) -> io::Result<Option<i32>> {
         if !self.0.join("job").is_dir() {
             let text = format!(
-                "nothing was started in {0}, or it was fetched; if it is there: rm -r {0}",
+                "{0} holds no command, or was already fetched; if it is there: rm -r {0}",
                 self.0.display()
             );
             return Err(io::Error::new(io::ErrorKind::NotFound, text));
@@ -223,7 +223,7 @@ impl<R: io::Read> io::Read for BoundedReader<'_, R> {
         let left = self.room.get().checked_sub(read as u64).ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::InvalidData,
-                "a board sent a name without end",
+                "a board sent an unterminated name",
             )
         })?;
         self.room.set(left);
@@ -260,14 +260,14 @@ pub fn receive(from: impl io::Read, out: &Path) -> io::Result<BoardOutput> {
         if !kind.is_file() && !kind.is_dir() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                "a board sent what is neither a file nor a folder",
+                "a board sent an entry that is not a file or folder",
             ));
         }
         is_complete = entry.path()?.as_os_str() == COMPLETE;
         if !entry.unpack_in(folder.path())? {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                "a board sent a file for a place outside of its folder",
+                "a board sent a file outside of its folder",
             ));
         }
     }

@@ -194,7 +194,10 @@ impl<'a> Step<'a> {
             }
             _ if self.since.elapsed() > self.limits.patience => Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                format!("no answer in {} s", self.limits.patience.as_secs()),
+                format!(
+                    "it did not answer within {} s",
+                    self.limits.patience.as_secs()
+                ),
             )),
             _ => Ok(()),
         }

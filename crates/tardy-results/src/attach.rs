@@ -328,15 +328,15 @@ impl Tally {
         // A thread that is woken on its way to sleep is rare.
         if unseen * 10 > self.all.count() {
             notes.push(format!(
-                "of {unseen} of {} wake-ups no switch to the thread is in the trace: their \
-                 lateness ends with the waking, and is a lower bound",
+                "for {unseen} of {} wake-ups the trace has no switch to the thread: their latency \
+                 ends at the wake-up, and is a lower bound",
                 self.all.count()
             ));
         }
         if let Some(set) = self.clocks.get(&TimerClock::Set) {
             notes.push(format!(
                 "{set} wake-ups were by a clock that was set meanwhile: they may have been later \
-                 by what the timer's interrupt took"
+                 by the time of the timer interrupt"
             ));
         }
         notes

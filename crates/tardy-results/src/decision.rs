@@ -154,7 +154,7 @@ fn made(
     let by = match (answer, decided_by) {
         (Answer::Unknown, _) => "",
         (_, DecidedBy::Measurement) => " Decided by the measurement.",
-        (_, DecidedBy::Machine) => " Decided by what this machine is.",
+        (_, DecidedBy::Machine) => " Decided by the kind of machine.",
         (_, DecidedBy::Rules) => " Decided by the rules of a paper, not by a measurement.",
     };
     let text = format!("Do you need PREEMPT_RT? {short}: {reason}.{by}");
@@ -172,8 +172,8 @@ fn without_measurement(question: &Question, deadline: Option<Nanos>) -> Decision
     let shortest = question.kernels.iter().min_by_key(|kernel| kernel.largest);
     if let Some(shortest) = shortest {
         let reason = format!(
-            "virtual time compares lengths of code paths, of which {} has the shortest, and no \
-             deadline is met by those; {measure} on the machine",
+            "virtual time compares lengths of code paths, of which {} has the shortest, but shows \
+             no deadline met; {measure} on the machine",
             shortest.with_largest()
         );
         return made(
@@ -255,7 +255,7 @@ fn by_measurement(question: &Question, measured: &[&MeasuredKernel], deadline: N
             return by(Answer::Unknown, best, &reason);
         }
         if best.model.is_none() {
-            let reason = format!("{best_met}, but it does not tell its preemption model");
+            let reason = format!("{best_met}, but its preemption model is unknown");
             return by(Answer::Unknown, best, &reason);
         }
         if !best.is_real_time() {

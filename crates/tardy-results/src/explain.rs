@@ -71,7 +71,7 @@ pub enum ExplainError {
     },
     /// Its stamps are no times.
     #[error(
-        "the trace was recorded with the clock {0}, whose stamps are no times: record it with \
+        "the trace was recorded with the clock {0}, whose stamps are not times: record it with \
          `trace-cmd record -C mono`"
     )]
     Clock(String),
@@ -123,7 +123,7 @@ pub struct Explanation {
     pub cannot_tell_ns: u64,
     /// The worst wake-ups, the worst first.
     pub worst: Vec<Story>,
-    /// What a loop that must be on time does not do.
+    /// Rules of a real-time loop.
     pub rules: Vec<RuleRow>,
     /// What a trace for Perfetto does not have, where one was written and it lacks something.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -414,7 +414,7 @@ impl TraceContents {
             .map(|(name, _)| name.to_string())
             .collect();
         if names.is_empty() {
-            "none, because no waking is in it".to_owned()
+            "none, because it holds no wake-up".to_owned()
         } else {
             names.join(", ")
         }

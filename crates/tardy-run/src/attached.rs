@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(
             links.filter(is_series).count(),
             0,
-            "threads come and go: none holds a file"
+            "threads come and go: they hold no files"
         );
         let note = Warning::Note {
             text: "the process ended".into(),
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(
             record.plan.requirement(),
             required,
-            "what it is held to is kept"
+            "its requirement is kept"
         );
         let files: Vec<_> = record
             .series

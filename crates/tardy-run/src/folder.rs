@@ -59,7 +59,7 @@ pub enum FolderError {
         reason: String,
     },
     /// `run.json` has a time that no run has.
-    #[error("{path}: {key} is a time that no run has: the file was damaged or written by hand")]
+    #[error("{path}: {key} is an impossible time: the file was damaged or written by hand")]
     FarTime {
         /// The `run.json` that was read.
         path: PathBuf,

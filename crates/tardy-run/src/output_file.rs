@@ -158,7 +158,7 @@ fn refuse_no_file(path: &Path) -> io::Result<()> {
         return refused(&format!("{name} is there: give the name of a file"));
     }
     if path.file_name().is_none() {
-        refused("it is no name of a file")
+        refused("it does not name a file")
     } else {
         Ok(())
     }
@@ -166,7 +166,7 @@ fn refuse_no_file(path: &Path) -> io::Result<()> {
 
 fn refuse_of_run(path: &Path) -> io::Result<()> {
     let Some(name) = path.file_name() else {
-        return refused("it is no name of a file");
+        return refused("it does not name a file");
     };
     let folder = path
         .parent()
@@ -213,7 +213,7 @@ mod tests {
             assert!(error.starts_with(kind), "{error}");
         }
         let names = fs::read_dir(folder.path()).unwrap().count();
-        assert_eq!(names, 3, "nothing is left beside");
+        assert_eq!(names, 3, "temporary files are removed");
     }
 
     #[test]

@@ -279,7 +279,8 @@ impl FromIterator<(String, Value)> for Values {
 pub enum ValueError {
     /// No size.
     #[error(
-        "`{text}` is no size for `{parameter}`: write a number and B, KiB, MiB or GiB, as in 64MiB"
+        "`{text}` is not a size for `{parameter}`: write a number and B, KiB, MiB or GiB, as in \
+         64MiB"
     )]
     NotBytes {
         /// Whose value.
@@ -288,7 +289,7 @@ pub enum ValueError {
         text: String,
     },
     /// No number.
-    #[error("`{text}` is no number for `{parameter}`: write digits only")]
+    #[error("`{text}` is not a number for `{parameter}`: write digits only")]
     NotCount {
         /// Whose value.
         parameter: &'static str,
@@ -315,7 +316,7 @@ pub enum ValueError {
     },
     /// No name.
     #[error(
-        "`{text}` is no name for `{parameter}`: use at most 32 lower-case letters, digits and \
+        "`{text}` is not a name for `{parameter}`: use at most 32 lower-case letters, digits and \
          dashes, a letter first"
     )]
     NotAName {

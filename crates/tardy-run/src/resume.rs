@@ -45,13 +45,13 @@ pub enum ResumeError {
     Folder(#[from] FolderError),
     /// Samples of other kinds of runs cannot give way to histograms by hour.
     #[error(
-        "{0} cannot go on: it is no run of `tardy run --until-stopped --disk SIZE` without loads; \
-         give another folder with --out"
+        "{0} cannot be resumed: it is not a run of `tardy run --until-stopped --disk SIZE` without \
+         loads; give another folder with --out"
     )]
     NotBounded(PathBuf),
     /// It would not be the same run.
     #[error(
-        "{path} cannot go on, because {what} are others than in this command: give it as it was \
+        "{path} cannot be resumed, because {what} differ from this command: give it as it was \
          (`tardy show --full`), or another folder with --out"
     )]
     Other {
@@ -61,10 +61,7 @@ pub enum ResumeError {
         what: &'static str,
     },
     /// Kernels are compared, and not added up.
-    #[error(
-        "{path} is of kernel {release}, and this is another one: give a folder of its own with \
-         --out"
-    )]
+    #[error("{path} is of kernel {release}, not of this one: give another folder with --out")]
     OtherKernel {
         /// The folder.
         path: PathBuf,
@@ -75,7 +72,7 @@ pub enum ResumeError {
     #[error("{0} is under way: its process {1} measures")]
     UnderWay(PathBuf, u32),
     /// What it has cannot be read, or be written anew.
-    #[error("{path} cannot go on: {error}")]
+    #[error("{path} cannot be resumed: {error}")]
     System {
         /// The folder.
         path: PathBuf,
@@ -330,7 +327,7 @@ fn refuse_gone(series: &SeriesRecord, rotation: &Rotation, found: &Hours) -> io:
     if !has_lost_hours && (gone == 0 || series.counts.is_none()) {
         return Ok(());
     }
-    let samples = format!("{gone} samples that it stored are not there");
+    let samples = format!("{gone} stored samples are missing");
     let what = if gone > 0 {
         &samples
     } else {

@@ -83,8 +83,8 @@ impl FromStr for ThresholdAction {
         if let Some(what) = text.strip_prefix("signal,") {
             return signal_number(what).ok_or_else(|| {
                 format!(
-                    "`{what}` is no signal and process: write for example signal,num=10,pid=1234 \
-                     or signal,num=10,pid=parent"
+                    "`{what}` is not a signal and process: write for example \
+                     signal,num=10,pid=1234 or signal,num=10,pid=parent"
                 )
             });
         }
@@ -93,7 +93,7 @@ impl FromStr for ThresholdAction {
             None if text == "continue" => Ok(Self::Continue),
             Some(("shell", command)) if !command.is_empty() => Ok(Self::Shell(command.to_owned())),
             Some(("signal", name)) => process(name).map(Self::Signal).ok_or_else(|| {
-                format!("`{name}` is no process to send a signal to: write for example signal=1234")
+                format!("`{name}` is not a process to signal: write for example signal=1234")
             }),
             _ => Err(format!(
                 "`{text}` is not trace, shell=COMMAND, signal=PID, signal,num=N,pid=PID or \

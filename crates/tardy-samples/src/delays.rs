@@ -475,7 +475,7 @@ impl DelayReader {
         if magic != FILE_MAGIC {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                "it does not begin as a file of delays does",
+                "not a file of delays (unknown header)",
             ));
         }
         Ok(Self { file, damaged: 0 })

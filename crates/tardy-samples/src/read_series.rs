@@ -374,7 +374,7 @@ impl SeriesSegments {
             }
         }
         Err(io::Error::other(
-            "samples gave way to histograms faster than they were opened: try again",
+            "samples were folded into histograms faster than they could be opened: try again",
         ))
     }
 

@@ -241,8 +241,8 @@ impl Rotation {
     pub(crate) fn take_room(&self, bytes: u64) -> io::Result<()> {
         if self.kept().bytes() + in_blocks(bytes) + BLOCK_BYTES > self.rule.kept_bytes {
             return Err(io::Error::other(
-                "the bytes of --disk were used up before older samples were counted by hour: the \
-                 disk or the tool's CPUs are too busy",
+                "the bytes of --disk were used up before older samples were folded into hourly \
+                 histograms: the disk or the tool's CPUs are too busy",
             ));
         }
         Ok(())
@@ -346,7 +346,7 @@ impl Rotation {
                 Ok(self.no_hours())
             }
             read => read?.ok_or_else(|| {
-                io::Error::new(io::ErrorKind::NotFound, "the histograms by hour are gone")
+                io::Error::new(io::ErrorKind::NotFound, "the hourly histograms are gone")
             }),
         }
     }
@@ -375,7 +375,7 @@ impl Rotation {
         Ok(counting.end_segment(number))
     }
 
-    /// Whether the histograms by hour are gone or damaged, with samples that gave way to them.
+    /// Whether the hourly histograms are gone or damaged, with samples that gave way to them.
     ///
     /// # Errors
     /// Those of looking for the first segment.

@@ -19,9 +19,7 @@ impl std::fmt::Display for NotInvariant {
             Self::NotPromised => {
                 "the CPU promises no invariant time-stamp counter (CPUID 0x80000007, EDX bit 8)"
             }
-            Self::Unknown => {
-                "no cycle counter of this architecture is known that programs may read"
-            }
+            Self::Unknown => "this architecture has no known cycle counter that programs may read",
         })
     }
 }

@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(
             mapping.touch(0, PAGE_BYTES),
             1,
-            "what was given up can be written again"
+            "freed pages can be written again"
         );
     }
 

@@ -66,7 +66,7 @@ impl SharedMapping {
         {
             return Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
-                "the mapping is too small for what is written to it",
+                "the write ends beyond the mapping",
             ));
         }
         let mut position = offset;
@@ -99,7 +99,7 @@ impl SharedMapping {
         {
             return Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
-                "the mapping is too small for what is read from it",
+                "the read ends beyond the mapping",
             ));
         }
         for (position, byte) in (offset..).zip(target) {

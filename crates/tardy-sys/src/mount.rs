@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_mounted_is_an_error() {
-        assert!(mount("none", Path::new("/no such folder"), "tmpfs", "").is_err());
-        assert!(unmount(Path::new("/no such folder"), true).is_err());
+        assert!(mount("none", Path::new("/absent folder"), "tmpfs", "").is_err());
+        assert!(unmount(Path::new("/absent folder"), true).is_err());
     }
 }

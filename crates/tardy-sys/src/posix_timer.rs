@@ -101,7 +101,7 @@ mod tests {
             let other = PosixTimer::new(Clock::Monotonic).unwrap();
             assert!(
                 !other.signal.wait_for(2_000_000).unwrap(),
-                "nothing is left of the first timer"
+                "the first timer leaves no signal"
             );
             assert_eq!(
                 other.arm_at(-1, 0).unwrap_err().raw_os_error(),

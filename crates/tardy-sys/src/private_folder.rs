@@ -57,7 +57,7 @@ pub fn open_itself(path: &Path) -> io::Result<File> {
         .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW)
         .open(path);
     opened.map_err(|error| match error.raw_os_error() {
-        Some(libc::ENOTDIR | libc::ELOOP) => refused("it is a link, or no folder"),
+        Some(libc::ENOTDIR | libc::ELOOP) => refused("it is a link, or not a folder"),
         _ => error,
     })
 }
@@ -110,7 +110,7 @@ pub fn inside(folder: &File) -> PathBuf {
 fn refused(why: &str) -> io::Error {
     io::Error::new(
         io::ErrorKind::PermissionDenied,
-        format!("{why}: look what it is, and remove it"),
+        format!("{why}: check it, and remove it"),
     )
 }
 

@@ -8,7 +8,7 @@ use std::thread::{Builder, Scope, scope};
 
 /// What helps where no thread can be had.
 pub const REMEDY: &str = "raise the limit of processes (`ulimit -u`, TasksMax= of systemd, \
-                          pids.max of the control group), or end some";
+                          pids.max of the control group), or stop some";
 
 /// That no thread could be had.
 #[derive(Debug)]

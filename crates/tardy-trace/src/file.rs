@@ -31,7 +31,7 @@ const BUFFERS_MAX: usize = 1000;
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// It begins otherwise.
-    #[error("this is no trace.dat of trace-cmd")]
+    #[error("this is not a trace.dat of trace-cmd")]
     Magic,
     /// It is of a version that is not read.
     #[error(
@@ -48,7 +48,7 @@ pub enum FileError {
     )]
     Latency,
     /// A number in it is out of all reason.
-    #[error("trace.dat says {what} {value}, which cannot be")]
+    #[error("trace.dat claims {what} {value}, which is impossible")]
     Unreasonable {
         /// What was read.
         what: &'static str,

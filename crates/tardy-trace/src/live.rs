@@ -276,7 +276,7 @@ mod tests {
         let mut found = Vec::new();
         while let Some(item) = live.next_before(u64::MAX) {
             let Item::Event(event) = item else {
-                panic!("nothing is lost")
+                panic!("expected an event")
             };
             let Kind::Stack { place } = event.kind else {
                 panic!("{event:?}")

@@ -26,7 +26,7 @@ pub enum PageError {
     #[error("a page of the ring buffer: {0}")]
     End(#[from] EndOfData),
     /// Its data would be longer than the page.
-    #[error("a page of the ring buffer says that it holds {data} bytes of {room}")]
+    #[error("a page of the ring buffer claims {data} bytes of data but has room for {room}")]
     TooMuch {
         /// What it says.
         data: usize,
@@ -34,7 +34,7 @@ pub enum PageError {
         room: usize,
     },
     /// An event says a length that none has.
-    #[error("an event at byte {at} of a page's data says that it has {length} bytes")]
+    #[error("an event at byte {at} of a page's data claims a length of {length} bytes")]
     Length {
         /// Where it begins.
         at: usize,

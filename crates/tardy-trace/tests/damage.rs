@@ -50,7 +50,7 @@ fn whole_files_are_read_in_the_order_of_time_without_loss() {
 #[test]
 fn files_that_are_not_read_are_refused_by_name() {
     let error = |bytes: &[u8]| read(bytes).expect_err("it is not read").to_string();
-    assert_eq!(error(b"perf"), "this is no trace.dat of trace-cmd");
+    assert_eq!(error(b"perf"), "this is not a trace.dat of trace-cmd");
     assert_eq!(
         error(b"\x17\x08\x44tracing6\0\x01\x08"),
         "trace.dat of a big-endian machine: only little-endian ones are read"

@@ -389,7 +389,7 @@ fn stamps_of_the_monotonic_clock_are_said_to_be_of_it() {
         packets(&other)
             .iter()
             .all(|packet| packet.message(6).is_none()),
-        "of another clock nothing is said"
+        "another clock is not mentioned"
     );
 }
 

@@ -47,14 +47,14 @@ pub enum NotAttached {
     NotTraced(#[from] NotTraced),
     /// Which function a timer calls says what it is.
     #[error(
-        "the kernel hides where its functions are, so that timers cannot be told apart: run with \
-         CAP_SYSLOG, and set kernel.kptr_restrict to 0 or 1"
+        "the kernel hides the addresses of its functions, so timers cannot be distinguished: run \
+         with CAP_SYSLOG, and set kernel.kptr_restrict to 0 or 1"
     )]
     HiddenFunctions,
     /// The numbers of a container.
     #[error(
-        "the kernel's trace has other numbers of threads than this container: run outside of it, \
-         or in a container with the host's (--pid=host)"
+        "the kernel's trace and this container number threads differently: run outside of it, or \
+         in a container with the host's (--pid=host)"
     )]
     OtherNumbers,
     /// What is changed could not be put back after a kill.

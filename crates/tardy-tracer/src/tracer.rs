@@ -70,7 +70,7 @@ impl NotTraced {
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::NoTracefs(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                "run as root, or with CAP_SYS_ADMIN and a tracefs that may be written"
+                "run as root, or with CAP_SYS_ADMIN and a writable tracefs"
             }
             Self::NoTracefs(_) => {
                 "use a kernel with CONFIG_FTRACE and CONFIG_EVENT_TRACING; in a container, let it \
@@ -80,11 +80,11 @@ impl NotTraced {
                 "use a kernel with CONFIG_EVENT_TRACING and scheduler events"
             }
             Self::Instance(_) | Self::System { .. } => {
-                "run as root outside of a container; `tardy restore` removes what a killed run left"
+                "run as root outside of a container; `tardy restore` cleans up after a killed run"
             }
             Self::Calibration(_) => {
-                "look whether somebody filters or stops tracing; without its events nothing can be \
-                 told"
+                "check whether another program filters or stops tracing; without its events \
+                 nothing can be explained"
             }
         }
     }

@@ -19,7 +19,8 @@ use crate::setting::{Change, Setting, Standing, current, is_alike};
 pub enum ApplyError {
     #[error("setting {0}: {1}: it is not for this machine")]
     Absent(String, String),
-    #[error("setting {0} takes a restart with {line} on the kernel's command line (`tardy tune --plan` tells where)", line = .1.join(" "))]
+    #[error("setting {0} needs a restart with {line} on the kernel's command line (`tardy tune \
+             --plan` shows where)", line = .1.join(" "))]
     Restart(String, Vec<String>),
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -30,7 +31,7 @@ pub enum ApplyError {
         value: String,
         error: std::io::Error,
     },
-    #[error("setting {name}: {path} took {wanted:?} and then had {now:?}")]
+    #[error("setting {name}: {path} accepted {wanted:?} but then had {now:?}")]
     NotTaken {
         name: String,
         path: PathBuf,
@@ -43,7 +44,7 @@ pub enum ApplyError {
 
 /// Another process has settings in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("another `tardy tune` or `tardy run --tune` has settings in force: wait for its end")]
+#[error("another `tardy tune` or `tardy run --tune` has settings in force: wait until it ends")]
 pub struct InForce;
 
 /// The right to put settings in force, which one process has at a time: of two, the one that ends

@@ -76,7 +76,7 @@ pub enum SearchError<E> {
     TooMany(usize),
     /// The runs that are needed, and those that there are.
     #[error(
-        "{needed} runs are needed for so many settings, and the budget has {there}: give a larger \
+        "that many settings need {needed} runs, and the budget allows {there}: give a larger \
          --budget, a shorter --for, or fewer settings"
     )]
     TooFew { needed: usize, there: usize },

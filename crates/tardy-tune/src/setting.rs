@@ -95,7 +95,7 @@ impl Settings {
                 return Err(bad("has no plain name: write one without commas"));
             }
             if !known.insert(&setting.name) {
-                return Err(bad("stands there twice: give each a name of its own"));
+                return Err(bad("is defined twice: give each a different name"));
             }
             if [
                 setting.files.is_empty(),
@@ -311,7 +311,7 @@ mod tests {
             (
                 "[[setting]]\nname = \"a\"\nwhile_on = [\"true\"]\n[[setting]]\nname = \
                  \"a\"\nwhile_on = [\"true\"]\n",
-                "stands there twice",
+                "is defined twice",
             ),
             (
                 "[[setting]]\nname = \"a\"\nfiles = { \"x\" = \"1\" }\n",

@@ -39,7 +39,7 @@ use tardy_run::option::RunOption;
 pub use tardy_run::option::{positive_duration, share};
 use tardy_run::request::{DEADLINE, OPTIONS};
 
-/// Tells whether a Linux system is on time.
+/// Measures whether a Linux system is on time.
 #[derive(Debug, Parser)]
 #[command(name = "tardy", version, about, long_about = LONG_ABOUT, after_help = EXIT_CODES, max_term_width = 110)]
 pub struct Cli {
@@ -48,32 +48,32 @@ pub struct Cli {
     pub command: Command,
 }
 
-const LONG_ABOUT: &str = "Tells whether a Linux system is on time: how late tasks start, under \
-                          which load, and whether a deadline holds.
+const LONG_ABOUT: &str = "Measures whether a Linux system is on time: how late tasks start, \
+                          under which load, and whether a deadline holds.
 Every sample is kept and accounted for; a run is a folder, and everything shown is computed from \
                           it.";
 
 const EXIT_CODES: &str = "Exit codes: 0 done, and any verdict passed; 1 a verdict failed; 2 wrong \
                           use or bad input; 3 this machine cannot do what was asked; 4 \
                           inconclusive (too few samples for --misses, degraded set-up, samples \
-                          lost or not stored); 130 interrupted: what was measured is kept.";
+                          lost or not stored); 130 interrupted: the samples so far are kept.";
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Measure how late tasks start on this machine
     Run(Box<run::RunArgs>),
-    /// Measure what services of the kernel cost, or how long a command takes
+    /// Measure the cost of kernel services, or the duration of a command
     Cost(Box<cost::CostArgs>),
-    /// Measure as cyclictest does: its options, and what it prints
+    /// Measure as cyclictest does, with its options and its output
     Cyclictest(Box<cyclictest::CyclictestArgs>),
-    /// Get what a command with --on made, after its connection broke
+    /// Fetch the result of a command with --on after its connection broke
     Fetch(on::FetchArgs),
-    /// Watch a run that another process makes
+    /// Watch a run of another process
     Top(TopArgs),
     /// Show the summary of a run again, from its folder
     Show(ShowArgs),
-    /// Compare runs: what got better or worse, and what differs between the machines
+    /// Compare runs: which numbers got better or worse, and how the machines differ
     Compare(Box<compare::CompareArgs>),
     /// Find the builds after which boards became worse, over many runs
     History(history::HistoryArgs),
@@ -81,7 +81,7 @@ pub enum Command {
     Advise(Box<advise::AdviseArgs>),
     /// Check whether this machine is set up for real time, worst first
     Doctor(doctor::DoctorArgs),
-    /// Change settings for the time of a program, or measure what each is worth here
+    /// Change settings while a program runs, or measure the effect of each setting
     Tune(Box<tune::TuneArgs>),
     /// Make runs from the output of other tools
     Import(Box<import::ImportArgs>),
@@ -91,12 +91,12 @@ pub enum Command {
     Plot(plot::PlotArgs),
     /// Write one HTML file about runs: verdict, charts, numbers, machine
     Report(plot::ReportArgs),
-    /// Take lateness apart: timer resolution, scheduling jitter, non-preemptable sections
+    /// Split latency into timer resolution, scheduling jitter and non-preemptible sections
     #[command(alias = "split")]
     Breakdown(breakdown::BreakdownArgs),
-    /// Tell how late the timers of a running program wake it, without changing it
+    /// Measure the timer wake-up latency of a running program, without modifying it
     Attach(attach::AttachArgs),
-    /// Tell who made samples late, of a run made with --explain or of a trace by trace-cmd
+    /// Show what delayed late samples, in a run recorded with --explain or a trace-cmd trace
     Explain(explain::ExplainArgs),
     /// Run loads alone, without measuring
     Load(load::LoadArguments),
@@ -105,19 +105,19 @@ pub enum Command {
     /// List, print and check scenarios
     #[command(alias = "scenario")]
     Scenarios(ScenariosArgs),
-    /// Boot kernels in QEMU, where instructions count as time, and measure in each
+    /// Boot kernels in QEMU, with time counted in instructions, and measure in each
     Lab(Box<lab::Lab>),
     /// Run the experiments of the papers that this tool follows, and test their claims
     Reproduce(reproduce::ReproduceArgs),
-    /// List what there is: probes, loads, costs, checks, links
+    /// List the probes, loads, costs, checks and links that tardy has
     List(ListArgs),
-    /// Put back what a killed command left: settings, scratch folders, samples in a spool
+    /// Clean up after a killed command: settings, scratch folders, samples in a spool
     Restore(RestoreArgs),
     /// Print the manual page of a command
     Man(generated::ManArgs),
     /// Print the completions of a shell
     Completions(generated::CompletionsArgs),
-    /// Print the JSON schema of what a command prints with --json
+    /// Print the JSON schema of a command's --json output
     Schema(generated::SchemaArgs),
 }
 
@@ -167,11 +167,11 @@ impl FromArgMatches for DeadlineArgs {
 /// `tardy top`.
 #[derive(Debug, Args)]
 pub struct TopArgs {
-    /// Folder of the run, or one with runs in it: of these the one that began last [default: the
-    /// current one]
+    /// Folder of the run, or a folder of runs, of which the newest is shown [default: the current
+    /// folder]
     ///
-    /// A folder that is copied here while it grows will do. A run that has ended is shown as it
-    /// ended.
+    /// The folder may be a copy that is updated while the run grows. A finished run is shown in its
+    /// final state.
     #[arg(
         value_name = "RUN|FOLDER",
         default_value = ".",
@@ -183,12 +183,12 @@ pub struct TopArgs {
 /// `tardy show`.
 #[derive(Debug, Args)]
 pub struct ShowArgs {
-    /// Folder that `tardy run` or `tardy cost` made, or `tardy lab sections`; of a folder of runs
-    /// one table, a row each
+    /// Folder made by `tardy run`, `tardy cost` or `tardy lab sections`; a folder of runs is shown
+    /// as one table, a row per run
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
-    /// Print the kernel's sections with interrupts or preemption off, of a run of the lab with --watch
-    /// or a folder of such runs
+    /// Print the kernel's sections with IRQs or preemption off, for a lab run with --watch or a
+    /// folder of such runs
     #[arg(long)]
     pub sections: bool,
     /// Print every table and warning, not only what fits a screen
@@ -200,7 +200,7 @@ pub struct ShowArgs {
     /// Published numbers to print beside those of a cost
     #[arg(long, alias = "reference", value_name = "PAPER", value_parser = choice::parser::<Reference>())]
     pub paper: Option<Reference>,
-    /// Print all statistics too: observed values, bounds, and a model of the tail if no check
+    /// Also print all statistics: observed values, bounds, and a model of the tail if no check
     /// refuses it
     ///
     /// Bounds of percentiles are two-sided at 95 %, those of shares one-sided.
@@ -216,7 +216,7 @@ pub struct ShowArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Statistics")]
 pub struct StatisticsArgs {
-    /// Buckets and limits as a paper has them, in place of --bucket and --limits
+    /// Buckets and limits of a paper, instead of --bucket and --limits
     #[arg(long, value_name = "PAPER", value_parser = choice::parser::<Preset>(), requires = "statistics", conflicts_with_all = ["limits", "bucket"])]
     pub preset: Option<Preset>,
     /// Limits to count samples below and above, as in 50us,200us [default: round ones, median to
@@ -229,11 +229,10 @@ pub struct StatisticsArgs {
     /// Time over which the model of the tail predicts the maximum
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = positive_duration, requires = "statistics")]
     pub horizon: Nanos,
-    /// Clock rate of the CPUs in MHz, for OSADL's rule of thumb [default: what the machine says]
+    /// Clock rate of the CPUs in MHz, for OSADL's rule of thumb [default: as the machine reports]
     #[arg(long, value_name = "MHZ", value_parser = clap::value_parser!(u32).range(1..=100_000), requires = "statistics")]
     pub mhz: Option<u32>,
-    /// Print a model of the tail that a check refused, too, marked as refused: to look at, not to
-    /// rely on
+    /// Also print a model of the tail that a check refused, marked as refused: for inspection only
     #[arg(long, requires = "statistics")]
     pub show_refused: bool,
 }
@@ -260,13 +259,13 @@ impl StatisticsArgs {
 /// `tardy list`.
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// Which list; without it, the lists that there are
+    /// List to print [default: the names of all lists]
     #[arg(value_enum)]
     pub what: Option<ListKind>,
-    /// Tell all about these
+    /// Describe these in full
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
-    /// Tell all about each
+    /// Describe each in full
     #[arg(long)]
     pub full: bool,
     /// Print as JSON
@@ -283,7 +282,7 @@ pub enum ListKind {
     Loads,
     /// Services whose cost can be measured
     Costs,
-    /// Settings that `doctor` and `advise` look at
+    /// Settings that `doctor` and `advise` check
     Checks,
     /// Links that the probe `response` times and `tardy respond` answers
     Links,
@@ -292,7 +291,7 @@ pub enum ListKind {
 /// `tardy scenarios`, also as `tardy scenario`.
 #[derive(Debug, Args)]
 pub struct ScenariosArgs {
-    /// What to do with scenarios; without it, list the built-in ones
+    /// Action; without one, the built-in scenarios are listed
     #[command(subcommand)]
     pub verb: Option<ScenariosVerb>,
 }
@@ -300,7 +299,7 @@ pub struct ScenariosArgs {
 /// What can be done with scenarios.
 #[derive(Debug, Subcommand)]
 pub enum ScenariosVerb {
-    /// Print the text of a built-in scenario, to start your own from
+    /// Print the text of a built-in scenario, as a start for your own
     Show {
         /// Its name
         name: String,
@@ -315,7 +314,7 @@ pub enum ScenariosVerb {
 /// `tardy restore`.
 #[derive(Debug, Args)]
 pub struct RestoreArgs {
-    /// Only say what would be put back
+    /// Only print what would be restored
     #[arg(long)]
     pub dry_run: bool,
 }

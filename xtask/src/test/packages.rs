@@ -107,7 +107,7 @@ pub(super) const PACKAGES: &[Package] = &[
     package(
         "mpv",
         &["mpv"],
-        "the real player of the probe media; about 160 MB with what it needs",
+        "the real player of the probe media; about 160 MB with dependencies",
     ),
     package(
         "prometheus",

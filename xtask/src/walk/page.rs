@@ -184,10 +184,7 @@ impl Example {
             };
             let best = printed.iter().map(alike).fold(0.0, f64::max);
             if best < ALIKE {
-                return Err(format!(
-                    "nothing like this line is printed: {}",
-                    line.trim()
-                ));
+                return Err(format!("the output has no line like this: {}", line.trim()));
             }
         }
         Ok(())

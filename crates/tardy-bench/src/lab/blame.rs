@@ -13,9 +13,9 @@ use xtask::inject;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "lab-blame",
-    title: "delays of 1 ms of six kinds in the kernel, and whom `tardy run --explain` blames",
+    title: "delays of 1 ms of six kinds in the kernel, and their causes by `tardy run --explain`",
     promise: "six contexts of inject/ x 6.1, 6.12 (none, voluntary, full), 6.1-rt, 6.12-rt, 1000 \
-              delays or more: none is blamed on anything else, each length within 2 us or 2 %",
+              delays or more: each has the right cause and a length within 2 us or 2 %",
     measure,
 };
 
@@ -142,12 +142,12 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         commands,
         tables: vec![matrix, by_variant],
         notes: vec![
-            "A cell counts delays by what held the CPU for the longest part of the delay, by the \
-             explanation of the sample that waited for its end. Not late: no sample waited for \
-             half of it or longer."
+            "A cell counts delays by the cause that held the CPU for the longest part of the \
+             delay, by the explanation of the sample that waited for its end. Not late: every \
+             sample waited for less than half of it."
                 .to_owned(),
-            "On a kernel that does not preempt its own code, whoever was woken before the section \
-             began waited for the code around it: there \"kernel code\" is true."
+            "On a kernel that does not preempt its own code, a task woken before the section began \
+             waited for the code around it: there \"kernel code\" is true."
                 .to_owned(),
             "The truth is what the module wrote down: two reads of the clock within its section. \
              Interrupts within it, and softirqs after them, count as the section's time there, \

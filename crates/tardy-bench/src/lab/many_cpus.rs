@@ -128,7 +128,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         tables: vec![table],
         notes: vec![
             "The guest's CPUs take turns on those of the host, by the host's clock: its latencies \
-             mean nothing, and what is skipped is the emulation's."
+             mean nothing, and skipped periods come from the emulation."
                 .to_owned(),
             format!(
                 "Kernel: {}. {}.",

@@ -90,7 +90,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         notes: vec![
             format!(
                 "Largest latency of {replicas} runs in us, the median of the runs' largest in \
-                 brackets. Virtual time: no worst case of any machine."
+                 brackets. Virtual time: not the worst case of any machine."
             ),
             "munmap is with pages as the system decides (huge ones), munmap-small with single \
              pages."

@@ -18,7 +18,7 @@ use xtask::inject;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "lab-sections",
-    title: "guests watched from outside: equal samples, known delays as sections, host time",
+    title: "watched guests: equal samples, known delays as sections, host time",
     promise: "20 pairs over kernels, models and loads with equal samples; 1000 delays that are \
               sections, in every context, 20 us to 1 ms: every one found, of its kind, within 1 \
               us and its entry; a trace of the same run lays at least 99 % of the samples above \

@@ -23,7 +23,7 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
             .map(|rule| format!(" The {}.", rule.text.replacen(' ', " is ", 1)))
             .collect();
         let note = format!(
-            "Colours tell the largest {} of each CPU at each time, on a logarithmic scale up to \
+            "Colours show the largest {} of each CPU at each time, on a logarithmic scale up to \
              {}; a mark shows the worst.{}{}",
             data.quantity,
             latency_name(largest as f64, "µs"),

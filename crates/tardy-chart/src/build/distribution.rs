@@ -106,7 +106,7 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
             "at or above"
         };
         let note = format!(
-            "Share of samples {what} a {}. The band holds the true share at 95 %, whatever the \
+            "Share of samples {what} a {}. The band holds the true share at 95 %, for any \
              distribution; late samples in a cluster count as one.",
             data.quantity
         );
@@ -132,8 +132,8 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
         chart.marks = max_mark(data.all(), kind);
         if data.groups.iter().any(|group| !group.model.is_empty()) {
             chart.note += " Dashed: a model, not measured, from its threshold on, if these \
-                           conditions last; its band holds what other models the data do not \
-                           exclude say, at 95 %.";
+                           conditions last; its band covers the other models that the data do not \
+                           exclude, at 95 %.";
         }
         chart.table = table(kind, &data.groups);
         chart.table.rows.extend(model_rows(kind, &data.groups));

@@ -29,7 +29,7 @@ pub(super) fn heat_maps(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         let data = run.probe(probe)?;
         let cells = cells?;
         let note = format!(
-            "Colours tell how many samples have this {} at this time, on a logarithmic scale from \
+            "Colours show how many samples have this {} at this time, on a logarithmic scale from \
              1 to {}.{}",
             data.quantity,
             words::whole(largest),
@@ -141,8 +141,7 @@ pub(super) fn scatters(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         let how = if is_single {
             "A dot a sample."
         } else {
-            "A dot wherever samples are, however many; the largest of each stretch of time stands \
-             at its exact value."
+            "A dot marks any number of samples; the largest of each interval is at its exact value."
         };
         let note = format!("{how}{}", kept_note(data));
         let mut chart = Chart::new(

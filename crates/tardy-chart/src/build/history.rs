@@ -67,7 +67,7 @@ pub fn chart(found: &History, change: &LastingChange) -> Option<Chart> {
         String::new()
     };
     let note = format!(
-        "Each point is a build. The line stands where the change begins, at {}.{more}",
+        "Each point is a build. The line marks the start of the change, at {}.{more}",
         builds[change.from].name
     );
     let mut chart = Chart::new(Kind::Timeline, super::capital(&change.what), note, x, y);

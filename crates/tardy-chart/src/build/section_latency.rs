@@ -33,9 +33,9 @@ pub fn chart(groups: &[Group]) -> Option<Chart> {
     let mut chart = Chart::new(
         Kind::Ccdf,
         "Latency by sections, beside the probe's".to_owned(),
-        "Share of latencies above a value. Dashed: what the recorded sections alone make of it, \
-         if due times fall at random moments (abeni2002), behind the way of a sample that waits \
-         for none. Solid: the probe.",
+        "Share of latencies above a value. Dashed: as the recorded sections alone predict it, if \
+         due times fall at random moments (abeni2002), after the way of a sample that waits for \
+         none. Solid: the probe.",
         Axis::new(
             "latency (logarithmic)",
             Scale::Log,

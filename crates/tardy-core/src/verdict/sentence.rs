@@ -12,7 +12,7 @@ pub(super) fn sentence(
     let evidence = &verdict.evidence;
     if evidence.due_times == 0 {
         return format!(
-            "no sample was taken that says something about a deadline{}",
+            "no sample can be judged against a deadline{}",
             because(verdict, decided)
         );
     }
@@ -43,7 +43,7 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
     let observed = match (misses, verdict.misses_allowed) {
         (0, _) if evidence.misses_undecided > 0 => {
             format!(
-                "no miss is known in {due_times} due times; of {} of them it cannot be told",
+                "no known miss in {due_times} due times; {} of them cannot be judged",
                 evidence.misses_undecided
             )
         }
@@ -137,7 +137,7 @@ fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
         // Skipped ones that are misses are told as such.
         let others = evidence.skipped - evidence.misses_skipped.min(evidence.skipped);
         return match verdict.skipped_allowed {
-            Some(_) => Some("how many periods were skipped is not known".to_owned()),
+            Some(_) => Some("the number of skipped periods is unknown".to_owned()),
             None => match others {
                 0 => None,
                 1 => {

@@ -20,7 +20,7 @@ const TEN_KIB: usize = 10 << 10;
 pub(super) const CREATE_0K: Metric = Metric {
     name: "file-create-0k",
     group: Group::FileAndMemory,
-    operation: "empty file made and closed, of up to 1000 in a folder of TMPDIR",
+    operation: "empty file created and closed, of up to 1000 in a folder of TMPDIR",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_fs (0k, created)"),
@@ -42,7 +42,7 @@ pub(super) const DELETE_0K: Metric = Metric {
 pub(super) const CREATE_10K: Metric = Metric {
     name: "file-create-10k",
     group: Group::FileAndMemory,
-    operation: "file of 10 KiB made, written and closed",
+    operation: "file of 10 KiB created, written and closed",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_fs (10k, created)"),

@@ -23,14 +23,14 @@ pub(super) const METRIC: Metric = Metric {
             .is_ok_and(|online| online.trim() == "0")
         {
             return Err(missing(
-                "there is one CPU only, for which the kernel waits for none",
+                "with only one CPU the kernel waits for no grace period",
                 "measure on two CPUs",
             ));
         }
         match membarrier::has_global() {
             Ok(true) => Ok(repeated(membarrier::global)),
             Ok(false) => Err(missing(
-                "no membarrier of all processes on CPUs without a tick",
+                "the kernel has no global membarrier on nohz_full CPUs",
                 "boot without nohz_full",
             )),
             Err(error) => Err(Unavailable::system("call membarrier")(error)),

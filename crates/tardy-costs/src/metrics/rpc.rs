@@ -37,7 +37,7 @@ pub(super) const TCP: Metric = Metric {
 
 fn absent(error: io::Error) -> Unavailable {
     Unavailable::Missing {
-        what: format!("no portmapper answers on {PORTMAPPER} ({error})"),
+        what: format!("the portmapper on {PORTMAPPER} does not answer ({error})"),
         remedy: "start rpcbind, or leave this metric out",
     }
 }
@@ -133,7 +133,7 @@ impl Call {
             Ok(())
         } else {
             Err(io::Error::other(
-                "the portmapper did not answer as RFC 5531 has it",
+                "the portmapper's answer violates RFC 5531",
             ))
         }
     }

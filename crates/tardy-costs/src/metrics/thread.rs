@@ -7,7 +7,7 @@ use crate::metric::{Metric, repeated};
 pub(super) const METRIC: Metric = Metric {
     name: "thread-create",
     group: Group::Today,
-    operation: "thread made, ended and joined",
+    operation: "thread created, exited and joined",
     bytes: None,
     state: CacheState::Warm,
     lmbench: None,

@@ -14,7 +14,7 @@ const NEVER: Nanos = Nanos::from_secs(365 * 24 * 3600);
 pub(super) const CREATE: Metric = Metric {
     name: "timer-create",
     group: Group::Today,
-    operation: "timer made, armed and deleted before it fires (timer_create, timer_settime, \
+    operation: "timer created, armed and deleted before it fires (timer_create, timer_settime, \
                 timer_delete)",
     bytes: None,
     state: CacheState::Warm,

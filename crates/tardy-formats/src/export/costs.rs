@@ -73,8 +73,8 @@ fn table(run: &CostRun) -> String {
     }
     if summary.how.unit == "instructions" {
         out.push_str(
-            "- :warning: counts of executed instructions: how long the kernel's code is, never \
-             how fast a machine runs it\n",
+            "- :warning: counts of executed instructions: the length of the kernel's code, never \
+             the speed of a machine\n",
         );
     }
     let head = ["metric", "unit", "cost", "best", "median", "worst"].map(str::to_owned);
@@ -143,7 +143,7 @@ fn metrics(run: &CostRun) -> String {
         &mut text,
         name,
         ("gauge", ""),
-        &format!("What one operation costs, in {unit}."),
+        &format!("Cost of one operation, in {unit}."),
         figures,
     );
     let (least, most) = (
@@ -173,7 +173,7 @@ fn metrics(run: &CostRun) -> String {
         &mut text,
         "tardy_run_info",
         ("gauge", ""),
-        "What was measured, and where.",
+        "Kernel and version of tardy of the run.",
         [(kernel, "1".to_owned())],
     );
     text + "# EOF\n"

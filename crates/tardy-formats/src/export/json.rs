@@ -18,7 +18,7 @@ impl Exporter for Json {
     }
 
     fn about(&self) -> &'static str {
-        "summary, machine, and how often each value came in each series, as one JSON document"
+        "summary, machine and the histogram of each series, as one JSON document"
     }
 
     fn write(

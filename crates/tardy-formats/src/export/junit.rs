@@ -34,7 +34,7 @@ impl Exporter for Junit {
             Judged::Failed => Outcome::Failed(verdict.sentence.clone()),
             Judged::Inconclusive => Outcome::Skipped(verdict.sentence.clone()),
         };
-        let none = || Outcome::Skipped("no deadline was given: see --deadline".to_owned());
+        let none = || Outcome::Skipped("give --deadline for a verdict".to_owned());
         let deadline = run.summary.verdict.as_ref().map_or_else(none, judged);
         let text = summary_text::full(&run.summary, usize::MAX, false, |_, _| String::new());
         let lost = worded(run, Severity::Incomplete).map_or(Outcome::Passed, Outcome::Failed);

@@ -75,7 +75,7 @@ fn about_run(text: &mut String, run: &ExportedRun) {
         text,
         "tardy_run_info",
         ("gauge", ""),
-        "What was measured, and where.",
+        "Host, kernel and settings of the run.",
         [(labels, "1".to_owned())],
     );
     let started = seconds(run.record.started.realtime_ns.get());

@@ -86,7 +86,7 @@ impl Exporter for RtTestsJson {
     }
 
     fn about(&self) -> &'static str {
-        "what `cyclictest --json` writes, for parsers of rt-tests: one probe, whole us"
+        "the JSON of `cyclictest --json`, for parsers of rt-tests: one probe, whole us"
     }
 
     fn write(

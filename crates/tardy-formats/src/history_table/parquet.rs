@@ -324,9 +324,7 @@ pub(super) fn read(
         words,
     };
     let file = regular_file::open(path).map_err(|error| unreadable(error.to_string()))?;
-    let broken = |error: ParquetError| {
-        unreadable(format!("it is no Parquet file that can be read ({error})"))
-    };
+    let broken = |error: ParquetError| unreadable(format!("not a readable Parquet file ({error})"));
     let bytes = file
         .metadata()
         .map_err(|error| unreadable(error.to_string()))?
@@ -350,8 +348,7 @@ pub(super) fn read(
         .all(is_in_file)
     {
         return Err(unreadable(
-            "it is no Parquet file that can be read (a column is said to lie outside of it)"
-                .to_owned(),
+            "not a readable Parquet file (a column lies outside the file)".to_owned(),
         ));
     }
     let schema = reader.metadata().file_metadata().schema_descr();
@@ -364,7 +361,7 @@ pub(super) fn read(
     let places = COLUMNS.map(|(name, _)| named.get(name).copied());
     if let Some(missing) = NEEDED.iter().find(|needed| places[**needed].is_none()) {
         return Err(unreadable(format!(
-            "it is no table of runs: it has no column {}",
+            "not a table of runs: it has no column {}",
             COLUMNS[*missing].0
         )));
     }
@@ -492,7 +489,7 @@ impl Columns {
                             )
                         }),
                     _ => Err(ParquetError::General(format!(
-                        "column {name} is to be {}{}",
+                        "column {name} must be {}{}",
                         kind.words().0,
                         kind.words().1
                     ))),
@@ -589,7 +586,9 @@ fn row_as_run(columns: &[Values], row: usize, unit: i64) -> Result<HistoryRun, S
         clock: match text(CLOCK).as_deref() {
             None | Some(HARDWARE) => ClockKind::Hardware,
             Some(VIRTUAL) => ClockKind::Virtual,
-            Some(other) => return Err(format!("{other:?} is no clock: {HARDWARE} or {VIRTUAL}")),
+            Some(other) => {
+                return Err(format!("{other:?} is not a clock: {HARDWARE} or {VIRTUAL}"));
+            }
         },
         facts: std::array::from_fn(|place| text(FACT + place)),
         numbers: vec![numbers],

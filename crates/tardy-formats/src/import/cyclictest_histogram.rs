@@ -219,7 +219,7 @@ fn table(source: &Source, text: &str) -> Result<Table, ImportError> {
         return Err(source.expected(
             table.last_line,
             "a line `# Histogram`",
-            "none in the whole file",
+            "the end of the file",
         ));
     }
     Ok(table)

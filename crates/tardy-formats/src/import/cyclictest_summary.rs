@@ -106,7 +106,7 @@ fn read(
     if threads.is_empty() {
         let expected =
             "a line such as `T: 0 ( 1234) P:95 I:1000 C: 500 Min: 19 Act: 20 Avg: 23 Max: 44`";
-        return Err(source.expected(last, expected, "none in the whole file"));
+        return Err(source.expected(last, expected, "the end of the file"));
     }
     let mut imported = ImportedRun {
         tool: "cyclictest".into(),

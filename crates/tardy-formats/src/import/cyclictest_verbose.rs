@@ -361,7 +361,7 @@ impl Reader<'_> {
             return Err(source.expected(
                 line.max(1),
                 "samples, as in `0: 17: 26`",
-                "none in the whole file",
+                "the end of the file",
             ));
         }
         let unit = self.unit.unwrap_or(Unit::Us);
@@ -382,8 +382,8 @@ impl Reader<'_> {
             self.sink.state(thread.series, stated);
             if thread.aliased {
                 notes.push(format!(
-                    "CPU {}: values come again {RING} cycles later: cyclictest's buffer was \
-                     overrun, and old cycles carry newer values",
+                    "CPU {}: values repeat {RING} cycles later: cyclictest's buffer was overrun, \
+                     and old cycles carry newer values",
                     thread.id
                 ));
             }

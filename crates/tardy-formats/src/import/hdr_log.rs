@@ -102,11 +102,7 @@ fn read(
         }
     }
     if of_tag.values().all(BTreeMap::is_empty) {
-        return Err(source.expected(
-            last_line,
-            "intervals with samples",
-            "none in the whole file",
-        ));
+        return Err(source.expected(last_line, "intervals with samples", "the end of the file"));
     }
     let several = of_tag.len() > 1;
     imported.length = (length > 0.0 && !several).then_some(Nanos((length * 1e9) as i64));

@@ -80,8 +80,7 @@ fn read(
         ..ImportedRun::default()
     };
     imported.notes.push(
-        "of values between two listed percentiles only the upper one is known: they count as that"
-            .into(),
+        "values between two listed percentiles count as the upper one: only that is known".into(),
     );
     hand_over_all(&mut [counted], &mut imported, source, sink)?;
     Ok(imported)

@@ -39,7 +39,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Vec<(i64, u64)>, &'static str> {
                 .map_err(|_| "a deflated histogram")?;
             plain(&inflated)
         }
-        _ => Err("a histogram in encoding V2 (what older HdrHistograms wrote is not read)"),
+        _ => Err("a histogram in encoding V2 (older encodings are not supported)"),
     }
 }
 

@@ -386,7 +386,7 @@ impl<'a> Threads<'a> {
             self.learn(source, thread)?;
         }
         if self.threads.is_empty() {
-            return Err(place.expected(source, "samples", "none in the whole file"));
+            return Err(place.expected(source, "samples", "the end of the file"));
         }
         let unit = self.unit.unwrap_or(1_000);
         for thread in self.threads.values() {

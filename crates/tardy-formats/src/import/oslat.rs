@@ -132,7 +132,7 @@ fn read_text(
         return Err(source.expected(
             last_line,
             "a line `Core:` with the CPUs",
-            "none in the whole file",
+            "the end of the file",
         ));
     }
     finish(&mut series, last_bucket, &mut imported);

@@ -111,8 +111,7 @@ fn note(imported: &mut ImportedRun, timeouts: u64) {
         .extend([EXTREMES_NOTE.to_owned(), SECOND_NOTE.to_owned()]);
     if timeouts > 0 {
         imported.notes.push(format!(
-            "{timeouts} messages had not come when the tool's time-out ended: they are in no \
-             number"
+            "{timeouts} messages had not arrived by the tool's time-out: the numbers leave them out"
         ));
     }
 }
@@ -195,7 +194,7 @@ fn read_text(
     }
     if pairs.is_empty() {
         let expected = "a line such as `#1 -> #0, Min    2, Cur    4, Avg    4, Max   56`";
-        return Err(source.expected(last_line, expected, "none in the whole file"));
+        return Err(source.expected(last_line, expected, "the end of the file"));
     }
     let is_pmqtest = heads.values().any(|(_, head)| head.timeouts.is_some());
     let probe = if is_pmqtest { TOOLS[0] } else { UNNAMED };
@@ -205,7 +204,7 @@ fn read_text(
     };
     if !is_pmqtest {
         imported.notes.push(
-            "the text does not say whether ptsematest, svsematest or sigwaittest wrote it"
+            "the text comes from ptsematest, svsematest or sigwaittest: it does not show which"
                 .to_owned(),
         );
     }

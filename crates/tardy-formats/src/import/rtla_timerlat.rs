@@ -101,7 +101,7 @@ fn read(
         return Err(source.expected(
             last_line,
             "a line such as `Index   IRQ-000   Thr-000`",
-            "none in the whole file",
+            "the end of the file",
         ));
     }
     let in_unit =

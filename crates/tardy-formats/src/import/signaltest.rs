@@ -195,7 +195,7 @@ fn read_text(
     let Some(summary) = summary else {
         let expected =
             "a line such as `T: 0 ( 1234) P:80 C: 1000 Min: 33 Act: 34 Avg: 46 Max: 248`";
-        return Err(source.expected(last_line, expected, "none in the whole file"));
+        return Err(source.expected(last_line, expected, "the end of the file"));
     };
     imported.notes.push(EXTREMES_NOTE.to_owned());
     let extremes = (

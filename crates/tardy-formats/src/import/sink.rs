@@ -261,7 +261,7 @@ fn number_anew(series: &mut [BucketSeries], imported: &mut ImportedRun) {
         .any(|(_, cpu)| cpu.is_some_and(|cpu| cpu > CPU_MAX));
     if is_above_all || names.windows(2).any(|pair| pair[0] == pair[1]) {
         let why = if is_above_all {
-            "no CPU has such a number"
+            "the CPU numbers are too large"
         } else {
             "several series are of one CPU"
         };

@@ -105,7 +105,7 @@ fn read(
         return Err(source.expected(
             last_line,
             "lines of data, `RTD|...` or `RTS|...`",
-            "none in the whole file",
+            "the end of the file",
         ));
     }
     let mut imported = ImportedRun {

@@ -57,7 +57,7 @@ fn read(
         source.expected(
             found.last_line,
             "a line `Max-Latency:` with two numbers",
-            "none in the whole file",
+            "the end of the file",
         )
     })?;
     let mut imported = ImportedRun {

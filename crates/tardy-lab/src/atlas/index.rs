@@ -130,7 +130,7 @@ impl Index {
         if index.version != VERSION || index.keys.len() != wanted {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                "this is no index of an atlas that this version reads",
+                "this version does not read this atlas index",
             ));
         }
         Ok(Some(index))

@@ -28,9 +28,7 @@ pub(super) fn empty() -> io::Result<()> {
     let process = process::fork(|| i32::from(touch(bytes).is_err()))?;
     match process::reap(process, true)? {
         WaitResult::Ended(_, status) if status.success() => Ok(()),
-        _ => Err(io::Error::other(
-            "the process that was to free pages failed",
-        )),
+        _ => Err(io::Error::other("the process that frees pages failed")),
     }
 }
 

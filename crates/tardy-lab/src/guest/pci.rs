@@ -90,7 +90,7 @@ fn shared_resource(device: &Path) -> PathBuf {
 fn start_of_resource_0(text: &str) -> io::Result<usize> {
     let word = text.split_whitespace().next().unwrap_or_default();
     usize::from_str_radix(word.trim_start_matches("0x"), 16)
-        .map_err(|_| io::Error::other(format!("`{word}` is no address of a resource")))
+        .map_err(|_| io::Error::other(format!("`{word}` is not the address of a resource")))
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub(super) fn mount_all() -> Vec<String> {
             Ok(())
         };
         if let Err(error) = made.and_then(|()| mount_kernel_file_system(kind, Path::new(target))) {
-            remarks.push(format!("{kind} is not mounted on {target}: {error}"));
+            remarks.push(format!("{kind} cannot be mounted on {target}: {error}"));
         }
     }
     remarks
@@ -43,7 +43,7 @@ pub(super) fn mount_all() -> Vec<String> {
 pub(super) fn switch_loopback_on() -> Option<String> {
     let error = tardy_sys::socket::switch_loopback_on().err()?;
     Some(format!(
-        "the loopback interface is not switched on: {error}"
+        "the loopback interface cannot be switched on: {error}"
     ))
 }
 

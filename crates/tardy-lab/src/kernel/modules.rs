@@ -254,7 +254,7 @@ mod tests {
             .to_vec();
         assert_eq!(of(&["top_one"]).as_ref(), Ok(&order));
         let missing = of(&["none"]).unwrap_err();
-        assert!(missing.contains("no module none"), "{missing}");
+        assert!(missing.contains("there is no module none"), "{missing}");
         std::fs::remove_file(&deb).unwrap();
         assert_eq!(of(&["top-one", "base-two"]), Ok(order), "from the cache");
         let nowhere = Kernel {

@@ -682,7 +682,7 @@ mod tests {
         .unwrap_err();
         assert!(
             matches!(no_image, KernelError::NoImage(path) if path == Path::new("4")),
-            "what is wrong with a package is no reason to take another"
+            "a faulty package is not replaced by another"
         );
     }
 

@@ -237,7 +237,7 @@ fn a_terminal_of_ascii_gets_nothing_else() {
 fn what_is_asked_and_what_is_paused_is_said() {
     let mut screen = screen(2);
     screen.is_asking = true;
-    line_of(&drawn(&screen, (60, 24), LOOK), "End the run now?");
+    line_of(&drawn(&screen, (60, 24), LOOK), "Stop the run now?");
     screen.is_asking = false;
     screen.press(crate::screen::Key::Letter(' '));
     line_of(&drawn(&screen, (60, 24), LOOK), "VIEW PAUSED");

@@ -50,12 +50,12 @@ pub enum GuardianError {
     /// It ended, or said something else than that it is ready.
     #[error("the guardian of the loads is not ready: {0}")]
     NotReady(String),
-    #[error("the guardian of the loads is gone ({0}); no load runs any more, start the run again")]
+    #[error("the guardian of the loads is gone ({0}); all loads have stopped, start the run again")]
     Gone(std::io::Error),
     /// It was killed, and is still there.
     #[error(
-        "the guardian of the loads, process {0}, neither answers nor ends, nor may its loads: \
-         thaw its control group, or see what holds it"
+        "the guardian of the loads, process {0}, does not answer or exit, and its loads may still \
+         run: thaw its control group, or find out what blocks it"
     )]
     Stuck(u32),
 }
@@ -138,19 +138,19 @@ impl Guardian {
                         Err(GuardianError::NotReady(text))
                     }
                     _ => Err(GuardianError::NotReady(format!(
-                        "it said `{line}`; is {} this version of tardy?",
+                        "it sent `{line}`; is {} this version of tardy?",
                         std::env::args().next().unwrap_or_default()
                     ))),
                 };
             }
             if self.events.ended() {
                 return Err(GuardianError::NotReady(
-                    "it ended at once; its message stands above".to_owned(),
+                    "it exited at once; see its message above".to_owned(),
                 ));
             }
         }
         Err(GuardianError::NotReady(format!(
-            "it said nothing for {} s; is the machine overloaded?",
+            "it was silent for {} s; is the machine overloaded?",
             READY_LIMIT.as_secs()
         )))
     }
@@ -242,7 +242,7 @@ impl Guardian {
                 Err(_) => events.push(LoadEvent::Problem {
                     load: None,
                     text: format!(
-                        "the guardian said `{line}`, which is no message; it is left out"
+                        "the guardian sent `{line}`, which is not a message; it is ignored"
                     ),
                 }),
             }
@@ -250,7 +250,7 @@ impl Guardian {
         if self.events.ended() && !std::mem::replace(&mut self.end_is_told, true) {
             events.push(LoadEvent::Problem {
                 load: None,
-                text: "the guardian is gone; no load runs any more".to_owned(),
+                text: "the guardian is gone; all loads have stopped".to_owned(),
             });
         }
         events

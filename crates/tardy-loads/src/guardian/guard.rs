@@ -137,7 +137,7 @@ impl Guard {
                     && self.init.has_ended(|| process::reap_any(false))
                 {
                     tell(
-                        "the process that holds the loads ended; no load runs any more".to_owned(),
+                        "the process that holds the loads ended; all loads have stopped".to_owned(),
                     );
                     return;
                 }
@@ -158,7 +158,7 @@ impl Guard {
             Ok(Command::Finish { .. }) => {}
             Err(error) => {
                 tell(format!(
-                    "a command of the tool is unreadable: {error}; it is left out"
+                    "a command of the tool is unreadable: {error}; it is ignored"
                 ));
                 return;
             }

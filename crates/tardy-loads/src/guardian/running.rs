@@ -78,7 +78,7 @@ impl RunningLoad {
                 .try_for_each(|index| sharing::make(&sharing::of_worker(group, index), weight))
         {
             let text = format!(
-                "has no share of its own beside other loads: {}: {error}",
+                "has no CPU share separate from other loads: {}: {error}",
                 group.display()
             );
             tell(LoadEvent::Problem {
@@ -383,7 +383,7 @@ impl Slot {
                 }
                 Ok(WorkerReport::Problem(text)) => self.problem(text, tell),
                 Err(_) => self.problem(
-                    format!("said `{line}`, which is no report; it is left out"),
+                    format!("sent `{line}`, which is not a report; it is ignored"),
                     tell,
                 ),
             }
@@ -450,7 +450,7 @@ impl Slot {
             self.end = Some(LoadEnd::Finished);
         } else if finishing {
             self.problem(
-                format!("a worker ended with {status} when it was asked to end"),
+                format!("a worker exited with {status} when asked to stop"),
                 tell,
             );
             self.end = Some(LoadEnd::Died {
@@ -469,8 +469,8 @@ impl Slot {
         if self.restarts == RESTARTS_MAX {
             self.problem(
                 format!(
-                    "the worker{on} died again ({status}) and is not restarted any more: the load \
-                     is not running there"
+                    "the worker{on} died again ({status}) and is not restarted: the load is not \
+                     running there"
                 ),
                 tell,
             );
@@ -508,7 +508,7 @@ impl Slot {
         let limit = self.plan.load.finish_limit;
         tell(LoadEvent::Problem {
             load: Some(label),
-            text: format!("did not end within {limit} of being asked to, and was killed"),
+            text: format!("did not stop within {limit} of the request, and was killed"),
         });
     }
 }

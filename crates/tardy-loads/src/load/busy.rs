@@ -19,8 +19,8 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "busy",
     does: "occupies its CPU for LENGTH in every PERIOD, at real-time PRIORITY where one is given, \
            and records when",
-    effect: "nothing of lower priority runs on the CPU meanwhile; as the moments are known, what \
-             a measurement says of them can be checked",
+    effect: "it blocks lower priorities on its CPU; the recorded intervals can be checked against \
+             a measurement",
     source: "today",
     parameters: &[
         Parameter::duration(
@@ -46,8 +46,8 @@ pub const INFO: LoadInfo = LoadInfo {
         },
         Parameter::path(
             "record",
-            "file that the moments go to, with .cpuN added: one line an interval, start, end and \
-             CPU time in ns",
+            "file for the intervals, with .cpuN added: one line each, with start, end and CPU time \
+             in ns",
         ),
     ],
     can_do_harm: false,

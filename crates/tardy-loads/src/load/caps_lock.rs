@@ -18,8 +18,8 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "caps-lock",
     does: "switches the keyboard's caps-lock light on and off, through its LED device or the \
            console",
-    effect: "some keyboard drivers wait for the controller's answer with interrupts off; it is in \
-             no list because it confuses whoever types",
+    effect: "some keyboard drivers wait for the controller's answer with interrupts off; it is not \
+             in any list because it confuses people who type",
     source: "abeni2002",
     parameters: &[
         Parameter::duration(

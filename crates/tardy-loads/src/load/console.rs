@@ -16,8 +16,8 @@ use super::worker::{PASSES, Worker};
 pub const INFO: LoadInfo = LoadInfo {
     name: "console",
     does: "switches between the virtual terminal that is shown and a free one",
-    effect: "long paths in the console driver, which redraws the screen; it is in no list because \
-             it takes the screen from whoever sits there",
+    effect: "long paths in the console driver, which redraws the screen; it is not in any list \
+             because it takes the screen from its user",
     source: "abeni2002",
     parameters: &[
         Parameter::duration(
@@ -76,11 +76,11 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     }) = worker.plan.load.undo.first().cloned()
     else {
         return Err(WorkError::Bound(
-            "the plan has no terminal to come back to".to_owned(),
+            "the plan has no terminal to return to".to_owned(),
         ));
     };
     let console = open_console(&path).map_err(WorkError::Absent)?;
-    let other = console::free(&console).doing("look for a free terminal")?;
+    let other = console::free(&console).doing("find a free terminal")?;
     let pause = worker.plan.load.parameters.duration("pause");
     let mut next = other;
     while worker.begin_pass() && worker.rest(pause) {

@@ -16,8 +16,8 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "du",
     does: "reads the size of every file below a folder, without leaving its file system, over and \
            over",
-    effect: "walks of the directory cache and its locks, reads from the disk, and memory reclaim \
-             of what is cached",
+    effect: "walks of the directory cache and its locks, reads from the disk, and reclaim of the \
+             cached memory",
     source: "koolwal2009",
     parameters: &[Parameter {
         name: "folder",
@@ -66,7 +66,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         .path("folder")
         .unwrap_or(Path::new("/"))
         .to_owned();
-    let device = folder.symlink_metadata().doing("look at the folder")?.dev();
+    let device = folder.symlink_metadata().doing("examine the folder")?.dev();
     let waiting_max = (worker.plan.memory / NAME_BYTES).clamp(1000, WAITING_MAX as u64) as usize;
     while worker.go_on() {
         walk(worker, folder.clone(), device, waiting_max);

@@ -12,9 +12,9 @@ use crate::children::tied_command;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "exec",
-    does: "runs a command of yours by the shell, again each time it ends; at the end it gets \
-           SIGTERM, and SIGKILL 5 s later",
-    effect: "whatever the command does; its memory, files and processes are not bounded by tardy",
+    does: "runs your command in a shell and restarts it when it exits; to stop, sends SIGTERM, and \
+           SIGKILL 5 s later",
+    effect: "depends on the command; tardy does not bound its memory, files and processes",
     source: "today",
     parameters: &[Parameter {
         name: "command",

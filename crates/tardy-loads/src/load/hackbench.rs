@@ -54,10 +54,10 @@ pub const INFO: LoadInfo = LoadInfo {
             10_000_000,
         ),
         Parameter::bytes("datasize", "bytes of a message", "100B", 1, 1 << 20),
-        Parameter::choice("with", "what messages go through", &["socket", "pipe"]),
+        Parameter::choice("with", "channel of the messages", &["socket", "pipe"]),
         Parameter::choice(
             "tasks",
-            "what senders and receivers are",
+            "kind of senders and receivers",
             &["process", "thread"],
         ),
         Parameter::count(

@@ -74,7 +74,7 @@ pub enum WorkError {
     #[error("{}: {}", .0.missing, .0.remedy)]
     Absent(Unsupported),
     /// A system call failed that has no reason to.
-    #[error("{doing}: {source}; the load cannot go on")]
+    #[error("{doing}: {source}; the load stopped")]
     System {
         /// What it was about.
         doing: &'static str,

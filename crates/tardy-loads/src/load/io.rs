@@ -102,18 +102,16 @@ fn shortcoming(folder: &Path, backing: &Backing) -> Option<String> {
     match backing {
         Backing::Device(_) => None,
         // Advice about disks is of no use there.
-        Backing::Memory(_) if clock_kind(&Root::system()) == ClockKind::Virtual => Some(
-            "a guest of the lab has no disk, so that it writes and reads memory and reaches no \
-             device"
-                .to_owned(),
-        ),
+        Backing::Memory(_) if clock_kind(&Root::system()) == ClockKind::Virtual => {
+            Some("a guest of the lab has no disk, so it writes and reads memory only".to_owned())
+        }
         Backing::Memory(kind) => Some(format!(
-            "{folder} is on {kind}, so that it writes and reads memory and reaches no device: put \
-             the run on a disk with --out, or give io:folder=..."
+            "{folder} is on {kind}, so it writes and reads memory only: put the run on a disk with \
+             --out, or give io:folder=..."
         )),
         Backing::Unknown(kind) => Some(format!(
-            "{folder} is on {kind}: whether it reaches a device depends on what is below; \
-             io:folder=... names a folder on a disk"
+            "{folder} is on {kind}: it may not reach a device; io:folder=... names a folder on a \
+             disk"
         )),
     }
 }

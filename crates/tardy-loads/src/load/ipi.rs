@@ -15,8 +15,8 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "ipi",
     does: "a thread on each load CPU interrupts all others: memory barriers on all of them, and \
            page protections that all must learn of",
-    effect: "each interrupt comes at once, whatever runs there, a real-time task too; the sender \
-             waits for every answer",
+    effect: "each interrupt comes at once, even during a real-time task; the sender waits for \
+             every answer",
     source: "today",
     parameters: &[Parameter::choice(
         "by",

@@ -16,8 +16,8 @@ use super::worker::{PASSES, Worker};
 pub const INFO: LoadInfo = LoadInfo {
     name: "kcore",
     does: "reads the system's memory through /proc/kcore, over and over",
-    effect: "long copies of kernel memory; it is not in any list because it reads what belongs to \
-             every process and driver",
+    effect: "long copies of kernel memory; it is not in any list because it reads memory of every \
+             process and driver",
     source: "abeni2002",
     parameters: &[
         Parameter::bytes(

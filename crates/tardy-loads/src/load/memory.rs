@@ -12,7 +12,7 @@ use super::worker::{PASSES, Worker};
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "memory",
-    does: "a process touches a large area page by page and gives it back; over and over",
+    does: "a process repeatedly touches a large area page by page and frees it",
     effect: "page faults in a row, and at exit or munmap the whole area is unmapped and freed at \
              once",
     source: "abeni2002",
@@ -29,7 +29,7 @@ pub const INFO: LoadInfo = LoadInfo {
             "small pages only, or as the system decides",
             &["small", "system"],
         ),
-        Parameter::choice("free", "how the area is given back", &["exit", "munmap"]),
+        Parameter::choice("free", "how the area is freed", &["exit", "munmap"]),
         PASSES,
     ],
     can_do_harm: false,

@@ -227,7 +227,7 @@ mod tests {
         std::fs::create_dir_all(&session).unwrap();
         let mounts = format!("cgroup2 {} cgroup2 rw 0 0\n", top.display());
         let of = || parent_of_version_2(&mounts, "0::/user.slice/session.scope\n");
-        assert_eq!(of(), None, "no memory controller at all");
+        assert_eq!(of(), None, "without a memory controller");
         std::fs::write(top.join(CONTROLLERS), "cpu memory\n").unwrap();
         assert_eq!(
             of(),

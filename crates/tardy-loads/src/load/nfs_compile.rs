@@ -25,10 +25,10 @@ use crate::children::tied_command;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "nfs-compile",
-    does: "compiles C files of its own over an NFS mount, from a server on the loopback \
-           interface; over and over",
-    effect: "file systems, network and page cache at once, in the kernel's own threads; it is in \
-             no list because it mounts and needs root",
+    does: "compiles its own C files over an NFS mount, from a server on the loopback interface; \
+           over and over",
+    effect: "file systems, network and page cache at once, in the kernel's own threads; it is not \
+             in any list because it mounts and needs root",
     source: "williams2002",
     parameters: &[
         Parameter::count("files", "C files of one round", "64", 1, 10_000),
@@ -214,7 +214,7 @@ fn wait_for_server(worker: &mut Worker, scratch: &Path, server: i32) -> Result<b
         if !worker.rest(Nanos::from_millis(100)) {
             return Ok(false);
         }
-        let ended = process::reap(server, false).doing("look after the NFS server")?
+        let ended = process::reap(server, false).doing("supervise the NFS server")?
             != process::WaitResult::NoneYet;
         if ended || clock::monotonic() > deadline {
             let log = std::fs::read_to_string(scratch.join("server.log")).unwrap_or_default();

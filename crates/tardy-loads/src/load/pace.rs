@@ -70,7 +70,7 @@ mod tests {
         pace.pass(1100, 5100);
         assert_eq!(pace.owed, Nanos(100 * 24 - 100));
         pace.pass(1100, 7000);
-        assert_eq!(pace.owed, Nanos(400), "what it slept is paid");
+        assert_eq!(pace.owed, Nanos(400), "its sleep counts as payment");
         pace.pass(1100, 90_000);
         assert_eq!(pace.owed, Nanos::ZERO, "and there is no credit");
         assert_eq!(Pace::new(8, 0).times, 0, "alone it takes what it gets");

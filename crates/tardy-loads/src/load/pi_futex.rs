@@ -82,8 +82,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let lends = priority > 0 && may_be_real_time(priority);
     if priority > 0 && !lends {
         worker.tell(
-            "no right to a real-time priority, so that the chains are walked but no priority is \
-             lent; run as root, or allow it with ulimit -r",
+            "without real-time priority the chains are walked but priorities are not inherited; \
+             run as root, or allow it with ulimit -r",
         );
     }
     threads::repeat(worker, &cpus, "take a chain of locks", |index| {

@@ -15,8 +15,8 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "ping-flood",
-    does: "sends ICMP echo requests to an address of its own in 127.0.0.0/8 and waits for each \
-           answer, without pause",
+    does: "sends ICMP echo requests to its own address in 127.0.0.0/8 and waits for each answer, \
+           without pause",
     effect: "a network softirq for each request and each answer",
     source: "koolwal2009",
     parameters: &[Parameter::bytes(

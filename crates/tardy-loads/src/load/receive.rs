@@ -16,17 +16,17 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "receive",
-    does: "small UDP packets at full rate over a pair of virtual Ethernet devices, in network \
-           namespaces of its own",
-    effect: "the network's softirq handles a batch of packets in one go, on the CPU of whoever \
-             sends; nothing else runs there meanwhile",
+    does: "small UDP packets at full rate over a pair of virtual Ethernet devices, in new network \
+           namespaces",
+    effect: "the network's softirq handles a batch of packets at a time on the sender's CPU, which \
+             runs nothing else meanwhile",
     source: "today",
     parameters: &[
         Parameter::bytes("size", "bytes of a packet", "64B", 1, 1400),
         Parameter::count("batch", "packets that are sent at once", "32", 1, 64),
         Parameter::choice(
             "over",
-            "a pair of devices in namespaces of its own, or the loopback device",
+            "a pair of devices in new namespaces, or the loopback device",
             &["veth", "loopback"],
         ),
     ],
@@ -95,9 +95,9 @@ fn ends(worker: &mut Worker) -> Result<(UdpSocket, UdpSocket), WorkError> {
                 .doing("open sockets at both ends");
             }
             Err(error) => worker.tell(format!(
-                "no pair of virtual Ethernet devices in namespaces of its own ({error}): packets \
-                 go over the loopback device; run as root, with CONFIG_VETH or its module, in the \
-                 lab with --module veth"
+                "a pair of virtual Ethernet devices in new namespaces is not available ({error}): \
+                 packets go over the loopback device; run as root, with CONFIG_VETH or its module, \
+                 in the lab with --module veth"
             )),
         }
     }
@@ -128,6 +128,6 @@ fn wait_for_first(worker: &mut Worker, near: &UdpSocket, far: &UdpSocket) -> Res
         }
     }
     Err(WorkError::Bound(
-        "no packet came through in a second: is a packet filter in the way?".to_owned(),
+        "packets did not arrive within a second: does a packet filter drop them?".to_owned(),
     ))
 }

@@ -23,8 +23,8 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "reclaim",
-    does: "needs more memory than its own control group may have, so that the kernel takes pages \
-           back all the time; compacts memory now and then",
+    does: "needs more memory than its own control group may have, so the kernel constantly \
+           reclaims pages; compacts memory now and then",
     effect: "the kernel scans lists of pages under their locks, unmaps and frees them in the \
              caller's time, and compaction copies pages about",
     source: "today",

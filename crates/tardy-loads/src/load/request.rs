@@ -232,7 +232,7 @@ mod tests {
         assert!(error("io:colour=red").contains("has no parameter `colour`: it has size"));
         assert!(error("io:1MiB:size=2MiB").contains("`size` is given twice"));
         assert!(error("fork:1:4KiB:4KiB:0ns:6:7").contains("one value too many"));
-        assert!(error("io:size=64").contains("no size"));
+        assert!(error("io:size=64").contains("not a size"));
         assert!(error("all:size=64").contains("list of loads"));
         assert!(error("").contains("there is no load"));
     }

@@ -450,7 +450,7 @@ mod tests {
                 .undo
                 .iter()
                 .any(|undo| matches!(undo, Undo::Write { .. })),
-            "who has given it keeps it: {:?}",
+            "a controller that was already given stays: {:?}",
             plans[0].undo
         );
     }

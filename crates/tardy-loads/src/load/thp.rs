@@ -12,10 +12,10 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "thp",
-    does: "faults huge pages in, splits each by giving one small page of it back, has them put \
-           together again, and leaves some to khugepaged",
-    effect: "2 MiB are cleared or copied at once, every CPU forgets its translations, and the \
-             address space is locked meanwhile",
+    does: "faults huge pages in, splits each by freeing one small page of it, has them merged \
+           again, and leaves some to khugepaged",
+    effect: "2 MiB are cleared or copied at once, every CPU flushes its translations, and the \
+             address space stays locked",
     source: "today",
     parameters: &[Parameter::bytes(
         "size",

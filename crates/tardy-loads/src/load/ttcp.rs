@@ -15,7 +15,7 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "ttcp",
     does: "sends data without end over a TCP connection on the loopback interface, to a process \
            that reads it",
-    effect: "the network's softirq work runs in long batches, on the CPU of whoever sends",
+    effect: "the network's softirq work runs in long batches, on the sender's CPU",
     source: "williams2002",
     parameters: &[Parameter::bytes(
         "block",

@@ -23,7 +23,7 @@ use super::Unsupported;
 /// abeni2002, figure 3.
 pub(super) const PASSES: Parameter = Parameter::count(
     "passes",
-    "passes of each worker, after which it rests; 0: as many as there is time for",
+    "passes of each worker, after which it rests; 0: unlimited",
     "0",
     0,
     1 << 40,

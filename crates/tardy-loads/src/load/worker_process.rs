@@ -118,10 +118,10 @@ fn take_share(worker: &mut Worker) {
         let place = if let Share::Group(group) = &share {
             group.display().to_string()
         } else {
-            "a session of its own".to_owned()
+            "a separate session".to_owned()
         };
         worker.tell(format!(
-            "has no share of its own beside other loads: {place}: {error}"
+            "has no CPU share separate from other loads: {place}: {error}"
         ));
     }
 }

@@ -22,8 +22,8 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "writeback",
     does: "dirties pages all over a file and has them written to the device by fsync, fdatasync \
            and sync_file_range in turn",
-    effect: "the file system commits its journal, the block layer merges and completes in \
-             softirq, and whoever writes waits for it",
+    effect: "the file system commits its journal, the block layer merges and completes in softirq, \
+             and writers wait for it",
     source: "today",
     parameters: &[
         Parameter::bytes(

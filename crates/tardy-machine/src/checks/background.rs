@@ -6,8 +6,7 @@ pub(super) const NMI_WATCHDOG: Check = Check {
     name: "nmi-watchdog",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/nmi_watchdog"],
-    why: "an interrupt that nothing can hold off comes to every CPU, and a performance counter is \
-          taken for it",
+    why: "every CPU gets a non-maskable interrupt, and a performance counter is taken for it",
     source: "Documentation/admin-guide/sysctl/kernel.rst, nmi_watchdog; TuneD, realtime",
     look: |examined| {
         number_is(
@@ -24,7 +23,7 @@ pub(super) const HUNG_TASKS: Check = Check {
     name: "hung-tasks",
     weight: Weight::of(Importance::Low),
     reads: &["proc/sys/kernel/hung_task_timeout_secs"],
-    why: "a thread of the kernel walks over all tasks that often",
+    why: "a kernel thread walks over all tasks that often",
     source: "Documentation/admin-guide/sysctl/kernel.rst, hung_task_timeout_secs; TuneD, realtime \
              (600)",
     look: |examined| {
@@ -43,8 +42,8 @@ pub(super) const PRESSURE: Check = Check {
     name: "pressure-accounting",
     weight: Weight::of(Importance::Low),
     reads: &["proc/pressure/cpu"],
-    why: "each change of task is accounted for in every control group above it, and a worker \
-          averages every two seconds",
+    why: "each task switch is accounted for in every control group above it, and a worker averages \
+          every two seconds",
     source: "Documentation/accounting/psi.rst; Ubuntu, how to reduce latency",
     look: |examined| either(pressure(examined)),
 };
@@ -56,8 +55,8 @@ pub(super) const SCHEDULED_JOBS: Check = Check {
         "etc/systemd/system/timers.target.wants/*.timer",
         "etc/systemd/system.conf",
     ],
-    why: "updates, indexes and clean-ups start at their hour, read and write much, and start \
-          where there is room",
+    why: "updates, indexing and clean-ups start at set times, read and write much, and run on any \
+          free CPU",
     source: "TuneD, systemd plugin (CPUAffinity); systemd-system.conf(5)",
     look: |examined| either(scheduled_jobs(examined)),
 };
@@ -67,7 +66,7 @@ fn pressure(examined: &CheckInput<'_>) -> Result<State, State> {
         None => State::good("off"),
         Some(_) => State::improvable_at_start(
             "on",
-            "off, unless something of yours reads it",
+            "off, unless a program here reads it",
             "psi=0 on the kernel's command line",
         ),
     })

@@ -25,7 +25,7 @@ fn look(examined: &CheckInput<'_>) -> Result<State, State> {
         .collect();
     Ok(
         match (root.names("sys/fs/resctrl").len() > 1, can_be_divided) {
-            (false, false) => State::none("the CPU cannot divide its caches, or does not say so"),
+            (false, false) => State::none("the CPU reports no cache partitioning"),
             (true, _) if !groups.is_empty() => {
                 let names: Vec<&str> = groups
                     .iter()
@@ -37,7 +37,7 @@ fn look(examined: &CheckInput<'_>) -> Result<State, State> {
                 if is_mounted {
                     "resctrl is mounted, and there is one group for all"
                 } else {
-                    "the CPU can divide its caches, and nobody does"
+                    "the CPU can divide its caches, but they are not divided"
                 },
                 "a share of the cache for the CPUs of the work",
                 format!(

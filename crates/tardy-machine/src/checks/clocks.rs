@@ -9,8 +9,8 @@ pub(super) const STABILITY: Check = Check {
         "proc/cpuinfo",
         "sys/devices/system/clocksource/clocksource0/current_clocksource",
     ],
-    why: "a time-stamp counter that stops in idle states or changes its rate is given up while \
-          work runs, and each read then takes microseconds",
+    why: "the kernel drops a time-stamp counter that stops in idle states or changes its rate, and \
+          each read then takes microseconds",
     source: "kernel-parameters.txt, tsc=; arch/x86/kernel/tsc.c",
     look: |examined| either(stability(examined)),
 };

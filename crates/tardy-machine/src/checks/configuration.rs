@@ -37,22 +37,21 @@ pub(super) const LOCKUP_DETECTOR: Check = rule(
 pub(super) const FREQUENCY_SCALING: Check = rule(
     "config-frequency-scaling",
     Weight::of(Importance::High),
-    "a boot loader may leave the CPU at a low frequency, and nothing raises it then",
+    "a boot loader may leave the CPU at a low frequency, which the kernel then cannot raise",
     |examined| option_on(examined, "CPU_FREQ"),
 );
 
 pub(super) const DEFAULT_GOVERNOR: Check = rule(
     "config-default-governor",
     Weight::of(Importance::High),
-    "until someone sets another governor, the frequency changes with the load",
+    "until another governor is set, the frequency changes with the load",
     |examined| either(default_governor(examined)),
 );
 
 pub(super) const OTHER_GOVERNORS: Check = rule(
     "config-other-governors",
     Weight::of(Importance::Medium),
-    "any program with the right to do so can choose a governor that changes the frequency while \
-     tasks run",
+    "any privileged program can choose a governor that changes the frequency while tasks run",
     |examined| either(other_governors(examined)),
 );
 
@@ -62,8 +61,8 @@ pub(super) const TICK: Check = rule(
         (Profile::Polling, Importance::High),
         (Profile::VmHost, Importance::High),
     ]),
-    "accounting without a tick makes each way into the kernel and back longer; only tasks that \
-     stay in user space gain from it",
+    "tickless accounting lengthens each kernel entry and exit; only tasks that stay in user space \
+     gain from it",
     |examined| either(tick(examined)),
 );
 
@@ -84,7 +83,7 @@ pub(super) const GRAPHICS: Check = rule(
 pub(super) const TRACING: Check = rule(
     "config-tracing",
     Weight::of(Importance::Low),
-    "without tracing nobody can find out later who made a task late",
+    "without tracing the cause of a late task cannot be found later",
     |examined| option_on(examined, "TRACING"),
 );
 
@@ -92,7 +91,7 @@ pub(super) const REAL_TIME_GROUPS: Check = Check {
     name: "real-time-groups",
     weight: Weight::of(Importance::Medium),
     reads: FILES,
-    why: "a control group without a budget of its own may not have real-time tasks: \
+    why: "a control group without a real-time budget may not have real-time tasks: \
           sched_setscheduler() fails with EPERM",
     source: "Documentation/scheduler/sched-rt-group.rst; kernel-parameters.txt, rt_group_sched=",
     look: |examined| either(real_time_groups(examined)),

@@ -19,7 +19,7 @@ fn look(examined: &CheckInput<'_>) -> State {
             format!("{} of each {}", quota.quota, quota.period),
             "no quota",
             "start the work outside of this control group, or write max to its cpu.max \
-             (containers: no CPU limit)",
+             (containers: without a CPU limit)",
         ),
         None if cgroup.groups.contains_key("cpu") => State::good("no quota"),
         None => State::unknown("the control group's CPU controller"),

@@ -9,8 +9,8 @@ pub(super) const SYSTEM_MANAGEMENT: Check = Check {
     name: "system-management-interrupts",
     weight: Weight::of(Importance::High),
     reads: &["dev/cpu/*/msr", "proc/cpuinfo"],
-    why: "the firmware stops all CPUs for tens to hundreds of microseconds, and no setting of the \
-          kernel holds it off",
+    why: "the firmware stops all CPUs for tens to hundreds of microseconds, and the kernel cannot \
+          prevent it",
     source: "koolwal2009, section 2.3; Intel SDM volume 4, MSR_SMI_COUNT (0x34)",
     look: |examined| either(system_management(examined)),
 };
@@ -19,8 +19,8 @@ pub(super) const HARDWARE_LATENCY: Check = Check {
     name: "hardware-latency",
     weight: Weight::of(Importance::Low),
     reads: &["sys/kernel/tracing/available_tracers"],
-    why: "only a loop with interrupts off shows what firmware and hardware take, also where \
-          nothing counts it",
+    why: "only a loop with interrupts off shows time taken by firmware and hardware that has no \
+          counter",
     source: "Documentation/trace/hwlat_detector.rst",
     look: |examined| either(hardware_latency(examined)),
 };
@@ -38,8 +38,8 @@ pub(super) const USB_LEGACY: Check = Check {
     name: "usb-legacy-emulation",
     weight: Weight::of(Importance::Medium),
     reads: &["sys/bus/pci/devices/*/class"],
-    why: "firmware that shows a USB keyboard as an old one does so by system management \
-          interrupts, until a driver takes the controller over",
+    why: "firmware emulates old keyboards for USB ones by system management interrupts, until a \
+          driver takes over the controller",
     source: "koolwal2009, section 2.3; drivers/usb/host/pci-quirks.c",
     look: |examined| either(usb_legacy(examined)),
 };
@@ -89,7 +89,7 @@ pub(super) const TIME_COORDINATED: Check = Check {
         "sys/firmware/acpi/tables/RTCT",
         "sys/firmware/acpi/tables/PTCT",
     ],
-    why: "firmware with this mode switches off what makes its CPUs late, all at once",
+    why: "this mode of the firmware switches off all its causes of latency at once",
     source: "Ubuntu, real-time Linux on Intel TCC; ACPI tables RTCT and PTCT",
     look: |examined| either(time_coordinated(examined)),
 };
@@ -98,7 +98,7 @@ pub(super) const SECURE_WORLD: Check = Check {
     name: "secure-world",
     weight: Weight::of(Importance::Low),
     reads: &["proc/device-tree/firmware/*/compatible", "dev/tee*"],
-    why: "the secure world can take a CPU, and Linux cannot hold its interrupts off",
+    why: "the secure world can take a CPU, and Linux cannot block its interrupts",
     source: "hardware.rst, OP-TEE",
     look: |examined| either(secure_world(examined)),
 };
@@ -111,7 +111,7 @@ pub(super) const VERSION: Check = Check {
         "sys/class/dmi/id/bios_date",
         "proc/cpuinfo",
     ],
-    why: "another version of firmware or microcode may be late in other ways",
+    why: "another version of firmware or microcode may have other latencies",
     source: "Documentation/ABI/testing/sysfs-firmware-dmi-tables; KernelCI's practice",
     look: |examined| either(version(examined)),
 };
@@ -120,8 +120,8 @@ pub(super) const MITIGATIONS: Check = Check {
     name: "mitigations",
     weight: Weight::of(Importance::Low),
     reads: &["sys/devices/system/cpu/vulnerabilities/*"],
-    why: "they make each way into the kernel longer; whether the machine can do without them is a \
-          question of security",
+    why: "they lengthen each kernel entry; whether the machine can run without them is a security \
+          decision",
     source: "Documentation/admin-guide/hw-vuln; kernel-parameters.txt, mitigations=",
     look: |examined| either(mitigations(examined)),
 };
@@ -130,7 +130,7 @@ fn system_management(examined: &CheckInput<'_>) -> Result<State, State> {
     examined.root()?;
     let Some(watched) = examined.watched else {
         return Err(State::unknown(
-            "nothing was counted: tardy doctor counts for a second",
+            "not counted: tardy doctor counts for a second",
         ));
     };
     match &watched.smi {
@@ -162,7 +162,7 @@ fn system_management(examined: &CheckInput<'_>) -> Result<State, State> {
 fn hardware_latency(examined: &CheckInput<'_>) -> Result<State, State> {
     match examined.detected {
         Some(Ok(found)) if found.gaps == 0 => {
-            return Ok(State::good(format!("no gap in {}", found.span)));
+            return Ok(State::good(format!("0 gaps in {}", found.span)));
         }
         Some(Ok(found)) => {
             return Ok(State::improvable(
@@ -171,8 +171,8 @@ fn hardware_latency(examined: &CheckInput<'_>) -> Result<State, State> {
                     found.gaps, found.span, found.longest
                 ),
                 "none",
-                "look for what takes it: system management interrupts, firmware settings for \
-                 power and heat, a host; ask the vendor",
+                "find the cause: system management interrupts, firmware settings for power and \
+                 heat, a host; ask the vendor",
             ));
         }
         Some(Err(error)) => return Err(State::unknown(error.to_string())),
@@ -248,7 +248,7 @@ fn usb_legacy(examined: &CheckInput<'_>) -> Result<State, State> {
         ))
     } else {
         State::improvable(
-            format!("no driver has taken over {}", left.join(", ")),
+            format!("not taken over by a driver: {}", left.join(", ")),
             "taken over by a driver, or off in the firmware's setup",
             "modprobe xhci_pci ehci_pci ohci_pci uhci_hcd; or switch USB legacy support off in \
              the firmware's setup",
@@ -277,7 +277,7 @@ fn machine_checks(examined: &CheckInput<'_>) -> Result<State, State> {
         (_, true) => State::good("corrected errors are ignored"),
         _ => State::improvable(
             format!("every {} s", intervals[0].1),
-            "never, if you can do without word of corrected errors",
+            "never, if you do not need reports of corrected errors",
             "echo 0 > /sys/devices/system/machinecheck/machinecheck0/check_interval, or \
              mce=ignore_ce on the kernel's command line",
         ),
@@ -287,7 +287,7 @@ fn machine_checks(examined: &CheckInput<'_>) -> Result<State, State> {
 fn memory_errors(examined: &CheckInput<'_>) -> Result<State, State> {
     let controllers = examined.texts("sys/devices/system/edac/mc/mc*/mc_name")?;
     if controllers.is_empty() {
-        return Ok(State::none("no EDAC driver watches the memory"));
+        return Ok(State::none("an EDAC driver is not loaded"));
     }
     let Some(interval) = examined.optional("sys/module/edac_core/parameters/edac_mc_poll_msec")?
     else {
@@ -306,7 +306,7 @@ fn memory_errors(examined: &CheckInput<'_>) -> Result<State, State> {
         }
         Ok(milliseconds) => State::improvable(
             format!("{names}, every {milliseconds} ms"),
-            "no EDAC driver that polls",
+            "every hour or more, or without the EDAC driver",
             "blacklist the driver that lsmod | grep edac shows, in /etc/modprobe.d; or echo \
              3600000 > /sys/module/edac_core/parameters/edac_mc_poll_msec",
         ),

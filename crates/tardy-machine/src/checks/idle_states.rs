@@ -17,8 +17,7 @@ pub(super) const CHECK: Check = Check {
         "sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us",
         "dev/cpu_dma_latency",
     ],
-    why: "waking from a deep state takes as long as its exit latency, and more to fill caches \
-          again",
+    why: "waking up from a deep state takes its exit latency, plus the time to refill caches",
     source: "kernel-configuration.rst, CPU idle; TuneD, force_latency",
     look,
 };
@@ -32,12 +31,12 @@ fn look(examined: &CheckInput<'_>) -> State {
     let idle = &examined.facts.processors.idle;
     if idle.states.is_empty() {
         return match idle.driver.as_deref() {
-            Some("none") => State::none("no driver enters idle states"),
+            Some("none") => State::none("there is no idle driver"),
             _ => State::unknown("/sys/devices/system/cpu/cpu*/cpuidle"),
         };
     }
     if examined.parameter("idle") == Ok(Some("poll")) {
-        return State::good("none is entered (idle=poll)");
+        return State::good("not entered (idle=poll)");
     }
     let limit = examined.root.and_then(requested).unwrap_or(Nanos::MAX);
     let entered = |state: &&IdleState| {
@@ -63,7 +62,7 @@ fn look(examined: &CheckInput<'_>) -> State {
         .filter(entered)
         .max_by_key(|state| state.exit_latency)
     else {
-        return State::good("none is entered");
+        return State::good("not entered");
     };
     let by_request = if limit == Nanos::MAX {
         String::new()

@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
         (Profile::Audio, Importance::Low),
     ]),
     reads: &["proc/irq/*/smp_affinity_list"],
-    why: "a device's interrupt, and what it leaves to be done, delays whatever runs",
+    why: "a device's interrupt and its deferred work delay the running task",
     source: "Documentation/core-api/irq/irq-affinity.rst; mckenney2009, section 2.1",
     look,
 };

@@ -13,7 +13,7 @@ pub(super) const COUNTED: Check = Check {
     name: "interrupts-counted",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/interrupts"],
-    why: "each of them takes the CPU from whatever runs",
+    why: "each of them takes the CPU from the running task",
     source: "Documentation/filesystems/proc.rst, /proc/interrupts; kernel-per-CPU-kthreads.rst",
     look: |examined| either(counted(examined)),
 };
@@ -43,8 +43,7 @@ pub(super) const MANAGED: Check = Check {
     name: "managed-interrupts",
     weight: Weight::of(Importance::Medium).but(&[(Profile::Audio, Importance::Low)]),
     reads: &["proc/cmdline", "proc/irq/*/effective_affinity_list"],
-    why: "the kernel spreads queues of disks and networks over all CPUs itself, and nobody else \
-          may move them",
+    why: "the kernel spreads disk and network queues over all CPUs, and users cannot move them",
     source: "kernel-parameters.txt, isolcpus=managed_irq; TuneD, issues 352 and 356",
     look: |examined| either(managed(examined)),
 };
@@ -59,7 +58,7 @@ fn counted(examined: &CheckInput<'_>) -> Result<State, State> {
     examined.text("proc/interrupts")?;
     let watched = examined
         .watched
-        .ok_or_else(|| State::none("nothing was counted: tardy doctor counts for a second"))?;
+        .ok_or_else(|| State::none("not counted: tardy doctor counts for a second"))?;
     let delta = watched
         .interrupts
         .as_ref()
@@ -72,7 +71,7 @@ fn counted(examined: &CheckInput<'_>) -> Result<State, State> {
     let total: u64 = lines.iter().flat_map(|line| line.counts.values()).sum();
     if total == 0 {
         return Ok(State::good(format!(
-            "none of a device in {}",
+            "0 device interrupts in {}",
             watched.span.exact()
         )));
     }
@@ -101,7 +100,7 @@ fn counted(examined: &CheckInput<'_>) -> Result<State, State> {
     };
     Ok(State::improvable(
         format!("in {}: {}", watched.span, named.join(", ")),
-        "none of a device",
+        "device interrupts on other CPUs",
         remedy,
     ))
 }
@@ -192,7 +191,7 @@ fn managed(examined: &CheckInput<'_>) -> Result<State, State> {
             isolation.is_some_and(|value| value.split(',').any(|word| word == "managed_irq")),
         ) {
             (true, true) => State::good("kept off (isolcpus=managed_irq)"),
-            (true, false) => State::good("none comes here"),
+            (true, false) => State::good("not delivered here"),
             (false, has_flag) => State::improvable_at_start(
                 format!(
                     "interrupts {} come here{}",

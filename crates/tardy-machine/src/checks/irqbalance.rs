@@ -49,7 +49,7 @@ fn look(examined: &CheckInput<'_>) -> State {
         }
         _ => State::improvable(
             "it runs",
-            "off, or told to leave these CPUs alone",
+            "off, or kept off these CPUs",
             "systemctl disable --now irqbalance, or IRQBALANCE_BANNED_CPULIST in \
              /etc/default/irqbalance",
         ),

@@ -13,7 +13,7 @@ pub(super) const CHECK: Check = Check {
         "sys/devices/system/cpu/isolated",
         "sys/fs/cgroup/cpuset.cpus.isolated",
     ],
-    why: "tasks and work of the kernel that come to these CPUs take caches, locks and time",
+    why: "tasks and kernel work on these CPUs take caches, locks and time",
     source: "kernel-per-CPU-kthreads.rst; kernel-parameters.txt, isolcpus=; cgroup-v2.rst, \
              cpuset.cpus.partition",
     look,
@@ -36,7 +36,7 @@ fn look(examined: &CheckInput<'_>) -> State {
         return State::good(isolated.to_string());
     }
     let current = if isolated.is_empty() {
-        "none is isolated".to_owned()
+        "none isolated".to_owned()
     } else {
         format!("isolated {isolated}; {open} are not")
     };

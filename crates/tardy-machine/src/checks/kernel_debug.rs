@@ -6,8 +6,7 @@ pub(super) const CHECK: Check = Check {
     name: "kernel-debug",
     weight: Weight::of(Importance::High),
     reads: &["boot/config-*|lib/modules/*/config|proc/config.gz"],
-    why: "these options lengthen locks, allocations and sections without preemption, also when \
-          nothing is looked at",
+    why: "these options lengthen locks, allocations and non-preemptible sections, even when unused",
     source: "kernel-configuration.rst, kernel debug options; libevl, kconf-checklist.evl",
     look,
 };
@@ -41,11 +40,11 @@ fn look(examined: &CheckInput<'_>) -> State {
         .copied()
         .collect();
     if on.is_empty() {
-        return State::good("none is on");
+        return State::good("all off");
     }
     State::improvable_at_start(
         on.join(", "),
-        "none of them",
+        "all off",
         "use a kernel built without them; distributions name theirs with them -debug or -dbg",
     )
 }

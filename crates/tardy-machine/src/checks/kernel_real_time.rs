@@ -7,8 +7,8 @@ pub(super) const CHECK: Check = Check {
     name: "real-time-kernel",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/version|sys/kernel/realtime"],
-    why: "the sections that no task can interrupt have no bound in other kernels, and whether your \
-          deadline allows for them is a matter of measurement",
+    why: "other kernels do not bound their non-preemptible sections; measure whether your deadline \
+          allows for them",
     source: "kernel-configuration.rst, CONFIG_PREEMPT_RT",
     look,
 };

@@ -15,7 +15,7 @@ pub(super) const PLACE: Check = Check {
         (Profile::VmHost, Importance::Medium),
     ]),
     reads: TASKS,
-    why: "threads of the kernel that may run anywhere come to the CPUs of the work too",
+    why: "unbound kernel threads also run on the CPUs of the work",
     source: "kernel-per-CPU-kthreads.rst; kernel-parameters.txt, kthread_cpus=; Ubuntu, kernel \
              boot parameters",
     look: |examined| either(place(examined)),
@@ -25,7 +25,7 @@ pub(super) const PRIORITY: Check = Check {
     name: "kernel-thread-priority",
     weight: Weight::of(Importance::Medium),
     reads: TASKS,
-    why: "deferred work at this priority runs before tasks of the user's at or below it",
+    why: "deferred work at this priority runs before user tasks at or below it",
     source: "kernel-parameters.txt, rcutree.kthread_prio=; TuneD, realtime-virtual-host",
     look: |examined| either(priority(examined)),
 };
@@ -34,8 +34,8 @@ pub(super) const INTERRUPT_PRIORITY: Check = Check {
     name: "interrupt-thread-priority",
     weight: Weight::of(Importance::Low).but(&[(Profile::Audio, Importance::Medium)]),
     reads: TASKS,
-    why: "handlers run in the order of their priorities, and a task above that of its device \
-          waits for the device in vain",
+    why: "handlers run in order of priority, and a task above its device's handler can wait for \
+          the device in vain",
     source: "Documentation/core-api/real-time; Red Hat's guide, interrupt threads (50 by default)",
     look: |examined| either(interrupt_priority(examined)),
 };
@@ -131,9 +131,9 @@ fn interrupt_priority(examined: &CheckInput<'_>) -> Result<State, State> {
         threads.iter().map(|task| task.priority).min(),
     ) else {
         return Ok(State::none(if is_real_time {
-            "no interrupt has a thread"
+            "there are no interrupt threads"
         } else {
-            "handlers are no threads on this kernel"
+            "interrupt handlers are not threads on this kernel"
         }));
     };
     let current = if highest == lowest {

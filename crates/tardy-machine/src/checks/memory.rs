@@ -24,7 +24,7 @@ pub(super) const LOCKED_COMPACTION: Check = Check {
     name: "locked-page-compaction",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/vm/compact_unevictable_allowed"],
-    why: "pages that a task has locked may be moved all the same, and its next access faults",
+    why: "locked pages may still be moved, and the next access faults",
     source: "Documentation/admin-guide/sysctl/vm.rst, compact_unevictable_allowed (0 by default \
              with PREEMPT_RT)",
     look: |examined| {
@@ -79,7 +79,7 @@ pub(super) const PARTIAL_SLABS: Check = Check {
     name: "partial-slabs",
     weight: Weight::of(Importance::Low),
     reads: &["sys/kernel/slab/*/cpu_partial"],
-    why: "a CPU that frees an object may first have to put a long list of slabs back in one go",
+    why: "a CPU that frees an object may first have to return a long list of slabs",
     source: "init/Kconfig, SLUB_CPU_PARTIAL; realtime-setup, slub_cpu_partial_off",
     look: |examined| either(partial_slabs(examined)),
 };
@@ -167,7 +167,7 @@ fn partial_slabs(examined: &CheckInput<'_>) -> Result<State, State> {
     }
     let kept = caches.iter().filter(|(_, objects)| objects != "0").count();
     Ok(if kept == 0 {
-        State::good("no cache keeps any")
+        State::good("caches keep none")
     } else {
         State::improvable(
             format!("{kept} of {} caches keep some for each CPU", caches.len()),

@@ -13,7 +13,7 @@ pub(super) const STEERING: Check = Check {
         "sys/class/net/*/queues/*/rps_cpus",
         "sys/class/net/*/queues/*/xps_cpus",
     ],
-    why: "packets that are steered to a CPU are worked on there, before tasks run",
+    why: "a CPU processes packets steered to it before it runs tasks",
     source: "Documentation/networking/scaling.rst; TuneD, net plugin",
     look: |examined| either(steering(examined)),
 };
@@ -22,8 +22,7 @@ pub(super) const QUEUES: Check = Check {
     name: "network-queues",
     weight: Weight::of(Importance::Medium),
     reads: &[NETWORK_DEVICES],
-    why: "a device spreads its queues' interrupts over as many CPUs, and they reach past those \
-          that are left for them",
+    why: "a device spreads its queues' interrupts over as many CPUs, beyond the housekeeping CPUs",
     source: "Documentation/networking/scaling.rst, RSS; Red Hat's guide, ethtool -L",
     look: |examined| either(queues(examined)),
 };
@@ -32,7 +31,7 @@ pub(super) const COALESCING: Check = Check {
     name: "interrupt-coalescing",
     weight: Weight::of(Importance::Low),
     reads: &[NETWORK_DEVICES],
-    why: "a packet waits up to that long before an interrupt tells of it",
+    why: "a packet waits up to that long for its interrupt",
     source: "Documentation/networking/ethtool-netlink.rst, COALESCE_GET; Red Hat's guide, ethtool \
              -C",
     look: |examined| either(coalescing(examined)),
@@ -51,7 +50,7 @@ pub(super) const TIMESTAMPS: Check = Check {
     name: "tcp-timestamps",
     weight: Weight::of(Importance::Low),
     reads: &["proc/sys/net/ipv4/tcp_timestamps"],
-    why: "each packet of TCP costs a little more",
+    why: "each TCP packet costs a little more",
     source: "Documentation/networking/ip-sysctl.rst, tcp_timestamps; Red Hat's guide, TCP \
              timestamps",
     look: |examined| {
@@ -70,9 +69,7 @@ fn steering(examined: &CheckInput<'_>) -> Result<State, State> {
     let mut queues = examined.texts("sys/class/net/*/queues/*/rps_cpus")?;
     queues.extend(examined.texts("sys/class/net/*/queues/*/xps_cpus")?);
     if queues.is_empty() {
-        return Ok(State::none(
-            "no network device has queues that can be steered",
-        ));
+        return Ok(State::none("there are no network queues to steer"));
     }
     let reaches = |mask: &str| {
         CpuList::from_mask(mask).is_some_and(|cpus| !cpus.and(examined.cpus).is_empty())
@@ -87,7 +84,7 @@ fn steering(examined: &CheckInput<'_>) -> Result<State, State> {
         .other_cpus()
         .map_or_else(|| "0".to_owned(), |others| others.to_mask());
     Ok(match reached.first() {
-        None => State::good("no queue is steered here"),
+        None => State::good("0 queues are steered here"),
         Some(first) => State::improvable(
             format!(
                 "{} queues are steered here, as {}",
@@ -108,7 +105,7 @@ fn devices(examined: &CheckInput<'_>) -> Result<Vec<String>, State> {
         .filter_map(|(path, _)| Some(path.split('/').nth(3)?.to_owned()))
         .collect();
     if names.is_empty() {
-        Err(State::none("no network device has hardware"))
+        Err(State::none("there is no physical network device"))
     } else {
         Ok(names)
     }
@@ -156,7 +153,7 @@ fn coalescing(examined: &CheckInput<'_>) -> Result<State, State> {
         .as_ref()
         .map_err(|error| State::unknown(format!("SIOCETHTOOL: {error}")))?;
     if found.is_empty() {
-        return Err(State::none("no network device gathers packets"));
+        return Err(State::none("network devices do not coalesce interrupts"));
     }
     let waits = |(name, coalescing): (&String, &Coalescing)| match *coalescing {
         Coalescing {

@@ -6,8 +6,8 @@ pub(super) const TAINT: Check = Check {
     name: "kernel-taint",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/tainted"],
-    why: "modules from elsewhere may keep interrupts off for long, and a kernel that warned may \
-          be in any state",
+    why: "out-of-tree modules may keep interrupts off for long, and a kernel that warned may be in \
+          any state",
     source: "Documentation/admin-guide/tainted-kernels.rst",
     look: |examined| either(taint(examined)),
 };
@@ -38,7 +38,7 @@ pub(super) const KPROBES: Check = Check {
     name: "kprobes",
     weight: Weight::of(Importance::Medium),
     reads: &["sys/kernel/debug/kprobes/list"],
-    why: "each passes through a trap or a jump in the code of the kernel",
+    why: "each adds a trap or a jump to the kernel's code",
     source: "Documentation/trace/kprobes.rst",
     look: |examined| either(kprobes(examined)),
 };
@@ -73,7 +73,7 @@ pub(super) const SAMPLING: Check = Check {
     name: "profiling",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/*/comm"],
-    why: "each sample of a profiler is an interrupt that may not be held off",
+    why: "each sample of a profiler is an interrupt that may be non-maskable",
     source: "Documentation/admin-guide/sysctl/kernel.rst, perf_event_max_sample_rate",
     look: |examined| either(sampling(examined)),
 };
@@ -125,8 +125,8 @@ fn taint(examined: &CheckInput<'_>) -> Result<State, State> {
         (taint, false) => State::improvable_at_start(
             format!("{taint}: {}", words.join(", ")),
             "untainted",
-            "remove the module (/proc/modules shows which by letters in parentheses), or look at \
-             the warning in the kernel's log",
+            "remove the module (/proc/modules shows which by letters in parentheses), or see the \
+             warning in the kernel's log",
         ),
     })
 }
@@ -171,7 +171,7 @@ fn bpf_programs(examined: &CheckInput<'_>) -> Result<State, State> {
         State::improvable(
             format!("{} that trace{names}", tracing.len()),
             "none",
-            "end what loaded them: bpftool prog names the process",
+            "stop the process that loaded them: bpftool prog names it",
         )
     })
 }
@@ -239,7 +239,7 @@ fn sampling(examined: &CheckInput<'_>) -> Result<State, State> {
         .map(|(path, name)| format!("{name} ({})", path.split('/').nth(1).unwrap_or_default()))
         .collect();
     Ok(if found.is_empty() {
-        State::good("no profiler runs")
+        State::good("not running")
     } else {
         State::improvable(
             found.join(", "),
@@ -252,7 +252,7 @@ fn sampling(examined: &CheckInput<'_>) -> Result<State, State> {
 fn scheduler_extension(examined: &CheckInput<'_>) -> Result<State, State> {
     let state = examined.text("sys/kernel/sched_ext/state")?;
     if state == "disabled" {
-        return Ok(State::good("none is loaded"));
+        return Ok(State::good("not loaded"));
     }
     let name = examined
         .optional("sys/kernel/sched_ext/root/ops")?

@@ -12,7 +12,7 @@ pub(super) const REAL_TIME: Check = Check {
     name: "other-real-time-tasks",
     weight: Weight::of(Importance::High).but(&[(Profile::Audio, Importance::Medium)]),
     reads: &["proc/*/task/*/stat", "proc/*/task/*/status"],
-    why: "a task at the same or a higher priority runs first, for as long as it likes",
+    why: "a task at the same or a higher priority can keep the CPU indefinitely",
     source: "sched(7); ros-realtime-rpi4-image, issue 30 (multipathd at 99)",
     look: |examined| either(real_time(examined)),
 };
@@ -21,8 +21,7 @@ pub(super) const STARVATION_DAEMON: Check = Check {
     name: "starvation-daemon",
     weight: Weight::of(Importance::Medium).but(&[(Profile::Polling, Importance::High)]),
     reads: &["proc/*/comm"],
-    why: "it gives starving tasks a share of the CPU that a real-time task holds, as deadline \
-          tasks, which run before all others",
+    why: "it runs starving tasks as deadline tasks, ahead of the real-time task that holds the CPU",
     source: "stalld(8)",
     look: |examined| either(starvation_daemon(examined)),
 };
@@ -44,8 +43,8 @@ pub(super) const TIMESTAMPS: Check = Check {
         (Profile::VmHost, Importance::Medium),
     ]),
     reads: &["proc/*/comm"],
-    why: "whenever the first socket asks for stamps of packets or the last one ends, the kernel \
-          changes its code and interrupts every CPU",
+    why: "when the first socket enables packet timestamps or the last one closes, the kernel \
+          patches its code and interrupts every CPU",
     source: "TuneD, rtentsk plugin; Red Hat, notes on SO_TIMESTAMPING",
     look: |examined| either(timestamps(examined)),
 };
@@ -124,7 +123,7 @@ fn time_synchronisation(examined: &CheckInput<'_>) -> Result<State, State> {
         &["chronyd", "ntpd", "systemd-timesyn", "phc2sys", "openntpd"],
     )?;
     Ok(match found.as_slice() {
-        [] => State::noted("no daemon sets the clock"),
+        [] => State::noted("the clock is not set by a daemon"),
         [one] => State::good(format!("{one} alone")),
         // phc2sys follows another clock on purpose, beside nothing else.
         several => State::improvable(
@@ -142,7 +141,7 @@ fn timestamps(examined: &CheckInput<'_>) -> Result<State, State> {
     }
     let switching = running(examined, &["chronyd"])?;
     Ok(if switching.is_empty() {
-        State::good("no daemon is known to switch it")
+        State::good("known daemons do not switch it")
     } else {
         State::improvable(
             "chronyd switches it on and off",

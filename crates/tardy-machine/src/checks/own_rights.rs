@@ -10,7 +10,7 @@ pub(super) const PRIORITY: Check = Check {
     name: "right-priority",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/self/limits", "proc/self/status"],
-    why: "a task that may not have a real-time priority starts all the same and is late",
+    why: "a task that may not have a real-time priority still starts, and is late",
     source: "getrlimit(2), RLIMIT_RTPRIO; capabilities(7), CAP_SYS_NICE; rtcqs",
     look: |examined| either(priority(examined)),
 };
@@ -19,7 +19,7 @@ pub(super) const MEMORY: Check = Check {
     name: "right-memory",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/self/limits", "proc/self/status"],
-    why: "a task that may not lock its memory waits for pages that were taken from it",
+    why: "a task that may not lock its memory waits for reclaimed pages",
     source: "getrlimit(2), RLIMIT_MEMLOCK; capabilities(7), CAP_IPC_LOCK; rtcqs",
     look: |examined| either(memory(examined)),
 };
@@ -28,7 +28,7 @@ pub(super) const IDLE: Check = Check {
     name: "right-idle",
     weight: Weight::of(Importance::Low).but(&[(Profile::Audio, Importance::Medium)]),
     reads: &["proc/self/status", "dev/cpu_dma_latency"],
-    why: "a program that may not write it cannot keep idle CPUs from deep sleep",
+    why: "a program that may not write it cannot keep idle CPUs out of deep C-states",
     source: "Documentation/power/pm_qos_interface.rst; rtcqs, power management",
     look: |examined| either(idle(examined)),
 };
@@ -37,8 +37,7 @@ pub(super) const TRACING: Check = Check {
     name: "right-tracing",
     weight: Weight::of(Importance::Low),
     reads: &["proc/self/status", "proc/filesystems"],
-    why: "without a trace of the kernel nobody can say who made a sample late (`tardy run \
-          --explain`)",
+    why: "finding the cause of a late sample needs a kernel trace (`tardy run --explain`)",
     source: "Documentation/trace/ftrace.rst, instances; capabilities(7), CAP_SYS_ADMIN and \
              CAP_DAC_OVERRIDE",
     look: |examined| either(tracing(examined)),

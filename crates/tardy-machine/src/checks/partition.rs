@@ -15,8 +15,7 @@ pub(super) const SETS: Check = Check {
         "sys/devices/system/cpu/isolated",
         "sys/devices/system/cpu/nohz_full",
     ],
-    why: "a CPU that is isolated in one way and not in another still gets what the other way \
-          would keep off",
+    why: "a CPU that is isolated in one way only still gets the work that the other ways keep off",
     source: "Documentation/admin-guide/cpu-isolation.rst",
     look: |examined| either(sets(examined)),
 };
@@ -25,8 +24,7 @@ pub(super) const HOUSEKEEPING: Check = Check {
     name: "housekeeping",
     weight: Weight::of(Importance::Medium),
     reads: &["sys/devices/system/cpu/cpu*/topology/physical_package_id"],
-    why: "what the kernel and other programs must do somewhere needs a CPU, best one in each \
-          package",
+    why: "the kernel and other programs need a housekeeping CPU, best one in each package",
     source: "Documentation/admin-guide/cpu-isolation.rst, housekeeping; TuneD, realtime",
     look: |examined| either(housekeeping(examined)),
 };
@@ -38,7 +36,7 @@ pub(super) const SIBLINGS: Check = Check {
         (Profile::Periodic, Importance::Medium),
     ]),
     reads: &["sys/devices/system/cpu/cpu*/topology/thread_siblings_list"],
-    why: "everything else runs on the other half of a core of the work's, and takes half of it",
+    why: "other tasks on the second thread of the work's core take half of it",
     source: "Documentation/admin-guide/cpu-isolation.rst, checklist; OpenShift, cnf-tests",
     look: |examined| either(siblings(examined)),
 };
@@ -50,8 +48,7 @@ pub(super) const FULL_DYNTICKS: Check = Check {
         (Profile::VmHost, Importance::High),
     ]),
     reads: &["sys/devices/system/cpu/nohz_full"],
-    why: "without a tick a task that stays in user space is left alone, and every system call \
-          takes longer",
+    why: "without a tick a task in user space runs undisturbed, but every system call takes longer",
     source: "kernel-configuration.rst, CONFIG_NO_HZ_FULL; Documentation/timers/no_hz.rst",
     look: |examined| either(full_dynticks(examined)),
 };
@@ -60,7 +57,7 @@ pub(super) const OFFLINE: Check = Check {
     name: "offline-cpus",
     weight: Weight::of(Importance::Low),
     reads: &["sys/devices/system/cpu/offline"],
-    why: "a CPU that is taken away or brought back stops all others for a moment",
+    why: "taking a CPU offline or online stops all others for a moment",
     source: "kernel-per-CPU-kthreads.rst, CPU hotplug; Documentation/core-api/cpu_hotplug.rst",
     look: |examined| either(offline(examined)),
 };
@@ -87,7 +84,7 @@ fn sets(examined: &CheckInput<'_>) -> Result<State, State> {
         .join(", ");
     let first = named.first().map(|(_, cpus)| cpus.to_string());
     Ok(match first {
-        None => State::none("no CPU is isolated"),
+        None => State::none("there are no isolated CPUs"),
         Some(first) if named.iter().all(|(_, cpus)| cpus.to_string() == first) => State::good(text),
         Some(_) => State::improvable_at_start(
             text,
@@ -162,7 +159,7 @@ fn siblings(examined: &CheckInput<'_>) -> Result<State, State> {
         .flat_map(|(_, list)| shared(list).iter().collect::<Vec<_>>())
         .collect();
     Ok(if strangers.is_empty() {
-        State::good("no core is shared with other CPUs")
+        State::good("cores are not shared with other CPUs")
     } else {
         let first = strangers.iter().next().map_or(0, |cpu| cpu.0);
         State::improvable(

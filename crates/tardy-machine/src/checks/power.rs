@@ -11,8 +11,7 @@ pub(super) const FREQUENCY_RANGE: Check = Check {
         "sys/devices/system/cpu/cpu*/cpufreq/scaling_min_freq",
         "sys/devices/system/cpu/cpu*/cpufreq/scaling_max_freq",
     ],
-    why: "within the range the CPU itself chooses, and the same work takes now this long and now \
-          that long",
+    why: "the CPU chooses within the range, so the same work takes varying times",
     source: "kernel-configuration.rst, CPU frequency governors; Ubuntu, Intel TCC (fixed \
              frequency)",
     look: |examined| either(frequency_range(examined)),
@@ -22,8 +21,8 @@ pub(super) const UTILISATION_CLAMP: Check = Check {
     name: "utilisation-clamp",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/sched_util_clamp_min_rt_default"],
-    why: "where the frequency follows the load, a real-time task asks for no more than this part \
-          of 1024 of it",
+    why: "where the frequency follows the load, a real-time task asks for at most this share of \
+          it, in 1024ths",
     source: "Documentation/scheduler/sched-util-clamp.rst, sched_util_clamp_min_rt_default",
     look: |examined| {
         let path = "proc/sys/kernel/sched_util_clamp_min_rt_default";
@@ -41,7 +40,7 @@ pub(super) const ENERGY_PREFERENCE: Check = Check {
     name: "energy-preference",
     weight: Weight::of(Importance::Medium),
     reads: &["sys/devices/system/cpu/cpu*/cpufreq/energy_performance_preference"],
-    why: "the CPU saves energy where this tells it to, whatever the governor says",
+    why: "the CPU saves energy by this preference, regardless of its governor",
     source: "Documentation/admin-guide/pm/intel_pstate.rst and amd-pstate.rst, \
              energy_performance_preference",
     look: |examined| either(energy_preference(examined)),
@@ -51,8 +50,7 @@ pub(super) const TURBO: Check = Check {
     name: "turbo",
     weight: Weight::of(Importance::Low),
     reads: &["sys/devices/system/cpu/intel_pstate/no_turbo|sys/devices/system/cpu/cpufreq/boost"],
-    why: "work is faster with it, and less even: the frequency depends on heat and on what other \
-          cores do",
+    why: "work is faster with it, but less even: the frequency depends on heat and other cores",
     source: "Documentation/admin-guide/pm/cpufreq.rst, boost; TuneD, realtime",
     look: |examined| either(turbo(examined)),
 };
@@ -74,7 +72,7 @@ pub(super) const UNCORE: Check = Check {
         "sys/devices/system/cpu/intel_uncore_frequency/*/min_freq_khz",
         "sys/devices/system/cpu/intel_uncore_frequency/*/max_freq_khz",
     ],
-    why: "caches and the ways between cores slow down when little is asked of them",
+    why: "caches and links between cores slow down when they are little used",
     source: "Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst",
     look: |examined| either(uncore(examined)),
 };
@@ -83,7 +81,7 @@ pub(super) const USB: Check = Check {
     name: "usb-power",
     weight: Weight::of(Importance::Low).but(&[(Profile::Audio, Importance::Medium)]),
     reads: &["sys/bus/usb/devices/*/power/control"],
-    why: "a device that was put to sleep takes milliseconds to answer again",
+    why: "a suspended device takes milliseconds to wake up",
     source: "Documentation/driver-api/usb/power-management.rst",
     look: |examined| either(usb(examined)),
 };

@@ -7,7 +7,7 @@ pub(super) const CHECK: Check = Check {
     name: "preemption-mode",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/version"],
-    why: "none and voluntary wait for a preemption point, lazy up to a tick",
+    why: "modes none and voluntary wait for a preemption point, lazy up to a tick",
     source: "kernel-parameters.txt, preempt=",
     look,
 };

@@ -18,8 +18,8 @@ pub(super) const MEMORY: Check = Check {
     name: "program-memory",
     weight: Weight::of(Importance::High),
     reads: &["proc/PID/status"],
-    why: "memory that is not locked may be taken away, and the next access waits for the kernel \
-          or for a disk",
+    why: "memory that is not locked may be reclaimed, and the next access waits for the kernel or \
+          a disk",
     source: "mlockall(2); Documentation/trace/rv/monitor_rtapp.rst, pagefault; mckenney2009, \
              section 2.1",
     look: |examined| either(memory(examined)),
@@ -48,7 +48,7 @@ pub(super) const AFFINITY: Check = Check {
     name: "program-affinity",
     weight: Weight::of(Importance::Low),
     reads: &["proc/PID/task/*/status"],
-    why: "a thread that may run in several places loses its caches whenever it moves",
+    why: "a thread that may run on several CPUs loses its caches whenever it moves",
     source: "sched_setaffinity(2); mckenney2009, section 2.1",
     look: |examined| either(affinity(examined)),
 };
@@ -58,7 +58,7 @@ pub(super) const LIMIT: Check = Check {
     weight: Weight::of(Importance::Medium),
     reads: &["proc/PID/limits"],
     why: "a real-time thread that runs this long without sleeping gets SIGXCPU, and is killed if \
-          it goes on",
+          it continues",
     source: "getrlimit(2), RLIMIT_RTTIME",
     look: |examined| either(limit(examined)),
 };
@@ -79,7 +79,7 @@ const SHOWN: usize = 4;
 fn program<'a>(examined: &CheckInput<'a>) -> Result<&'a Program, State> {
     examined
         .program
-        .ok_or_else(|| State::none("no program was named (--pid)"))
+        .ok_or_else(|| State::none("--pid was not given"))
 }
 
 /// The threads that must be on time: those of real-time policy.
@@ -90,7 +90,7 @@ fn real_time<'a>(examined: &CheckInput<'a>) -> Result<Vec<&'a Task>, State> {
         .filter(|thread| thread.is_real_time())
         .collect();
     if threads.is_empty() {
-        Err(State::none("no thread has a real-time policy"))
+        Err(State::none("its threads have no real-time policy"))
     } else {
         Ok(threads)
     }
@@ -116,7 +116,7 @@ fn policy(examined: &CheckInput<'_>) -> Result<State, State> {
     Ok(if threads.is_empty() {
         State::improvable(
             format!(
-                "none of the {} threads of {} has a real-time policy",
+                "the {} threads of {} have no real-time policy",
                 program.threads.len(),
                 program.name
             ),
@@ -253,7 +253,7 @@ fn limit(examined: &CheckInput<'_>) -> Result<State, State> {
         Some(RealTimeLimit::Unlimited) => State::good("no limit"),
         Some(RealTimeLimit::Microseconds(limit)) => State::improvable(
             format!("{limit} us"),
-            "no limit, or longer than any stretch of work",
+            "no limit, or longer than any burst of work",
             format!(
                 "prlimit --rttime=unlimited --pid {} as root; rtkit sets it for desktop programs",
                 program.process

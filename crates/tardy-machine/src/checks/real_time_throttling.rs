@@ -32,8 +32,8 @@ fn look(examined: &CheckInput<'_>) -> State {
     }
     State::improvable(
         format!("{} of each {}", limit.runtime, limit.period),
-        "no limit, where a real-time task may run longer than that at a stretch and cannot hang \
-         the machine",
+        "no limit, where a real-time task may run longer than that at a time and cannot hang the \
+         machine",
         "sysctl kernel.sched_rt_runtime_us=-1",
     )
 }

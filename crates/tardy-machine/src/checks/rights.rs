@@ -9,7 +9,7 @@ pub(super) const GROUP: Check = Check {
     name: "real-time-group",
     weight: Weight::of(Importance::Low).but(&[(Profile::Audio, Importance::High)]),
     reads: &["etc/security/limits.conf", "etc/security/limits.d/*"],
-    why: "programs that people start get real-time priority only where a limit for them says so",
+    why: "a user's programs get real-time priority only where a limit grants it",
     source: "limits.conf(5); realtime-setup and rtcqs",
     look: |examined| either(group(examined)),
 };
@@ -18,8 +18,8 @@ pub(super) const LOCKDOWN: Check = Check {
     name: "lockdown",
     weight: Weight::of(Importance::Low),
     reads: &["sys/kernel/security/lockdown"],
-    why: "a locked kernel refuses registers and tracing even to root: what cannot be read here \
-          may be for that",
+    why: "a locked kernel denies registers and tracing even to root, which may explain unknown \
+          rows",
     source: "kernel_lockdown(7)",
     look: |examined| either(lockdown(examined)),
 };
@@ -40,8 +40,7 @@ pub(super) const DEADLINE_ADMISSION: Check = Check {
         "proc/sys/kernel/sched_rt_runtime_us",
         "proc/sys/kernel/sched_rt_period_us",
     ],
-    why: "SCHED_DEADLINE refuses tasks beyond this share, and promises nothing where it refuses \
-          none",
+    why: "SCHED_DEADLINE refuses tasks beyond this share; without a limit it guarantees nothing",
     source: "Documentation/scheduler/sched-deadline.rst, section 4",
     look: |examined| either(deadline_admission(examined)),
 };
@@ -63,7 +62,7 @@ fn group(examined: &CheckInput<'_>) -> Result<State, State> {
     Ok(match files.iter().find(|(_, text)| grants(text)) {
         Some((path, _)) => State::good(format!("/{path} grants real-time priority")),
         None => State::improvable(
-            "nobody but root may have real-time priority",
+            "only root may have real-time priority",
             "a group that may",
             "groupadd -f realtime; printf '@realtime - rtprio 98\\n@realtime - memlock \
              unlimited\\n' > /etc/security/limits.d/realtime.conf",

@@ -10,7 +10,7 @@ pub(super) const THREADED_INTERRUPTS: Check = Check {
     name: "threaded-interrupts",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/cmdline", "proc/sys/kernel/version"],
-    why: "handlers that are no threads run before every task, however important it is",
+    why: "handlers that are not threads preempt every task, at any priority",
     source: "kernel-parameters.txt, threadirqs; rtcqs",
     look: |examined| either(threaded_interrupts(examined)),
 };
@@ -19,7 +19,7 @@ pub(super) const SKEWED_TICKS: Check = Check {
     name: "skewed-ticks",
     weight: Weight::of(Importance::Low),
     reads: &["proc/cmdline", "sys/devices/system/cpu/online"],
-    why: "ticks of many CPUs that come at the same moment wait for the same locks",
+    why: "CPUs that tick at the same moment contend for the same locks",
     source: "kernel-parameters.txt, skew_tick=; TuneD, realtime",
     look: |examined| either(skewed_ticks(examined)),
 };

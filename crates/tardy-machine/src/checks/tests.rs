@@ -93,7 +93,7 @@ const CASES: [Case; 14] = [
         is_calm: false,
     },
     Case {
-        name: "no fair server",
+        name: "without a fair server",
         texts: &[TUNED, NO_FAIR_SERVER],
         profile: Profile::Periodic,
         is_calm: true,
@@ -406,7 +406,7 @@ fn a_file_that_is_there_and_cannot_be_read_makes_the_row_unknown() {
         let found = std::iter::once(&trees[first_good(check)])
             .chain(&trees)
             .find(has_files);
-        let (case, tree) = found.unwrap_or_else(|| panic!("no case has a file of {}", check.name));
+        let (case, tree) = found.unwrap_or_else(|| panic!("{} has no case with files", check.name));
         let files = files_of(check, tree);
         let aside = HiddenFiles::put(tree, files.clone());
         // Reading a folder fails for root too.
@@ -552,7 +552,7 @@ fn deep_idle_states_are_no_fault_while_someone_asks_for_none() {
         let tree = with_common(&[UNTUNED]).with("dev/cpu_dma_latency", microseconds.to_ne_bytes());
         CASES[1].states(&tree)["idle-states"].clone()
     };
-    assert_eq!(asked(0), State::good("none is entered"));
+    assert_eq!(asked(0), State::good("not entered"));
     assert!(
         matches!(asked(200), State::Improvable { current, .. } if current == "down to C6 (133 us), as long as someone asks for 200 us")
     );
@@ -565,7 +565,7 @@ fn deep_idle_states_are_no_fault_while_someone_asks_for_none() {
     );
     assert_eq!(
         CASES[1].states(&one)["idle-states"],
-        State::good("none is entered")
+        State::good("not entered")
     );
 }
 

@@ -6,14 +6,15 @@ pub(super) const CHECK: Check = Check {
     name: "virtual-machine",
     weight: Weight::of(Importance::High).but(&[(Profile::VmGuest, Importance::Low)]),
     reads: &["proc/cpuinfo", "sys/class/dmi/id/sys_vendor"],
-    why: "the host's scheduler delays everything in here, and no setting in here changes that",
+    why: "the host's scheduler delays every task in the guest, and the guest's settings cannot \
+          change that",
     source: "hardware.rst, virtualization; mckenney2009, section 5",
     look,
 };
 
 fn look(examined: &CheckInput<'_>) -> State {
     match examined.facts.virtualization.is_virtual() {
-        None => State::unknown("any sign of a hypervisor, or of none"),
+        None => State::unknown("whether there is a hypervisor"),
         Some(false) => State::good("no hypervisor"),
         Some(true) => State::improvable(
             "virtual machine",

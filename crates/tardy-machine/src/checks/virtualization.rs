@@ -8,7 +8,7 @@ pub(super) const STOLEN: Check = Check {
     name: "stolen-time",
     weight: Weight::of(Importance::High),
     reads: &["proc/stat", "proc/cpuinfo"],
-    why: "while the host runs something else nothing runs in here",
+    why: "the guest stands still while the host runs other tasks",
     source: "Documentation/filesystems/proc.rst, steal; hardware.rst, virtualization",
     look: |examined| either(stolen(examined)),
 };
@@ -32,7 +32,7 @@ pub(super) const STEAL_ACCOUNTING: Check = Check {
         "boot/config-*|lib/modules/*/config|proc/config.gz",
         "proc/cpuinfo",
     ],
-    why: "without it time that the host took looks like time of the task that was stopped",
+    why: "without it, time that the host took counts as time of the stopped task",
     source: "arch/x86/Kconfig, PARAVIRT_TIME_ACCOUNTING",
     look: |examined| either(steal_accounting(examined)),
 };
@@ -44,16 +44,16 @@ pub(super) const HOST_THREADS: Check = Check {
         "sys/module/kvm/parameters/*",
         "sys/module/kvm_intel/parameters/ple_gap",
     ],
-    why: "these make the host work beside a virtual CPU: clocks that are set again, pages that \
-          are split, loops that are noticed",
+    why: "they make the host work for a virtual CPU: it sets clocks, splits pages and detects \
+          loops",
     source: "TuneD, realtime-virtual-host; Documentation/virt/kvm/halt-polling.rst",
     look: |examined| either(host_threads(examined)),
 };
 
 fn is_guest(examined: &CheckInput<'_>) -> Result<(), State> {
     match examined.facts.virtualization.is_virtual() {
-        None => Err(State::unknown("any sign of a hypervisor, or of none")),
-        Some(false) => Err(State::none("this is no virtual machine")),
+        None => Err(State::unknown("whether there is a hypervisor")),
+        Some(false) => Err(State::none("this is not a virtual machine")),
         Some(true) => Ok(()),
     }
 }
@@ -62,9 +62,7 @@ fn stolen(examined: &CheckInput<'_>) -> Result<State, State> {
     examined.text("proc/stat")?;
     is_guest(examined)?;
     let Some(watched) = examined.watched else {
-        return Ok(State::none(
-            "nothing was counted: tardy doctor counts for a second",
-        ));
+        return Ok(State::none("not counted: tardy doctor counts for a second"));
     };
     let stolen = watched
         .stolen
@@ -78,8 +76,8 @@ fn stolen(examined: &CheckInput<'_>) -> Result<State, State> {
         Some((cpu, time)) => State::improvable(
             format!("{time} of CPU {cpu} in {}", watched.span.exact()),
             "none",
-            "on the host: bind each virtual CPU to one of its own (virsh vcpupin), isolated and \
-             at real-time priority (vcpusched)",
+            "on the host: bind each virtual CPU to a separate CPU (virsh vcpupin), isolated and at \
+             real-time priority (vcpusched)",
         ),
     })
 }
@@ -92,7 +90,7 @@ fn guest_halt_polling(examined: &CheckInput<'_>) -> Result<State, State> {
         ));
     }
     let Some(driver) = examined.optional("sys/devices/system/cpu/cpuidle/current_driver")? else {
-        return Ok(State::none("no driver enters idle states"));
+        return Ok(State::none("there is no idle driver"));
     };
     let polled = examined
         .optional("sys/module/haltpoll/parameters/guest_halt_poll_ns")?

@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
         "sys/devices/virtual/workqueue/cpumask",
         "sys/devices/virtual/workqueue/*/cpumask",
     ],
-    why: "work that is bound to no CPU may be done on these",
+    why: "unbound work may run on these CPUs",
     source: "kernel-per-CPU-kthreads.rst, workqueues; Documentation/core-api/workqueue.rst",
     look: |examined| either(look(examined)),
 };

@@ -121,7 +121,7 @@ fn of_two_commands_that_find_the_same_journal_one_undoes_it() {
     assert_eq!(one[0].undo().len(), 1);
     machine.put("proc/irq/5/smp_affinity_list", "1\n");
     assert!(late[0].undo().is_empty(), "it is gone");
-    assert_eq!(machine.affinity(), "1", "what somebody has set since stays");
+    assert_eq!(machine.affinity(), "1", "a later setting stays");
 }
 
 #[test]
@@ -135,11 +135,11 @@ fn what_another_command_could_put_back_is_not_put_back_again() {
     };
     let (one, other) = (find(), find());
     assert_eq!(one[0].undo().len(), 2);
-    machine.put("setting", "set by somebody since");
+    machine.put("setting", "set later by a user");
     assert_eq!(other[0].undo().len(), 1, "only what is left in the journal");
     assert_eq!(
         fs::read_to_string(machine.folder.path().join("setting")).unwrap(),
-        "set by somebody since"
+        "set later by a user"
     );
 }
 
@@ -309,7 +309,7 @@ fn what_cannot_be_put_back_stays_in_the_journal_alone() {
         undone.iter().filter(|undone| undone.result.is_ok()).count(),
         1
     );
-    machine.put("setting", "set by somebody since");
+    machine.put("setting", "set later by a user");
     let left = left_behind(&machine.journals(), &machine.root())
         .unwrap()
         .journals;
@@ -317,7 +317,7 @@ fn what_cannot_be_put_back_stays_in_the_journal_alone() {
     assert!(left[0].undo()[0].result.is_err());
     assert_eq!(
         fs::read_to_string(machine.folder.path().join("setting")).unwrap(),
-        "set by somebody since"
+        "set later by a user"
     );
 }
 

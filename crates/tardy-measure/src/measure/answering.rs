@@ -62,6 +62,6 @@ pub fn start(
     let handle = handle.map_err(scoped::refused)?;
     let warnings = is_ready
         .recv()
-        .map_err(|_| io::Error::other("it ended before it began"))?;
+        .map_err(|_| io::Error::other("it exited before it started"))?;
     Ok((handle, warnings))
 }

@@ -144,7 +144,7 @@ impl RunStatus {
             text,
             "tardy_run_info",
             ("gauge", ""),
-            "What is measured, and where.",
+            "Host, kernel and scenario of the run.",
             [(labels.clone(), "1".to_owned())],
         );
         let started_help = "When the run started, since 1970.";
@@ -160,7 +160,7 @@ impl RunStatus {
             text,
             "tardy_run_elapsed_seconds",
             ("gauge", ""),
-            "For how long the run has lasted.",
+            "Time since the run started.",
             plain(elapsed),
         );
         if let Some(planned) = progress.planned {
@@ -168,7 +168,7 @@ impl RunStatus {
                 text,
                 "tardy_run_planned_seconds",
                 ("gauge", ""),
-                "For how long the run is to last.",
+                "Planned length of the run.",
                 plain(seconds(planned.get())),
             );
         }
@@ -176,11 +176,11 @@ impl RunStatus {
             text,
             "tardy_run_warnings",
             ("gauge", ""),
-            "Warnings that the run has so far.",
+            "Warnings of the run so far.",
             plain(warnings.to_string()),
         );
         if let Some(deadline) = progress.window.map(|window| window.latest) {
-            let help = "The latest that a wake-up may be.";
+            let help = "Deadline of a wake-up.";
             family(
                 text,
                 "tardy_deadline_seconds",
@@ -197,7 +197,7 @@ impl RunStatus {
             text,
             "tardy_run_phase",
             ("gauge", ""),
-            "The phase that the run is in.",
+            "Current phase of the run.",
             of_phase,
         );
         let of_loads = |value: &dyn Fn(&LoadProgress) -> u64| -> Vec<(String, String)> {
@@ -212,7 +212,7 @@ impl RunStatus {
         if progress.loads.is_empty() {
             return;
         }
-        let help = "Operations that a load has done in this phase.";
+        let help = "Operations of a load in this phase.";
         family(
             text,
             "tardy_load_operations",
@@ -220,7 +220,7 @@ impl RunStatus {
             help,
             of_loads(&|load| load.operations),
         );
-        let help = "Bytes that a load has moved in this phase.";
+        let help = "Bytes moved by a load in this phase.";
         family(
             text,
             "tardy_load_bytes",
@@ -228,7 +228,7 @@ impl RunStatus {
             help,
             of_loads(&|load| load.bytes),
         );
-        let help = "Operations of a load that failed in this phase.";
+        let help = "Failed operations of a load in this phase.";
         family(
             text,
             "tardy_load_errors",
@@ -375,11 +375,11 @@ pub fn listen(place: &str) -> Result<TcpListener, String> {
     let address: SocketAddr = match place.parse::<u16>() {
         Ok(port) => SocketAddr::from(([127, 0, 0, 1], port)),
         Err(_) => place.parse().map_err(|_| {
-            format!("{place} is no port and no address with a port: give 9877 or 127.0.0.1:9877")
+            format!("{place} is not a port or an address with a port: give 9877 or 127.0.0.1:9877")
         })?,
     };
     TcpListener::bind(address)
-        .map_err(|error| format!("{address} cannot be had ({error}): give another port"))
+        .map_err(|error| format!("{address} is not available ({error}): give another port"))
 }
 
 #[cfg(test)]

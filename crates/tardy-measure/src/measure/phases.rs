@@ -361,13 +361,13 @@ mod tests {
         assert_eq!(
             (timeline.step(millis(119_600)), timeline.next()),
             (None, millis(120_000)),
-            "what is left of the phase is for the system to calm down"
+            "in the rest of the phase the system calms down"
         );
         assert_eq!(timeline.step(millis(120_001)), Some(Step::Begin(2)));
         assert_eq!(
             (timeline.step(millis(129_900)), timeline.next()),
             (None, millis(130_000)),
-            "nothing comes after the last phase"
+            "the last phase has no successor"
         );
         assert_eq!(
             timeline.step(millis(130_002)),

@@ -21,7 +21,7 @@ use super::recorder::Progress;
 
 /// Looks in the time after which the manager takes the run for hung.
 const LOOKS_A_TIMEOUT: i64 = 4;
-/// The shortest and the longest time between two looks: a manager that wants to hear more often
+/// The shortest and the longest time between two polls: a manager that wants to hear more often
 /// gets no thread that never sleeps.
 const LOOK: (Nanos, Nanos) = (Nanos::from_millis(10), Nanos::from_secs(10));
 /// A series that stands still for less than this is not taken for hung: the recorder empties rings
@@ -277,7 +277,7 @@ mod tests {
                 8,
                 &[series(8000, period), series(8000, period)]
             ),
-            "it goes on again"
+            "it continues after that"
         );
     }
 

@@ -47,8 +47,8 @@ pub enum SessionError {
     Journal(#[from] JournalError),
     /// A probe that cannot be opened or started.
     #[error(
-        "--probe {probe}: {error}{}: `tardy list probes` says what it needs, for a loop of yours \
-         include/tardy.h",
+        "--probe {probe}: {error}{}: `tardy list probes` lists its requirements; for your own loop \
+         see include/tardy.h",
         remedy(error)
     )]
     Probe {
@@ -61,8 +61,8 @@ pub enum SessionError {
     Program(AppError),
     /// The run's folder is not where it was made.
     #[error(
-        "{0} was removed or moved while the run lasted: a folder that was moved has the samples \
-         until then, and opens; leave a run's folder in its place"
+        "{0} was removed or moved during the run: a moved folder still opens, with the samples \
+         until then; do not move the folder of a run under way"
     )]
     FolderGone(PathBuf),
     /// A system call without which nothing can be measured.
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(
             warnings(None, StoredState::Improvable),
             [""; 0],
-            "nothing was held"
+            "without a request"
         );
         assert_eq!(
             warnings(Some(0), StoredState::Good),

@@ -176,7 +176,7 @@ pub(super) fn launch(
             .join()
             .ok()
             .and_then(|report| report.error)
-            .unwrap_or_else(|| std::io::Error::other("it ended before it began"))),
+            .unwrap_or_else(|| std::io::Error::other("it exited before it started"))),
     }
 }
 

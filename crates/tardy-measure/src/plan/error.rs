@@ -23,14 +23,10 @@ pub enum PlanError {
         remedy: String,
     },
     /// The same probe twice, and there can be only one.
-    #[error(
-        "--probe {name} is given twice, and there is one in a process or machine: leave one out"
-    )]
+    #[error("--probe {name} is given twice, but a process or machine has only one: leave one out")]
     ProbeTwice { name: String },
     /// A probe on CPUs that are not measured.
-    #[error(
-        "--probe {probe}: CPUs {cpus} are not measured: take them into --cpus, or leave them out"
-    )]
+    #[error("--probe {probe}: CPUs {cpus} are not measured: add them to --cpus, or leave them out")]
     NotMeasured { probe: String, cpus: CpuList },
     /// A probe that has no CPUs of its own to choose.
     #[error("--probe {probe}: it is not bound to measured CPUs, one thread each: leave cpus= out")]
@@ -40,8 +36,8 @@ pub enum PlanError {
     SameName { name: String },
     /// The watchdog could not rescue the machine from it.
     #[error(
-        "--priority 99 is the watchdog's own, which could not end such a probe: use at most 98, \
-         or --force with a CPU left out by --cpus"
+        "--priority 99 is the watchdog's, which could not stop such a probe: use at most 98, or \
+         --force with a CPU left out by --cpus"
     )]
     PriorityNeedsForce,
     /// Later than a period.
@@ -72,7 +68,7 @@ pub enum PlanError {
     },
     /// None is set apart.
     #[error(
-        "--cpus isolated: no CPU is isolated here (isolcpus= and nohz_full= of the kernel's \
+        "--cpus isolated: there are no isolated CPUs (isolcpus= and nohz_full= of the kernel's \
          command line, or an isolated partition, whose control group --probe-cgroup names): give \
          a list, or leave it out"
     )]
@@ -86,10 +82,7 @@ pub enum PlanError {
     )]
     NoLoadCpu,
     /// Nothing of the scenario can run here.
-    #[error(
-        "--scenario {scenario}: none of its loads is there: `tardy run --dry-run` says what is \
-         missing"
-    )]
+    #[error("--scenario {scenario}: all its loads are missing: `tardy run --dry-run` shows why")]
     NoPhaseLeft { scenario: String },
     /// An empty list.
     #[error("--cpus names no CPU: choose from {usable}")]
@@ -162,7 +155,7 @@ pub enum PlanError {
     #[error("the probes' policy cannot be tried: {0}")]
     NoThread(std::io::Error),
     /// No group.
-    #[error("--load-cgroup {} is no control group: it has no file cgroup.procs", .0.display())]
+    #[error("--load-cgroup {} is not a control group: it has no file cgroup.procs", .0.display())]
     LoadGroup(PathBuf),
     /// The kernel has no such limit.
     #[error(
@@ -171,7 +164,7 @@ pub enum PlanError {
     )]
     NoResumeLatency { error: std::io::Error },
     /// The machine does not say which CPUs it has.
-    #[error("cannot tell which CPUs there are ({0}): is /proc mounted?")]
+    #[error("cannot list the CPUs ({0}): is /proc mounted?")]
     NoProcessors(std::io::Error),
 }
 

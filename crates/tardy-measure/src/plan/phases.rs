@@ -122,7 +122,7 @@ pub(super) fn resolve(
 }
 
 fn unequal() -> Warning {
-    let text = "loads that run together share the CPUs by task, not by load: no control group can \
+    let text = "loads that run together share the CPUs by task, not by load: control groups cannot \
                 be made and the kernel does not group tasks by session (run as root, or set \
                 kernel.sched_autogroup_enabled to 1); the table of phases shows each load's share";
     Warning::Problem {
@@ -132,7 +132,7 @@ fn unequal() -> Warning {
 
 fn not_allowed(name: &str) -> Unsupported {
     Unsupported::new(
-        "it can disturb people or do harm, and was not asked for by its name".to_owned(),
+        "it can disturb people or do harm, and was not requested by name".to_owned(),
         format!("give --allow {name}"),
     )
 }

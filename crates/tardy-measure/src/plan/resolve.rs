@@ -304,10 +304,9 @@ fn without_tai(probes: &[Probe]) -> Option<Warning> {
         plan.clocks.timer == SystemClock::Tai || plan.clocks.align == Some(SystemClock::Tai)
     };
     (probes.iter().any(asks) && clock::tai_offset() == 0).then(|| Warning::Problem {
-        text: "CLOCK_TAI shows UTC here: nobody has told the kernel how far TAI is ahead (37 s \
-               since 2017), so that due times are whole multiples of UTC, which are those of TAI \
-               only for periods that divide a second; chrony (leapsectz), ntpd or ptp4l with \
-               phc2sys tell it"
+        text: "CLOCK_TAI shows UTC here: the kernel's TAI offset (37 s since 2017) is not set, so \
+               due times are whole multiples of UTC, which equal those of TAI only for periods \
+               that divide a second; chrony (leapsectz), ntpd or ptp4l with phc2sys set it"
             .to_owned(),
     })
 }

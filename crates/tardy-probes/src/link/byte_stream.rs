@@ -60,7 +60,7 @@ fn parse(place: &str) -> Result<Arc<dyn Place>, ParseLinkError> {
     let number = |speed: &str| {
         let wrong = || {
             ParseLinkError::BadPlace(format!(
-                "`{speed}` is no speed: write bits per second, as in \
+                "`{speed}` is not a speed: write bits per second, as in \
                  serial-bytes:/dev/ttyS0:115200"
             ))
         };

@@ -68,7 +68,7 @@ const REMEMBERED: usize = 256;
 #[derive(Debug)]
 pub struct Rings {
     pub round_trip: Producer,
-    /// The longest time between two looks, in each round trip.
+    /// The longest time between two polls, in each round trip.
     pub look: Producer,
     /// Time in the responder; for links that tell it.
     pub in_responder: Option<Producer>,
@@ -206,7 +206,7 @@ impl<L: Initiator> Exchange<'_, L> {
         next
     }
 
-    /// One stimulus and the wait for its answer; with the longest time between two looks.
+    /// One stimulus and the wait for its answer; with the longest time between two polls.
     fn once(&mut self, number: u64, sent: Nanos) -> (Outcome, Nanos) {
         if self.link.send(number).is_err() {
             return (Outcome::Unanswered, Nanos::ZERO);
@@ -328,7 +328,7 @@ pub fn look_until(mut look: impl FnMut() -> io::Result<bool>) -> io::Result<()> 
         if Nanos(clock::monotonic()) - begin > LOOPBACK_MAX {
             return Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                "nothing came back over the loopback interface",
+                "the loopback interface returned nothing",
             ));
         }
     }

@@ -34,7 +34,7 @@ pub(super) const INFO: LinkInfo = LinkInfo {
 
 /// What to do where a port cannot be had.
 const PORT_REMEDY: &str = "load the drivers (modprobe parport_pc ppdev), which need a kernel with \
-                           CONFIG_PPDEV and a port, and end who else has it (the module lp)";
+                           CONFIG_PPDEV and a port, and stop its other user (the module lp)";
 
 /// The line that is pulsed.
 const LINE: u8 = 1;
@@ -118,7 +118,7 @@ impl PortInitiator {
             if !initiator.settles()? {
                 return Err(io::Error::new(
                     io::ErrorKind::TimedOut,
-                    "no interrupt came for a pulse",
+                    "a pulse raised no interrupt",
                 ));
             }
         }

@@ -84,7 +84,7 @@ mod tests {
         assert!(!session.admits(OTHER, Nanos(1)));
         assert!(
             session.admits(ONE, SILENCE),
-            "later than that, and nobody came between: the session goes on"
+            "later, without another peer in between: the session continues"
         );
         assert!(!session.admits(OTHER, SILENCE + SILENCE - Nanos(1)));
         assert!(session.admits(OTHER, SILENCE + SILENCE));
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn with_a_secret_only_the_conversation_that_knew_it_is_answered() {
         let mut session = Session::default();
-        assert!(!session.continues(ONE, 7, Nanos(0)), "nobody opened one");
+        assert!(!session.continues(ONE, 7, Nanos(0)), "there is no session");
         session.open(ONE, Some(7), Nanos(0));
         assert!(session.continues(ONE, 7, Nanos(1)));
         assert!(!session.continues(ONE, 8, Nanos(1)) && !session.continues(OTHER, 7, Nanos(1)));

@@ -34,9 +34,7 @@ pub enum SecretError {
     )]
     Length(PathBuf, usize),
     /// The link takes none.
-    #[error(
-        "{0} takes no secret, because nobody but its other end can reach it: leave the secret away"
-    )]
+    #[error("{0} takes no secret, because only its other end can reach it: leave the secret out")]
     NotTaken(String),
 }
 
@@ -133,7 +131,7 @@ mod tests {
                 && !other.is_tag(b"bytes", &tag)
         );
         assert!(!one.is_tag(b"bytes", &tag[..31]) && !one.is_tag(b"bytes", b""));
-        assert_eq!(format!("{one:?}"), "Secret", "nothing of it is printed");
+        assert_eq!(format!("{one:?}"), "Secret", "its bytes are not printed");
     }
 
     #[test]

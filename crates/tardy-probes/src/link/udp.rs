@@ -58,7 +58,7 @@ fn parse(place: &str) -> Result<Arc<dyn Place>, ParseLinkError> {
         let port_of = port.parse().ok().filter(|&port| port > 0);
         port_of.ok_or_else(|| {
             ParseLinkError::BadPlace(format!(
-                "`{port}` is no port: write a number from 1 to 65535"
+                "`{port}` is not a port: write a number from 1 to 65535"
             ))
         })
     };
@@ -109,8 +109,8 @@ impl Place for HostAndPort {
         let is_everywhere =
             address(&self.host, self.port).is_ok_and(|address| address.ip().is_unspecified());
         (is_everywhere && self.secret.is_none()).then_some(
-            "it listens at every address of this machine, and whoever asks first is answered: \
-             name one address as in udp:192.0.2.7, or give --secret FILE",
+            "it listens at every address of this machine and answers the first peer: name one \
+             address as in udp:192.0.2.7, or give --secret FILE",
         )
     }
 
@@ -122,8 +122,8 @@ impl Place for HostAndPort {
                  response:secret=FILE:udp:HOST` here"
             }
             io::ErrorKind::TimedOut => {
-                "run `tardy respond udp:ADDRESS:PORT` there; one that runs answers nobody else \
-                 until its peer has been silent for 5 s"
+                "run `tardy respond udp:ADDRESS:PORT` there; a running responder accepts another \
+                 peer after 5 s of silence"
             }
             _ => "run `tardy respond udp:ADDRESS:PORT` there",
         }

@@ -38,10 +38,10 @@ pub(super) const COMMAND: &str = "command";
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "app",
-    about: "a loop of your own: from its due time to the end of its work",
-    times: "a loop of yours: from its due time to the end of its work (tardy_done), and to its \
-            start (tardy_due) as app.start",
-    context: "stock: what the program waits by; RT: the same",
+    about: "your own loop: from its due time to the end of its work",
+    times: "your own loop: from its due time to the end of its work (tardy_done), and to its start \
+            (tardy_due) as app.start",
+    context: "depends on the program's wait, on stock and RT alike",
     source: "today (include/tardy.h, crates/tardy-app)",
     parameters: &[Parameter {
         name: COMMAND,
@@ -169,8 +169,7 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
             }),
             Ending::Killed => {
                 begin.control.warn(Warning::Problem {
-                    text: "the program did not end when it was asked to (SIGTERM), and was killed"
-                        .to_owned(),
+                    text: "the program did not exit on SIGTERM, and was killed".to_owned(),
                 });
             }
         }
@@ -210,7 +209,7 @@ fn describe(found: &LoopDescription) -> String {
     let done = if found.tells_done {
         ""
     } else {
-        "; it never says when its work is done, so that its start stands for that"
+        "; it does not report the end of its work, so its start is used instead"
     };
     format!("app is the loop `{}`, {every}, {policy}{done}", found.name)
 }

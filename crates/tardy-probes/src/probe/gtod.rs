@@ -22,8 +22,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     about: "gaps between reads of the clock, one after another",
     times: "gettimeofday(2) for 1 ms, then clock_gettime(CLOCK_MONOTONIC) for 1 ms: from one read \
             of a clock to the next; every one is counted",
-    context: "no timer; stock: what takes the CPU is seen in any context; RT: the same, but for \
-              tasks of lower priority",
+    context: "no timer; stock: the CPU may be taken in any context; RT: the same, except by tasks \
+              of lower priority",
     source: "koolwal2009 (gtod_latency)",
     parameters: &[Parameter::duration(
         "least",

@@ -132,11 +132,7 @@ impl ProbeInfo {
         is_throttled: false,
         period_of: |_| None,
         resolve: always,
-        open: |_| {
-            Err(std::io::Error::other(
-                "a probe that does not say how it opens",
-            ))
-        },
+        open: |_| Err(std::io::Error::other("a probe without an open function")),
     };
 
     /// Whether due times form a grid, so that some can be skipped.

@@ -18,7 +18,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     about: "an io_uring timeout to each due time",
     times: "IORING_OP_TIMEOUT (CLOCK_MONOTONIC, absolute) by io_uring_enter(2): from the due time \
             to the first clock read after it",
-    context: "stock: hard interrupt; RT: softirq thread, whatever the thread's policy",
+    context: "stock: hard interrupt; RT: softirq thread, for any policy of the probe",
     source: "today",
     resolve,
     open,

@@ -26,7 +26,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     about: "a periodic setitimer signal: time between two of them",
     times: "setitimer(ITIMER_REAL), periodic; sigwaitinfo(2) of its SIGALRM: time between two \
             activations less the period",
-    context: "stock: hard interrupt; RT: softirq thread, whatever the thread's policy",
+    context: "stock: hard interrupt; RT: softirq thread, for any policy of the probe",
     source: "abeni2002, test A",
     series: &[SeriesInfo::INTERVAL_ERROR],
     placement: Placement::FirstCpu,
@@ -42,7 +42,7 @@ fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     if probe.period.get() % 1000 != 0 {
         let period = probe.period.exact();
         return Err(Refusal::Request(format!(
-            "a period of {period} is no whole number of microseconds, as setitimer(2) wants: \
+            "a period of {period} is not a whole number of microseconds, as setitimer(2) requires: \
              round it"
         )));
     }

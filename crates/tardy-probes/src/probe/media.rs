@@ -57,18 +57,18 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     times: "a player: the audio time less the frame's video time when it is shown (below zero the \
             picture is ahead), and the time between two frames as media.frame; 25, 30 and 60 \
             frames per second are periods of 40ms, 33333333ns and 16666667ns. Built in, with the \
-            clock of a sound card (ALSA) as media.alsa and media.alsa-frame; where there is none, \
-            a simulated player, no audio hardware. With player=mpv: a real one, and what it \
-            reports, as media.player and media.player-frame",
+            clock of a sound card (ALSA) as media.alsa and media.alsa-frame; without one, a \
+            simulated player, no audio hardware. With player=mpv: a real one, and its reports, as \
+            media.player and media.player-frame",
     context: "stock: hard interrupt (relative sleep; mpv: wait with a time-out); RT: hard \
               interrupt for real-time threads, softirq thread for others",
     source: "abeni2002 section 5",
     parameters: &[
         Parameter::choice(
             "player",
-            "who plays: a loop of this tool with the clock of a sound card (alsa), with a \
-             modelled one (simulated), with a card's where one can be had (auto); or the program \
-             mpv with a clip that it makes itself (libavfilter)",
+            "who plays: a loop of this tool with the clock of a sound card (alsa), with a modelled \
+             one (simulated), with a card's if there is one (auto); or the program mpv with a clip \
+             that it makes itself (libavfilter)",
             PLAYERS,
         ),
         Parameter::duration(
@@ -81,8 +81,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         ),
         Parameter::duration(
             "delay",
-            "how much the audio clock is held back on purpose at some frames, to see that this is \
-             found (simulated; auto is that then)",
+            "delay added to the audio clock at some frames, to check that it is detected \
+             (simulated; auto is that then)",
             NO_DELAY,
             Nanos::ZERO,
             Nanos::from_secs(1),
@@ -103,8 +103,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         ),
         Parameter::path(
             "device",
-            "sound card to play on, its card and device as in 0,0 or a path; without, the first \
-             that can be had (alsa; auto is that then)",
+            "sound card, as card and device (0,0) or a path; by default the first available one \
+             (alsa; auto is that then)",
         ),
         Parameter::choice(
             "video-out",
@@ -168,9 +168,7 @@ fn refuse(text: &str) -> Result<(), Refusal> {
 
 fn resolve_real(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
     if probe.parameters.duration("delay") > Nanos::ZERO {
-        return refuse(
-            "the clock of a real player cannot be held back: leave delay out, or player",
-        );
+        return refuse("the clock of a real player cannot be delayed: leave delay out, or player");
     }
     if probe.parameters.path("device").is_some() {
         return refuse("mpv finds its sound device itself: leave device out, or use player=alsa");
@@ -178,7 +176,7 @@ fn resolve_real(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
     if !REAL_PERIOD.contains(&probe.period) {
         let (from, to) = (REAL_PERIOD.start().exact(), REAL_PERIOD.end().exact());
         return refuse(&format!(
-            "{} is no period of frames for mpv: give one from {from} to {to}",
+            "{} is not a period of frames for mpv: give one from {from} to {to}",
             probe.period.exact()
         ));
     }
@@ -207,8 +205,7 @@ fn resolve_built_in(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
     }
     match by {
         AudioBy::Card if delay > Nanos::ZERO => refuse(
-            "the clock of a sound card cannot be held back: leave delay out, or use \
-             player=simulated",
+            "the clock of a sound card cannot be delayed: leave delay out, or use player=simulated",
         ),
         AudioBy::Model if names_device => refuse(
             "a clock that is modelled has no sound card: leave device out, or use player=alsa \

@@ -35,11 +35,11 @@ use crate::recording::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "oslat",
-    about: "intervals in which something took the CPU from a busy thread",
+    about: "intervals in which a busy thread lost its CPU",
     times: "reads of the cycle counter, one after another: intervals between two of them in which \
-            the CPU was taken away",
-    context: "no timer; stock: what takes the CPU is seen in any context; RT: the same, but for \
-              tasks of lower priority",
+            the thread lost its CPU",
+    context: "no timer; stock: the CPU may be taken in any context; RT: the same, except by tasks \
+              of lower priority",
     source: "today (oslat, hwlat)",
     parameters: &[Parameter::duration(
         "least",
@@ -90,7 +90,7 @@ fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let mut notes: Vec<String> = counted
         .as_ref()
         .err()
-        .map(|why| format!("oslat does not tell interrupts from what no kernel sees: {why}"))
+        .map(|why| format!("oslat cannot separate interrupts from gaps outside the kernel: {why}"))
         .into_iter()
         .collect();
     // Two series that are always empty would say that there were no such gaps.

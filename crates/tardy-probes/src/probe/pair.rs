@@ -60,8 +60,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         ),
         Parameter::choice(
             "pace",
-            "who keeps the time: the waker sleeps, then wakes; or the woken thread sleeps, then \
-             asks to be woken, as the programs of rt-tests do",
+            "which thread keeps the time: the waker sleeps, then wakes; or the woken thread \
+             sleeps, then requests its wake-up, as the programs of rt-tests do",
             &["waker", "woken"],
         ),
     ],
@@ -90,7 +90,9 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 pub(super) fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     if probe.priority == Some(1) {
         return Err(Refusal::Request(
-            "the woken thread stands above the waker in priority: give --priority 2 or more".into(),
+            "the woken thread needs a higher priority than the waker: give --priority 2 or \
+             more"
+                .into(),
         ));
     }
     if probe.parameters.text("waker") == "other"
@@ -241,7 +243,7 @@ pub(super) fn open<C: Channel>(mut opening: OpenContext<'_>) -> io::Result<Probe
         Policy::Fifo { .. } | Policy::RoundRobin { .. } => Vec::new(),
         _ => vec![format!(
             "{}: waker and woken thread have the same priority, as ordinary tasks: the scheduler \
-             may let the waker go on",
+             may let the waker continue",
             opening.probe.name
         )],
     };

@@ -18,7 +18,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     times: "timer_create(2) with SIGEV_THREAD_ID, periodic; sigwaitinfo(2) of its signal: from \
             the due time of the first expiry taken to the thread's first clock read after it; \
             overruns are skipped periods",
-    context: "stock: hard interrupt; RT: softirq thread, whatever the thread's policy",
+    context: "stock: hard interrupt; RT: softirq thread, for any policy of the probe",
     source: "today",
     sets_any_clock: true,
     resolve,

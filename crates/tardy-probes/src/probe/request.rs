@@ -342,7 +342,7 @@ mod tests {
             error("cyclic:cpus=3-")
         );
         assert!(
-            error("cyclic:name=a.b").contains("`a.b` is no name"),
+            error("cyclic:name=a.b").contains("`a.b` is not a name"),
             "{}",
             error("cyclic:name=a.b")
         );

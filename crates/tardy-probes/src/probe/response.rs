@@ -27,7 +27,7 @@ const ROUND_TRIP: SeriesInfo = SeriesInfo {
 };
 const LOOK: SeriesInfo = SeriesInfo {
     part: "look",
-    quantity: "longest time between two looks",
+    quantity: "longest time between two polls",
     kind: SeriesKind::Event,
     is_outside_verdict: true,
     bins_below_least: false,
@@ -50,9 +50,9 @@ const IN_KERNEL: SeriesInfo = SeriesInfo {
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "response",
     about: "round trip of a stimulus to another machine, or over a cable",
-    times: "a stimulus over a link to something outside, and its answer: from before the sending \
-            call to the answer's receive stamp of the kernel, or to the look that found it where \
-            the link has none",
+    times: "a stimulus over a link to another machine or device, and its answer: from before the \
+            sending call to the kernel's receive stamp of the answer, or, without stamps, to the \
+            poll that found it",
     context: "stock: the other end's interrupt and its responder (icmp: its softirq); RT: the \
               same, by threads",
     source: "koolwal2009 (lpptest)",
@@ -66,21 +66,21 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         },
         Parameter::duration(
             "time-out",
-            "how long an answer is waited for; a lost one stands as a sample of it",
+            "time limit of an answer; a lost answer counts as a sample of this length",
             "100ms",
             Nanos::from_millis(1),
             Nanos::from_secs(10),
         ),
         Parameter::duration(
             "interrupted",
-            "a longer time between two looks counts as an interruption of the initiator",
+            "a longer time between two polls counts as an interruption of the initiator",
             "20us",
             Nanos::from_micros(1),
             Nanos::from_secs(1),
         ),
         Parameter::path(
             "secret",
-            "file with what the responder was given with --secret, which nobody else may read",
+            "file with the responder's --secret, readable by its owner only",
         ),
     ],
     series: &[ROUND_TRIP, LOOK, IN_RESPONDER],
@@ -176,12 +176,12 @@ fn initiate(
         Ok(control.leave())
     });
     let mut notes = vec![format!(
-        "response: the initiator's own calls take {floor}: no round trip over {link} can be \
-         shorter"
+        "response: the initiator's own calls take {floor}: round trips over {link} take at least \
+         as long"
     )];
     if !external {
         notes.push(format!(
-            "response: {link} does not leave this machine (external=false): no verdict rests on it"
+            "response: {link} does not leave this machine (external=false): verdicts ignore it"
         ));
     }
     if let Some(included) = link.place().includes() {
@@ -245,7 +245,7 @@ fn describe(link: &str, tally: &Tally, pace: Pace) -> String {
     } = tally;
     let lost_as = if *lost > 0 {
         format!(
-            " (each stands as a sample of the time-out of {})",
+            " (each counts as a sample of the time-out of {})",
             pace.time_out.exact()
         )
     } else {

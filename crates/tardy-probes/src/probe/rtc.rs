@@ -55,7 +55,7 @@ fn resolve(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
     let hz = probe.parameters.number("hz");
     if !hz.is_power_of_two() {
         return Err(Refusal::Request(format!(
-            "{hz} Hz is no power of two: use 1024, 2048, 4096 or 8192"
+            "{hz} Hz is not a power of two: use 1024, 2048, 4096 or 8192"
         )));
     }
     let absent =
@@ -80,7 +80,7 @@ fn resolve(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
                 "the periodic interrupt of {} at {hz} Hz ({error})",
                 path.display()
             ),
-            "run as root, end who else has it open, or use --probe itimer",
+            "run as root, stop the program that has it open, or use --probe itimer",
         ),
     }
 }

@@ -189,19 +189,17 @@ fn note(probe: &ProbePlan, cpu: Option<CpuId>, calibration: Calibration) -> Stri
     let Calibration { steps, measured } = calibration;
     if calibration.deviation(length).abs() <= DEVIATION_MAX {
         return format!(
-            "work{place}: {steps} steps of {kind} take {measured} where nothing disturbs them, {} \
-             being asked for",
+            "work{place}: {steps} steps of {kind} take {measured} undisturbed, {} were requested",
             length.exact()
         );
     }
     format!(
-        "work{place}: {steps} steps of {kind} take {measured} at the least, not {} as asked for: \
-         {}",
+        "work{place}: {steps} steps of {kind} take at least {measured}, not {} as requested: {}",
         length.exact(),
         if steps == 1 {
             "a step is longer than that"
         } else {
-            "nothing ran undisturbed while it was calibrated"
+            "every calibration was disturbed"
         }
     )
 }
@@ -307,7 +305,7 @@ mod tests {
             note(101_000, 9)
         );
         assert!(
-            note(180_000, 9).contains("not 100us as asked for: nothing ran undisturbed"),
+            note(180_000, 9).contains("not 100us as requested: every calibration was disturbed"),
             "{}",
             note(180_000, 9)
         );

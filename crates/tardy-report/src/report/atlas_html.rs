@@ -33,7 +33,7 @@ pub fn page(atlas: &Atlas) -> String {
             (table(&kernel_head(), atlas.kernels.iter().map(kernel_row)))
             @let remarks = remarks(atlas);
             @if !remarks.is_empty() {
-                h2 { "Not as asked for" }
+                h2 { "Deviations from the plan" }
                 ul { @for remark in &remarks { li { (remark) } } }
             }
             footer { "Made by " (maker()) ". This file is complete in itself." }

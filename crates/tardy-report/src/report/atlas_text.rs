@@ -137,7 +137,7 @@ pub(super) fn word(cell: &AtlasCell, shown: CellStatistic) -> String {
 
 pub(super) fn changes_title(atlas: &Atlas) -> String {
     if atlas.compared == 0 {
-        return "no two kernels have the same preemption model, so no releases are compared"
+        return "the kernels all have different preemption models, so releases cannot be compared"
             .to_owned();
     }
     let pairs = format!("{} comparisons of neighbouring releases", atlas.compared);
@@ -147,7 +147,7 @@ pub(super) fn changes_title(atlas: &Atlas) -> String {
             "{pairs}: {} replicas are too few to tell a change from chance",
             atlas.replicas
         ),
-        0 => format!("{pairs}: none is seen to {how}"),
+        0 => format!("{pairs}: none was seen to {how}"),
         found => format!("{pairs}: {found} {how}; at most 5 % of them by chance"),
     }
 }
@@ -202,7 +202,7 @@ pub(super) fn remarks(atlas: &Atlas) -> Vec<String> {
     let mut remarks: Vec<String> = atlas
         .absent
         .iter()
-        .map(|(kernel, why)| format!("{kernel} is not in it: {why}"))
+        .map(|(kernel, why)| format!("{kernel} is left out: {why}"))
         .collect();
     for (kernel, cells) in atlas.kernels.iter().zip(&atlas.cells) {
         for (load, cell) in atlas.loads.iter().zip(cells) {
@@ -310,7 +310,7 @@ pub(super) mod tests {
             "6.12-full              -   failed",
             "6.1-full             20.0 us  20.0 us",
             "fork   full  max  6.1-full  6.12-full  100 us  50.0 us  better 2.00",
-            "! debian:9.9 is not in it: no release has it",
+            "! debian:9.9 is left out: no release has it",
             "! 6.12-full under fork: 2 of 2 replicas have no result: the kernel panicked",
             "every 1ms",
         ] {

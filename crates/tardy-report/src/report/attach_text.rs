@@ -49,7 +49,7 @@ fn head(out: &mut String, result: &AttachResult, columns: usize) {
     let end = match result.end {
         AttachEnd::Finished => "",
         AttachEnd::Interrupted => ", interrupted",
-        AttachEnd::ProcessEnded => ", until the process ended",
+        AttachEnd::ProcessEnded => ", until the process exited",
     };
     let wake_ups = match result.wake_ups {
         0 => "no wake-up by a timer".to_owned(),
@@ -69,7 +69,7 @@ fn head(out: &mut String, result: &AttachResult, columns: usize) {
             "it set no timer in this time: it waits without a time limit, does not wait at all, or \
              sleeps for longer (--for)"
         } else {
-            "none of its timers woke a thread of it in this time"
+            "its timers woke none of its threads in this time"
         };
         push_wrapped(out, why, columns, (0, 2));
     }
@@ -122,7 +122,7 @@ fn threads(result: &AttachResult, all: Figures, columns: usize) -> String {
         .checked_sub(ROWS_MAX)
         .filter(|&more| more > 0)
     {
-        let _ = writeln!(text, "{more} more, which were less late");
+        let _ = writeln!(text, "{more} more, less late");
     }
     text
 }
@@ -164,7 +164,7 @@ fn timers(out: &mut String, result: &AttachResult, columns: usize) {
         let ends = [
             (counts.wake_ups, "woke a thread"),
             (counts.cancelled, "taken back before"),
-            (counts.unawaited, "expired while nobody waited"),
+            (counts.unawaited, "expired without a waiter"),
             (counts.lost, "lost"),
             (counts.pending, "set still"),
         ];
@@ -186,7 +186,7 @@ fn timers(out: &mut String, result: &AttachResult, columns: usize) {
         );
     }
     if result.other_wake_ups > 0 {
-        let _ = writeln!(out, "wakings by something else: {}", result.other_wake_ups);
+        let _ = writeln!(out, "other wake-ups: {}", result.other_wake_ups);
     }
 }
 
@@ -316,10 +316,10 @@ mod tests {
                 .replace("\n  ", " ");
             assert_eq!(
                 start,
-                "process 1 (loop): 100 wake-ups by timers in 2.00 s, until the process ended"
+                "process 1 (loop): 100 wake-ups by timers in 2.00 s, until the process exited"
             );
             assert!(
-                text.contains("\nall ") && text.contains("\n4 more, which were less late\n"),
+                text.contains("\nall ") && text.contains("\n4 more, less late\n"),
                 "{text}"
             );
         }
@@ -329,7 +329,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("wakings by something else: 9\n") && text.contains("realtime"),
+            text.contains("other wake-ups: 9\n") && text.contains("realtime"),
             "{text}"
         );
         assert!(
@@ -346,7 +346,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("none of its timers woke a thread of it in this time\n")
+            text.contains("its timers woke none of its threads in this time\n")
                 && !text.contains("lateness"),
             "{text}"
         );

@@ -14,11 +14,11 @@ const SOURCES: [(Source, &str); 3] = [
     ),
     (
         Source::SchedulingJitter,
-        "scheduling jitter (someone more important runs): with a competitor and nothing else",
+        "scheduling jitter (a higher-priority task runs): with a competitor and nothing else",
     ),
     (
         Source::NonPreemptableSections,
-        "non-preemptable sections (the kernel cannot switch): under load, highest priority",
+        "non-preemptible sections (the kernel cannot switch): under load, highest priority",
     ),
 ];
 
@@ -26,8 +26,8 @@ const SOURCES: [(Source, &str); 3] = [
 #[must_use]
 pub fn text(breakdown: &Breakdown, columns: usize) -> String {
     let mut out = String::from(
-        "Where lateness comes from (abeni2002, section 2); latencies in us, each source from a \
-         run that isolated it.\n",
+        "Sources of latency (abeni2002, section 2); in us, each source from a run that isolated \
+         it.\n",
     );
     for (run, warning) in &breakdown.warnings {
         let mark = if warning.is_note() { "note:" } else { "!" };
@@ -63,8 +63,8 @@ pub fn text(breakdown: &Breakdown, columns: usize) -> String {
         );
     }
     out.push_str(
-        "\nNo source is computed from another: quantiles and maxima of sums do not come apart by \
-         subtracting.\n",
+        "\nNo source is computed from another: quantiles and maxima of sums cannot be \
+         subtracted.\n",
     );
     out
 }

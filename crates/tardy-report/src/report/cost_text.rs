@@ -66,8 +66,8 @@ fn head(out: &mut String, summary: &CostSummary) {
     if how.unit == "instructions" {
         let _ = writeln!(
             out,
-            "note: counts of executed instructions: how long the kernel's code is, never how fast \
-             a machine runs it"
+            "note: counts of executed instructions: the length of the kernel's code, never the \
+             speed of a machine"
         );
     }
 }
@@ -174,7 +174,7 @@ fn foot(out: &mut String, summary: &CostSummary, published: Option<&PublishedTab
         let _ = writeln!(
             out,
             "cost: the least of the {} rounds' medians; caches warm where not cold; {} of clock \
-             taken off each trial; what each is: tardy list costs",
+             overhead taken off each trial; descriptions: tardy list costs",
             summary.how.rounds,
             summary.how.clock_read_ns.exact()
         );

@@ -29,11 +29,11 @@ pub fn page(diagnosis: &Diagnosis) -> String {
                 }
             }
             section {
-                h2 id="faults" { "What can be improved" }
+                h2 id="faults" { "Possible improvements" }
                 @if faults.is_empty() { p { "Nothing." } } @else { (improvable(&faults)) }
             }
             section {
-                h2 id="rest" { "What was looked at besides" }
+                h2 id="rest" { "Other checks" }
                 details { summary { (others.len()) " rows" } (rest(&others)) }
             }
             footer { "Made by " (maker()) ". This file is complete in itself." }
@@ -49,7 +49,7 @@ pub fn page(diagnosis: &Diagnosis) -> String {
 
 fn improvable(findings: &[&Finding]) -> Markup {
     html! {
-        div class="scroll" tabindex="0" role="region" aria-label="What can be improved" {
+        div class="scroll" tabindex="0" role="region" aria-label="Possible improvements" {
             table class="facts" {
                 thead { tr { @for head in ["setting", "severity", "is", "should be", "because", "what to do"] { th scope="col" { (head) } } } }
                 tbody {
@@ -80,7 +80,7 @@ fn rest(findings: &[&Finding]) -> Markup {
         State::Improvable { current, .. } => ("improvable", current.clone()),
     };
     html! {
-        div class="scroll" tabindex="0" role="region" aria-label="What was looked at besides" {
+        div class="scroll" tabindex="0" role="region" aria-label="Other checks" {
             table class="facts" {
                 thead { tr { @for head in ["setting", "state", "is"] { th scope="col" { (head) } } } }
                 tbody {

@@ -157,7 +157,9 @@ impl Page {
         if !left.is_empty() || !unknown.is_empty() {
             self.line(
                 0,
-                &format!("{more}--all shows everything in full, with what was read and where."),
+                &format!(
+                    "{more}--all shows everything in full, with every value read and its source."
+                ),
             );
         }
     }

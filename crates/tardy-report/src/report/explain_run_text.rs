@@ -75,8 +75,8 @@ fn head(out: &mut String, explanation: &RunExplanation) {
         None => {
             let _ = writeln!(
                 out,
-                "The {} worst samples of the phases, explained from outside, by every instruction \
-                 executed ({sums})",
+                "The {} worst samples of the phases, explained by the plugin trace of every \
+                 instruction ({sums})",
                 counts.explained
             );
             "of a watched guest"
@@ -120,20 +120,20 @@ pub(super) fn warnings(explanation: &RunExplanation) -> Vec<String> {
     if let Some(outside) = &explanation.outside {
         if outside.left_out > 0 {
             warnings.push(format!(
-                "{} of the worst samples could not be kept, for want of memory",
+                "{} of the worst samples were dropped, because memory was full",
                 outside.left_out
             ));
         }
         if outside.of_nobody > 0 {
             warnings.push(format!(
-                "{} samples are of threads that are none of the run's probes, and are left out",
+                "{} samples of threads outside the run's probes are left out",
                 outside.of_nobody
             ));
         }
     }
     if counts.left_out > 0 {
         warnings.push(format!(
-            "{} samples have no explanation, because the tool was behind",
+            "{} samples have no explanation, because the tool fell behind",
             counts.left_out
         ));
     }
@@ -145,7 +145,7 @@ fn warnings_of_trace(tracing: &TracingRecord) -> Vec<String> {
     let mut warnings = Vec::new();
     if tracing.losses > 0 {
         warnings.push(format!(
-            "{} events or more were lost at {} places: what was held by whom is unknown there; \
+            "{} events or more were lost at {} places, where the holders of the CPU are unknown; \
              leave a CPU out with --cpus for the tool",
             tracing.lost_events, tracing.losses
         ));
@@ -159,21 +159,21 @@ fn warnings_of_trace(tracing: &TracingRecord) -> Vec<String> {
     }
     if tracing.level == TracingRecord::STACKS {
         warnings.push(
-            "stacks of the kernel were recorded, which take up to tens of microseconds each: \
-             these latencies are not for comparison"
+            "stacks of the kernel were recorded, up to tens of microseconds each: these latencies \
+             are not for comparison"
                 .to_owned(),
         );
     }
     if tracing.level == TracingRecord::TIMERLAT {
         warnings.push(
-            "timerlat ran too, whose thread takes the CPU every millisecond: these latencies are \
+            "timerlat ran too, and its thread takes the CPU every millisecond: these latencies are \
              not for comparison"
                 .to_owned(),
         );
     }
     if let Some(error) = &tracing.no_second_opinion {
         warnings.push(format!(
-            "timerlat gives no second opinion: the kernel does not have it ({error})"
+            "timerlat gives no second opinion: the kernel lacks it ({error})"
         ));
     }
     if let Some(error) = &tracing.no_stacks {
@@ -200,7 +200,7 @@ fn stacks(out: &mut String, rows: &[StackRow], all: u64) {
     if rows.is_empty() {
         return;
     }
-    out.push_str("\nFunctions that were under way (the innermost first)\n");
+    out.push_str("\nFunctions under way (innermost first)\n");
     for row in rows.iter().take(STACKS_SHOWN) {
         let (who, end) = (
             tardy_results::explain::stacks::who(row),
@@ -278,7 +278,7 @@ pub(super) fn second_opinions(opinion: &SecondOpinion) -> [(&'static str, String
 /// What stands above the rules of a loop.
 pub(super) fn rules_head(looped: &LoopRow) -> String {
     format!(
-        "What a loop that must be on time does not do, and {} ({}) did",
+        "Rules of a real-time loop that {} ({}) broke",
         looped.thread,
         words::priority(looped.priority)
     )

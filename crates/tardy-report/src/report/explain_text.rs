@@ -38,7 +38,7 @@ pub fn text(explanation: &Explanation, is_evidence: bool) -> String {
     for (index, story) in explanation.worst.iter().enumerate() {
         worst(&mut out, index + 1, story);
     }
-    out.push_str("\nWhat a loop that must be on time does not do\n");
+    out.push_str("\nRules of a real-time loop\n");
     rules(&mut out, &explanation.rules);
     out
 }
@@ -160,8 +160,8 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     if is_evidence {
         warnings.push(
-            "the run kept only the surroundings of its worst samples: what lies between counts as \
-             lost, and figures are of these alone; `tardy explain RUN` has those of all samples"
+            "the run kept the trace around its worst samples only: the rest counts as lost, and \
+             figures are of these samples; `tardy explain RUN` covers all samples"
                 .to_owned(),
         );
     } else if trace.losses > 0 {
@@ -172,7 +172,7 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
         };
         let remedy = "record with a larger buffer (trace-cmd record -b), or fewer events";
         warnings.push(format!(
-            "{counted} were lost at {} places: what was held by whom is unknown there; {remedy}",
+            "{counted} were lost at {} places, where the holders of the CPU are unknown; {remedy}",
             trace.losses
         ));
     }
@@ -203,9 +203,9 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
     }
     if explanation.thread.period_ns.is_some() {
         warnings.push(
-            "due times are those of a grid that is fitted to the wake-ups: what makes every one \
-             of them late does not show; record timer:hrtimer_start and \
-             timer:hrtimer_expire_entry, and leave --period out"
+            "due times are those of a grid fitted to the wake-ups: a delay common to all of them \
+             does not show; record timer:hrtimer_start and timer:hrtimer_expire_entry, and leave \
+             --period out"
                 .to_owned(),
         );
     }
@@ -218,7 +218,7 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
     }
     if !trace.missing.is_empty() {
         warnings.push(format!(
-            "the trace has no {}: record them too, and holders get their names",
+            "the trace has no {}: record them to name the holders",
             trace.missing.join(", no ")
         ));
     }
@@ -227,9 +227,9 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
 
 /// Who made it late; `all` is the lateness in all.
 pub(super) fn holders(out: &mut String, rows: &[HolderRow], all: u64, unexplained_ns: u64) {
-    let _ = writeln!(out, "\nWho made it late, of {} in all", time(all));
+    let _ = writeln!(out, "\nCauses of latency, of {} in all", time(all));
     let mut table =
-        Table::new(["    share", "sum", "wake-ups", "most", "who held the CPU"]).words([4]);
+        Table::new(["    share", "sum", "wake-ups", "most", "holder of the CPU"]).words([4]);
     let (shown, others) = rows.split_at(rows.len().min(HOLDERS_SHOWN));
     for row in shown {
         table.row([

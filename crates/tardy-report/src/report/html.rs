@@ -80,7 +80,7 @@ pub fn page(
         &format!("{title} – latency report"),
         runs.len(),
         &content,
-        "drag over the time line to look closer",
+        "drag over the time line to zoom",
         figures,
         now,
     )

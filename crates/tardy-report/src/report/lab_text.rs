@@ -83,8 +83,8 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
         for largest in &variant.in_no_phase {
             writeln!(
                 text,
-                "! {}: the largest latency of {}, {}, is in no column: it came while no load was \
-                 at work, as when one begins or ends",
+                "! {}: the largest latency of {}, {}, is in no column: it occurred while no load \
+                 was running, as when one starts or stops",
                 variant.variant.name, largest.probe, largest.max_ns
             )
             .expect("writing to a string cannot fail");

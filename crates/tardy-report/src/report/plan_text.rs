@@ -63,7 +63,8 @@ pub fn text(plan: &Plan) -> String {
     if let Some(disk) = plan.disk {
         let _ = writeln!(
             out,
-            "disk       at most {}: the oldest samples give way to histograms by hour",
+            "disk       at most {}: beyond that, the oldest samples are folded into hourly \
+             histograms",
             format_bytes(disk)
         );
     }

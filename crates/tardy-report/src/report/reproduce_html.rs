@@ -109,7 +109,7 @@ fn of_experiment(found: &ExperimentResult) -> Markup {
             }
             @for remark in &found.remarks { p.note { (remark) } }
             @if !found.culprits.is_empty() {
-                p { "Who made samples late:" }
+                p { "Causes of late samples:" }
                 ul { @for culprit in &found.culprits { li { (late(culprit)) } } }
             }
         }

@@ -151,6 +151,6 @@ fn state(state: State) -> &'static str {
         State::Finished => "finished",
         State::Interrupted => "interrupted",
         State::Stopped => "stopped at a latency above the limit",
-        State::EndedByWatchdog => "ended by the watchdog",
+        State::EndedByWatchdog => "stopped by the watchdog",
     }
 }

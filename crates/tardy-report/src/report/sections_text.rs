@@ -16,10 +16,10 @@ const PLACES: usize = 10;
 const DIFFERENCES: usize = 40;
 
 /// What the kinds are: the line below every census.
-const EXPLANATION: &str = "A section is counted in each kind that it is of. Times are those of \
-                           the instructions executed, in virtual time. Begins in: the function \
-                           that switched off, or the one for which a lock did; for an interrupt \
-                           the kernel's entry.";
+const EXPLANATION: &str = "A section counts in each of its kinds. Times are those of the \
+                           instructions executed, in virtual time. Begins in: the function that \
+                           switched off, or the one for which a lock did; for an interrupt the \
+                           kernel's entry.";
 
 /// A census on a screen of so many columns.
 #[must_use]
@@ -128,8 +128,8 @@ pub fn census(census: &Census, width: usize) -> String {
     };
     if !census.knows_preemption {
         line(format_args!(
-            "! The preemption count was not found in a guest's memory: of preemption, softirqs \
-             and interrupts nothing is known there."
+            "! The preemption count was not found in a guest's memory: preemption, softirqs and \
+             interrupts are unknown there."
         ));
     }
     if census.unstored > 0 {
@@ -140,15 +140,15 @@ pub fn census(census: &Census, width: usize) -> String {
     }
     if census.left_out_windows > 0 {
         line(format_args!(
-            "! {} times what was executed before a stretch or a sample was too much to keep: \
-             those have no call path.",
+            "! {} times too much was executed before a section or a sample to keep it: those have \
+             no call path.",
             census.left_out_windows
         ));
     }
     if census.corrected > 0 {
         line(format_args!(
-            "! {} times an interrupt came although interrupts were taken for off: so many \
-             sections may be too long.",
+            "! {} interrupts came while interrupts were taken for off: as many sections may be too \
+             long.",
             census.corrected
         ));
     }

@@ -22,18 +22,18 @@ const VARIABLES: [Stretch; 5] = [
 
 const OF_BOUND: &str = "Bound of the scheduling latency (ECRTS 2020, Theorem 8): max(D_POID, D_ST) + D_PAIE + D_PSD \
      + interrupts. It covers the way from the moment that a switch is due until the scheduler is \
-     done, as does what was observed: every switch that was due. The timer's way to its interrupt \
-     and the way to the program are outside. Assumed: no other code paths than those executed in \
-     these guests; no NMI (the lab's machine raises none); interrupts of a kind come no closer \
-     together than watched, where the assumption says so; softirqs that run as an interrupt ends \
-     are sections (D_POID), not interrupts. The idle task's way out counts as D_PAIE.";
+     done, like the observed values, which are of every due switch. The timer's way to its \
+     interrupt and the way to the program are not covered. Assumed: no other code paths than those \
+     executed in these guests; no NMI (the lab's machine raises none); interrupts of a kind come \
+     no closer together than watched, where the assumption says so; softirqs that run as an \
+     interrupt ends are sections (D_POID), not interrupts. The idle task's way out counts as D_PAIE.";
 const OF_STRETCH: &str = "The theory does not hold for these kernels, because preempt_enable does \
-                          not schedule in them. Instead: the longest that a task kept the kernel \
-                          without a chance to switch, interrupts included.";
+                          not schedule in them. Instead: the longest time that a task kept the \
+                          kernel without a chance to switch, interrupts included.";
 const OF_LATENCY: &str = "Latency by sections (abeni2002): the share of random moments that wait longer for the rest \
      of a section, with the way of a sample that waits for none added (the median of those), \
      beside the share of the probes' samples. D: the largest difference between both, from 10 us \
-     behind that way on; above the critical value (5 %) they differ. Due times on a grid are no \
+     behind that way on; above the critical value (5 %) they differ. Due times on a grid are not \
      random moments: a load that runs in step with the grid makes both differ.";
 
 /// A table, and what is to be known of it.
@@ -129,7 +129,7 @@ fn variable(stretch: Stretch) -> &'static str {
         Stretch::SwitchDue => "D_PAIE",
         Stretch::ToSchedule => "D_PSD",
         Stretch::SwitchTail => "D_ST",
-        Stretch::NoChance => "no chance to switch",
+        Stretch::NoChance => "unable to switch",
         Stretch::SwitchDelay => "observed",
     }
 }
@@ -202,7 +202,7 @@ fn variables(groups: &[Group]) -> Part {
 
 fn stretches(groups: &[Group]) -> Part {
     let mut table = Table::new([
-        "no chance to switch for",
+        "unable to switch for",
         "variant and load",
         "task",
         "begins in",

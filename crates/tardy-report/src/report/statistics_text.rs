@@ -104,7 +104,7 @@ fn probe(groups: &[Group], rule_of_thumb: &RuleOfThumb) -> Vec<Section> {
     };
     let name = format!("{} {}", all.probe, all.quantity);
     let bounds_head = format!(
-        "{name}: bounds at {} %, whatever the distribution",
+        "{name}: bounds at {} %, for any distribution",
         all.bounds.confidence * 100.0
     );
     let of_observed = skipped(all)
@@ -400,7 +400,7 @@ fn model(label: &str, tail: &TailModel) -> Section {
         lines.insert(
             0,
             format!(
-                "  REFUSED MODEL, for a look at the fit alone: {}",
+                "  REFUSED MODEL, shown for its fit only: {}",
                 level(refused, &horizon)
             ),
         );

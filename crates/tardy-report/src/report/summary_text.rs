@@ -204,7 +204,7 @@ pub(crate) fn ending(state: State) -> &'static str {
         State::Running => ", CUT OFF",
         State::Interrupted => ", interrupted",
         State::Stopped => ", stopped by --stop-above",
-        State::EndedByWatchdog => ", ended by the watchdog",
+        State::EndedByWatchdog => ", stopped by the watchdog",
     }
 }
 

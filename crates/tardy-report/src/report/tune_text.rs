@@ -114,13 +114,13 @@ pub fn plan(
     }
     if is_debugfs_missing {
         out.push_str(
-            "\nnot looked at: /sys/kernel/debug (preemption-mode, fair-server): mount -t debugfs \
+            "\nnot checked: /sys/kernel/debug (preemption-mode, fair-server): mount -t debugfs \
              debugfs /sys/kernel/debug\n",
         );
     }
     out.push_str(
-        "\nwhat each is worth here: tardy tune --search; for the time of a program: tardy tune \
-         --apply -- PROGRAM\n",
+        "\nto measure the effect of each: tardy tune --search; to apply them while a program runs: \
+         tardy tune --apply -- PROGRAM\n",
     );
     out
 }
@@ -209,7 +209,7 @@ pub fn found(question: &Question, found: &SearchResult, out: &Path) -> String {
     );
     let mut order: Vec<usize> = (0..found.settings.len()).collect();
     order.sort_by(|&a, &b| rank(&found.settings[a]).total_cmp(&rank(&found.settings[b])));
-    let mut table = Table::new(["setting", "pairs", "what it does to it"]).words([2]);
+    let mut table = Table::new(["setting", "pairs", "its effect"]).words([2]);
     for place in order {
         let result = &found.settings[place];
         let pairs = if result.pairs == 0 {
@@ -248,7 +248,7 @@ pub fn found(question: &Question, found: &SearchResult, out: &Path) -> String {
         text.push_str("No setting lowers it here: a larger --budget finds smaller effects.\n");
     } else {
         text.push_str(&format!(
-            "Use what lowers it: tardy tune --apply --settings {} -- PROGRAM\n",
+            "Apply those that lower it: tardy tune --apply --settings {} -- PROGRAM\n",
             best.display()
         ));
     }
@@ -278,7 +278,7 @@ fn words(result: &SettingResult, base_ns: f64) -> String {
     let by = |logarithm: f64| three_digits((base_ns * logarithm.exp_m1().abs()).round());
     let percent = |logarithm: f64| (logarithm.exp_m1().abs() * 100.0).round();
     match result.outcome {
-        _ if !interval.is_finite() => "too few runs to tell".to_owned(),
+        _ if !interval.is_finite() => "too few runs to decide".to_owned(),
         Outcome::Lowers => {
             format!(
                 "lowers it by {} to {} ({} to {} %)",
@@ -381,7 +381,7 @@ mod tests {
                 &result(Outcome::NothingSeen, f64::NEG_INFINITY, f64::INFINITY),
                 1.0
             ),
-            "too few runs to tell"
+            "too few runs to decide"
         );
     }
 }

@@ -89,8 +89,8 @@ pub enum CostCompareError {
     SeriesData(#[from] CostSummaryError),
     /// Times against counts of instructions.
     #[error(
-        "{base} counts {base_unit} and {other} {other_unit}: a time says nothing of a length of \
-         code; compare runs of one clock"
+        "{base} counts {base_unit} and {other} {other_unit}: a time and a length of code are not \
+         comparable; compare runs of one clock"
     )]
     Units {
         /// One side.
@@ -366,7 +366,7 @@ fn warnings(base: &Side, side: &Side, of_runs: bool, without_ratio: usize) -> Ve
             );
             if run.state != State::Finished {
                 warnings.push(format!(
-                    "{which} ({}): it was not measured to its end",
+                    "{which} ({}): its measurement is incomplete",
                     run.run
                 ));
             }
@@ -374,20 +374,20 @@ fn warnings(base: &Side, side: &Side, of_runs: bool, without_ratio: usize) -> Ve
     }
     if base.unit() == "instructions" {
         warnings.push(
-            "counts of executed instructions: how long the kernel's code is, never how fast a \
-             machine runs it"
+            "counts of executed instructions: the length of the kernel's code, never the speed of \
+             a machine"
                 .to_owned(),
         );
     }
     if base.is_of_programs() != side.is_of_programs()
         || base.runs[0].how.command != side.runs[0].how.command
     {
-        warnings.push("what was timed differs: the sides are not alike".to_owned());
+        warnings.push("the sides timed different commands".to_owned());
     }
     if !of_runs {
         warnings.push(format!(
-            "intervals are of trials, and say nothing of how much runs differ among themselves: \
-             {RUNS_MIN} runs a side would"
+            "intervals cover trials only: measure {RUNS_MIN} runs a side for differences between \
+             runs"
         ));
     }
     for (which, from, to) in [("base", base, side), ("new", side, base)] {
@@ -406,7 +406,7 @@ fn warnings(base: &Side, side: &Side, of_runs: bool, without_ratio: usize) -> Ve
     }
     if without_ratio > 0 {
         warnings.push(format!(
-            "left out, because one side's cost is nothing: {without_ratio} of the metrics"
+            "left out, because one side's cost is 0: {without_ratio} of the metrics"
         ));
     }
     warnings

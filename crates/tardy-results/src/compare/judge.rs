@@ -161,7 +161,7 @@ fn undecided(method: Method, rows: &[Row]) -> Option<String> {
             length_ns.0.max(length_ns.1).as_secs_f64()
         )),
         _ if rows.is_empty() => {
-            Some("no quantile is known well enough on both sides: measure longer".to_owned())
+            Some("each quantile is too uncertain on one side or both: measure longer".to_owned())
         }
         _ => None,
     }

@@ -114,7 +114,7 @@ fn tracks(runs: &[RunSide], settings: &Settings) -> Result<Vec<Track>, CompareEr
             base: first,
             base_has: names.join(", "),
             other: "all others together".into(),
-            other_has: "nothing that every run has".into(),
+            other_has: "no series that every run has".into(),
         });
     }
     let mut tracks: Vec<Track> = whole

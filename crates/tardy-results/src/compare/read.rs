@@ -170,7 +170,7 @@ fn beside(base: &Groups, own: Groups) -> (Groups, Option<String>) {
             (
                 renamed,
                 Some(format!(
-                    "{} stands beside {}: a difference may come from how the two measure",
+                    "{} is compared with {}: a difference may come from how the two measure",
                     other.probe, one.probe
                 )),
             )
@@ -259,7 +259,7 @@ fn verdict(base: &Side, side: &Side, tables: &[Table]) -> (Outcome, String) {
     match seen {
         seen if seen.has_worse() && from != to => (
             Outcome::Inconclusive,
-            "worse as measured, but the set-ups fell short of what was planned in different ways"
+            "worse as measured, but the set-ups fell short of the plan in different ways"
                 .to_owned(),
         ),
         Outcome::Better | Outcome::Equivalent if is_short => (
@@ -373,8 +373,8 @@ fn warnings(
             &side.name
         };
         warnings.push(format!(
-            "only {which} recorded the kernel's trace (--explain): its latencies include the time \
-             of that"
+            "only {which} recorded the kernel's trace (--explain): its latencies include the cost \
+             of tracing"
         ));
     }
     warnings.extend(different_starts(from, to));
@@ -471,8 +471,8 @@ fn about_runs(base: &Side, side: &Side, tables: &[Table]) -> Option<String> {
     }
     let between = of_source(SpreadSource::Documented)?;
     Some(format!(
-        "{} against {}: each is taken to be off by {} (standard deviation) for reasons of its \
-         own; {RUNS_MIN} runs a side would measure that, --between-runs states it",
+        "{} against {}: each run is assumed to vary by {} (standard deviation); {RUNS_MIN} runs a \
+         side would measure that, --between-runs states it",
         count(base),
         count(side),
         share(between.share)
@@ -495,10 +495,10 @@ fn different_starts(from: &RunSide, to: &RunSide) -> Option<String> {
     let is_same_guest = from.kernel == to.kernel && from.command_line == to.command_line;
     let words = match (&from.snapshot, &to.snapshot) {
         (Some(one), Some(other)) if is_same_guest && one != other => {
-            "the guests began from different snapshots"
+            "the guests started from different snapshots"
         }
         (Some(_), None) | (None, Some(_)) => {
-            "one side's guest began from a snapshot, the other's booted"
+            "one side's guest started from a snapshot, the other's booted"
         }
         _ => return None,
     };

@@ -87,9 +87,9 @@ pub enum CompareError {
     Stacks(PathBuf),
     /// The times are of different clocks.
     #[error(
-        "{base} has {base_clock} time and {other} {other_clock} time: the one is the length of \
-         code paths in instructions, the other what a machine needs; give --across-clocks to \
-         compare them nevertheless"
+        "{base} has {base_clock} time and {other} {other_clock} time: one is the length of code \
+         paths in instructions, the other the time of a machine; give --across-clocks to compare \
+         them anyway"
     )]
     Clocks {
         /// One run.
@@ -128,7 +128,8 @@ pub enum CompareError {
         runs: usize,
     },
     /// The runs of a folder measured different things.
-    #[error("no two of the runs of {} measured the same on different kernels: {groups}; name the runs to compare", folder.display())]
+    #[error("{} has no two runs of one measurement on different kernels: {groups}; name the runs \
+             to compare", folder.display())]
     NoCounterpart {
         folder: PathBuf,
         /// What there is.

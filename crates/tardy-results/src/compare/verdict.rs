@@ -220,10 +220,10 @@ fn equivalent(tables: &[Table]) -> String {
     }
     match tables.iter().find_map(|table| table.not_compared.first()) {
         Some(first) => format!(
-            "no quantile below {} % differs by more than the margin",
+            "all quantiles below {} % are alike within the margin",
             (first.quantile * 1e9).round() / 1e7
         ),
-        None => "no quantile differs by more than the margin".to_owned(),
+        None => "all quantiles are alike within the margin".to_owned(),
     }
 }
 
@@ -238,7 +238,7 @@ fn inconclusive(tables: &[Table]) -> String {
             .iter()
             .find_map(|table| Some(format!("{}: {}", table.key, table.undecided.as_ref()?)));
         return undecided.unwrap_or_else(|| {
-            "no quantile is known well enough on both sides: measure longer".to_owned()
+            "each quantile is too uncertain on one side or both: measure longer".to_owned()
         });
     };
     let sign = if row.difference_ns < 0.0 { "" } else { "+" };
@@ -261,7 +261,7 @@ fn advice(table: &Table, row: &Row) -> String {
     };
     match table.between_runs.filter(is_open_by_runs) {
         Some(_) if table.base.runs.min(table.candidate.runs) < RUNS_MIN => {
-            format!(": {RUNS_MIN} runs a side would tell more")
+            format!(": {RUNS_MIN} runs a side would show more")
         }
         _ => String::new(),
     }

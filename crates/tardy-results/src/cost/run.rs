@@ -75,8 +75,8 @@ pub fn read_alike<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Vec<C
     {
         let (one_unit, other_unit) = (one.summary.how.unit, other.summary.how.unit);
         return Err(format!(
-            "{} counts {one_unit} and {} {other_unit}: a time says nothing of a length of code; \
-             give runs of one clock",
+            "{} counts {one_unit} and {} {other_unit}: a time and a length of code are not \
+             comparable; give runs of one clock",
             one.folder, other.folder
         ));
     }

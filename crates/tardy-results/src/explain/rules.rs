@@ -1,4 +1,4 @@
-//! What a loop that must be on time does not do: counts with their remedy. A rule whose events the
+//! Rules of a real-time loop: counts with their remedy. A rule whose events the
 //! trace has none of has no count, not zero.
 
 use serde::Serialize;

@@ -9,12 +9,12 @@ use super::HolderFacts;
 #[must_use]
 pub fn component(component: Component) -> &'static str {
     match component {
-        Component::Request => "due to what the timer was set for",
+        Component::Request => "due to the timer's own due time",
         Component::Timer => "due to timer interrupt",
         Component::Interrupt => "timer interrupt to the timer's function",
-        Component::Expiry => "the timer's function to waking",
-        Component::Waker => "due to waking",
-        Component::Switch => "waking to running",
+        Component::Expiry => "the timer's function to wake-up",
+        Component::Waker => "due to wake-up",
+        Component::Switch => "wake-up to running",
         Component::SwitchAndReturn => "last event before the switch to the clock read",
         Component::Return => "running to the clock read",
         Component::Awake => "due to the clock read, awake",

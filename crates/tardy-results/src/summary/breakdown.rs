@@ -277,7 +277,8 @@ fn isolated(
             "{timers} hide the rest: measure it with highres=on"
         )),
         (false, true, None) => Err(format!(
-            "what the loads do delays it, and so does {}: give the probe the highest priority",
+            "the kernel's work for the loads delays it, and so does {}: give the probe the highest \
+             priority",
             above.join(" and ")
         )),
     }

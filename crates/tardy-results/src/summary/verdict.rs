@@ -240,7 +240,7 @@ impl<'a> Judge<'a> {
         let is_open = requirement.skipped_allowed.is_some() && self.run.record.imported.is_some()
             || self.is_limited_and_unknown(series);
         let of_skipped = is_open
-            .then(|| "the tool that measured this need not count every skipped period".to_owned());
+            .then(|| "the tool that measured this may not count every skipped period".to_owned());
         of_extremes.into_iter().chain(of_skipped).collect()
     }
 }

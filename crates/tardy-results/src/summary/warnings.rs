@@ -35,19 +35,18 @@ fn stored_until(record: &RunRecord, series: &[SeriesData]) -> Option<Nanos> {
 fn single_samples(record: &RunRecord, series: &[SeriesData]) -> Option<Warning> {
     let from = series.iter().filter_map(|read| read.single_from).max()?;
     let since = from.saturating_add(Nanos(-record.started.monotonic_ns.get()));
-    let from = if from == Nanos(i64::MAX) {
-        "no single samples are kept".to_owned()
-    } else {
-        format!("single samples are kept from {since} after the start on")
-    };
     let disk = record.plan.disk.map_or_else(String::new, |disk| {
         format!(" (--disk {})", format_bytes(disk))
     });
-    Some(Warning::Note {
-        text: format!(
-            "{from}: those before that are in histograms by hour{disk}, and all are counted"
-        ),
-    })
+    let text = if from == Nanos(i64::MAX) {
+        format!("all samples are counted in hourly histograms{disk}")
+    } else {
+        format!(
+            "single samples are kept from {since} after the start on: earlier ones are counted in \
+             hourly histograms{disk}"
+        )
+    };
+    Some(Warning::Note { text })
 }
 
 /// Which gaps the rows of phases count, where the ring's bins counted shorter ones without their

@@ -83,9 +83,9 @@ fn read_from<T>(plan: &Plan, read: impl FnOnce(&Plan) -> T) -> T {
 }
 
 options! {
-    /// Program of yours whose loop is measured, with its arguments (probe `app`)
+    /// Your own program to measure, with its arguments (probe `app`)
     ///
-    /// The loop tells its cycles through include/tardy.h (C) or crates/tardy-app (Rust).
+    /// Its loop reports its cycles through include/tardy.h (C) or crates/tardy-app (Rust).
     program: Vec<String> = { name: "program", value: "PROGRAM", form: Form::Trailing },
         plan(of_plan::program);
     /// Scenario to follow: a built-in one (`tardy scenarios`) or a file
@@ -98,7 +98,7 @@ options! {
     length: Option<Nanos> = {
         name: "for", value: "TIME", can_begin_with_dash: true, is_kept: true, is_shown: true,
     }, plan(of_plan::length);
-    /// Measure N cycles of each probe thread in every phase, in place of a time
+    /// Measure N cycles of each probe thread in every phase, instead of a time
     ///
     /// With --load: N idle, and N under the load. A cycle is a period; for gtod a read of each
     /// clock, for oslat an interval between two reads.
@@ -106,40 +106,38 @@ options! {
         name: "cycles", value: "N", range: Some((1, 10_000_000_000)), conflicts: &["for"],
         is_shown: true,
     }, plan(of_plan::cycles);
-    /// Measure until SIGINT (Ctrl-C) or SIGTERM (`systemctl stop`) ends the run, which is then
-    /// complete
+    /// Measure until SIGINT (Ctrl-C) or SIGTERM (`systemctl stop`); the run is then complete
     ///
-    /// Without a load, or with --load after 10 s idle. `tardy show FOLDER` shows what is there at
-    /// any time.
+    /// Without a load, or with --load after 10 s idle. `tardy show FOLDER` shows the samples so far
+    /// at any time.
     until_stopped: bool = {
         name: "until-stopped", conflicts: &["for", "cycles", "scenario", "on"], is_shown: true,
     }, plan(|plan| plan.until_stopped);
-    /// Go on with the run in --out after a reboot, a kill or a stop; begin it where there is none
+    /// Continue the run in --out after a reboot, kill or stop; start it if it does not exist
     ///
-    /// Needs --until-stopped, --disk and --out, and takes no loads. The samples so far become
-    /// histograms by hour; the gap is reported and not counted.
+    /// Needs --until-stopped, --disk and --out, and takes no loads. Earlier samples are folded into
+    /// hourly histograms; the gap is reported and not counted.
     resume: bool = {
         name: "resume", needs: &["until-stopped", "disk", "out"], conflicts: &["load", "spool"],
     }, no("it continues a run that exists");
-    /// Only say what would be done and changed
-    dry_run: bool = { name: "dry-run" }, no("nothing is measured");
-    /// Measure with the settings that `tardy tune --plan` prints, or with those of a file, and put
-    /// them back afterwards
+    /// Only print what would be done and changed
+    dry_run: bool = { name: "dry-run" }, no("it measures nothing");
+    /// Measure with the settings that `tardy tune --plan` prints, or with those of FILE, and
+    /// restore the old ones afterwards
     tune: Option<Tuning> = {
         name: "tune", value: "FILE", bare: Some(""), conflicts: &["dry-run"],
     }, asked();
-    /// Say nothing while measuring
+    /// Print nothing while measuring
     quiet: bool = { name: "quiet", form: Form::Long(Some('q')) }, no("it is about the display");
-    /// Print the progress in a line, in place of the live view
+    /// Print progress on one line instead of the live view
     ///
-    /// The live view needs a terminal. If something kills the tool with SIGKILL meanwhile, the
-    /// command `reset` puts the terminal back.
+    /// The live view needs a terminal. After a SIGKILL, the command `reset` restores the terminal.
     no_live: bool = { name: "no-live" }, no("it is about the display");
-    /// Answer readers of metrics at this port, such as Prometheus, while the run lasts
+    /// Serve metrics at this port while the run lasts, for readers such as Prometheus
     ///
-    /// PORT is open to this machine alone, ADDRESS:PORT to whoever reaches that address.
-    /// http://127.0.0.1:9877/metrics then has the distributions, misses, losses, phase and loads of
-    /// that moment as OpenMetrics.
+    /// PORT is open to this machine only, ADDRESS:PORT to every machine that reaches that address.
+    /// http://127.0.0.1:9877/metrics then returns the current distributions, misses, losses, phase
+    /// and loads as OpenMetrics.
     metrics: Option<String> = { name: "metrics", value: "[ADDRESS:]PORT" },
         no("it is about the display");
     /// Print every table and warning, not only what fits a screen
@@ -149,7 +147,7 @@ options! {
     /// Probe to measure with, as in usleep:period=200us:priority=80 (`tardy list probes`) [default:
     /// cyclic]
     ///
-    /// Repeat it for several at once, on one clock. Two of a kind are told apart by name=.
+    /// Repeat it for several at once, on one clock. name= distinguishes two of a kind.
     probes: Vec<String> = { name: "probe", value: "NAME[:VALUES]", group: PROBES, is_shown: true },
         plan(of_plan::probes);
     /// Time between two wake-ups [default: 1ms]
@@ -180,7 +178,7 @@ options! {
     clock: Option<SystemClock> = {
         name: "clock", value: "CLOCK", group: PROBES, is_kept: true, is_shown: true,
     }, plan(of_plan::clock);
-    /// Put due times on whole multiples of the period of this clock, the same on all CPUs
+    /// Align due times to whole multiples of the period on this clock, the same on all CPUs
     ///
     /// This is a TSN schedule with base time 0. A probe's offset= is added to it.
     align: Option<SystemClock> = { name: "align", value: "CLOCK", group: PROBES, is_shown: true },
@@ -232,7 +230,7 @@ options! {
         name: "load-cpus", value: "CPUS", group: LOADS, is_in_files: true, is_kept: true,
         is_shown: true,
     }, plan(of_plan::load_cpus);
-    /// Run these loads of a built-in scenario too, although they disturb people or can do harm
+    /// Also run these loads of a built-in scenario, although they disturb people or can do harm
     allow: Vec<String> = {
         name: "allow", value: "LOAD,...", separator: Some(','), group: LOADS,
     }, asked();
@@ -240,19 +238,19 @@ options! {
     load_cgroup: Option<PathBuf> = {
         name: "load-cgroup", value: "FOLDER", group: LOADS, is_in_files: true,
     }, plan(|plan| plan.load_cgroup.clone());
-    /// Record the kernel's trace and find who made each sample late (as root; then
-    /// `tardy explain RUN`)
+    /// Record the kernel's trace and find the cause of each late sample (as root; then `tardy
+    /// explain RUN`)
     ///
     /// Latencies are then those of a traced run: do not compare them with those of an untraced run.
-    /// --explain=stacks also records which functions of the kernel were under way: that takes up to
-    /// tens of microseconds each time, so such a run is for finding code, and `tardy compare`
-    /// refuses it. --explain=timerlat also runs the kernel's tracer of that name, and says how far
-    /// both agree on its wake-ups. `tardy compare` refuses such a run too.
+    /// --explain=stacks also records the kernel functions that were running. Each record takes up
+    /// to tens of microseconds, so such a run is for finding code, and `tardy compare` refuses it.
+    /// --explain=timerlat also runs the kernel's tracer of that name, and reports how far both
+    /// agree on its wake-ups. `tardy compare` refuses such a run too.
     explain: ExplainLevel = { name: "explain", value: "LEVEL", bare: Some("events"), group: LATE },
         plan(of_plan::explain);
-    /// With --explain: keep all of the trace, not only what surrounds the worst samples
+    /// With --explain: keep the whole trace, not only the parts around the worst samples
     ///
-    /// That is about 1 GB an hour and CPU at 1 kHz.
+    /// About 1 GB per hour and CPU at 1 kHz.
     keep_trace: bool = { name: "keep-trace", needs: &["explain"], group: LATE },
         plan(|plan| plan.keep_trace);
     /// Stop at the first latency above this, and mark it in the kernel's trace
@@ -263,9 +261,9 @@ options! {
     /// signal=PID, signal,num=N,pid=PID, continue
     ///
     /// trace keeps the kernel's trace of it, as --explain does. signal=PID sends SIGTERM;
-    /// signal,num=10,pid=1234 any signal by its number, and pid=parent means whoever started tardy,
-    /// as in rtla. continue does not stop, and acts again at each larger latency. Repeat it for
-    /// several actions.
+    /// signal,num=10,pid=1234 any signal by its number, and pid=parent means the process that
+    /// started tardy, as in rtla. continue does not stop, and acts again at each larger latency.
+    /// Repeat it for several actions.
     on_threshold: Vec<ThresholdAction> = { name: "on-threshold", value: "ACTION", group: LATE },
         plan(|plan| plan.on_threshold.clone());
     /// As cyclictest: stop at the first latency above US microseconds, and keep the kernel's trace
@@ -282,7 +280,7 @@ options! {
         plan(|plan| plan.tracing_off);
     /// Folder for the run, which must not exist [default: named after the time]
     out: Option<PathBuf> = { name: "out", value: "FOLDER", group: STORAGE },
-        no("each run has a folder of its own");
+        no("each run has its own folder");
     /// Name and text to keep with the run, as in board=imx8-07; repeat it for several
     labels: Vec<Label> = { name: "label", value: "NAME=TEXT", group: STORAGE, is_shown: true },
         plan(of_plan::labels);
@@ -291,11 +289,11 @@ options! {
     keep: KeptSamples = {
         name: "keep", value: "WHAT", default: Some("all"), group: STORAGE, is_in_files: true,
     }, plan(|plan| plan.keep);
-    /// Bytes that the folder may take, as in 2GiB: the oldest samples then give way to histograms
-    /// by hour
+    /// Disk budget of the folder, as in 2GiB; beyond it, the oldest samples are folded into hourly
+    /// histograms
     ///
-    /// All counts, misses and the largest latency stay those of the whole run; single samples are
-    /// kept as far back as there is room.
+    /// Counts, misses and the largest latency remain those of the whole run; single samples are
+    /// kept as far back as the budget allows.
     disk: Option<Bytes> = {
         name: "disk", value: "SIZE", conflicts: &["keep", "spool", "explain", "break-above"],
         group: STORAGE, is_shown: true,
@@ -304,20 +302,20 @@ options! {
     /// storage)
     spool: Option<PathBuf> = { name: "spool", value: "FOLDER", group: STORAGE, is_in_files: true },
         plan(|plan| plan.spool.clone());
-    /// Longest wake-up of idle CPUs to allow, in us (/dev/cpu_dma_latency), or `leave`
+    /// Maximum C-state exit latency in us (/dev/cpu_dma_latency), or `leave`
     cpu_dma_latency: CpuDmaLatency = {
         name: "cpu-dma-latency", value: "US|leave", default: Some("0"),
         can_begin_with_dash: true, group: MACHINE, is_in_files: true,
     }, plan(of_plan::cpu_dma_latency);
-    /// The same for the measured CPUs alone, in us (pm_qos_resume_latency_us; put back at the end)
+    /// The same for the measured CPUs only, in us (pm_qos_resume_latency_us; restored at the end)
     resume_latency: Option<u32> = {
         name: "resume-latency", value: "US", conflicts: &["cpu-dma-latency"], group: MACHINE,
     }, plan(|plan| plan.resume_latency_us);
-    /// Move interrupts off the measured CPUs for the run (put back at the end)
+    /// Move interrupts off the measured CPUs for the run (restored at the end)
     move_irqs: bool = {
         name: "move-irqs", alias: Some("steer-irqs"), group: MACHINE,
     }, asked();
-    /// Control group for the measuring threads; its cpuset bounds --cpus
+    /// Control group for the measuring threads; its cpuset limits --cpus
     ///
     /// A threaded one below the tool's own, or one of version 1.
     probe_cgroup: Option<PathBuf> = {

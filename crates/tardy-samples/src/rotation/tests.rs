@@ -289,7 +289,7 @@ fn samples_find_no_room_beyond_the_bound_and_the_error_says_so() {
     let mut written = GrowingSeries::new(&path, rule(64 << 10, 32 << 10));
     let error = (0..1_000)
         .find_map(|_| written.write(300).err())
-        .expect("nobody makes room");
+        .expect("the folder fills up");
     assert!(error.to_string().contains("--disk"), "{error}");
     assert!(folder_bytes(folder.path()) <= (64 << 10) + (32 << 10));
     written.rotation.make_room().unwrap();

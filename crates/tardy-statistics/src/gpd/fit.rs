@@ -347,7 +347,7 @@ mod tests {
                     prop_assert!(excesses.negative_log_likelihood(near) >= fit.negative_log_likelihood - 1e-6);
                 }
             } else {
-                prop_assert!(shape < 0.0 && count < 300, "no fit at {} from {}", shape, count);
+                prop_assert!(shape < 0.0 && count < 300, "missing fit at {} from {}", shape, count);
             }
         }
 

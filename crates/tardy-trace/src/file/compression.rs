@@ -24,11 +24,11 @@ pub enum CompressionError {
     Unknown(String),
     /// It would become too much.
     #[error(
-        "a compressed part of trace.dat says that it becomes {0} bytes, more than is read at once"
+        "a compressed part of trace.dat claims to expand to {0} bytes, more than is read at once"
     )]
     TooMuch(usize),
     /// It becomes something else than it says.
-    #[error("a compressed part of trace.dat became {became} bytes and not {said}")]
+    #[error("a compressed part of trace.dat expanded to {became} bytes instead of {said}")]
     Length {
         /// What it became.
         became: usize,

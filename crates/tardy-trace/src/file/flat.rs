@@ -92,7 +92,7 @@ fn buffer<'a>(
             .ok()
             .zip(usize::try_from(length).ok());
         let (place, length) = both.ok_or(FileError::Unreasonable {
-            what: "a place of pages of",
+            what: "a page offset of",
             value: place,
         })?;
         // A file of no pages may name a place behind its end.

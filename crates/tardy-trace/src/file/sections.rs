@@ -39,7 +39,7 @@ pub(super) fn read<'a>(
         // Each says where the next one is, further on: a ring of them would have no end.
         if next != 0 && next <= place {
             return Err(FileError::Unreasonable {
-                what: "the place of the next options as",
+                what: "an offset of the next options of",
                 value: next,
             });
         }
@@ -96,7 +96,7 @@ fn options(
 /// The head of a section: number, flags, description, length. The cursor stands behind it.
 fn head(bytes: &[u8], place: u64, id: u16) -> Result<(Cursor<'_>, bool, u64), FileError> {
     let place = usize::try_from(place).map_err(|_| FileError::Unreasonable {
-        what: "a place of",
+        what: "a section offset of",
         value: place,
     })?;
     let mut cursor = Cursor::at(bytes, place);
@@ -158,7 +158,7 @@ fn buffer<'a>(
             .ok()
             .zip(usize::try_from(length).ok());
         let (place, length) = both.ok_or(FileError::Unreasonable {
-            what: "a place of pages of",
+            what: "a page offset of",
             value: place,
         })?;
         // trace-cmd 3.1.6 leaves the word that counts the chunks out of the length.

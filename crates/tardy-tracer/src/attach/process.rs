@@ -15,7 +15,7 @@ const ESRCH: i32 = 3;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoProcess {
     #[error(
-        "there is no process {0}: give the number of a running program, as `pidof NAME` tells it"
+        "there is no process {0}: give the number of a running program, as `pidof NAME` prints it"
     )]
     Absent(u32),
     #[error(
@@ -245,7 +245,7 @@ mod tests {
         fs::remove_file(&path).unwrap();
         assert!(!process.is_there(), "and is gone");
         fs::create_dir(&path).unwrap();
-        assert!(process.is_there(), "what cannot be read says nothing");
+        assert!(process.is_there(), "an unreadable file proves nothing");
     }
 
     #[test]

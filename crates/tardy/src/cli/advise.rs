@@ -16,7 +16,7 @@ pub struct AdviseArgs {
     /// Runs of one or more kernels, of latencies, completions or costs; or folders of runs
     #[arg(value_name = "RUN")]
     pub runs: Vec<PathBuf>,
-    /// Published numbers to judge by, in place of runs
+    /// Published numbers to judge by, instead of runs
     #[arg(long, alias = "from", value_name = "PAPER", value_enum, conflicts_with_all = ["runs", "work", "deadline", "period", "kind", "misses", "utilisation", "memory", "throughput_only", "barriers", "virtual"])]
     pub paper: Option<AdviseSource>,
     #[command(flatten)]
@@ -52,7 +52,7 @@ pub struct TaskArgs {
     /// Share of units that may be late, as in 1e-6 [default: 0]
     #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
     pub misses: Option<f64>,
-    /// Share of the CPUs' time that all work together is to use, as in 40%
+    /// Share of the CPUs' time for all work together, as in 40%
     #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
     pub utilisation: Option<f64>,
     /// Memory that all work together needs, as in 512MiB
@@ -64,18 +64,18 @@ pub struct TaskArgs {
     /// Parallel threads of the work wait for each other at barriers
     #[arg(long, value_name = "yes|no", value_parser = yes_no, num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
     pub barriers: Option<bool>,
-    /// Whether the machine that the work is for is virtual [default: what the machine of the runs
-    /// is, else this one]
+    /// Whether the machine that the work is for is virtual [default: as the machine of the runs,
+    /// else as this one]
     #[arg(long = "virtual", id = "virtual", value_name = "yes|no", value_parser = yes_no)]
     pub is_virtual: Option<bool>,
 }
 
 const AFTER_HELP: &str = "Work is judged by completion times where a run has them (the probe \
-                          `work`), else by late starts and a model, which says so.
+                          `work`), else by late starts and a model, as stated.
 With several kernels, the verdict is about the advised one. On a terminal, without --work and \
-                          --deadline, questions are asked.
-Exit codes: 0 nothing measured speaks against it (or no deadline was given); 1 it was late; 2 \
-                          wrong use or bad input; 4 cannot say: too few samples,
+                          --deadline, it asks questions.
+Exit codes: 0 no measurement speaks against it (or no deadline was given); 1 it was late; 2 \
+                          wrong use or bad input; 4 inconclusive: too few samples,
 a degraded set-up, virtual time, or no run.";
 
 /// Which publication.

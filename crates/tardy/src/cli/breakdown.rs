@@ -24,5 +24,5 @@ To measure with and without high-resolution timers takes two boots, for instance
   tardy lab run --kernel debian:6.1 --cmdline 'highres=off nohz=off' --kernel debian:6.1 --cmdline \
                           highres=on --scenario abeni2002-split --out timers
   tardy breakdown timers
-Exit codes: 0 at least one source was isolated; 2 wrong use, or a folder that is no run; 4 no \
+Exit codes: 0 at least one source was isolated; 2 wrong use, or a folder that is not a run; 4 no \
                           phase of any run isolated a source.";

@@ -58,10 +58,10 @@ impl Choice for Profile {
     fn about(self) -> &'static str {
         match self {
             Self::Periodic => "Tasks that sleep until they are due: control loops",
-            Self::Polling => "Tasks that keep a CPU to themselves and ask the kernel for nothing",
+            Self::Polling => "Tasks that keep a CPU to themselves and make no system calls",
             Self::Audio => "Sound on a machine that people use",
             Self::VmGuest => "Work inside a virtual machine",
-            Self::VmHost => "The host of virtual machines that are to be on time",
+            Self::VmHost => "The host of virtual machines that must be on time",
         }
     }
 }
@@ -160,12 +160,12 @@ impl Choice for Kind {
     fn about(self) -> &'static str {
         match self {
             Self::Timeline => "Smallest and largest latency over time, with the phases",
-            Self::Hist => "How many samples have which latency, both scales logarithmic",
+            Self::Hist => "Number of samples by latency, both scales logarithmic",
             Self::Cdf => "Share of samples at or below a latency, with its 95 % band",
             Self::Ccdf => "Share of samples at or above a latency, with its 95 % band",
             Self::Percentiles => "Latency of each percentile, with its 95 % interval",
             Self::RunningMax => "Largest latency so far against the number of samples",
-            Self::Heatmap => "How many samples have which latency when",
+            Self::Heatmap => "Number of samples by latency and time",
             Self::CpuMap => "Largest latency of each CPU over time, for many CPUs",
             Self::Scatter => "Samples over time, one by one where they are few",
             Self::Bars => "Smallest, median and largest latency of each run and load",

@@ -27,8 +27,8 @@ pub struct CompareArgs {
     /// Find where the numbers changed: all runs, BASE too, in the order of their starts
     #[arg(long)]
     pub over_time: bool,
-    /// Compare the kernels' sections, of two folders of watched runs; as text or JSON also without
-    /// this. For latencies name the runs themselves
+    /// Compare the kernels' sections in two folders of watched runs; the default for text and JSON.
+    /// To compare latencies, name the runs themselves
     #[arg(long, conflicts_with = "over_time")]
     pub sections: bool,
     /// Difference that does not matter: a time, or a share of the baseline's value
@@ -42,9 +42,9 @@ pub struct CompareArgs {
     /// samples beyond them.
     #[arg(long, value_name = "SHARE,...", value_delimiter = ',', value_parser = quantile, hide_default_value = true)]
     pub quantiles: Option<Vec<f64>>,
-    /// How much runs of one side differ among themselves: standard deviation in per cent
+    /// Standard deviation between runs of one side, in per cent
     ///
-    /// By default it is taken from the runs if there are four or more a side; else it is 8.5 %.
+    /// By default it is estimated from the runs if each side has four or more; else it is 8.5 %.
     #[arg(long, value_name = "PERCENT", value_parser = percent, allow_hyphen_values = true)]
     pub between_runs: Option<f64>,
     /// Compare only phases of this name
@@ -88,10 +88,10 @@ const AFTER_HELP: &str = "A row is the whole run, or one load. It is worse or be
 The maximum decides only if enough samples of one side lie beyond all samples of the other: two \
                           maxima differ by chance.
 With four runs a side or more (folders of runs), each run counts as one number, so that the \
-                          interval includes how much runs differ among themselves.
+                          interval includes the differences between runs.
 With fewer, blocks of time are resampled, and the interval is widened by --between-runs. At its \
                           default, one run a side cannot show a difference below about 25 %:
-state --between-runs 0 where nothing but the samples is to count, or measure four runs a side. \
+give --between-runs 0 to count the samples only, or measure four runs a side. \
                           Runs of one side must repeat one measurement.
 Lab runs in virtual time are exact: one replica a side is compared without an interval, several \
                           replicas as one number each.

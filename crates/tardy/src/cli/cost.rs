@@ -20,8 +20,8 @@ pub struct CostArgs {
     /// Metric or group of metrics (`tardy list costs`); repeat it for several [default: all]
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     pub metric: Vec<String>,
-    /// How often each metric is prepared and measured; the result is the least of the rounds'
-    /// medians
+    /// Number of times that each metric is prepared and measured; the result is the smallest of the
+    /// rounds' medians
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "command")]
     pub rounds: u32,
     /// Trials of each metric in a round, or runs of the command [default: 11; of a command 3]
@@ -90,7 +90,7 @@ pub struct CostSharedArgs {
     /// Print the numbers as JSON
     #[arg(long)]
     pub json: bool,
-    /// Say nothing while measuring
+    /// Print nothing while measuring
     #[arg(long)]
     pub quiet: bool,
     #[command(flatten)]
@@ -121,6 +121,6 @@ fn trial_length(text: &str) -> Result<Nanos, String> {
         return Ok(length);
     }
     Err(format!(
-        "`{text}` is no length of a trial: write a time from 10us to 60s"
+        "`{text}` is not a length of a trial: write a time from 10us to 60s"
     ))
 }

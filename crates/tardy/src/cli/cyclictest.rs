@@ -32,8 +32,8 @@ const BUCKETS_MAX: i64 = 1_000_000;
     override_usage = "tardy cyclictest [OPTIONS OF cyclictest] [--tardy-out <FOLDER>]",
     after_help = "Prints what cyclictest prints. Threads are always bound to a CPU, and memory is \
                   always locked.
-With --tardy-out the run is kept: `tardy show`, `report`, `explain` and `compare` take it.
-A link to tardy named cyclictest is this command."
+With --tardy-out the run is kept: `tardy show`, `report`, `explain` and `compare` read it.
+A link to tardy named cyclictest runs this command."
 )]
 pub struct CyclictestArgs {
     /// Words that are no option, which cyclictest passes over: callers hand over empty ones.
@@ -46,7 +46,7 @@ pub struct CyclictestArgs {
     /// without one
     #[arg(short = 'a', long, value_name = "CPUSET", num_args = 0..=1)]
     pub affinity: Option<Option<String>>,
-    /// Due times of all threads coincide, or lie so many us apart
+    /// Due times of all threads coincide, or lie this many us apart
     #[arg(short = 'A', long, value_name = "US", num_args = 0..=1)]
     pub aligned: Option<Option<i64>>,
     /// Stop at the first latency above this
@@ -60,22 +60,21 @@ pub struct CyclictestArgs {
     /// Leave the power management as it is
     #[arg(long)]
     pub default_system: bool,
-    /// Each thread's interval is so much longer than that of the thread before [default: 500; 0
-    /// with a histogram]
+    /// Difference between the intervals of successive threads [default: 500; 0 with a histogram]
     #[arg(short = 'd', long, value_name = "US", value_parser = number::<i64>(0, 3_600_000_000))]
     pub distance: Option<i64>,
-    /// How long, in s, or with m, h or d; 0 for until a signal
+    /// Duration in s, or with m, h or d; 0 for until a signal
     #[arg(short = 'D', long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Nanos>,
     #[arg(short = 'F', long, value_name = "PATH", hide = true)]
     pub fifo: Option<PathBuf>,
-    /// Print a histogram of latencies below so many us
+    /// Print a histogram of latencies below this many us
     #[arg(short = 'h', long, value_name = "US", value_parser = number::<i64>(1, BUCKETS_MAX))]
     pub histogram: Option<i64>,
     /// The same, with a column for all threads together
     #[arg(short = 'H', long, value_name = "US", value_parser = number::<i64>(1, BUCKETS_MAX))]
     pub histofall: Option<i64>,
-    /// Write the histogram to this file, in place of standard output
+    /// Write the histogram to this file, instead of standard output
     #[arg(long, value_name = "PATH")]
     pub histfile: Option<PathBuf>,
     /// Interval of the first thread
@@ -87,10 +86,10 @@ pub struct CyclictestArgs {
     /// The same as --default-system
     #[arg(long)]
     pub laptop: bool,
-    /// Longest wake-up of idle CPUs to allow
+    /// Maximum C-state exit latency
     #[arg(long, value_name = "US", default_value = "0", value_parser = number::<i32>(0, i32::MAX.into()))]
     pub latency: i32,
-    /// Cycles of a thread; 0 for as many as it takes until a signal
+    /// Cycles of a thread; 0 for until a signal
     #[arg(short = 'l', long, value_name = "LOOPS", default_value = "0", value_parser = number::<u64>(0, i64::MAX))]
     pub loops: u64,
     #[arg(long, value_name = "CPUSET", hide = true)]
@@ -116,7 +115,7 @@ pub struct CyclictestArgs {
     /// Print a summary at the end only
     #[arg(short = 'q', long)]
     pub quiet: bool,
-    /// Sleep for a time, in place of until a time (probe `nanosleep`)
+    /// Sleep for a relative time, instead of until a time (probe `nanosleep`)
     #[arg(short = 'r', long)]
     pub relative: bool,
     #[arg(short = 'R', long, hide = true)]
@@ -132,12 +131,12 @@ pub struct CyclictestArgs {
     /// Print each latency above this
     #[arg(long, value_name = "US", value_parser = number::<i64>(1, i64::MAX))]
     pub spike: Option<i64>,
-    /// How many of them at most
+    /// Maximum number of spikes to print
     #[arg(long, value_name = "N", default_value = "1024")]
     pub spike_nodes: usize,
     #[arg(long, hide = true)]
     pub smi: bool,
-    /// So many threads; one a CPU without a number
+    /// Number of threads; one per CPU without a number
     #[arg(short = 't', long, value_name = "NUM", num_args = 0..=1, value_parser = number::<u32>(1, THREADS_MAX as i64))]
     pub threads: Option<Option<u32>>,
     /// With -b: mark the place in the kernel's trace, which tardy always does, and then switch the
@@ -151,7 +150,7 @@ pub struct CyclictestArgs {
     pub verbose: bool,
     #[arg(long = "dbg_cyclictest", hide = true)]
     pub dbg_cyclictest: bool,
-    /// POSIX timers and signals, in place of clock_nanosleep (probe `posix-timer`)
+    /// POSIX timers and signals, instead of clock_nanosleep (probe `posix-timer`)
     #[arg(short = 'x', long = "posix_timers")]
     pub posix_timers: bool,
     /// Print help
@@ -323,8 +322,8 @@ impl CyclictestArgs {
         let refused = [
             (
                 self.fifo.is_some(),
-                "-F: no figures go to a FIFO: `tardy top FOLDER` shows a run of --tardy-out while \
-                 it lasts",
+                "-F: figures cannot go to a FIFO: `tardy top FOLDER` shows a run of --tardy-out \
+                 while it lasts",
             ),
             (
                 self.system,
@@ -342,7 +341,7 @@ impl CyclictestArgs {
             ),
             (
                 self.smi,
-                "--smi: SMIs are no column here: with --tardy-out the run has them, where the \
+                "--smi: SMIs have no column here: with --tardy-out the run has them, where the \
                  machine counts them",
             ),
             (
@@ -378,7 +377,7 @@ impl CyclictestArgs {
             (
                 self.resolution,
                 "-R changes nothing: the clock's resolution is checked at each start, and a \
-                 coarse one is warned of",
+                 coarse one causes a warning",
             ),
             (
                 self.unbuffered,
@@ -413,7 +412,7 @@ impl CyclictestArgs {
         let list = self.listed(usable)?.unwrap_or_else(|| usable.clone());
         let absent = list.minus(usable);
         if list.is_empty() {
-            return Err(format!("-a: no CPU is left of {usable}: name one"));
+            return Err(format!("-a: the list leaves no CPU of {usable}: name one"));
         }
         if !absent.is_empty() {
             return Err(format!(

@@ -14,7 +14,7 @@ use super::on::OnArgs;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct DoctorArgs {
-    /// What the machine is for: a setting that is good for one kind of work is bad for another
+    /// Purpose of the machine: a setting that is good for one kind of work is bad for another
     #[arg(long, value_name = "PROFILE", default_value = "periodic", value_parser = choice::parser::<Profile>())]
     pub profile: Profile,
     /// CPUs whose tasks must not be late: a list as in 2-3, isolated, housekeeping, or all
@@ -24,12 +24,12 @@ pub struct DoctorArgs {
     /// Also check a running program that must not be late: its memory, its threads, its page faults
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
-    /// How long to watch counters that should not move: interrupts, stolen time, faults, SMIs; 0s
-    /// looks once
+    /// How long to watch counters that should not move: interrupts, steal time, faults, SMIs; 0s
+    /// reads them once
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span)]
     pub watch: Nanos,
-    /// Also let the kernel's detector of hardware latency (hwlat) look at those CPUs in turn; a
-    /// minute shows most. Interrupts wait while it looks: not beside work that matters
+    /// Also run the kernel's hardware latency detector (hwlat) on those CPUs in turn; a minute
+    /// finds most. It delays interrupts: do not use it beside work that matters
     #[arg(long, value_name = "TIME", value_parser = super::positive_duration, conflicts_with = "root")]
     pub hardware_latency: Option<Nanos>,
     /// Check another machine, from a folder with copies of its /proc, /sys, /etc and /boot
@@ -38,12 +38,12 @@ pub struct DoctorArgs {
     /// Print every row in full, also those that are good, unknown, or not for this machine
     #[arg(long)]
     pub all: bool,
-    /// Exit with 1 if something of this severity or above can be improved, with 4 if that cannot be
+    /// Exit with 1 if a setting of this severity or above can be improved, with 4 if one cannot be
     /// read
     #[arg(long, value_name = "SEVERITY", value_parser = choice::parser::<Importance>())]
     pub fail_on: Option<Importance>,
-    /// Check settings against a file, as a search of `tardy tune` writes it; exit with 1 if one is
-    /// not as there
+    /// Check settings against a file, as a search of `tardy tune` writes it; exit with 1 if one
+    /// differs
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "root", "all", "fail_on", "json", "html", "as_html"])]
     pub against: Option<PathBuf>,
     /// Print every row as JSON
@@ -59,12 +59,12 @@ pub struct DoctorArgs {
     pub on: OnArgs,
 }
 
-const AFTER_HELP: &str = "Nothing is changed. Severities and most reasons are those of the \
-                          kernel's own documentation for real time.
-A setting that the kernel does not have is no fault. A setting that cannot be read is unknown, \
+const AFTER_HELP: &str = "The machine is not changed. Severities and most reasons are those \
+                          of the kernel's own documentation for real time.
+A setting that the kernel lacks is not a fault. A setting that cannot be read is unknown, \
                           never good: run as root.
-Exit codes: 0 looked, and --fail-on found nothing; 1 --fail-on found something; 2 wrong use, or no \
-                          such CPU or process; 4 a row that --fail-on
+Exit codes: 0 checked, and --fail-on found nothing; 1 --fail-on found something; 2 wrong use, or \
+                          no such CPU or process; 4 a row that --fail-on
 asks for cannot be read.";
 
 /// From nothing to an hour.

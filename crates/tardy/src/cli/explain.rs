@@ -22,44 +22,45 @@ pub struct ExplainArgs {
     /// Thread to explain in a trace.dat: its name, or its number
     #[arg(long, value_name = "NAME|PID")]
     pub task: Option<String>,
-    /// How many of the worst samples or wake-ups to show as a time line
+    /// Number of worst samples or wake-ups to show as a time line
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub worst: u16,
-    /// Explain what was later than this, as in 100us [default: the run's deadline; else the worst
-    /// 0.1 %, and 20 at least]
+    /// Explain samples later than this, as in 100us [default: the run's deadline; else the worst
+    /// 0.1 %, at least 20]
     #[arg(long, value_name = "TIME", value_parser = positive_duration)]
     pub above: Option<Nanos>,
     /// How the traced kernel preempts its own code (its /sys/kernel/debug/sched/preempt)
     ///
-    /// It tells kernel code that this kernel does not preempt from sections with preemption off.
+    /// It distinguishes kernel code that this kernel does not preempt from sections with preemption
+    /// off.
     #[arg(long, value_name = "MODE", value_enum)]
     pub preempt: Option<PreemptMode>,
     /// Period of the thread, as in 1ms, for traces without its timers
     ///
-    /// Due times are then those of a grid that is fitted to its wake-ups.
+    /// Due times then follow a grid fitted to its wake-ups.
     #[arg(long, value_name = "TIME", value_parser = positive_duration, required_if_eq("due_from", "period"))]
     pub period: Option<Nanos>,
-    /// Where due times come from [default: period where --period is given, else hrtimer]
+    /// Source of due times [default: period if --period is given, else hrtimer]
     #[arg(long, value_name = "SOURCE", value_enum)]
     pub due_from: Option<DueSource>,
-    /// Instance whose buffer to read, if the trace has several
+    /// Trace instance whose buffer to read, if there are several
     #[arg(long, value_name = "NAME")]
     pub buffer: Option<String>,
-    /// Explain a run of the lab that was traced and watched (--watch) by what was seen from outside
+    /// Explain a lab run that was traced and watched (--watch) by its plugin trace
     #[arg(long)]
     pub outside: bool,
-    /// File to write for Perfetto (ui.perfetto.dev): the schedule, and who held the CPU at each
-    /// wake-up
+    /// File to write for Perfetto (ui.perfetto.dev): the schedule, and the holder of the CPU at
+    /// each wake-up
     ///
-    /// Of a run, what surrounds its worst samples.
+    /// For a run, the parts around its worst samples.
     #[arg(long, value_name = "FILE")]
     pub perfetto: Option<PathBuf>,
-    /// File to write as a trace.dat, for trace-cmd and KernelShark: all that
-    /// `tardy run --keep-trace` kept
+    /// trace.dat file to write, for trace-cmd and KernelShark: everything that `tardy run
+    /// --keep-trace` kept
     #[arg(long, value_name = "FILE")]
     pub trace_dat: Option<PathBuf>,
-    /// File to write with the functions of late samples as folded stacks, for flame graph tools:
-    /// after a run with --explain=stacks
+    /// File to write with the folded stacks of late samples, for flame graph tools: after a run
+    /// with --explain=stacks
     #[arg(long, value_name = "FILE")]
     pub folded: Option<PathBuf>,
     /// Print as JSON
@@ -89,7 +90,7 @@ pub enum PreemptMode {
 pub enum DueSource {
     /// The thread's timers (timer:hrtimer_start and hrtimer_expire_entry)
     Hrtimer,
-    /// A grid of --period that no wake-up lies before
+    /// A grid of --period, with each wake-up at or after its due time
     Period,
 }
 
@@ -154,7 +155,7 @@ const AFTER_HELP: &str = "A run explains itself (as root):
   tardy explain board7 --perfetto board7.pftrace
   tardy explain board7 --trace-dat board7.dat              # after a run with --keep-trace
   tardy explain board7 --folded board7.folded              # after a run with --explain=stacks
-For an application of yours, record its trace while it runs:
+For your own application, record its trace while it runs:
   trace-cmd record -C mono -e sched:sched_switch -e sched:sched_waking -e sched:sched_migrate_task \
                           -e irq -e irq_vectors -e timer:hrtimer_start \\
     -e timer:hrtimer_cancel -e timer:hrtimer_expire_entry -e timer:hrtimer_expire_exit -e nmi -e \
@@ -166,6 +167,6 @@ Then:
   tardy explain trace.dat --task my_loop --perfetto my_loop.pftrace
   tardy explain trace.dat --task my_loop --period 1ms      # the trace has no hrtimer events
 Leave out events that the kernel does not have (irq_vectors off x86): trace-cmd stops at them. \
-                          docs/explain.md tells how to read the answer.
+                          docs/explain.md explains the output.
 Exit codes: 0 explained; 2 wrong use, no such thread, a run without a trace, or a file that cannot \
                           be read.";

@@ -11,24 +11,24 @@ use super::DeadlineArgs;
 /// `tardy export`.
 #[derive(Debug, Clone, Args)]
 pub struct ExportArgs {
-    /// Folder that `tardy run`, `tardy import` or `tardy cost` made (costs: csv, json, markdown,
+    /// Folder made by `tardy run`, `tardy import` or `tardy cost` (costs: csv, json, markdown,
     /// openmetrics), or a folder of such folders
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
-    /// What to write
+    /// Format to write
     #[arg(long, short, value_name = "FORMAT", value_parser = formats())]
     pub format: String,
-    /// File to write, or - for standard output; it is replaced only when complete [default: -]; of
-    /// a folder of runs the folder for a file a run
+    /// File to write, or - for standard output; it is replaced only when complete [default: -]; for
+    /// a folder of runs, the folder for one file per run
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Write only this probe
     #[arg(long, value_name = "NAME")]
     pub probe: Option<String>,
-    /// csv: write how often each value came, in place of samples
+    /// csv: write the count of each value, instead of samples
     #[arg(long)]
     pub histogram: bool,
-    /// kcidb: who reports [default: tardy]
+    /// kcidb: origin of the report [default: tardy]
     #[arg(long, value_name = "NAME", value_parser = origin)]
     pub origin: Option<String>,
     /// kcidb: build of the kernel that was tested, as in origin:42

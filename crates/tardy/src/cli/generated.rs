@@ -34,11 +34,11 @@ pub struct CompletionsArgs {
 #[command(
     after_help = "Every document begins with its format: {\"format\": {\"name\": \"show\", \
                   \"version\": 2}, ...}.
-The version grows when a key changes its meaning or goes away. Keys may be added without it: skip \
-                  those that you do not know."
+The version grows when a key changes its meaning or is removed. Keys may be added within a \
+                  version: ignore unknown ones."
 )]
 pub struct SchemaArgs {
-    /// Format, as key format.name of a document has it; without one, the formats that there are
+    /// Format, as in the key format.name of a document [default: list the formats]
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
 }

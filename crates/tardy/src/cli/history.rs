@@ -14,7 +14,7 @@ pub struct HistoryArgs {
     /// Folders of runs, of any number of boards and builds, or tables of runs (.parquet, see --table)
     #[arg(value_name = "FOLDER|TABLE", required = true)]
     pub runs: Vec<PathBuf>,
-    /// Accept what changed with this build: it is the new normal, and kept in accepted.json of the
+    /// Accept the changes of this build as the new normal; they are kept in accepted.json of the
     /// first folder, or beside the first table
     #[arg(long, value_name = "BUILD")]
     pub accept: Vec<String>,
@@ -24,19 +24,20 @@ pub struct HistoryArgs {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = CompareFormat::Text)]
     pub format: CompareFormat,
-    /// Also write a page: boards by builds as a map, and each change with its numbers. `-` prints
-    /// it in place of the text
+    /// Also write an HTML page: boards by builds as a map, and each change with its numbers. `-`
+    /// prints it instead of the text
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Also write the runs' numbers as a Parquet table, which history reads in place of them
+    /// Also write the runs' numbers as a Parquet table, which `tardy history` reads instead of the
+    /// runs
     #[arg(long, value_name = "FILE")]
     pub table: Option<PathBuf>,
 }
 
-const AFTER_HELP: &str = "Runs say their build and board by labels (tardy run --label build=NAME \
+const AFTER_HELP: &str = "Labels name the build and board of a run (tardy run --label build=NAME \
                           --label board=NAME); without, a build is a day and a board is the host.
-The median and a high quantile of each load on each board are followed, by themselves and \
-                          together: all of a board, one on all boards, everything.
-A change lasts for two builds at least; one odd build is none. Of all that is looked for, one in a \
-                          thousand builds has a false alarm.
+The median and a high quantile of each load on each board are followed, separately and together: \
+                          all loads of a board, one load on all boards, everything.
+A change lasts at least two builds; one odd build is not a change. All searches together cause a \
+                          false alarm in one of a thousand builds.
 Exit codes: 0 nothing is worse, or it is accepted; 1 worse; 2 wrong use; 4 too few builds.";

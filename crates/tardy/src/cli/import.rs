@@ -22,13 +22,13 @@ pub struct ImportArgs {
     /// here]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
-    /// Unit of the values, if the file does not say it or is wrong about it
+    /// Unit of the values, if the file lacks it or states it wrongly
     #[arg(long, value_parser = choice::parser::<Unit>())]
     pub unit: Option<Unit>,
-    /// Time between two due times, if the file does not say it
+    /// Time between two due times, if the file lacks it
     #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub period: Option<Nanos>,
-    /// Column of a table to read: its name in the first line, or its number from 1 on
+    /// Column of a table to read: its name in the first line, or its number, counted from 1
     #[arg(long, value_name = "NAME")]
     pub column: Option<String>,
 }

@@ -41,10 +41,9 @@ pub enum LabCommand {
     Check(CheckArguments),
     /// Measure kernels under loads in many replicas, once each, and show them as one table
     Atlas(Box<AtlasArguments>),
-    /// Find the first kernel with a delay among those between a good and a bad one
+    /// Find the first kernel with a delay between a good and a bad one
     Bisect(Box<BisectArguments>),
-    /// Record every section of kernels with interrupts or preemption off, under loads, and show the
-    /// longest
+    /// Record every kernel section with IRQs or preemption off, under loads, and show the longest
     Sections(SectionsArguments),
     /// Boot one kernel as `run` does, with a shell on its console; `exit` ends the guest
     Shell(ShellArguments),
@@ -61,8 +60,7 @@ pub struct MachineArguments {
     /// Architecture of the guest: amd64, arm64 or riscv64 [default: this machine's]
     #[arg(long)]
     pub arch: Option<Architecture>,
-    /// Virtual time that an instruction takes, a power of two: 1ns resembles a PC, 4ns a small
-    /// board
+    /// Virtual time per instruction, a power of two: 1ns resembles a PC, 4ns a small board
     #[arg(long, alias = "insn", value_name = "TIME", default_value = "4ns")]
     pub instruction_time: Nanos,
     /// Memory of the guest in MiB
@@ -71,13 +69,13 @@ pub struct MachineArguments {
     /// Size of the memory through which results leave the guest, in MiB: a power of two
     #[arg(long, value_name = "MIB", default_value_t = Machine::SHARED_MIB_DEFAULT, value_parser = power_of_two)]
     pub shared: u32,
-    /// How guests are executed: tcg repeats exactly; kvm is faster, and runs on the host's clock
+    /// How guests are executed: tcg repeats exactly; kvm is faster and uses the host's clock
     #[arg(long, value_enum, default_value_t = AcceleratorArgument::Tcg)]
     pub accel: AcceleratorArgument,
     /// The static binary for the guest [default: this one]
     #[arg(long, value_name = "FILE")]
     pub guest_binary: Option<PathBuf>,
-    /// Ask the package sources again for kernels that were fetched before
+    /// Query the package sources again for kernels that were fetched before
     #[arg(long)]
     pub refresh: bool,
 }
@@ -109,7 +107,7 @@ pub struct MeasureArguments {
     /// How long each guest measures, in the guest's time
     #[arg(long = "for", value_name = "TIME", conflicts_with = "cycles")]
     pub length: Option<Nanos>,
-    /// Cycles of each phase, in place of a length
+    /// Cycles of each phase, instead of a length
     #[arg(long, value_name = "N")]
     pub cycles: Option<u64>,
     /// A load, as for `tardy run`; repeat it to run several at the same time. With --program, loads
@@ -125,14 +123,14 @@ pub struct MeasureArguments {
     /// differ from each other.
     #[arg(long)]
     pub snapshots: bool,
-    /// Record from outside every section with interrupts or preemption off, every softirq and every
-    /// interrupt; the guest and its samples stay the same
+    /// Record every section with IRQs or preemption off, every softirq and every interrupt through
+    /// the QEMU plugin; the guest and its samples stay unchanged
     ///
     /// `tardy show --sections` and `tardy compare --sections` read them.
     #[arg(long)]
     pub watch: bool,
-    /// How many of the worst samples of each phase --watch keeps with the code executed before
-    /// them, for `tardy explain` [default: 10]
+    /// Number of worst samples of each phase that --watch keeps with the code executed before them,
+    /// for `tardy explain` [default: 10]
     ///
     /// `lab sections` and `lab check --sections` keep none by default.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1024))]
@@ -140,24 +138,24 @@ pub struct MeasureArguments {
     /// The plugin of QEMU for --watch [default: this program's own]
     #[arg(long, value_name = "FILE")]
     pub plugin: Option<PathBuf>,
-    /// How many guests run at the same time [default: one per CPU]
+    /// Number of guests that run at the same time [default: one per CPU]
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
-    /// End a guest after so much time of the host
+    /// Stop a guest after this much host time
     #[arg(long, value_name = "TIME", default_value = "15m")]
     pub wall_limit: Nanos,
-    /// End the program in the guest after so much time of the guest
+    /// Stop the program in the guest after this much guest time
     #[arg(long, value_name = "TIME", default_value = "10m")]
     pub time_limit: Nanos,
-    /// Make delays of known length while the guest measures: CONTEXT:TIME or CONTEXT:TIME:COUNT, as
-    /// in preemption-off:1ms:30 (see inject/README.md)
+    /// Inject delays of known length while the guest measures: CONTEXT:TIME or CONTEXT:TIME:COUNT,
+    /// as in preemption-off:1ms:30 (see inject/README.md)
     #[arg(long, value_name = "DELAYS", requires = "inject_modules")]
     pub inject: Option<Injection>,
-    /// Folder with the module that makes them: RELEASE/tardy_inject.ko for each kernel
+    /// Folder with the module that injects them: RELEASE/tardy_inject.ko for each kernel
     #[arg(long, value_name = "FOLDER")]
     pub inject_modules: Option<PathBuf>,
-    /// Load a module before the measurement: NAME of the kernel's package, with what it needs, or a
-    /// file of yours, as in ./driver.ko, for the release of the kernel; with parameters as in
+    /// Load a module before the measurement: NAME from the kernel's package, with its dependencies,
+    /// or your own file for the kernel's release, as in ./driver.ko; parameters as in
     /// snd-dummy:hrtimer=0. Repeat it for several
     #[arg(long, value_name = "MODULE")]
     pub module: Vec<ModuleArgument>,
@@ -273,7 +271,7 @@ pub struct RunArguments {
     /// The measurement.
     #[command(flatten)]
     pub measure: MeasureArguments,
-    /// Measure what kernel services cost, in instructions, instead of latencies: metrics or groups
+    /// Measure the cost of kernel services in instructions, instead of latencies: metrics or groups
     /// of `tardy list costs` [default: all]
     ///
     /// ARGUMENTS then go to `tardy cost` in the guest.
@@ -287,8 +285,8 @@ pub struct RunArguments {
     /// Run each guest twice, and fail if the samples differ
     #[arg(long, alias = "twice")]
     pub verify_repeatable: bool,
-    /// Run only this part of the guests, as in 2/8, the second of eight; other machines do the
-    /// others, into the same folder, or into others that you merge with it
+    /// Run only this part of the guests, as in 2/8, the second of eight; other machines run the
+    /// rest, into the same folder or into folders that you merge
     #[arg(long, value_name = "NUMBER/OF", conflicts_with = "json")]
     pub shard: Option<Shard>,
     /// Folder for the runs: one run folder for each guest
@@ -305,8 +303,8 @@ pub struct RunArguments {
 /// `tardy lab sections`.
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "It is `tardy lab run --watch`, shown by its sections: `tardy show FOLDER` shows \
-                  them again, `tardy compare FOLDER OTHER` compares."
+    after_help = "The same as `tardy lab run --watch`, but it shows the sections: `tardy show \
+                  FOLDER` shows them again, `tardy compare FOLDER OTHER` compares them."
 )]
 pub struct SectionsArguments {
     /// The kernels.
@@ -333,11 +331,11 @@ pub struct SectionsArguments {
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "Exit codes, for `git bisect run`: 0 no latency above the limit in any run, and \
-                  99.9 % within the margin of the baseline; 1 not so, or the kernel booted and \
-                  then panicked or hung; 125 this kernel cannot tell (it does not boot, or lacks \
-                  the preemption model asked for); 128 this machine cannot tell, which stops the \
-                  bisection; 2 wrong use.
-It tests for regressions; it is no verdict about a deadline on any machine."
+                  99.9 % within the margin of the baseline; 1 otherwise, or the kernel booted \
+                  and then panicked or hung; 125 inconclusive for this kernel (it does not boot, \
+                  or lacks the preemption model asked for); 128 inconclusive on this machine, \
+                  which stops the bisection; 2 wrong use.
+It tests for regressions, not for a deadline on any machine."
 )]
 pub struct CheckArguments {
     /// The kernel.
@@ -352,17 +350,17 @@ pub struct CheckArguments {
     /// Largest latency allowed: in the phases under load if there are any, otherwise in all
     #[arg(long, value_name = "TIME", required_unless_present = "baseline")]
     pub limit: Option<Nanos>,
-    /// Hold the longest section in which no other task can run to the limit, in place of the
+    /// Apply the limit to the longest section in which no other task can run, instead of the
     /// largest latency
     ///
-    /// Every guest is watched from outside (--watch), so the probe need not be due in the section.
+    /// Every guest is watched (--watch), so the probe need not be due in the section.
     #[arg(long, requires = "limit")]
     pub sections: bool,
-    /// A kernel that is good: the other one fails if its 99.9 % under a load is larger by more than --margin
-    /// (medians of the replicas)
+    /// Known good kernel: the other one fails if its 99.9 % under a load is larger by more than
+    /// --margin (medians of the replicas)
     #[arg(long, value_name = "KERNEL")]
     pub baseline: Option<KernelSource>,
-    /// How much larger than the baseline's 99.9 % is still good: a share or a time
+    /// Accepted excess over the baseline's 99.9 %: a share or a time
     #[arg(
         long,
         value_name = "SHARE|TIME",
@@ -396,8 +394,7 @@ pub struct ShellArguments {
     /// Copy a file of this machine into the guest
     #[arg(long, value_name = "FILE:PATH")]
     pub add: Vec<AddArgument>,
-    /// Static busybox that the shell comes from, of the guest's architecture (package
-    /// busybox-static)
+    /// Static busybox for the shell, of the guest's architecture (package busybox-static)
     #[arg(long, value_name = "FILE", default_value = "/bin/busybox")]
     pub busybox: PathBuf,
 }
@@ -411,7 +408,7 @@ pub struct FetchArguments {
     /// Architecture: amd64, arm64 or riscv64 [default: this machine's]
     #[arg(long)]
     pub arch: Option<Architecture>,
-    /// Ask the package sources again for kernels that were fetched before
+    /// Query the package sources again for kernels that were fetched before
     #[arg(long)]
     pub refresh: bool,
 }

@@ -10,17 +10,17 @@ const HEADING: &str = "Other machines";
 /// What commands take that can be done elsewhere.
 #[derive(Debug, Clone, Default, Args)]
 pub struct OnArgs {
-    /// Do it on this machine, over ssh, as in ssh://root@board7; or on those that a file lists, a
-    /// line each; repeat it for several
+    /// Run the command on this machine over ssh, as in ssh://root@board7, or on the machines that a
+    /// file lists, one per line; repeat it for several
     ///
-    /// This program is copied there and removed afterwards. It goes on if the connection breaks.
-    /// What it prints is printed here, and a run's folder is brought back: with several machines,
-    /// one each below --out. A line of a file is an address, or a name and an address; what follows #
-    /// is a comment. OpenSSH's client does it, with its configuration, keys and jump hosts; with
-    /// several machines it cannot ask for passwords.
+    /// This program is copied there and removed afterwards. It keeps running if the connection
+    /// breaks. Its output is printed here, and a run's folder is fetched: with several machines,
+    /// one per machine below --out. A line of a file is an address, or a name and an address;
+    /// comments start with #. OpenSSH's client connects, with its configuration, keys and jump
+    /// hosts; with several machines it cannot ask for passwords.
     #[arg(long, value_name = "ssh://[USER@]HOST[:PORT]|FILE", help_heading = HEADING)]
     pub on: Vec<Place>,
-    /// Configuration for ssh, in place of ~/.ssh/config
+    /// Configuration for ssh, instead of ~/.ssh/config
     #[arg(long, value_name = "FILE", requires = "on", help_heading = HEADING)]
     pub ssh_config: Option<PathBuf>,
     /// Program for machines of another architecture [default: tardy-ARCHITECTURE beside this one]
@@ -41,13 +41,14 @@ impl OnArgs {
 #[command(after_help = "Example:
   tardy fetch ssh://root@board7/var/tmp/tardy-on.Xk3f9a --out board7")]
 pub struct FetchArgs {
-    /// Where a command with --on went on when its connection broke, as its message names it
+    /// Machine and folder where a command with --on kept running after its connection broke, as in
+    /// its message
     #[arg(value_name = "ssh://[USER@]HOST[:PORT]/FOLDER")]
     pub from: String,
-    /// Folder for what it made, which must not exist [default: named after the time]
+    /// Folder for its result, which must not exist [default: named after the time]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
-    /// Configuration for ssh, in place of ~/.ssh/config
+    /// Configuration for ssh, instead of ~/.ssh/config
     #[arg(long, value_name = "FILE")]
     pub ssh_config: Option<PathBuf>,
 }

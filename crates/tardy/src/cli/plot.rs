@@ -13,13 +13,13 @@ use super::{DeadlineArgs, choice, positive_duration};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tardy plot board7 --kind ccdf -o tail.svg
-  tardy plot board7 board7-rt --kind timeline -o timeline.png     (a panel a run, axes the same)
-  tardy plot board7 board7-rt --kind bars -o bars.svg             (one chart, a bar a run and load)
+  tardy plot board7 board7-rt --kind timeline -o timeline.png     (a panel per run, same axes)
+  tardy plot board7 board7-rt --kind bars -o bars.svg             (a bar per run and load)
   tardy plot board7 --kind hist -o hist.csv                       (the numbers of the chart, in ns \
                         and s)
-  tardy plot cost cost-rt --kind bars --probe CPU -o cost.svg   (costs: a bar a run and service)")]
+  tardy plot cost cost-rt --kind bars --probe CPU -o cost.svg   (a bar per run and service)")]
 pub struct PlotArgs {
-    /// Folders that `tardy run`, `tardy import` or `tardy cost` made, or folders of such folders
+    /// Folders made by `tardy run`, `tardy import` or `tardy cost`, or folders of such folders
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
     /// What to draw
@@ -33,12 +33,12 @@ pub struct PlotArgs {
     /// costs, the group of services (`tardy list costs`)
     #[arg(long, value_name = "NAME")]
     pub probe: Option<String>,
-    /// Line to draw, by its name in the chart's legend or numbers, in place of those that are drawn
-    /// by default; repeat it for several
+    /// Line to draw, by its name in the chart's legend or numbers, instead of the default lines;
+    /// repeat it for several
     #[arg(long = "line", value_name = "NAME")]
     pub lines: Vec<String>,
-    /// Draw each of several runs by itself also where one chart could have them all (cdf, ccdf,
-    /// hist, percentiles, running-max)
+    /// Draw each run in its own panel even where one chart could hold them all (cdf, ccdf, hist,
+    /// percentiles, running-max)
     #[arg(long)]
     pub panels: bool,
     /// Width and height of each panel in px
@@ -101,12 +101,12 @@ fn scale(text: &str) -> Result<f64, String> {
 /// `tardy report`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The file is complete: it needs no network and no other file.
+    after_help = "The file is self-contained: it needs neither a network nor other files.
 Several runs are compared with the first. Their numbers stand in one table, and their charts have \
                   the same axes."
 )]
 pub struct ReportArgs {
-    /// Folders that `tardy run`, `tardy import` or `tardy cost` made, or folders of such folders
+    /// Folders made by `tardy run`, `tardy import` or `tardy cost`, or folders of such folders
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
     /// File to write; `-` is standard output
@@ -119,7 +119,7 @@ pub struct ReportArgs {
     /// Time over which the model of the tail predicts the maximum
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = positive_duration)]
     pub horizon: Nanos,
-    /// Clock rate of the CPUs in MHz, for OSADL's rule of thumb [default: what the machine says]
+    /// Clock rate of the CPUs in MHz, for OSADL's rule of thumb [default: as the machine reports]
     #[arg(long, value_name = "MHZ", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub mhz: Option<u32>,
     #[command(flatten)]

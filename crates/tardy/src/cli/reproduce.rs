@@ -13,36 +13,36 @@ use tardy_papers::experiment::{Extent, Place};
                   report says which, and why."
 )]
 pub struct ReproduceArgs {
-    /// Whose claims are tested
+    /// Paper whose claims are tested
     #[arg(value_name = "PAPER", value_enum)]
     pub paper: PaperArgument,
-    /// On this machine's kernel, or in emulated machines on the distribution's kernels, where runs
-    /// repeat to the last digit
+    /// Run on this machine's kernel, or in emulated machines on the distribution's kernels, where
+    /// runs repeat to the last digit
     #[arg(long, value_enum, default_value_t = PlaceArgument::Local)]
     pub on: PlaceArgument,
-    /// Minutes in all, in place of the papers' hours and days (the default)
+    /// Run for minutes in all, instead of the papers' hours and days (the default)
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,
-    /// As long as the papers' experiments
+    /// Run as long as the papers' experiments
     #[arg(long)]
     pub full: bool,
     /// Guests of each kernel in the lab: a claim holds if its rule holds in each
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replicas: Option<u32>,
-    /// Folder for runs and report; experiments that are there already are not run again [default:
-    /// named after the time]
+    /// Folder for runs and report; finished experiments in it are not repeated [default: named
+    /// after the time]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
-    /// Print the commands of the experiments, and run none
+    /// Print the commands of the experiments without running them
     #[arg(long)]
     pub dry_run: bool,
-    /// Run nothing: test the claims on what the folder of --out has
+    /// Run nothing: test the claims on the runs in the folder of --out
     #[arg(long, requires = "out", conflicts_with = "dry_run")]
     pub report_only: bool,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
-    /// Say nothing while experiments run
+    /// Print nothing while experiments run
     #[arg(long)]
     pub quiet: bool,
 }
@@ -50,7 +50,7 @@ pub struct ReproduceArgs {
 /// Whose claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PaperArgument {
-    /// Timer resolution and non-preemptable sections of Linux 2.4
+    /// Timer resolution and non-preemptible sections of Linux 2.4
     #[value(name = "abeni2002")]
     Abeni,
     /// Scheduler latency of Linux 2.4 by realfeel

@@ -14,7 +14,7 @@ use super::positive_duration;
 #[command(
     after_help = "On the machine that is measured:            tardy respond udp:0.0.0.0
 On the machine that asks:                   tardy run --load none --probe response:udp:board7
-Only who knows a secret is answered:        tardy respond udp:0.0.0.0 --secret FILE, and --probe \
+Answers only with a shared secret:          tardy respond udp:0.0.0.0 --secret FILE, and --probe \
                   response:secret=FILE:udp:board7
 Over two serial ports, RTS and CTS crossed: tardy respond serial:/dev/ttyS0, and --probe \
                   response:serial:/dev/ttyS0
@@ -29,8 +29,8 @@ pub struct RespondArgs {
     /// Where stimuli come from, as in udp:0.0.0.0 or serial:/dev/ttyS0 (`tardy list links`)
     #[arg(value_name = "LINK")]
     pub link: Link,
-    /// File with a secret: who opens a session must know it too, as
-    /// `--probe response:secret=FILE:udp:HOST` does (udp)
+    /// File with a secret that the asking machine must know too, as with `--probe
+    /// response:secret=FILE:udp:HOST` (udp)
     #[arg(long, value_name = "FILE")]
     pub secret: Option<PathBuf>,
     /// Real-time priority (SCHED_FIFO), 1 to 98
@@ -45,15 +45,15 @@ pub struct RespondArgs {
     /// How long to answer [default: until a signal comes]
     #[arg(long = "for", value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub length: Option<Nanos>,
-    /// Folder for a run of its own late wake-ups, which must not exist [default: named after the
-    /// time]
+    /// Folder for a run of the responder's late wake-ups, which must not exist [default: named
+    /// after the time]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
     /// Samples to store: all, tail:TIME (those of TIME and later), or histogram (none); all are
     /// counted
     #[arg(long, value_name = "WHAT", default_value = "all")]
     pub keep: KeptSamples,
-    /// Print what was done as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -59,7 +59,7 @@ fn refused(error: Error, arguments: &[String]) -> ! {
         with_flag_meant(error, arguments).exit();
     }
     say!(
-        "tardy: {}: tardy cyclictest --help has the options",
+        "tardy: {}: tardy cyclictest --help lists the options",
         in_a_line(&error)
     );
     std::process::exit(error.exit_code());

@@ -16,34 +16,33 @@ use super::{choice, positive_duration};
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP, group(ArgGroup::new("mode").required(true).args(["plan", "apply", "search", "resume"])))]
 pub struct TuneArgs {
-    /// Print what would be changed here, and what takes a restart; nothing is changed
+    /// Print which settings would change here, and which need a restart, without changing them
     #[arg(long)]
     pub plan: bool,
-    /// Change settings, run COMMAND, and put all back when it ends, however it ends
+    /// Change settings, run COMMAND, and restore them when it ends, however it ends
     #[arg(long, requires = "command")]
     pub apply: bool,
-    /// Measure what each setting is worth on this machine under load, by an experiment
+    /// Measure the effect of each setting on this machine under load, by an experiment
     #[arg(long)]
     pub search: bool,
-    /// Go on with a search that was cut off, from its folder; one with --lab goes on by the command
-    /// that began it
+    /// Continue an interrupted search from its folder; to continue one with --lab, repeat its
+    /// command
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["lab", "settings", "only", "with", "cpus", "profile", "budget", "length", "load", "goal", "seed", "out", "dry_run"])]
     pub resume: Option<PathBuf>,
-    /// What the machine is meant for: a setting that is good for one kind of work is bad for
-    /// another
+    /// Purpose of the machine: a setting that is good for one kind of work is bad for another
     #[arg(long, value_name = "PROFILE", default_value = "periodic", value_parser = choice::parser::<Profile>())]
     pub profile: Profile,
     /// CPUs whose tasks must not be late: a list as in 2-3, isolated, housekeeping, or all
     /// [default: the isolated ones, else all but the first]
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<MeasuredCpus>,
-    /// The settings of a file alone: those that a search found useful, or your own
+    /// Use only the settings of a file: those that a search found useful, or your own
     #[arg(long, value_name = "FILE")]
     pub settings: Option<PathBuf>,
     /// Only these settings
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Also these settings, which are left alone unless named, because they have a price: turbo,
+    /// Also these settings, which change only if named, because they have a price: turbo,
     /// real-time-throttling, fair-server, smt
     #[arg(
         long,
@@ -58,15 +57,15 @@ pub struct TuneArgs {
     /// How long each of its runs measures [default: 5s; in the lab 3s, the first third idle]
     #[arg(long = "for", value_name = "TIME", value_parser = positive_duration, help_heading = "Search")]
     pub length: Option<Nanos>,
-    /// What shall become less: max, or a percentile; in the lab max or 99.9 [default: 99.9; in the
-    /// lab max]
+    /// Metric to minimise: max or a percentile; in the lab max or 99.9 [default: 99.9; in the lab
+    /// max]
     #[arg(long, value_name = "max|PERCENT", value_parser = goal, help_heading = "Search")]
     pub goal: Option<Goal>,
     /// A load, as for `tardy run`; repeat it to run several at the same time, in the lab one after
     /// the other [default: io and memory; in the lab those of abeni2002]
     #[arg(long, value_name = "NAME", help_heading = "Search")]
     pub load: Vec<String>,
-    /// Only say how many runs the search would make, of which settings, and how long they take
+    /// Only print how many runs the search would make, of which settings, and how long they take
     #[arg(long, requires = "search", help_heading = "Search")]
     pub dry_run: bool,
     /// Seed of the order of runs
@@ -94,8 +93,8 @@ pub struct TuneArgs {
 #[command(next_help_heading = "Search in the lab")]
 #[command(mut_args(|arg| if OF_THE_LAB.contains(&arg.get_id().as_str()) { arg.requires("lab") } else { arg }))]
 pub struct LabSearch {
-    /// Search in guests of the lab what words of the kernel's command line and other kernels are
-    /// worth, exactly; nothing is changed here
+    /// Measure the exact effect of kernel command-line words and of other kernels in guests of the
+    /// lab; this machine stays unchanged
     #[arg(long, requires_all = ["search", "kernel"], conflicts_with_all = ["settings", "only", "with", "cpus", "profile", "budget", "apply"])]
     pub lab: bool,
     /// The first kernel is the one that all others are compared with
@@ -108,7 +107,7 @@ pub struct LabSearch {
     /// Guests of each setting under each load [default: as few as can decide, and one more]
     #[arg(long, value_name = "N", requires = "lab", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replicas: Option<u32>,
-    /// How many guests run at the same time [default: one per CPU]
+    /// Number of guests that run at the same time [default: one per CPU]
     #[arg(long, value_name = "N", requires = "lab")]
     pub jobs: Option<usize>,
     /// The guests' machine
@@ -116,7 +115,7 @@ pub struct LabSearch {
     pub machine: MachineArguments,
 }
 
-/// What a search wants to become less.
+/// The metric that a search minimises.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Goal {
     /// The largest latency of a run.
@@ -161,18 +160,18 @@ const OF_THE_LAB: [&str; 9] = [
 ];
 
 const AFTER_HELP: &str = "Settings are named as their rows in `tardy doctor`; `tardy list checks \
-                          NAME` tells why and who says so.
-Old values are in a journal before anything is written. What a killed command left is put back by \
-                          the next start, or by `tardy restore`.
+                          NAME` gives the reason and the source of each.
+Old values are journaled before anything is written. After a kill, the next start or `tardy \
+                          restore` restores them.
 A search makes hundreds of short runs: first all settings at once by a balanced design, then pairs \
-                          of runs that differ in one setting. What it
-says of all settings together holds at 95 %. Its runs stay in its folder, with best.toml for \
-                          --apply and for `tardy doctor --against`.
-With --lab each word and each further kernel is compared with the first kernel as it is, under \
-                          each load by itself; all that lower it are tried
-together at the end. Cells that were made are kept in the folder: the same command goes on where a \
-                          killed one was.
-A setting of your own, in a file for --settings:
+                          of runs that differ in one setting. Its
+statements about all settings together hold at 95 %. Its runs stay in its folder, with best.toml \
+                          for --apply and for `tardy doctor --against`.
+With --lab, each word and each further kernel is compared with the unchanged first kernel, under \
+                          each load separately; all that lower the goal
+are tried together at the end. Finished cells are kept in the folder: the same command continues \
+                          after a kill.
+Your own setting, in a file for --settings:
   [[setting]]
   name = \"coalescing\"
   files = { \"/sys/class/net/eth0/napi_defer_hard_irqs\" = \"2\" }     # or: while_on = \

@@ -34,7 +34,7 @@ enum DoctorError {
     #[error("--cpus: there is no such CPU on this machine: name CPUs by number")]
     NoCpu,
     #[error(
-        "--pid: there is no process {0}, or it has just ended: name the process that shall be on \
+        "--pid: there is no process {0}, or it has just ended: name the process that must be on \
          time"
     )]
     NoProcess(u32),
@@ -74,7 +74,7 @@ pub fn run(args: &DoctorArgs) -> Exit {
     match output::print(&text) {
         Ok(()) => diagnosis.exit(args.fail_on),
         Err(error) => {
-            say!("tardy: cannot write what was found: {error}");
+            say!("tardy: cannot write the result: {error}");
             Exit::Machine
         }
     }

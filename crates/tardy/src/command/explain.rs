@@ -29,17 +29,17 @@ enum CommandError {
     Trace { path: PathBuf, error: ExplainError },
     #[error("{}: {error}", path.display())]
     Run { path: PathBuf, error: RunError },
-    #[error("--outside is for a run of the lab that was watched, and {} is a file: leave it out", .0.display())]
+    #[error("--outside is for a watched run of the lab, and {} is a file: leave it out", .0.display())]
     NotWatched(PathBuf),
     #[error("{flag} is for a trace.dat, and {} is a folder: leave it out, or give the trace.dat that trace-cmd recorded", path.display())]
     NotOfRuns { flag: &'static str, path: PathBuf },
     #[error("{flag} is for a run that kept its trace or stacks, and {} is a file: leave it out", path.display())]
     NotOfTraces { flag: &'static str, path: PathBuf },
-    #[error("{}: no late sample has a stack: measure with `tardy run --explain=stacks`", path.display())]
+    #[error("{}: the late samples have no stacks: measure with `tardy run --explain=stacks`", path.display())]
     NoStacks { path: PathBuf },
     #[error("{} has several runs: explain one of {}", path.display(), words(runs))]
     SeveralRuns { path: PathBuf, runs: Vec<PathBuf> },
-    #[error("a trace.dat has many threads: say with --task whose wake-ups to explain")]
+    #[error("a trace.dat has many threads: name the one to explain with --task")]
     NoTask,
     #[error("--period is not used with --due-from hrtimer: leave one of the two out")]
     TwoSources,

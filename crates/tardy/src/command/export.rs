@@ -42,7 +42,7 @@ fn exported(args: &ExportArgs) -> Result<(), ExportError> {
         return exported_run(args);
     }
     let Some(into) = args.file() else {
-        let why = "the folder holds several runs, of which each becomes a file in that folder";
+        let why = "the folder holds several runs, and each becomes a file in that folder";
         return Err(ExportError::Needs {
             format: export_name(args),
             flag: "--output FOLDER",
@@ -76,7 +76,7 @@ fn exported_run(args: &ExportArgs) -> Result<(), ExportError> {
     let exporter =
         export::find(&args.format).expect("the command line takes names of exporters only");
     if exporter.is_binary() && file.is_none() && io::stdout().is_terminal() {
-        let why = "it is no text, and would spoil a terminal";
+        let why = "it is binary, and would garble a terminal";
         return Err(ExportError::Needs {
             format: exporter.name(),
             flag: "--output FILE",

@@ -86,7 +86,7 @@ fn find<'a>(definition: &'a Command, names: &[String]) -> Result<&'a Command, St
             let known: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
             let near = nearest(name, known.iter().copied())
                 .map_or_else(String::new, |near| format!(": did you mean `{near}`?"));
-            format!("`{name}` is no command of {}{near}", command.get_name())
+            format!("`{name}` is not a command of {}{near}", command.get_name())
         })?;
     }
     Ok(command)

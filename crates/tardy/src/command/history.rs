@@ -94,7 +94,7 @@ fn found(args: &HistoryArgs) -> Result<History, (Exit, String)> {
     {
         return Err((
             Exit::Usage,
-            format!("--accept {unknown}: no run is of this build"),
+            format!("--accept {unknown}: the runs have no such build"),
         ));
     }
     let file = accept(beside, &args.accept).map_err(usage)?;

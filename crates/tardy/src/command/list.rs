@@ -110,7 +110,7 @@ fn more(entries: &[Entry], what: ListKind) -> String {
     let list = list_name(what);
     entries.first().map_or_else(String::new, |first| {
         format!(
-            "`tardy list {list} {}` tells all about one, --full about each",
+            "`tardy list {list} {}` describes one in full, --full each",
             first.name
         )
     })

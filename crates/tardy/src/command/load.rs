@@ -31,7 +31,7 @@ const PHASE: u32 = 0;
 enum LoadCommandError {
     #[error(transparent)]
     Request(#[from] tardy_loads::load::request::RequestError),
-    #[error("--for {0} is no length: give a time above 0, as in 30s")]
+    #[error("--for {0} is not a length: give a time above 0, as in 30s")]
     Length(Nanos),
     #[error(transparent)]
     Guardian(#[from] GuardianError),
@@ -97,7 +97,7 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
         return Ok(3);
     }
     if is_incomplete {
-        say!("tardy load: the list runs without what is absent");
+        say!("tardy load: the list runs without the absent loads");
     }
     if !sharing::share_equally(&mut plans, &host) {
         say!(

@@ -192,7 +192,7 @@ fn run(on: &OnArgs, request: &Request<'_>) -> Exit {
         .collect()
     {
         Ok(words) => words,
-        Err(word) => return refuse(format!("{} is no text in UTF-8", word.display())),
+        Err(word) => return refuse(format!("{} is not UTF-8 text", word.display())),
     };
     if request.made == CommandProduct::Guests
         && let Some(word) = words
@@ -200,7 +200,7 @@ fn run(on: &OnArgs, request: &Request<'_>) -> Exit {
             .find_map(|word| LEFT_HERE.into_iter().find(|flag| is_flag(word, flag)))
     {
         return refuse(format!(
-            "{word} names what is on this machine: run tardy lab there"
+            "{word} names a file of this machine: run tardy lab there"
         ));
     }
     let ssh = Ssh {
@@ -255,7 +255,7 @@ fn on_all(
     task: &Task<'_>,
 ) -> Result<Vec<Outcome>, Exit> {
     let Ok(signals) = SignalFd::block(&[INTERRUPT, TERMINATE]) else {
-        say!("tardy: this machine has no descriptor left");
+        say!("tardy: this machine has no free file descriptor");
         return Err(Exit::Machine);
     };
     let mut progress = Progress::new(hosts, is_quiet);
@@ -296,7 +296,7 @@ fn on_all(
             };
             if let Err(error) = thread::Builder::new().spawn_scoped(scope, stop) {
                 say!(
-                    "tardy: {name}: not told to stop: {}",
+                    "tardy: {name}: cannot stop the command there: {}",
                     scoped::refused(error)
                 );
             }
@@ -327,7 +327,7 @@ fn on_all(
                     progress.clear();
                     for (index, folder) in progress.under_way() {
                         say!(
-                            "{} goes on. To get what it makes: tardy fetch {}{folder}",
+                            "{} keeps running. To get its result: tardy fetch {}{folder}",
                             hosts[index].name,
                             hosts[index].address
                         );
@@ -335,7 +335,7 @@ fn on_all(
                     // The threads wait for their ssh, which ends with this process.
                     std::process::exit(Exit::Interrupted as i32);
                 }
-                progress.say("ending early; once more leaves the machines alone");
+                progress.say("stopping early; a second signal leaves the machines running");
                 for (index, folder) in progress.started() {
                     stop(index, folder);
                 }
@@ -377,12 +377,12 @@ fn conclude(
         }
         if returned.code.is_none() {
             let kept = if returned.has_out {
-                format!("; {} has what there was", out.display())
+                format!("; {} has the data so far", out.display())
             } else {
                 String::new()
             };
             say!(
-                "tardy: {}: something ended the command from outside, as a restart does{kept}",
+                "tardy: {}: something external stopped the command, such as a restart{kept}",
                 host.name
             );
         }
@@ -558,7 +558,7 @@ pub fn fetch(args: &FetchArgs) -> Exit {
     let Some((address, folder)) = parts.filter(|(_, folder)| tardy_remote::board::is_ours(folder))
     else {
         return refuse(format!(
-            "`{}` is no folder that a command with --on left: it ends as in \
+            "`{}` is not a folder of a command with --on: it ends as in \
              /var/tmp/tardy-on.Xk3f9a",
             args.from
         ));

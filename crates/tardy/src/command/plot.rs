@@ -28,11 +28,11 @@ enum PlotError {
     Data(#[from] DataError),
     #[error("the runs have several probes: name one of {0} with --probe")]
     Probe(String),
-    #[error("no run has samples of a probe {0}: they have {1}")]
+    #[error("the runs have no samples of a probe {0}: choose from {1}")]
     NoSuchProbe(String, String),
     #[error("the runs have several groups of services: name one of {0} with --probe")]
     Group(String),
-    #[error("no run has services of a group {0}: they have {1}")]
+    #[error("the runs have no services of a group {0}: choose from {1}")]
     NoSuchGroup(String, String),
     #[error("costs are drawn as bars: give --kind bars")]
     CostKind,
@@ -40,7 +40,7 @@ enum PlotError {
     Costs(String),
     #[error("--line: {0}")]
     Line(String),
-    #[error("nothing to draw: {0}")]
+    #[error("there is nothing to draw: {0}")]
     Nothing(&'static str),
     #[error("--output: {0}")]
     Picture(#[from] PictureError),
@@ -154,7 +154,7 @@ fn plot(args: &PlotArgs) -> Result<(), PlotError> {
     for (chart, run) in charts.iter().zip(&runs) {
         if chart.is_none() && !is_overlaid {
             say!(
-                "tardy: {} is left out: it has nothing for this kind of chart",
+                "tardy: {} is left out: it has no data for this kind of chart",
                 run.folder
             );
         }
@@ -181,7 +181,7 @@ fn plot_probes(args: &PlotArgs, picture: &Picture, runs: &[RunData]) -> Result<(
         .collect();
     if named.is_empty() {
         return Err(PlotError::Nothing(
-            "no run has samples of more than one probe",
+            "each run has samples of at most one probe",
         ));
     }
     Ok(picture.write(&named, (args.size.width, args.size.height), args.scale)?)
@@ -232,7 +232,7 @@ fn plot_costs(args: &PlotArgs, picture: &Picture) -> Result<(), PlotError> {
             args.scale,
         )?),
         (_, Some(wanted)) => Err(PlotError::NoSuchGroup(wanted.clone(), names)),
-        ([], None) => Err(PlotError::Nothing("no service was measured")),
+        ([], None) => Err(PlotError::Nothing("the runs measured no service")),
         (_, None) => Err(PlotError::Group(names)),
     }
 }
@@ -249,7 +249,7 @@ fn probe(runs: &[RunData], wanted: Option<&str>) -> Result<String, PlotError> {
         }
     }
     match (wanted, names.as_slice()) {
-        (_, []) => Err(PlotError::Nothing("the runs have no sample")),
+        (_, []) => Err(PlotError::Nothing("the runs have no samples")),
         (Some(wanted), names) if names.contains(&wanted) => Ok(wanted.to_owned()),
         (Some(wanted), names) => Err(PlotError::NoSuchProbe(wanted.to_owned(), names.join(", "))),
         (None, [one]) => Ok((*one).to_owned()),

@@ -34,7 +34,7 @@ enum ReportError {
     #[error("{0}")]
     Costs(String),
     #[error(
-        "{0} holds what operations cost, and others of the runs latencies: make a report of each \
+        "{0} holds costs, and other runs hold latencies: make a report of each \
          kind"
     )]
     Mixed(String),

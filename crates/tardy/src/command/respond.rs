@@ -108,7 +108,7 @@ pub fn run(args: &RespondArgs) -> Exit {
         let _ = wait_readable(&[], 10);
     }
     if !answering.is_finished() {
-        say!("tardy: the thread that waits for a modem line did not end; what it did is not known");
+        say!("tardy: the thread that waits for a modem line did not end; its answers are unknown");
         return Exit::Done;
     }
     let answered = match answering.join() {
@@ -131,9 +131,9 @@ pub fn run(args: &RespondArgs) -> Exit {
     {
         warnings.push(Warning::Problem {
             text: format!(
-                "respond: {rests} times more came than it takes in 100 ms, and it slept for their \
-                 rest: its lateness then is of its own making; find out who sends (`others` and \
-                 `strangers` of --json count what was not answered)"
+                "respond: {rests} times more came than it takes in 100 ms, and it slept for the \
+                 rest: that latency is its own; find the sender (`others` and `strangers` of --json \
+                 count the unanswered)"
             ),
         });
     }
@@ -211,7 +211,7 @@ fn counts(answered: &ResponderResult) -> String {
     } = answered;
     let strangers = match strangers {
         0 => String::new(),
-        _ => format!(", {strangers} not answered, from others than the peer of its session"),
+        _ => format!(", {strangers} not answered, from peers outside its session"),
     };
     format!("{answers} answers, {failures} failed, {others} others{strangers}")
 }
@@ -237,9 +237,9 @@ fn text_of(answered: &ResponderResult, out: &Path) -> String {
                     Nanos(max)
                 )
             }
-            None => format!(
-                "{what}: not known (nothing came, or the link has no stamps of the kernel)\n"
-            ),
+            None => {
+                format!("{what}: unknown (nothing came, or the link lacks kernel timestamps)\n")
+            }
         };
     }
     text + &format!("each of them: tardy show {}\n", out.display())

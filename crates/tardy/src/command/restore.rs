@@ -25,7 +25,7 @@ pub fn run(args: &RestoreArgs) -> Exit {
     };
     let mut text = String::new();
     if left.journals.is_empty() && left.unreadable.is_empty() {
-        text.push_str("nothing to put back\n");
+        text.push_str("there is nothing to restore\n");
     }
     let mut is_all_back = left.unreadable.is_empty();
     for journal in &left.journals {
@@ -33,7 +33,7 @@ pub fn run(args: &RestoreArgs) -> Exit {
             journal
                 .settings()
                 .iter()
-                .for_each(|setting| text.push_str(&format!("would put back {setting}\n")));
+                .for_each(|setting| text.push_str(&format!("would restore: {setting}\n")));
             continue;
         }
         for undone in journal.undo() {
@@ -66,6 +66,6 @@ pub fn before_start() {
 fn line(undone: &UndoResult) -> String {
     match &undone.result {
         Ok(result) => format!("{}: {result}\n", undone.setting),
-        Err(error) => format!("{}: NOT put back: {error}\n", undone.setting),
+        Err(error) => format!("{}: NOT restored: {error}\n", undone.setting),
     }
 }

@@ -52,7 +52,7 @@ pub fn run(args: &ShowArgs) -> Exit {
         }
         Ok(_) if args.paper.is_some() => {
             say!(
-                "tardy: {} is no run of costs: --paper has numbers to set beside those",
+                "tardy: {} is not a run of costs: --paper has numbers to print beside those",
                 args.run.display()
             );
             Exit::Usage

@@ -24,7 +24,7 @@ pub fn run(args: &TopArgs) -> Exit {
     };
     if !view::is_possible() {
         say!(
-            "tardy: top needs a terminal: `tardy show {}` prints what there is so far",
+            "tardy: top needs a terminal: `tardy show {}` prints the numbers so far",
             tardy_run::shell::quoted(&path.display().to_string())
         );
         return Exit::Usage;

@@ -110,7 +110,7 @@ fn apply(args: &TuneArgs) -> Result<ExitCode, TuneError> {
     for undone in applied.undo() {
         if let Err(error) = &undone.result {
             is_back = false;
-            say!("tardy: {}: NOT put back: {error}", undone.setting);
+            say!("tardy: {}: NOT restored: {error}", undone.setting);
         }
     }
     let (status, _) = status.map_err(|error| TuneError::Program(args.command[0].clone(), error))?;

@@ -65,7 +65,7 @@ fn a_step_of_the_timers_clock_ends_no_wait_early_keeps_no_run_from_ending_and_de
             if probe != "nanosleep" {
                 assert!(
                     samples.iter().all(|sample| sample.latency.get() >= 0),
-                    "{probe}: no wait ended before its time"
+                    "{probe}: a wait ended before its time"
                 );
                 let counts = place.record("run")["series"][0]["counts"].clone();
                 assert_eq!(
@@ -77,7 +77,7 @@ fn a_step_of_the_timers_clock_ends_no_wait_early_keeps_no_run_from_ending_and_de
                 samples
                     .iter()
                     .all(|sample| sample.latency.get() < 10_000_000_000),
-                "{probe}: no sample is as long as the step"
+                "{probe}: a sample is as long as the step"
             );
         }
     }
@@ -94,7 +94,7 @@ fn a_step_under_an_aligned_grid_is_told_and_touches_no_latency() {
     let place = Workplace::new();
     let text = stepped(&place, "--align tai", 40, 0);
     assert!(
-        text.contains("CLOCK_TAI was set back by") && text.contains("no whole multiples"),
+        text.contains("CLOCK_TAI was set back by") && text.contains("not whole multiples"),
         "{text}"
     );
     assert!(text.contains("PASSED"), "{text}");

@@ -211,7 +211,7 @@ impl Calls {
         }
         assert!(
             calls.threads > 0,
-            "no thread of {} is in the trace",
+            "the trace has no thread of {}",
             probe.name
         );
         calls

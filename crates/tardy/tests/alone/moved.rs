@@ -92,7 +92,7 @@ fn a_probe_that_a_cpuset_takes_away_decides_nothing() {
         return machine::left_out(test, "it needs root and two CPUs");
     }
     let Some(set) = Cpuset::new(first) else {
-        return machine::left_out(test, "no cpuset can be made here");
+        return machine::left_out(test, "this machine cannot make a cpuset");
     };
     let place = Workplace::new();
     let running = run_on_last_cpu(&place);

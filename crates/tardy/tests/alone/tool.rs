@@ -168,7 +168,7 @@ impl Tool {
         assert_eq!(
             self.child.wait().unwrap().code(),
             Some(3),
-            "{request}: neither at work nor absent: {why}"
+            "{request}: not at work, and not absent: {why}"
         );
         assert!(
             why.contains("absent: missing "),

@@ -296,7 +296,7 @@ fn a_degraded_run_is_not_repaired_by_a_longer_one() {
     };
     let outcome = advise(&run, WORK).ends_with(4);
     assert!(
-        outcome.stdout.contains("no longer run would decide")
+        outcome.stdout.contains("a longer run would not decide")
             && outcome.stdout.contains("run as root"),
         "{}",
         outcome.stdout
@@ -484,11 +484,7 @@ fn without_runs_or_without_a_deadline_there_is_advice_and_no_verdict() {
     place.tardy(&format!("advise {WORK}")).ends_with(4);
     let run = completions(real_time(), vec![120_000; 10]);
     let open = advise(&run, "--work 100us").ends_with(0);
-    assert!(
-        open.stdout.contains("no deadline was given"),
-        "{}",
-        open.stdout
-    );
+    assert!(open.stdout.contains("give a deadline"), "{}", open.stdout);
     let cost_only = Workplace::new();
     MadeCost {
         machine: fast(),

@@ -384,7 +384,7 @@ fn the_text_has_each_thread_its_parts_and_what_became_of_its_timers() {
     let text = attach.wait().ends_with(0).stdout;
     let words = [
         format!("process {id} (timers), thread {id}: {CYCLES} wake-ups by timers in "),
-        ", until the process ended\n".to_owned(),
+        ", until the process exited\n".to_owned(),
         format!("timers/{id}"),
         format!("sleep: {CYCLES} set: {CYCLES} woke a thread"),
         "worst at".to_owned(),
@@ -435,7 +435,7 @@ fn what_is_no_program_is_refused_in_a_line() {
     for wrong in ["attach foo", "attach 0", "attach 1 --thread x"] {
         let error = place.tardy(wrong).ends_with(2).stderr;
         assert!(
-            error.contains("a number is wanted, as `pidof NAME` tells it"),
+            error.contains("expected a number, as printed by `pidof NAME`"),
             "{error}"
         );
     }

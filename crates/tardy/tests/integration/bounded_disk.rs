@@ -236,7 +236,7 @@ fn the_folder_stays_below_its_bound_and_every_sample_is_counted() {
     assert_eq!(record["plan"]["disk"], disk);
     let shown = place.tardy("show --full week").stdout;
     assert!(
-        shown.contains("single samples are kept from ") && shown.contains("histograms by hour"),
+        shown.contains("single samples are kept from ") && shown.contains("hourly histograms"),
         "{shown}"
     );
     // Every other reader opens it.

@@ -109,7 +109,7 @@ fn each_source_is_taken_from_the_phase_that_isolated_it() {
     for part in [
         "timer resolution",
         "scheduling jitter",
-        "non-preemptable sections",
+        "non-preemptible sections",
         "cyclic at SCHED_FIFO 98: excluded by priority",
         "in none of the tables",
     ] {

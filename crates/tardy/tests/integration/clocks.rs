@@ -76,7 +76,7 @@ fn due_times_are_whole_multiples_of_the_period_on_the_clock_asked_for() {
         }
         let start = record["started"]["monotonic_ns"].as_i64().unwrap();
         let first = found[0].samples[0].due.get();
-        assert!(first >= start, "{flags}: nothing is due before the start");
+        assert!(first >= start, "{flags}: a sample is due before the start");
         assert_eq!(
             summary["probes"][0]["counts"]["expected"],
             20 * cpus as u64,

@@ -80,7 +80,7 @@ fn runs_of_one_distribution_are_equivalent_within_a_margin_that_the_samples_can_
     assert!(
         outcome
             .stdout
-            .contains("EQUIVALENT: no quantile differs by more than the margin (margin 2us)"),
+            .contains("EQUIVALENT: all quantiles are alike within the margin (margin 2us)"),
         "{}",
         outcome.stdout
     );
@@ -331,7 +331,10 @@ fn a_folder_alone_is_compared_across_its_kernels_and_what_measured_something_els
     std::fs::remove_dir_all(place.path("all/a-second")).unwrap();
     let refused = place.tardy("compare all").ends_with(2);
     assert!(
-        refused.stdout.is_empty() && refused.stderr.contains("no two of the runs of all"),
+        refused.stdout.is_empty()
+            && refused
+                .stderr
+                .contains("all has no two runs of one measurement"),
         "{}",
         refused.stderr
     );

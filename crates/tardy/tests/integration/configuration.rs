@@ -65,7 +65,7 @@ fn wrong_files_are_refused_by_run_alone_and_the_users_file_is_found() {
     assert!(
         refused
             .stderr
-            .contains("tardy.toml: `cpu` is no key (did you mean `cpus`?)"),
+            .contains("tardy.toml: `cpu` is not a key (did you mean `cpus`?)"),
         "{}",
         refused.stderr
     );

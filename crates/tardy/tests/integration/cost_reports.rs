@@ -94,7 +94,7 @@ fn costs_and_latencies_are_never_in_one_report() {
         ("plot c --kind hist -o x.svg", "--kind bars"),
         (
             "plot c --kind bars --probe nope -o x.svg",
-            "they have processor",
+            "choose from processor",
         ),
         (
             "export c --format hgrm",

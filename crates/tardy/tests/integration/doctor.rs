@@ -160,7 +160,10 @@ fn what_cannot_be_looked_at_is_refused_with_what_to_name_instead() {
     for (line, word) in [
         ("doctor --root empty", "copies of /proc and /sys"),
         ("doctor --cpus 8000 --watch 0s", "not online"),
-        ("doctor --pid 4194304 --watch 0s", "no process 4194304"),
+        (
+            "doctor --pid 4194304 --watch 0s",
+            "there is no process 4194304",
+        ),
         ("doctor --watch 2h", "0s to 1h"),
         ("doctor --profile desktop", "possible values"),
     ] {
@@ -234,7 +237,7 @@ fn an_ordinary_program_is_told_what_it_did_not_ask_for() {
     assert_eq!(finding("program-faults")["state"], "not-applicable");
     let text = slack.ends_with(0).stdout;
     assert!(
-        text.contains("program-policy: none of the 1 threads of sleep has a real-time policy"),
+        text.contains("program-policy: the 1 threads of sleep have no real-time policy"),
         "{text}"
     );
 }

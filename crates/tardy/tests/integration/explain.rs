@@ -282,7 +282,7 @@ fn a_period_stands_in_for_timers_that_were_not_recorded() {
     );
     assert!(
         stdout.contains("due by a period of 1.0")
-            && stdout.contains("makes every one of them late does not show"),
+            && stdout.contains("a delay common to all of them does not show"),
         "{stdout}"
     );
     for (arguments, words) in [
@@ -319,7 +319,7 @@ fn a_trace_for_perfetto_is_written_whole_or_not_at_all() {
     };
     let outcome = write("my_loop", "loop.pftrace").ends_with(0);
     assert!(
-        outcome.stdout.contains("Who made it late"),
+        outcome.stdout.contains("Causes of latency"),
         "{}",
         outcome.stdout
     );
@@ -365,7 +365,7 @@ fn what_cannot_be_explained_is_refused_with_a_remedy() {
         &["--task", "your_loop"],
         &["your_loop", "my_loop", "interference"],
     );
-    refused("my_loop.c", &["--task", "my_loop"], &["no trace.dat"]);
+    refused("my_loop.c", &["--task", "my_loop"], &["not a trace.dat"]);
     refused("none.dat", &["--task", "my_loop"], &["none.dat"]);
     refused("", &["--task", "my_loop"], &["trace.dat"]);
     refused(

@@ -183,7 +183,7 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
     let text = place.tardy("explain run").ends_with(0).stdout;
     for words in [
         "add up to their latency",
-        "Who made it late",
+        "Causes of latency",
         "Where on the way",
         "Worst 1: ",
         "the thread reads the clock",
@@ -199,7 +199,7 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
     place.tardy("report run --html report.html").ends_with(0);
     let page = std::fs::read_to_string(place.path("report.html")).unwrap();
     let (_, section) = page
-        .split_once("Who made samples late")
+        .split_once("Causes of late samples")
         .expect("the report has the section");
     assert!(
         section.contains("Largest cause: ") && section.contains(" samples, for comparison: "),
@@ -224,7 +224,7 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
         .ends_with(0)
         .stdout;
     assert!(
-        text.contains("! the run kept only the surroundings of its worst samples")
+        text.contains("! the run kept the trace around its worst samples only")
             && !text.contains("larger buffer"),
         "{text}"
     );
@@ -568,7 +568,7 @@ fn with_stacks_the_functions_of_late_samples_are_named_and_nothing_is_compared()
         .tardy("explain run --folded folded --above 1ns")
         .ends_with(0);
     assert!(
-        folded.stdout.contains("Functions that were under way"),
+        folded.stdout.contains("Functions under way"),
         "{}",
         folded.stdout
     );
@@ -718,7 +718,7 @@ fn the_loop_of_a_program_is_explained_and_judged_by_the_rules_for_loops() {
     );
     let text = place.tardy("explain bad").ends_with(0).stdout;
     for words in [
-        "What a loop that must be on time does not do, and bad_loop",
+        "Rules of a real-time loop that bad_loop",
         "page faults: ",
         "call mlockall(MCL_CURRENT | MCL_FUTURE)",
     ] {
@@ -727,7 +727,7 @@ fn the_loop_of_a_program_is_explained_and_judged_by_the_rules_for_loops() {
     // The report has every rule that was broken, with what the text and JSON say of it.
     place.tardy("report bad --html bad.html").ends_with(0);
     let page = std::fs::read_to_string(place.path("bad.html")).unwrap();
-    assert!(page.contains("What a loop that must be on time does not do, and bad_loop"));
+    assert!(page.contains("Rules of a real-time loop that bad_loop"));
     for rule in bad
         .iter()
         .filter(|rule| !rule["count"].is_null() && rule["count"] != 0)

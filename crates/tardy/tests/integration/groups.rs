@@ -46,7 +46,7 @@ fn probes_and_loads_join_the_groups_that_they_are_given() {
     let groups =
         Cpuset::make("probes", &last.to_string()).zip(Cpuset::make("loads", &first.to_string()));
     let Some((probes, loads)) = groups else {
-        return machine::left_out(TEST, "no cpuset of version 1 can be made here");
+        return machine::left_out(TEST, "this machine cannot make a version 1 cpuset");
     };
     let (probe_group, load_group) = (probes.0.display(), loads.0.display());
     let line = format!(
@@ -125,7 +125,7 @@ fn each_worker_of_loads_that_run_together_has_a_group_of_the_weight_of_its_cpus(
     let Some(group) = CpuGroup::make() else {
         return machine::left_out(
             "control groups of loads that run together",
-            "no group of the CPU controller of version 1 can be made here",
+            "this machine cannot make a version 1 CPU group",
         );
     };
     let place = Workplace::new();
@@ -149,7 +149,7 @@ fn each_worker_of_loads_that_run_together_has_a_group_of_the_weight_of_its_cpus(
         (seen == expected).then_some(())
     });
     running.wait().ends_with(0);
-    assert_eq!(group.weights(), [0; 0], "none is left");
+    assert_eq!(group.weights(), [0; 0], "all groups are removed");
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn groups_that_there_are_not_are_refused() {
     assert!(
         outcome
             .stderr
-            .contains("--load-cgroup /tmp is no control group"),
+            .contains("--load-cgroup /tmp is not a control group"),
         "{}",
         outcome.stderr
     );

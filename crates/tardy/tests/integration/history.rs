@@ -155,7 +155,7 @@ fn a_change_that_is_accepted_is_the_new_normal() {
     assert!(junit.contains("failures=\"1\""), "{junit}");
     let unknown = place.tardy("history nightly --accept b99").ends_with(2);
     assert!(
-        unknown.stderr.contains("b99: no run is of this build")
+        unknown.stderr.contains("b99: the runs have no such build")
             && !place.path("nightly/accepted.json").exists(),
         "{}",
         unknown.stderr
@@ -175,7 +175,7 @@ fn a_change_that_is_accepted_is_the_new_normal() {
     assert!(
         broken
             .stderr
-            .contains("accepted.json: is no list of accepted builds"),
+            .contains("accepted.json: is not a list of accepted builds"),
         "{}",
         broken.stderr
     );

@@ -422,9 +422,7 @@ fn an_overrun_of_cyclictests_buffer_is_noticed() {
     std::fs::write(place.path("whole.txt"), lines(false)).unwrap();
     let overrun = place.tardy("import overrun.txt").ends_with(0);
     assert!(
-        overrun
-            .stdout
-            .contains("values come again 16384 cycles later"),
+        overrun.stdout.contains("values repeat 16384 cycles later"),
         "{}",
         overrun.stdout
     );

@@ -159,7 +159,7 @@ fn check(bytes: &[u8], format: Option<usize>, settings: &Settings) {
             assert_eq!(
                 fs::read_dir(place.path()).unwrap().count(),
                 1,
-                "nothing is left but the file"
+                "only the file is left"
             );
         }
         Ok(made) => {

@@ -316,7 +316,7 @@ fn restore_puts_interrupts_back_after_tool_and_guardian_were_killed() {
             .collect::<Vec<_>>()
     };
     if moved.is_empty() {
-        machine::left_out(test, "no interrupt of this machine can be moved");
+        machine::left_out(test, "this machine cannot move an interrupt");
     } else {
         assert_ne!(affinities(&moved), text("old"), "the run had moved them");
     }
@@ -338,7 +338,7 @@ fn restore_puts_interrupts_back_after_tool_and_guardian_were_killed() {
     );
     assert_eq!(
         place.tardy("restore").ends_with(0).stdout,
-        "nothing to put back\n"
+        "there is nothing to restore\n"
     );
     place.tardy("show run").ends_with(4);
 }

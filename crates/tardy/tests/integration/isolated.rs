@@ -75,7 +75,7 @@ fn isolated_cpus_that_there_are_not_are_refused() {
         .tardy("run --dry-run --cpus isolated")
         .ends_with(3);
     assert!(
-        outcome.stderr.contains("no CPU is isolated here"),
+        outcome.stderr.contains("there are no isolated CPUs"),
         "{}",
         outcome.stderr
     );
@@ -93,7 +93,7 @@ fn a_cpuset_bounds_what_is_measured_and_where_loads_run() {
         machine::last_cpu(),
     );
     let Some(cpuset) = Cpuset::make(&first.to_string()) else {
-        return machine::left_out(TEST, "no cpuset can be made here");
+        return machine::left_out(TEST, "this machine cannot make a cpuset");
     };
     let within = |line: &str| {
         let script = format!(

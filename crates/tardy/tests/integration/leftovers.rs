@@ -37,7 +37,7 @@ fn files_of_a_cost_that_was_killed_are_removed_by_restore() {
     let left = of_kind(&place.path("tmp"), SCRATCH).pop().unwrap();
     let dry = place.tardy("restore --dry-run").ends_with(0);
     assert!(
-        dry.stdout.contains("would put back remove the folder ") && dry.stdout.contains(&left),
+        dry.stdout.contains("would restore: remove the folder ") && dry.stdout.contains(&left),
         "{}",
         dry.stdout
     );
@@ -92,7 +92,7 @@ fn samples_in_the_spool_of_a_run_that_was_killed_are_moved_to_the_run() {
     assert_eq!(
         place.summary("run")["series"],
         before["series"],
-        "nothing is lost"
+        "all samples are kept"
     );
     let until = before["warnings"]
         .as_array()
@@ -169,7 +169,7 @@ fn folders_of_a_lab_that_was_killed_are_removed_by_restore_and_by_the_next_start
     assert_eq!(
         names(&kept),
         ["tardy-scratch-of-somebody-else"],
-        "what is in no journal stays"
+        "a folder without a journal stays"
     );
     std::fs::remove_dir(kept.join("tardy-scratch-of-somebody-else")).unwrap();
     let left = killed();
@@ -257,7 +257,7 @@ fn a_bad_journal_is_named_and_keeps_no_other_from_being_put_back() {
         restored.stdout
     );
     assert!(
-        restored.stdout.contains("precious: NOT put back: "),
+        restored.stdout.contains("precious: NOT restored: "),
         "{}",
         restored.stdout
     );

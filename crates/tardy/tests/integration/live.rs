@@ -70,18 +70,18 @@ fn a_moment_is_marked_and_a_run_is_ended_early_and_both_are_kept() {
     run.type_keys(" ");
     run.until("VIEW PAUSED");
     run.type_keys(" ");
-    run.until_seen("the view goes on", |seen| !seen.contains("VIEW PAUSED"));
+    run.until_seen("the view continues", |seen| !seen.contains("VIEW PAUSED"));
     if machine::cpus().len() > 1 {
         run.type_keys("n");
         let first = machine::cpus().iter().next().unwrap();
         run.until(&format!("histogram, CPU {first}"));
     }
     run.type_keys("q");
-    run.until("End the run now?");
+    run.until("Stop the run now?");
     run.type_keys("n");
-    run.until_seen("no question", |seen| !seen.contains("End the run now?"));
+    run.until_seen("no question", |seen| !seen.contains("Stop the run now?"));
     run.type_keys("q");
-    run.until("End the run now?");
+    run.until("Stop the run now?");
     run.type_keys("y");
     let (status, seen) = run.end();
     assert_eq!(status.code(), Some(130), "{seen}");
@@ -222,7 +222,7 @@ fn top_shows_the_run_of_another_process_and_leaves_it_alone() {
             .unwrap()
             .to_owned()
     };
-    top.until_seen("the time goes on", |seen| clock(seen) != clock(&before));
+    top.until_seen("the time advances", |seen| clock(seen) != clock(&before));
     top.type_keys("q");
     let (status, seen) = top.end();
     assert_eq!(status.code(), Some(0), "{seen}");

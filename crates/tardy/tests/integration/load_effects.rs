@@ -74,7 +74,7 @@ fn io_and_writeback_write_to_the_device_of_the_run_and_io_reads_from_it() {
         });
         running.signal(tardy_sys::signal::INTERRUPT);
         running.wait().ends_with(130);
-        assert_eq!(place.names(), [""; 0], "nothing is left of {load}");
+        assert_eq!(place.names(), [""; 0], "{load} left files");
     }
 }
 
@@ -206,7 +206,7 @@ fn only_the_group_of_the_load_lacks_memory() {
     let group = until_a_worker(
         &place,
         &mut running,
-        "a worker is in a group of its own",
+        "a worker has its own group",
         |process| {
             let groups = std::fs::read_to_string(process.join("cgroup")).ok()?;
             let path = groups

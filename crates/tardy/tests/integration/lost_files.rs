@@ -268,7 +268,7 @@ fn as_many_samples_are_missing_as_were_in_the_lost_file() {
         .stderr;
     assert!(
         refused.contains(&format!(
-            "{gone} samples that it stored are not there: copy the folder"
+            "{gone} stored samples are missing: copy the folder"
         )),
         "{gone}: {refused}"
     );

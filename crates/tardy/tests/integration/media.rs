@@ -156,14 +156,14 @@ fn what_a_player_cannot_do_is_refused_and_one_that_is_not_there_is_named() {
             .ends_with(2)
             .stderr
     };
-    assert!(refused("media:player=mpv:delay=1ms").contains("cannot be held back"));
+    assert!(refused("media:player=mpv:delay=1ms").contains("cannot be delayed"));
     assert!(
         refused("media:player=mpv:period=1ms").contains("give one from 2ms to 1s"),
         "{}",
         refused("media:player=mpv:period=1ms")
     );
     assert!(refused("media:audio-out=alsa").contains("add player=mpv"));
-    assert!(refused("media:player=alsa:delay=1ms").contains("cannot be held back"));
+    assert!(refused("media:player=alsa:delay=1ms").contains("cannot be delayed"));
     assert!(refused("media:player=simulated:device=0,0").contains("leave device out"));
     assert!(refused("media:player=mpv:device=0,0").contains("use player=alsa"));
     if std::path::Path::new("/dev/snd").exists() {
@@ -237,7 +237,7 @@ fn a_sound_card_that_is_not_there_is_named_and_the_clock_is_modelled_unless_one_
     let text = summary["warnings"].to_string();
     assert!(
         text.contains("simulated player, no audio hardware")
-            && text.contains("what is missing is a sound card"),
+            && text.contains("missing: a sound card"),
         "{text}"
     );
 }

@@ -104,7 +104,7 @@ fn a_run_under_way_answers_with_its_numbers_and_its_folder_has_no_fewer() {
     );
     assert!(
         get(port, "/metrics").is_none(),
-        "nobody answers for a run that has ended"
+        "the port is closed after the run"
     );
     let exported = place
         .tardy("export run --format openmetrics")

@@ -328,7 +328,7 @@ fn a_board_says_what_it_says_and_what_it_refuses_is_refused() {
     assert_eq!(place.record("c")["kind"], "cost");
     for (words, said) in [
         ("--on board7", "board7: "),
-        ("--on ssh://-oProxyCommand=x", "is no machine"),
+        ("--on ssh://-oProxyCommand=x", "is not a machine"),
         ("--on ssh://a --on ssh://a", "two machines are called a"),
         (
             "--on ssh://a --on ssh://b --json",
@@ -419,7 +419,7 @@ fn a_run_that_perhaps_started_is_left_and_fetched() {
     let last = ended.stderr.lines().last().unwrap();
     assert!(
         last.contains("the connection broke while it was started")
-            && last.contains("it may go on there"),
+            && last.contains("it may continue there"),
         "{last}"
     );
     let words = last.split_once("tardy fetch ").unwrap().1;
@@ -462,7 +462,7 @@ fn a_run_goes_on_without_its_client_and_is_fetched() {
     assert!(
         no_folder
             .stderr
-            .contains("is no folder that a command with --on left"),
+            .contains("is not a folder of a command with --on"),
         "{}",
         no_folder.stderr
     );
@@ -477,7 +477,7 @@ fn an_interruption_ends_the_run_there_and_brings_back_what_it_measured() {
     run.until("it measures", || rack.folder());
     run.signal(2);
     let ended = run.wait().ends_with(130);
-    assert!(ended.stderr.contains("ending early"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("stopping early"), "{}", ended.stderr);
     assert_eq!(
         (place.record("r")["state"].as_str(), rack.left()),
         (Some("interrupted"), Vec::new())

@@ -143,7 +143,7 @@ fn marks_at_the_edges_fall_into_their_phase_and_samples_into_every_phase_that_th
             assert_eq!(
                 counts.iter().sum::<usize>(),
                 before_the_end,
-                "no mark of {name} lies outside its phases"
+                "a mark of {name} lies outside its phases"
             );
         }
         assert_samples_are_in_every_phase_they_touch(&place.path(&run), &phases, &ran.json());

@@ -122,7 +122,7 @@ fn a_line_that_is_not_drawn_can_be_chosen() {
     assert!(
         refused
             .stderr
-            .contains("`CPU` is no line of this chart: name ")
+            .contains("this chart has no line `CPU`: name ")
             && refused.stderr.contains("CPU 1"),
         "{}",
         refused.stderr
@@ -343,10 +343,13 @@ fn wrong_use_is_said_with_its_remedy() {
         let outcome = place.tardy(line).ends_with(2);
         assert!(outcome.stderr.contains(words), "{outcome:?}");
     };
-    refused("plot a --kind hist -o a.gif", "none of .svg, .png and .csv");
+    refused(
+        "plot a --kind hist -o a.gif",
+        "must end in .svg, .png or .csv",
+    );
     refused(
         "plot a --kind hist -o a.svg --probe nanosleep",
-        "they have cyclic",
+        "choose from cyclic",
     );
     refused("plot a --kind hist -o a.svg --size 10x10", "760x440");
     refused("plot nowhere --kind hist -o a.svg", "not a run folder");

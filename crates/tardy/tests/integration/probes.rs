@@ -114,10 +114,7 @@ fn a_timer_on_a_grid_is_due_on_the_grid_and_counts_its_expiries() {
         assert_eq!(period, Nanos::from_millis(1));
         let mut next = start;
         for sample in &series.samples {
-            assert_eq!(
-                sample.due, next,
-                "no due time is passed over without being counted"
-            );
+            assert_eq!(sample.due, next, "every skipped due time is counted");
             assert!(
                 sample.latency >= Nanos::ZERO,
                 "an expiry is not read before its time: {sample:?}"
@@ -154,7 +151,7 @@ fn interval_errors_are_no_lateness_and_stand_beside_the_lateness_against_the_fit
     );
     let sentence = summary["verdict"]["sentence"].as_str().unwrap();
     assert!(
-        sentence.contains("no sample was taken that says something about a deadline"),
+        sentence.contains("no sample can be judged against a deadline"),
         "{sentence}"
     );
     assert!(
@@ -176,7 +173,7 @@ fn interval_errors_are_no_lateness_and_stand_beside_the_lateness_against_the_fit
     );
     assert!(
         fitted["lateness"]["min_ns"].as_i64() >= Some(0),
-        "no activation comes before its expiry: {fitted}"
+        "an activation comes before its expiry: {fitted}"
     );
     let (expiries, without) = (
         fitted["expiries"].as_u64().unwrap(),
@@ -187,7 +184,7 @@ fn interval_errors_are_no_lateness_and_stand_beside_the_lateness_against_the_fit
     for words in [
         "interval error  ",
         "lateness against the fitted grid of expiries",
-        "what all are late by does not show",
+        "a delay common to all does not show",
     ] {
         assert!(text.contains(words), "no `{words}` in {text}");
     }
@@ -233,7 +230,7 @@ fn relative_sleeps_between_reads_of_the_cycle_counter_say_what_their_clock_can_b
                     summary["warnings"]
                         .to_string()
                         .contains(&reason.to_string()),
-                    "it is said: {}",
+                    "the warning names it: {}",
                     summary["warnings"]
                 );
             }
@@ -271,7 +268,7 @@ fn a_probe_in_a_scenario_takes_values_as_on_the_command_line() {
 fn what_a_probe_cannot_do_is_refused_before_anything_is_written() {
     let place = Workplace::new();
     for (probe, words) in [
-        ("itimer:1500ns", "no whole number of microseconds"),
+        ("itimer:1500ns", "not a whole number of microseconds"),
         ("timerfd:dither=10us", "leave --dither out"),
         ("usleep:colour=red", "has no parameter `colour`"),
         ("cyclic:priority=100", "from 1 to 99"),
@@ -403,7 +400,7 @@ fn every_probe_accounts_for_what_it_took_or_says_what_the_machine_lacks() {
             assert_eq!(
                 place.names(),
                 [""; 0],
-                "{}: nothing is written before it is refused",
+                "{}: files are written before it is refused",
                 probe.name
             );
             continue;
@@ -532,7 +529,7 @@ fn assert_each_gap_has_one_cause(outcome: &support::workplace::Outcome) {
         assert!(
             summary["warnings"]
                 .to_string()
-                .contains("does not tell interrupts from what no kernel sees"),
+                .contains("cannot separate interrupts from gaps outside the kernel"),
             "{}",
             summary["warnings"]
         );

@@ -51,9 +51,7 @@ fn assert_has_no_outside(place: &Workplace, summary: &Value, name: &str) {
         summary["warnings"]
     );
     assert!(
-        summary["warnings"]
-            .to_string()
-            .contains("no round trip over"),
+        summary["warnings"].to_string().contains("round trips over"),
         "the floor is stated: {}",
         summary["warnings"]
     );
@@ -181,11 +179,7 @@ fn a_responder_that_dies_is_noticed_and_one_that_is_not_there_is_named() {
         error.contains("run `tardy respond udp:ADDRESS:PORT` there"),
         "{error}"
     );
-    assert_eq!(
-        place.names(),
-        [""; 0],
-        "what could not begin leaves nothing"
-    );
+    assert_eq!(place.names(), [""; 0], "a failed start leaves files");
     let mut responder = responder(&place, &[], "udp:127.0.0.1:45456", other);
     let line = format!(
         "run --load none --for 60s --cpus {cpu} --json --out run --probe \
@@ -370,7 +364,7 @@ fn a_responder_answers_the_peer_of_its_session_with_as_many_bytes_as_came_and_no
     assert_eq!(counts, [1, 10, 6, 1, 0, 0], "{told}");
     let shown = place.tardy("show --full responder").stdout;
     assert!(
-        shown.contains("10 not answered, from others than the peer of its session"),
+        shown.contains("10 not answered, from peers outside its session"),
         "{shown}"
     );
 }

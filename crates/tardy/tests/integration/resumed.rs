@@ -332,7 +332,7 @@ fn a_run_goes_on_after_a_reboot_and_tells_the_gap() {
         place
             .tardy("show week")
             .stdout
-            .contains("the machine was started anew")
+            .contains("the machine rebooted")
     );
 }
 
@@ -401,7 +401,7 @@ fn what_is_no_such_run_is_refused_and_not_touched() {
         .ends_with(2)
         .stderr;
     assert!(
-        refused.contains("is no run of `tardy run --until-stopped --disk SIZE`"),
+        refused.contains("is not a run of `tardy run --until-stopped --disk SIZE`"),
         "{refused}"
     );
     for without in ["--until-stopped", "--disk 64MiB", "--out week"] {

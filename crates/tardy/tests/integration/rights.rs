@@ -104,7 +104,7 @@ fn a_command_of_the_users_keeps_all_and_what_is_kept_is_told() {
 fn a_loads_processes_have_the_rights_that_its_description_names_and_no_others() {
     let test = "a_loads_processes_have_the_rights_that_its_description_names";
     if !machine::is_root() {
-        return machine::left_out(test, "who is not root has nothing to give up");
+        return machine::left_out(test, "it needs root, which has rights to give up");
     }
     let own = Status::of("self").unwrap();
     for load in [
@@ -131,7 +131,7 @@ fn a_loads_processes_have_the_rights_that_its_description_names_and_no_others() 
             assert_eq!(
                 (process.effective | process.bounding) & !expected,
                 0,
-                "{load}: what it executes gets no more: {}",
+                "{load}: a program that it executes has more: {}",
                 process.name
             );
         }

@@ -123,7 +123,7 @@ fn cycles_are_due_times_of_the_grid_and_sleeps_without_one() {
             assert_eq!(
                 series["numbers"]["percentiles_corrected"],
                 Value::Null,
-                "nothing is skipped without a schedule"
+                "without a schedule, periods cannot be skipped"
             );
         }
     }

@@ -32,7 +32,7 @@ fn the_documents_name_every_format_and_who_writes_it() {
         let row = format!("\n| `{}` | ", schema.format.name);
         let (_, written_by) = scripts
             .split_once(&row)
-            .unwrap_or_else(|| panic!("no row of {}", schema.format.name));
+            .unwrap_or_else(|| panic!("the page has no row of {}", schema.format.name));
         let written_by = written_by
             .lines()
             .next()

@@ -31,7 +31,7 @@ fn three_layers_stand_under_their_own_heads_and_a_model_is_named_one() {
     for expected in [
         "cyclic latency: observed",
         "five nines: 99.999 % up to",
-        "cyclic latency: bounds at 95 %, whatever the distribution",
+        "cyclic latency: bounds at 95 %, for any distribution",
         "OSADL's rule of thumb: not kept. 10^5 clock cycles are 50.000 us at 2000 MHz (as given)",
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
@@ -154,7 +154,7 @@ fn each_load_has_a_model_of_its_own_population() {
         assert_eq!(
             of(load)["samples"],
             100_000,
-            "each sample is in the load in whose phase it was due"
+            "each sample belongs to the load of the phase it was due in"
         );
         let model = &of(load)["tail"]["model"];
         // Exceeded once in 600,000 samples of this load.
@@ -205,7 +205,7 @@ fn a_refused_model_is_shown_where_it_is_asked_for_and_marked() {
         .stdout;
     assert!(
         text.contains("checks speak against one")
-            && text.contains("REFUSED MODEL, for a look at the fit alone"),
+            && text.contains("REFUSED MODEL, shown for its fit only"),
         "{text}"
     );
     assert!(!text.contains(": MODEL, not measured"), "{text}");

@@ -188,11 +188,11 @@ fn actions_that_are_none_or_have_no_threshold_are_refused() {
         ),
         (
             "run --stop-above 1ms --on-threshold signal=0",
-            "is no process",
+            "is not a process",
         ),
         (
             "run --stop-above 1ms --on-threshold signal,num=99,pid=1234",
-            "is no signal and process",
+            "is not a signal and process",
         ),
         (
             "run --on-threshold trace",

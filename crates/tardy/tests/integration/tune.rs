@@ -125,7 +125,7 @@ fn settings_of_two_are_not_in_force_at_once() {
         assert!(
             refused
                 .stderr
-                .contains("has settings in force: wait for its end"),
+                .contains("has settings in force: wait until it ends"),
             "{command}: {}",
             refused.stderr
         );

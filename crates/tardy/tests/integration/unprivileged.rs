@@ -88,14 +88,14 @@ fn tune_starts_no_program_where_no_setting_can_be_put_in_force() {
     if !machine::is_root() {
         return machine::left_out(
             "tune_starts_no_program_where_no_setting_can_be_put_in_force",
-            "whoever runs this may have rights",
+            "the user may have rights",
         );
     }
     let place = Workplace::new();
     let outcome = as_nobody(&place, "tune --apply -- touch made").ends_with(3);
     assert_eq!(
         outcome.stderr.lines().last(),
-        Some("tardy: no setting could be put in force: run as root")
+        Some("tardy: could not apply any setting: run as root")
     );
     assert!(!place.path("made").exists());
     std::fs::remove_dir_all(place.path("state")).unwrap();

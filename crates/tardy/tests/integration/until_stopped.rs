@@ -38,7 +38,8 @@ fn a_run_until_stopped_is_complete_when_somebody_stops_it_and_shows_what_it_has_
         wait_for_samples(&mut running, &run, 300);
         let meanwhile = place.tardy("show week").ends_with(4);
         assert!(
-            meanwhile.stdout.contains("UNDER WAY") && meanwhile.stdout.contains("the run goes on"),
+            meanwhile.stdout.contains("UNDER WAY")
+                && meanwhile.stdout.contains("the run is still under way"),
             "{}",
             meanwhile.stdout
         );

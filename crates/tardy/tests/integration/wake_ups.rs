@@ -87,7 +87,7 @@ fn check_pair(place: &Workplace, name: &str, parameters: &str, cpus: &str, out: 
         assert_eq!(
             count(wake, "expected"),
             count(timer, "recorded"),
-            "each time that the time was kept, one thread was to wake the other: {wake}"
+            "each recorded timer wake-up expects one wake-up of the other thread: {wake}"
         );
     }
     for series in series::all(&place.path(out)) {

@@ -257,7 +257,7 @@ fn a_kernel_that_cannot_be_had_is_named_and_the_others_are_measured() {
     let (code, text, said) = ended(atlas.command(&kernels));
     assert_eq!((code, made(&said)), (3, 1), "{said}");
     assert!(
-        text.contains("broken is not in it") && text.contains("6.1-rt"),
+        text.contains("broken is left out") && text.contains("6.1-rt"),
         "{text}"
     );
 }

@@ -61,7 +61,7 @@ fn the_first_bad_kernel_is_found_past_one_that_cannot_tell() {
     assert_eq!(
         report["tested"].as_array().unwrap().len(),
         1,
-        "one test tells that the ends are wrong"
+        "one test shows that the ends are wrong"
     );
 }
 
@@ -166,7 +166,7 @@ fn modules_of_the_users_own_are_loaded_and_those_of_other_kernels_refused_before
     std::fs::remove_dir_all(&out).unwrap();
     let (code, _, said) = run(STOCK);
     assert!(
-        code == 2 && said.contains("no module of a kernel"),
+        code == 2 && said.contains("not a kernel module"),
         "{code}: {said}"
     );
 }

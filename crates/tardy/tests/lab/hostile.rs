@@ -227,7 +227,7 @@ fn chrt() -> Vec<AddedFile> {
 
 #[test]
 fn somebody_elses_loop_that_never_sleeps_keeps_no_run_from_ending() {
-    if !scripts_run("a loop of somebody else") {
+    if !scripts_run("a foreign loop") {
         return;
     }
     let script = format!(

@@ -9,7 +9,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::explicit_write,
-    reason = "a test that cannot go on says where"
+    reason = "a test that cannot continue shows where"
 )]
 
 use std::collections::BTreeMap;
@@ -289,7 +289,7 @@ fn the_same_guest_gives_the_same_samples_however_busy_the_host_and_models_differ
     assert_eq!(
         different.len(),
         6,
-        "each kernel and replica gives samples of its own: {of_first:?}"
+        "each kernel and replica has different samples: {of_first:?}"
     );
     for variant in ["6.1-none", "6.1-full", "6.1-rt"] {
         for replica in ["replica-000", "replica-001"] {
@@ -549,7 +549,7 @@ fn a_kernel_that_panics_once_it_has_booted_is_bad() {
     assert_eq!(output.status.code(), Some(1), "{stdout}{stderr}");
     assert!(
         stderr.contains("sysrq triggered crash")
-            && stdout.contains("1 guests booted, and panicked or hung"),
+            && stdout.contains("1 guests booted, then panicked or hung"),
         "{stdout}{stderr}"
     );
 }
@@ -601,7 +601,7 @@ fn a_guest_that_fails_is_reported_with_its_console_and_the_others_go_on() {
     ];
     let output = lab(&late);
     assert_eq!(output.status.code(), Some(3));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("did not end in the virtual time"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("exceeded its virtual time"));
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn a_watched_guest_has_the_samples_of_one_that_is_not_watched() {
 
     assert!(
         text.contains("Theorem 8")
-            && text.contains("no chance to switch for")
+            && text.contains("unable to switch for")
             && text.contains("abeni2002"),
         "{text}"
     );
@@ -134,7 +134,7 @@ fn a_watched_guest_has_the_samples_of_one_that_is_not_watched() {
             .next()
             .unwrap()
             .contains("stroke-dasharray"),
-        "what sections make is dashed"
+        "lines of sections are dashed"
     );
 
     // As `show` does, `compare` sees that the folders are watched ones.
@@ -349,7 +349,7 @@ fn check_holds_sections_to_a_limit() {
     };
     let (code, text) = check("5ms");
     assert!(
-        code == 0 && text.contains("no section without another task above 5.00 ms"),
+        code == 0 && text.contains("runs have a section without another task above 5.00 ms"),
         "{code}: {text}"
     );
     let (code, text) = check("2us");
@@ -361,7 +361,7 @@ fn check_holds_sections_to_a_limit() {
 
 #[test]
 fn what_cannot_be_watched_is_refused_with_the_reason() {
-    if !lab_is_there("what cannot be watched", false) {
+    if !lab_is_there("refused watching", false) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -454,7 +454,7 @@ fn late_samples_are_laid_to_the_functions_that_were_executed() {
             };
             let story = worst.iter().find(is_in).unwrap_or_else(|| {
                 panic!(
-                    "{} on {variant}: no sample in {delay:?}: {worst:?}",
+                    "{} on {variant}: {delay:?} has no sample: {worst:?}",
                     context.name()
                 )
             });

@@ -56,7 +56,7 @@ fn runs_from_a_snapshot_are_the_same_and_differ_from_one_that_booted() {
         let out = folder.path().join(name);
         let (code, said, record) = from_snapshot(&cache, &out, arguments);
         assert_eq!(code, 0, "{said}");
-        assert!(said.contains("went on from its snapshot after"), "{said}");
+        assert!(said.contains("resumed from its snapshot after"), "{said}");
         let record = record.unwrap();
         assert!(record["restore_ms"].as_u64().is_some(), "{record}");
         super::assert_accounted(&out.join("6.1-rt/replica-000"));
@@ -107,7 +107,7 @@ fn runs_from_a_snapshot_are_the_same_and_differ_from_one_that_booted() {
         String::from_utf8_lossy(&output.stdout).into_owned()
             + &String::from_utf8_lossy(&output.stderr)
     };
-    let warning = "began from a snapshot, the other's booted";
+    let warning = "started from a snapshot, the other's booted";
     assert!(
         compared("first", "booted").contains(warning),
         "{}",
@@ -140,6 +140,6 @@ fn a_kernel_that_does_not_get_as_far_as_its_snapshot_is_reported_with_its_consol
             .unwrap()
             .count(),
         0,
-        "nothing of it is kept"
+        "its snapshot is removed"
     );
 }

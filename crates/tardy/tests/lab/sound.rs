@@ -63,7 +63,7 @@ fn played(run: &Path) -> (Vec<i64>, Vec<i64>) {
     assert_accounted(run);
     assert!(
         !run.join("samples/media.cpu0.series").exists(),
-        "a card's clock has names of its own"
+        "a card's clock has its own names"
     );
     let (skews, frames) = (
         stored(run, "media.alsa.cpu0"),

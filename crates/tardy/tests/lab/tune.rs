@@ -172,7 +172,7 @@ fn too_few_replicas_and_options_that_mean_nothing_there_are_refused_before_anyth
                 ],
             ]
             .concat(),
-            "4 at least are needed",
+            "at least 4 are needed",
         );
     }
     assert!(!out.exists());

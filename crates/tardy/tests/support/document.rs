@@ -11,7 +11,7 @@ fn validator(name: &str) -> Validator {
     let schema = SCHEMAS
         .iter()
         .find(|schema| schema.format.name == name)
-        .unwrap_or_else(|| panic!("no schema of `{name}`"));
+        .unwrap_or_else(|| panic!("`{name}` has no schema"));
     let mut schema: Value = serde_json::from_str(schema.text).unwrap();
     close(&mut schema, false);
     jsonschema::draft202012::new(&schema).unwrap()

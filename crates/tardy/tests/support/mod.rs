@@ -1,7 +1,7 @@
 //! What the end-to-end tests share: the real binary, this machine, and run folders made by hand.
 #![allow(
     dead_code,
-    reason = "each test file is a program of its own, and uses its part"
+    reason = "each test file is a separate program, and uses its part"
 )]
 
 pub(crate) mod document;

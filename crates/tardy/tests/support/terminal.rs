@@ -134,7 +134,7 @@ impl InTerminal {
         let screen = screen.screen();
         assert!(
             !screen.alternate_screen() && !screen.hide_cursor(),
-            "the terminal was not put back:\n{}",
+            "the terminal was not restored:\n{}",
             screen.contents()
         );
         for word in ["icanon", "echo", "isig", "ixon", "icrnl"] {

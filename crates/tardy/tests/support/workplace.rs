@@ -192,7 +192,7 @@ impl Outcome {
     /// What was printed as JSON, held to its schema if it names one.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
-        assert!(!self.stdout.is_empty(), "nothing was printed: {self:?}");
+        assert!(!self.stdout.is_empty(), "the output is empty: {self:?}");
         super::document::read(&self.stdout)
     }
 

@@ -59,8 +59,8 @@ const LOCKED_BYTES_A_THREAD: usize = 2 << 20;
 const AROUND_PHASES: Nanos = Nanos::from_secs(5);
 
 /// Why the loop of a program is not explained.
-const LOOP_UNKNOWN: &str = "the program's loop is not explained: the kernel's trace numbers \
-                            threads otherwise than this container does; measure outside of it";
+const LOOP_UNKNOWN: &str = "the program's loop is not explained: the kernel's trace and this \
+                            container number threads differently; measure outside the container";
 
 /// A run under way.
 pub(super) struct ActiveRun {
@@ -388,8 +388,8 @@ fn control(plan: &Plan, root: &Root, is_traced: bool, warnings: &mut Vec<Warning
     };
     let marker = open("trace_marker");
     if marker.is_none() && !is_traced {
-        let text = "the kernel's trace gets no mark where --stop-above stops the run: tracefs is \
-                    not mounted, or may not be written (run as root)";
+        let text = "--stop-above cannot mark the kernel's trace: tracefs is not mounted, or not \
+                    writable (run as root)";
         warnings.push(Warning::Problem {
             text: text.to_owned(),
         });
@@ -606,7 +606,7 @@ fn edges_of_phases(plan: &Plan) -> Vec<Nanos> {
 
 fn too_small(least: u64) -> std::io::Error {
     std::io::Error::other(format!(
-        "this run has more series than it was to have: give at least {}",
+        "this run has more series than expected: give at least {}",
         format_bytes(least)
     ))
 }

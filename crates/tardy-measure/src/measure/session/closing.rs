@@ -97,7 +97,7 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
             if let Err(error) = undone.result {
                 record.warnings.push(Warning::Problem {
                     text: format!(
-                        "{} was not put back ({error}): run `tardy restore`",
+                        "{} was not restored ({error}): run `tardy restore`",
                         undone.setting
                     ),
                 });
@@ -147,7 +147,7 @@ fn join(
         let (cpu, name, began) = (thread.cpu, thread.name.clone(), thread.scheduling.clone());
         let report = thread.join().map_err(system("a measuring thread failed"))?;
         if let Some(error) = report.error {
-            return Err(system("a probe could not go on")(error));
+            return Err(system("a probe failed")(error));
         }
         if let Some(ended) = report.scheduling {
             scheduling.note(Nanos(clock::monotonic()), &name, cpu, began.as_ref(), ended);

@@ -37,8 +37,8 @@ const LAST_LIMIT: Nanos = Nanos::from_secs(1);
 const LAST_CHANCE: Nanos = Nanos::from_millis(500);
 
 /// Why there are no loads, where what holds them is stopped, frozen, or without a CPU.
-const NO_ANSWER: &str = "the guardian of the loads did not answer and was killed: something had \
-                         stopped it, or kept it from its CPUs";
+const NO_ANSWER: &str = "the guardian of the loads did not answer and was killed: it was stopped, \
+                         or kept off its CPUs";
 
 /// A run whose threads have been told to end.
 pub(super) struct StoppedRun {
@@ -192,7 +192,7 @@ fn service(armed: &ActiveRun) -> Result<Option<ServiceNotifier>, SessionError> {
     );
     let started = ServiceNotifier::start(manager, cpus, armed.folder.path(), progress);
     started.map(Some).map_err(system(
-        "cannot start the thread that tells the service manager",
+        "cannot start the thread that notifies the service manager",
     ))
 }
 

@@ -101,7 +101,7 @@ impl Threshold {
                     }
                     Ok(None) => {
                         self.problems.push(
-                            "a command of --on-threshold goes on after the run: it was left alone"
+                            "a command of --on-threshold outlived the run: it was left running"
                                 .to_owned(),
                         );
                         break;

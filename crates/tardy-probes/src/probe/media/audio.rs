@@ -79,11 +79,7 @@ mod tests {
         assert_eq!(heard(&mut audio, 1150), Nanos(150));
         audio.fill(Nanos(1150)).unwrap();
         assert_eq!(heard(&mut audio, 1350), Nanos(350));
-        assert_eq!(
-            heard(&mut audio, 1500),
-            Nanos(350),
-            "nothing more was written"
-        );
+        assert_eq!(heard(&mut audio, 1500), Nanos(350), "writing has stopped");
         audio.fill(Nanos(1500)).unwrap();
         assert_eq!(heard(&mut audio, 1510), Nanos(360), "it lost 150");
     }

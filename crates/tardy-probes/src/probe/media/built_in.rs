@@ -67,7 +67,7 @@ pub(super) fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         every: opening.probe.parameters.number("delay-every").max(1),
     });
     let rate = opening.probe.parameters.number("audio-rate");
-    let why = why.map_or_else(String::new, |error| format!("; what is missing is {error}"));
+    let why = why.map_or_else(String::new, |error| format!("; missing: {error}"));
     let notes = vec![format!(
         "media: simulated player, no audio hardware: the audio clock is the system's, and stands \
          still while there is no sound to play{why}"

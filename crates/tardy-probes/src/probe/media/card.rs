@@ -110,7 +110,7 @@ impl Card {
             "media: built-in player with the audio clock of {} ({}, {kind}): its hardware pointer \
              with the kernel's stamp, taken to the moment of the frame at the nominal rate; \
              {hertz} frames a second, {channels} channels, {format:?}, buffer of {buffer_frames} \
-             frames ({:.1} ms), period of {period_frames}; what is played is silence",
+             frames ({:.1} ms), period of {period_frames}; it plays silence",
             self.name,
             self.model,
             f64::from(buffer_frames) / hertz * 1e3,
@@ -128,13 +128,14 @@ impl CardError {
             }
             Self::Device { error, .. } => match error.kind() {
                 io::ErrorKind::NotFound => {
-                    "see /proc/asound/pcm for what there is, or use player=simulated"
+                    "give a device from /proc/asound/pcm, or use player=simulated"
                 }
                 io::ErrorKind::PermissionDenied => {
                     "run as root or in the group audio, or use player=simulated"
                 }
                 io::ErrorKind::ResourceBusy => {
-                    "end who has it open (fuser -v /dev/snd/*), or use player=simulated"
+                    "stop the program that has it open (fuser -v /dev/snd/*), or use \
+                     player=simulated"
                 }
                 _ => "give another device or audio-rate, or use player=simulated",
             },

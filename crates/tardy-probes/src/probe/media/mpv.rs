@@ -145,7 +145,7 @@ impl Mpv {
                 .as_i64();
             let after = clock::monotonic();
             let micros = micros.ok_or_else(|| {
-                io::Error::other("mpv did not tell the time of its clock: it is older than 0.33")
+                io::Error::other("mpv did not report its clock: it is older than 0.33")
             })?;
             let error = Nanos((after - before) / 2);
             if error < self.clock_error {
@@ -173,7 +173,7 @@ impl Mpv {
         ] {
             if self.property(property)?.as_str() != Some(ordered) {
                 let text = format!(
-                    "mpv cannot use {option}={ordered} here: see what it said, and leave {option} \
+                    "mpv cannot use {option}={ordered} here: see its messages, and leave {option} \
                      out for a null output"
                 );
                 return Err(io::Error::new(io::ErrorKind::Unsupported, text));

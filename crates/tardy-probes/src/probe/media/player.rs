@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(
             skews[11].latency,
             Nanos::ZERO,
-            "sound and picture go on together"
+            "sound and picture continue together"
         );
     }
 }

@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(
             pointer.heard(&status(8 * MS, 200, 147), Nanos(900 * MS)),
             Nanos(200 * MS),
-            "nothing more is written"
+            "writing has stopped"
         );
         assert_eq!(pointer.tally().uneven_max, Nanos::ZERO);
     }

@@ -104,7 +104,7 @@ mod tests {
         for fate in [shown(10), shown(20), Fate::Dropped, shown(40)] {
             timeline.fate(fate);
         }
-        assert_eq!(frames(&mut timeline, false), [], "no skew is there");
+        assert_eq!(frames(&mut timeline, false), [], "skews are missing");
         timeline.skew(0, Nanos(-3));
         timeline.skew(2, Nanos(7));
         let frame = |number, fate, skew| Frame { number, fate, skew };

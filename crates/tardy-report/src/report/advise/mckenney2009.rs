@@ -10,10 +10,7 @@ use super::words::{crossing, time};
 /// The text: tables, curves, conclusions.
 #[must_use]
 pub fn text(found: &Conclusions) -> String {
-    let mut out = format!(
-        "{}: what follows from its published numbers\n",
-        found.source
-    );
+    let mut out = format!("{}: conclusions from its published numbers\n", found.source);
     builds(&mut out, found);
     advantages(&mut out, found);
     figures(&mut out, found);

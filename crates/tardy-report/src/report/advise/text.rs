@@ -224,7 +224,7 @@ fn basis(judged: &Basis, advice: &Advice) -> String {
         } => {
             let stretched = match (slowdown, advice.task.work_ns) {
                 (None, _) => {
-                    " (not stretched: no runs of costs of both kernels tell by how much)".to_owned()
+                    " (not stretched: the slowdown needs cost runs of both kernels)".to_owned()
                 }
                 (Some(share), Some(work)) if *work_ns != work => {
                     format!(" ({} stretched by {:.1} %)", work.exact(), share * 100.0)
@@ -291,9 +291,9 @@ fn what_would_decide(judgement: &Judgement, verdict: &Verdict) -> String {
         ),
         None if evidence.due_times == 0 => "no sample was taken; run again".to_owned(),
         None if !evidence.degraded.is_empty() || !evidence.incomplete.is_empty() => {
-            "no longer run would decide; run again without what is warned of".to_owned()
+            "a longer run would not decide; resolve the warnings and run again".to_owned()
         }
-        None => "no length of run would decide: the share of misses seen is about the one allowed"
+        None => "a longer run would not decide: the share of misses seen is about the one allowed"
             .to_owned(),
     }
 }
@@ -325,7 +325,7 @@ fn count(value: f64) -> String {
 
 fn conditions_text(conditions: &Conditions) -> String {
     let under = if conditions.is_idle {
-        "idle alone, which says nothing of what loads would do".to_owned()
+        "idle only, so latency under load is unknown".to_owned()
     } else {
         conditions.phases.join(", ")
     };
@@ -334,7 +334,7 @@ fn conditions_text(conditions: &Conditions) -> String {
         .as_ref()
         .map_or_else(String::new, |scheduling| format!(" at {scheduling}"));
     let awake = if conditions.is_kept_awake {
-        ", sleep states held off through /dev/cpu_dma_latency (the work must do the same)"
+        ", C-states limited through /dev/cpu_dma_latency (the work must do the same)"
     } else {
         ""
     };
@@ -354,7 +354,7 @@ fn conditions_text(conditions: &Conditions) -> String {
 }
 
 fn rules(out: &mut String, path: &flow::Path) {
-    out.push_str("the rules of mckenney2009, section 5, while nothing is measured:\n");
+    out.push_str("rules of mckenney2009, section 5, used without a measurement:\n");
     for step in &path.steps {
         let answer = if step.is_yes { "yes" } else { "no" };
         let basis = match step.basis {
@@ -404,8 +404,8 @@ fn model(out: &mut String, comparison: &Comparison) {
             );
         }
         None => out.push_str(
-            "  no runs of costs of both kernels tell how much slower work is (tardy cost --out \
-             ..., on each; --kind); curves without slowdown: --json\n",
+            "  the slowdown of work needs cost runs of both kernels (tardy cost --out ..., on \
+             each; --kind); curves without slowdown: --json\n",
         ),
     }
 }
@@ -418,7 +418,7 @@ fn help(out: &mut String, helps: &Improvements) {
         .collect();
     let _ = writeln!(
         out,
-        "what would help most on {} ({}):",
+        "most useful changes on {} ({}):",
         helps.machine,
         counts(&faults, helps.good, helps.unknown.len())
     );
@@ -447,7 +447,7 @@ fn help(out: &mut String, helps: &Improvements) {
         let _ = writeln!(out, "    {remedy}{restart}");
     }
     if helps.improvable.is_empty() {
-        out.push_str("  nothing that was checked\n");
+        out.push_str("  the checks suggest none\n");
     }
     let left = helps.improvable.iter().skip(HELPS_SHOWN);
     let matters =
@@ -458,7 +458,7 @@ fn help(out: &mut String, helps: &Improvements) {
         .map(|help| help.finding.check)
         .collect();
     if !rest.is_empty() {
-        let _ = writeln!(out, "  also: {} (--json says how)", rest.join(", "));
+        let _ = writeln!(out, "  also: {} (--json shows how)", rest.join(", "));
     }
     let low = left.count() - rest.len();
     if low > 0 {

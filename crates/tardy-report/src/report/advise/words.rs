@@ -26,24 +26,20 @@ pub(super) fn crossing(crossing: Crossover, slowdown: f64) -> String {
             interval_ns,
         } => {
             format!(
-                "{percent} % slower: the ordinary kernel is done sooner where work is longer than \
-                 {}{}",
+                "{percent} % slower: the ordinary kernel finishes sooner for work longer than {}{}",
                 time(work_ns),
                 interval(interval_ns)
             )
         }
         Crossover::RealTimeAlways => format!(
-            "{percent} % slower: the real-time kernel is done sooner, whatever the length of the \
-             work"
+            "{percent} % slower: the real-time kernel finishes sooner for work of any length"
         ),
         Crossover::RealFastAlways => format!(
-            "{percent} % slower: the ordinary kernel is done sooner, whatever the length of the \
-             work"
+            "{percent} % slower: the ordinary kernel finishes sooner for work of any length"
         ),
         Crossover::Reversed { work_ns } => {
             format!(
-                "{percent} % slower: the ordinary kernel is done sooner where work is shorter \
-                 than {}",
+                "{percent} % slower: the ordinary kernel finishes sooner for work shorter than {}",
                 time(work_ns)
             )
         }

@@ -29,19 +29,19 @@ pub(super) fn content(runs: &[CostRun], figures: &mut Figures) -> Markup {
         header {
             h1 { "Cost report: " (title) }
             nav aria-label="Contents" {
-                a href="#measured" { "What was measured" }
+                a href="#measured" { "Measured" }
                 @for (group, _) in &charts { a href={ "#" (group.name()) } { (capital(group.title())) } }
                 a href="#machine" { "Machine" }
                 a href="#repeat" { "How to repeat it" }
             }
         }
         section {
-            h2 id="measured" { "What was measured" }
+            h2 id="measured" { "Measured" }
             div class="columns" { @for run in runs { div { (first(run)) } } }
             @if runs.len() > 1 {
                 p class="note" {
                     "\u{201c}costs more than\u{201d}: how many percent more the run takes than " (runs[0].name)
-                    ", which is the throughput advantage of " (runs[0].name) " as mckenney2009 prints it. Whether a difference is more than chance says "
+                    ", which is the throughput advantage of " (runs[0].name) " as mckenney2009 prints it. For differences beyond chance, use "
                     code { "tardy compare " @for run in runs { (quoted(&run.folder)) " " } } "."
                 }
             }
@@ -81,7 +81,7 @@ fn first(run: &CostRun) -> Markup {
         }
         @for note in notes { p class="note" { (sentence(&note.to_string())) } }
         @if how.unit == "instructions" {
-            p class="note" { "Counts of executed instructions: how long the kernel's code is, never how fast a machine runs it." }
+            p class="note" { "Counts of executed instructions: the length of the kernel's code, never the speed of a machine." }
         }
         @if !summary.left_out.is_empty() {
             details {

@@ -37,7 +37,7 @@ pub(super) fn section(runs: &[RunData]) -> Markup {
     html! {
         @if !explained.is_empty() {
             section {
-                h2 id="explained" { "Who made samples late" }
+                h2 id="explained" { "Causes of late samples" }
                 div class="columns" { @for (run, explanation) in explained { div {
                     @if runs.len() > 1 { p class="run-name" { (run.name) } }
                     (of_run(explanation))
@@ -53,9 +53,9 @@ fn of_run(explanation: &RunExplanation) -> Markup {
     html! {
         p class="note" {
             @if explanation.outside.is_some() {
-                "The " (counts.explained) " worst samples of the phases were explained from outside, by every instruction that was executed. "
+                "The " (counts.explained) " worst samples of the phases were explained by the plugin trace of every instruction. "
             } @else {
-                (counts.explained) " late samples were explained from the kernel's trace, which was recorded meanwhile: these are the latencies of a traced run. "
+                (counts.explained) " late samples were explained from the kernel's trace, recorded during the run: these are the latencies of a traced run. "
             }
             (counts.checked - counts.not_adding_up) " of " (counts.checked) " add up to their latency. "
             (micro(&explain_text::ranked(counts.ranked, "sample", explanation.threshold))) ". "
@@ -93,7 +93,7 @@ fn rules(looped: &LoopRow) -> Markup {
 }
 
 fn holders(explanation: &RunExplanation, all: u64) -> Table {
-    let head = ["who held the CPU", "share", "in all", "samples", "most"]
+    let head = ["holder of the CPU", "share", "in all", "samples", "most"]
         .map(str::to_owned)
         .to_vec();
     let row = |row: &tardy_results::explain::HolderRow| {
@@ -155,7 +155,7 @@ fn worst(place: usize, story: &SampleStory) -> Markup {
     let whole = story.latency_ns.max(1) as f64;
     let left = |piece: &StoryPiece| piece.start_ns as f64 / whole * WIDTH;
     let width = |piece: &StoryPiece| (piece.length_ns as f64 / whole * WIDTH).max(WIDTH_MIN);
-    let head = ["from due", "for", "part of the way", "who held the CPU"]
+    let head = ["from due", "for", "part of the way", "holder of the CPU"]
         .map(str::to_owned)
         .to_vec();
     let row = |piece: &StoryPiece| {

@@ -140,7 +140,7 @@ pub(super) fn of_costs(run: &CostRun) -> MachineDescription<'_> {
     }
 }
 
-/// What can be improved first, the worst of it at the top.
+/// Possible improvements first, the worst of it at the top.
 fn settings_of(record: &RunRecord) -> Vec<(String, String)> {
     let rank =
         |finding: &&StoredFinding| (finding.state != StoredState::Improvable, finding.importance);

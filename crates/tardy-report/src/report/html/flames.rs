@@ -1,5 +1,5 @@
 //! Stacks of the kernel as a flame graph: the wider a function, the more lateness while it was
-//! under way. Callers stand below what they called.
+//! under way. Callers are below their callees.
 
 use maud::{Markup, html};
 use tardy_results::explain::stacks::StackRow;
@@ -82,7 +82,7 @@ pub(super) fn graph(rows: &[StackRow]) -> Markup {
         @if !flames.is_empty() {
             h3 { "Functions that made samples late" }
             p class="note" {
-                "Stacks of the kernel, as wide as the lateness while they were under way (" (time(root.ns)) " in all). Callers stand below what they called. "
+                "Stacks of the kernel, as wide as the lateness while they were under way (" (time(root.ns)) " in all). Callers are below their callees. "
                 "Recording stacks takes up to tens of microseconds each: these latencies are not for comparison."
             }
             svg class="flames" width="100%" height=(rows_high * ROW) role="img" aria-label="Flame graph of lateness by functions of the kernel" {

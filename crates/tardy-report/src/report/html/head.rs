@@ -49,7 +49,7 @@ pub(super) fn head(
             @for name in &with_charts {
                 a href={ "#probe-" (name) } { "Charts of " (name) }
             }
-            @if runs.iter().any(|run| run.explanation.is_some()) { a href="#explained" { "Who made samples late" } }
+            @if runs.iter().any(|run| run.explanation.is_some()) { a href="#explained" { "Causes of late samples" } }
             @if runs.iter().any(|run| !run.watched.is_empty()) { a href="#sections" { "Sections of the kernel" } }
             a href="#statistics" { "Statistics" }
             a href="#machine" { "Machine" }
@@ -116,7 +116,7 @@ fn first(run: &RunData, is_named: bool, lead: Option<&Markup>) -> Markup {
             div class={ "verdict " (summary_text::word(*outcome).to_lowercase()) } { b { (summary_text::word(*outcome)) } p { (micro(sentence)) } }
         }
         @if verdicts.is_empty() {
-            div class="verdict " { b { "NO DEADLINE ASKED FOR" } p { (sentence("Give --deadline for a verdict; below is what these samples say about common ones.")) } }
+            div class="verdict " { b { "NO DEADLINE GIVEN" } p { (sentence("Give --deadline for a verdict; misses of common ones are below.")) } }
         }
         @for probe in &summary.probes {
             @if let Some(worst) = summary_text::worst_load(summary, &probe.probe) {
@@ -213,7 +213,7 @@ fn tables(run: &RunData) -> Markup {
         }
         @for line in run.summary.series.iter().filter_map(summary_text::gaps) { p class="note" { (micro(&line)) } }
         @for line in run.summary.loads.iter().filter_map(summary_text::shares_of) { p class="note" { (line) } }
-        p class="note" { "≤ is the upper end of a two-sided 95 % interval, whatever the distribution: by itself it holds in 97.5 % of runs. ~ marks a percentile that so few samples cannot bound." }
+        p class="note" { "≤ is the upper end of a two-sided 95 % interval, for any distribution: by itself it holds in 97.5 % of runs. ~ marks a percentile that so few samples cannot bound." }
     }
 }
 

@@ -17,14 +17,14 @@ pub(super) fn section(runs: &[RunData]) -> Markup {
                     div {
                         @if runs.len() > 1 { p class="run-name" { (run.name) } }
                         @if run.record.kind == RunKind::Imported {
-                            p { "Imported from another tool's output; how it was measured is known to that tool." }
+                            p { "Imported from another tool's output, which does not record how to repeat the run." }
                         } @else {
                             pre { (command(&run.record.plan)) }
                             p class="note" {
                                 "The same probes, loads, lengths and random numbers, on the same CPUs; measured with tardy "
                                 (run.record.tool.version) ". This report: " code { "tardy report " (quoted(&run.folder)) " --html report.html" }
                             }
-                            details { summary { "The plan that it came to, with what was changed for the run" } pre { (plan_text::text(&run.record.plan)) } }
+                            details { summary { "The resulting plan, with the changes made for the run" } pre { (plan_text::text(&run.record.plan)) } }
                         }
                     }
                 }

@@ -194,7 +194,10 @@ pub(super) fn without_warnings(sentence: &str, warnings: &[Warning]) -> String {
         .for_each(|warning| reasons = reasons.replacen(&warning.to_string(), "", 1));
     let is_all_told = reasons.chars().all(|character| ";) ".contains(character));
     if is_all_told {
-        format!("{said} (inconclusive {}because of what follows)", because.0)
+        format!(
+            "{said} (inconclusive {}because of the warnings below)",
+            because.0
+        )
     } else {
         sentence.to_owned()
     }
@@ -213,7 +216,7 @@ pub(super) fn notes(all: &Numbers, is_full: bool) -> Option<String> {
         .any(|percentile| percentile.samples_needed.is_some());
     let unbounded = unbounded(is_unbounded, is_told).unwrap_or_default();
     let dependence = if all.extremal_index.is_none() && !all.percentiles.is_empty() {
-        "bounds assume independent samples: too few to tell".to_owned()
+        "bounds assume independent samples: too few to check".to_owned()
     } else {
         effective(all).unwrap_or_default()
     };
@@ -312,7 +315,7 @@ pub(super) fn fitted(series: &SeriesSummary) -> Vec<String> {
     };
     vec![
         format!(
-            "{} lateness against the fitted grid of expiries: {}, max {}; what all are late by \
+            "{} lateness against the fitted grid of expiries: {}, max {}; a delay common to all \
              does not show",
             series.probe,
             quantiles.join(", "),
@@ -387,7 +390,7 @@ pub(super) fn order_of_loads(summary: &Summary) -> Option<String> {
         "each load ran once: differences between them may be chance (a scenario can repeat them \
          shuffled)"
     };
-    Some(format!("{order}; phases began up to {latest} after plan"))
+    Some(format!("{order}; phases started up to {latest} late"))
 }
 
 pub(super) fn interrupts(summary: &Summary) -> Option<String> {

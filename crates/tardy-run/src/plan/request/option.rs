@@ -369,11 +369,10 @@ choice!(
 
 choice!(
     ExplainLevel,
-    "Nothing is recorded",
-    "Events that stock kernels have: eight to ten a wake-up, each a quarter of a microsecond",
-    "These, and the kernel's functions that were under way: tens of microseconds each, so not for \
-     comparison",
-    "Events, and the kernel's tracer timerlat beside as a second opinion: not for comparison"
+    "Record nothing",
+    "Record events of stock kernels: 8 to 10 per wake-up, a quarter of a microsecond each",
+    "Also record kernel stack traces: tens of microseconds each, unfit for comparisons",
+    "Also run the kernel's tracer timerlat, as a second opinion: unfit for comparisons"
 );
 
 impl Word for PathBuf {
@@ -433,7 +432,7 @@ impl Word for Bytes {
     fn read(text: &str) -> Result<Self, String> {
         parse_bytes(text)
             .map(Self)
-            .ok_or_else(|| format!("`{text}` is no size: write it with its unit, as in 2GiB"))
+            .ok_or_else(|| format!("`{text}` is not a size: write it with its unit, as in 2GiB"))
     }
 
     fn word(&self) -> String {

@@ -114,7 +114,7 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         ("-D 0", "+"),
         ("--duration=2h", "+"),
         ("-D -5", "unexpected argument '-5'"),
-        ("-F pipe", "-F: no figures go to a FIFO"),
+        ("-F pipe", "-F: figures cannot go to a FIFO"),
         ("--fifo=pipe", "-F: "),
         ("-h 400", "+"),
         ("--histogram=400", "+"),
@@ -149,7 +149,7 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         ("--smp", "+"),
         ("--spike=100", "+"),
         ("--spike-nodes=10", "+"),
-        ("--smi", "--smi: SMIs are no column here"),
+        ("--smi", "--smi: SMIs have no column here"),
         ("-t", "+"),
         ("-t 3", "+"),
         ("--threads=3", "+"),
@@ -162,7 +162,7 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         ("--bogus", "unexpected argument '--bogus'"),
         (
             "-i x",
-            "invalid value 'x' for '--interval <US>': `x` is no number",
+            "invalid value 'x' for '--interval <US>': `x` is not a number",
         ),
         ("-b", "a value is required for '--breaktrace <US>'"),
     ];
@@ -319,7 +319,7 @@ fn what_is_kept_is_what_is_printed() {
 fn what_cannot_be_had_is_refused_in_a_line() {
     for (line, begin) in [
         ("-a 9", "-a: CPUs 9"),
-        ("-a !0-3", "-a: no CPU is left"),
+        ("-a !0-3", "-a: the list leaves no CPU"),
         ("--policy=other -p 3", "--policy=other"),
         ("-x -r", "-r: "),
         ("word", "`word` belongs to no option"),

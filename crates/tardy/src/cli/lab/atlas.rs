@@ -13,12 +13,12 @@ use super::kernels::KernelArguments;
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "A cell is one kernel with one preemption model, under one load, in one replica. \
-                  Cells are kept in FOLDER/cells and are not made again: the same command goes on \
-                  where a killed one was, and more kernels, loads or replicas add to the table. \
-                  Two labs on one folder share the work. On machines without a common folder, \
-                  give each its --shard, copy all cells into one folder, and run the command \
-                  there once without --shard.
-Without --kernel, the atlas in FOLDER is shown and nothing is made."
+                  Cells are kept in FOLDER/cells and reused: the same command continues after a \
+                  kill, and more kernels, loads or replicas add to the table. Two labs \
+                  on one folder share the work. On machines without a common folder, give each its \
+                  --shard, copy all cells into one folder, and run the command there once without \
+                  --shard.
+Without --kernel, the atlas in FOLDER is only shown."
 )]
 pub struct AtlasArguments {
     /// The kernels.
@@ -28,7 +28,7 @@ pub struct AtlasArguments {
     #[command(flatten)]
     pub machine: MachineArguments,
     /// A column: a load as for `tardy run`, several at the same time as in io+fork, or none; repeat
-    /// it for several columns [default: none, and eleven that take different ways through the
+    /// it for several columns [default: none, and eleven that take different paths through the
     /// kernel]
     #[arg(long, value_name = "LOAD")]
     pub load: Vec<String>,
@@ -42,16 +42,16 @@ pub struct AtlasArguments {
     /// Seed of the first replica's probes; each further replica adds one
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Make this part of the cells only: the Ith of N
+    /// Make only this part of the cells: the Ith of N
     #[arg(long, value_name = "I/N", requires = "kernel")]
     pub shard: Option<Shard>,
-    /// How many guests run at the same time [default: one per CPU]
+    /// Number of guests that run at the same time [default: one per CPU]
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
-    /// End a guest after so much time of the host
+    /// Stop a guest after this much host time
     #[arg(long, value_name = "TIME", default_value = "15m")]
     pub wall_limit: Nanos,
-    /// End the program in the guest after so much time of the guest
+    /// Stop the program in the guest after this much guest time
     #[arg(long, value_name = "TIME", default_value = "10m")]
     pub time_limit: Nanos,
     /// Folder for the cells and the report

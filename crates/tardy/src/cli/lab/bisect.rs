@@ -11,8 +11,8 @@ use super::{MachineArguments, MeasureArguments};
 #[command(
     after_help = "Each kernel is tested as by `tardy lab check`: it is bad if a latency is above \
                   the limit in any replica, or if it panics or hangs once it has booted. Kernels \
-                  that do not boot, or lack the preemption model, are passed over.
-Exit codes: 0 found; 1 GOOD is bad or BAD is good; 2 wrong use; 3 this machine cannot tell."
+                  that do not boot, or lack the preemption model, are skipped.
+Exit codes: 0 found; 1 GOOD is bad or BAD is good; 2 wrong use; 3 inconclusive on this machine."
 )]
 pub struct BisectArguments {
     /// A kernel without the delay, as for --kernel of `tardy lab run`
@@ -34,7 +34,7 @@ pub struct BisectArguments {
     /// Guests of each kernel; the first bad one decides
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replicas: u32,
-    /// Print what was found as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
     /// The machine.

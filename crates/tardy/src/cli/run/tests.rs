@@ -131,7 +131,7 @@ fn phases_of_a_scenario_are_stretched_to_the_length_asked_for() {
     assert_eq!(
         asked("--for 10s").length(),
         Nanos::from_secs(10),
-        "the report tells how to repeat the run"
+        "the report shows how to repeat the run"
     );
 }
 

@@ -51,13 +51,13 @@ const QUESTIONS: &[Question] = &[
         answer: |task, text| share(text).map(|answer| task.misses = Some(answer)),
     },
     Question {
-        text: "What does the work consist of?",
+        text: "Which kind of work is it?",
         example: "compute, syscalls or memory",
         is_open: |task| task.kind.is_none() && task.is_throughput_only != Some(true),
         answer: |task, text| WorkKind::parse(text).map(|answer| task.kind = Some(answer)),
     },
     Question {
-        text: "Which share of the CPUs' time will be used by everything together?",
+        text: "Which share of the CPUs' time will everything together use?",
         example: "40%",
         is_open: |task| task.utilisation.is_none() && task.is_throughput_only != Some(true),
         answer: |task, text| share(text).map(|answer| task.utilisation = Some(answer)),

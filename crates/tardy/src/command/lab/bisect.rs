@@ -196,7 +196,7 @@ fn report(found: &BisectResult, kernels: &[KernelSource], mut tested: Vec<Tested
             let passed_over: Vec<String> = (good + 1..bad).map(name).collect();
             let besides = match passed_over.is_empty() {
                 true => String::new(),
-                false => format!("; between them cannot tell: {}", passed_over.join(", ")),
+                false => format!("; inconclusive between them: {}", passed_over.join(", ")),
             };
             let conclusion = format!(
                 "the first bad kernel is {}, the last good one {}{besides}",
@@ -256,7 +256,7 @@ mod tests {
         );
         assert_eq!(
             said.conclusion,
-            "the first bad kernel is c, the last good one a; between them cannot tell: b"
+            "the first bad kernel is c, the last good one a; inconclusive between them: b"
         );
         assert_eq!(said.passed_over, ["b"]);
         let said = report(

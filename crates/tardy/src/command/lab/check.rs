@@ -393,13 +393,13 @@ impl Verdict {
                 self.of.word()
             ),
             Self { broken: 1.., .. } => format!(
-                "failed: {} guests booted, and panicked or hung before they had measured",
+                "failed: {} guests booted, then panicked or hung before measuring",
                 self.broken
             ),
             Self { trouble: 1.., .. } => {
                 format!(
-                    "not decided: {} guests or loads gave no samples, and not for the kernel's \
-                     sake",
+                    "not decided: {} guests or loads gave no samples, for other reasons than the \
+                     kernel",
                     self.trouble
                 )
             }
@@ -430,7 +430,7 @@ impl Verdict {
             _ => {
                 let no_latency = self
                     .limit_ns
-                    .map(|_| format!("no {}{limit} in {} runs", self.of.word(), self.runs));
+                    .map(|_| format!("0 of {} runs have a {}{limit}", self.runs, self.of.word()));
                 let beside = self.beside_baseline.as_ref().map(|beside| {
                     format!(
                         "99.9 % within the margin of the baseline ({} and {} under {})",

@@ -292,7 +292,7 @@ fn check_module_file(file: &Path, variant: &Variant) -> Result<(), LabError> {
         variant.kernel.release(),
     ) {
         (None, _) => Err(refused(
-            "this is no module of a kernel: give an uncompressed .ko file".to_owned(),
+            "this is not a kernel module: give an uncompressed .ko file".to_owned(),
         )),
         (Some(of_module), Some(release)) if of_module != release => Err(refused(format!(
             "it is for the kernel {of_module}, and {} is {release}: build it for that one",
@@ -367,8 +367,7 @@ fn module_of(variant: &Variant, measure: &MeasureArguments) -> Option<PathBuf> {
 pub(super) fn check_snapshots(machine: &Machine) -> Result<(), LabError> {
     if machine.accelerator == Accelerator::Kvm {
         return Err(LabError::Usage(
-            "--snapshots are for repeating runs exactly, which KVM cannot: leave out one of both"
-                .into(),
+            "--snapshots repeat runs exactly, which KVM cannot: leave out one of the two".into(),
         ));
     }
     // Seen with QEMU 7.2 and Linux 6.12: the guest goes on, and no timer ever wakes it again.

@@ -45,8 +45,8 @@ pub(super) fn list(arguments: &KernelsArguments) -> Result<Exit, LabError> {
         .map_err(|error| LabError::Unable(format!("cannot write the list: {error}")))?;
     if !arguments.json && listing.packages.is_empty() {
         say!(
-            "no package lists were fetched yet, or this machine has no package sources of Debian: \
-             `tardy lab kernels --refresh` tries"
+            "the package lists are not fetched yet, or this machine has no package sources of \
+             Debian: `tardy lab kernels --refresh` tries"
         );
     }
     Ok(Exit::Done)

@@ -49,7 +49,7 @@ impl Progress {
 
     /// Changes the counts and prints, both under the lock: lines of several threads do not mix.
     fn change(&self, line: Option<&str>, change: impl FnOnce(&mut Counts)) {
-        let mut counts = self.counts.lock().expect("no holder of this lock panics");
+        let mut counts = self.counts.lock().expect("its holders never panic");
         change(&mut counts);
         let mut stderr = std::io::stderr().lock();
         // A terminal that is gone is no reason to end the experiment.
@@ -125,7 +125,7 @@ fn describe(variant: &Variant, outcome: &Outcome) -> String {
                 .as_ref()
                 .unwrap_or(&provenance.output_digest);
             let restored = provenance.restore_ms.map_or(String::new(), |time| {
-                format!(", went on from its snapshot after {time} ms")
+                format!(", resumed from its snapshot after {time} ms")
             });
             format!(
                 "{head}: {}{}{restored}",

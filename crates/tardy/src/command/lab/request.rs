@@ -141,7 +141,7 @@ pub(super) fn read(asked: Request, further: &[String]) -> Result<Request, LabErr
     };
     if args.on.is_given() {
         return Err(LabError::Usage(
-            "--on: a guest measures on itself: leave it out".to_owned(),
+            "--on: a guest measures itself: leave it out".to_owned(),
         ));
     }
     let request = args.request;
@@ -205,7 +205,7 @@ mod tests {
             ),
             (
                 "--add nosuch:/bin/mine --program /bin/mine",
-                "no file nosuch",
+                "there is no file nosuch",
             ),
         ] {
             let refused = checked(words).unwrap_err();

@@ -100,7 +100,7 @@ impl Setting {
             && let Err(why) = self.try_boot(variant)
         {
             say!(
-                "tardy: KVM does not work here ({why}): going on with translated code, whose \
+                "tardy: KVM does not work here ({why}): continuing with translated code, whose \
                  clock counts instructions"
             );
             self.machine.accelerator = Accelerator::Tcg;
@@ -133,7 +133,7 @@ impl Setting {
 pub(super) fn architecture(asked: Option<Architecture>) -> Result<Architecture, LabError> {
     let message = || {
         LabError::Usage(
-            "this machine's architecture is none of the lab's: choose one with --arch".into(),
+            "the lab does not have this machine's architecture: choose one with --arch".into(),
         )
     };
     asked

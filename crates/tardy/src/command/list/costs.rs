@@ -19,7 +19,7 @@ pub(super) fn listing() -> Listing {
         Entry { name: metric.name.to_owned(), line, full, json, group }
     });
     let note = "in brackets: LMbench 3's program for the same, the source of the metric;\n`today` \
-                has metrics of our own";
+                has tardy's own metrics";
     Listing {
         entries: entries.collect(),
         note: Some(note.to_owned()),

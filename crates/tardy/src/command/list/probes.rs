@@ -81,8 +81,8 @@ fn schedule(probe: &ProbeInfo) -> &'static str {
     ) {
         (true, _) => "on a grid of due times",
         (false, false) if !probe.has_period() => "whenever there is one",
-        (false, true) => "due when another thread says so, once a period",
-        (false, false) => "without a schedule: nothing can be skipped",
+        (false, true) => "due when another thread triggers it, once a period",
+        (false, false) => "without a schedule, so it cannot skip periods",
     }
 }
 

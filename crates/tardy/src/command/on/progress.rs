@@ -57,7 +57,9 @@ impl Progress {
                 "started".to_owned()
             }
             Event::Interrupted { said, tries_left } => {
-                format!("the connection broke ({said}); it goes on there; {tries_left} more tries")
+                format!(
+                    "the connection broke ({said}); it keeps running there; {tries_left} more tries"
+                )
             }
             Event::Ended => "ended".to_owned(),
         };

@@ -17,17 +17,17 @@ pub(in crate::command) enum TuneError {
     Settings(#[from] SettingsError),
     #[error("there is no setting `{0}` here: choose from {1}")]
     NoSetting(String, String),
-    #[error("--cpus: no such CPU is online: name some of {0}")]
+    #[error("--cpus: these CPUs are not online: name some of {0}")]
     NoCpu(CpuList),
-    #[error("no setting could be put in force: run as root")]
+    #[error("could not apply any setting: run as root")]
     NothingApplied,
-    #[error("{0}: nothing is changed without its journal, or where it does not hold")]
+    #[error("{0}: settings change only with a journal, and only if the value holds")]
     Apply(#[from] ApplyError),
     #[error(transparent)]
     InForce(#[from] InForce),
     #[error("cannot run {0:?}: {1}")]
     Program(String, std::io::Error),
-    #[error("nothing was begun")]
+    #[error("the search was not started")]
     Declined,
     #[error("{0}")]
     Usage(String),
@@ -64,7 +64,7 @@ impl TuneError {
 /// Why a run of a search gave no number.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::command) enum RunError {
-    #[error("interrupted: what was measured is kept; go on with `tardy tune --resume {0}`")]
+    #[error("interrupted: the runs so far are kept; continue with `tardy tune --resume {0}`")]
     Interrupted(String),
     #[error(transparent)]
     Apply(#[from] ApplyError),

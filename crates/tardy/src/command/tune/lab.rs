@@ -53,7 +53,7 @@ pub(super) fn search(args: &TuneArgs) -> Result<Exit, TuneError> {
     arguments.replicas = args.lab_search.replicas.unwrap_or(needed + 1);
     if arguments.replicas < needed {
         let message = format!(
-            "--replicas {}: {needed} at least are needed to decide on {tests} effects at once",
+            "--replicas {}: at least {needed} are needed to decide on {tests} effects at once",
             arguments.replicas
         );
         return Err(TuneError::Usage(message));

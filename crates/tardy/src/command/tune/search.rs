@@ -72,7 +72,7 @@ pub(super) fn begin(args: &TuneArgs) -> Result<Exit, TuneError> {
     });
     if out.exists() {
         return Err(TuneError::Usage(format!(
-            "{} is there: give another --out, or go on with --resume",
+            "{} exists: give another --out, or continue with --resume",
             out.display()
         )));
     }
@@ -103,8 +103,8 @@ pub(super) fn resume(folder: &Path, is_json: bool) -> Result<Exit, TuneError> {
     let lock = SettingsLock::take(journal::folder())?;
     if question.boot_id != root.text("proc/sys/kernel/random/boot_id") {
         return Err(TuneError::Usage(format!(
-            "--resume: {} was begun before this machine was started again, or on another one: its \
-             numbers do not go with new ones; begin anew",
+            "--resume: {} was started before the last boot, or on another machine: its numbers \
+             do not match new ones; start a new search",
             folder.display()
         )));
     }
@@ -121,8 +121,8 @@ fn planned(question: &Question) -> String {
         .map(|setting| setting.name.as_str())
         .collect();
     format!(
-        "at most {} runs of {} each with the loads {}, {} in all, to find what these settings are \
-         worth: {}",
+        "at most {} runs of {} each with the loads {}, {} in all, to find the effect of these \
+         settings: {}",
         question.runs,
         question.length.exact(),
         question.loads.join(" and "),
@@ -145,7 +145,7 @@ fn is_agreed() -> std::io::Result<bool> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Ok(true);
     }
-    write!(std::io::stderr(), "Begin? [Y/n] ")?;
+    write!(std::io::stderr(), "Start? [Y/n] ")?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;
     Ok(["", "y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
@@ -186,7 +186,7 @@ fn go_on(
     };
     let found = search(question.settings.settings.len(), effort, &mut bench).map_err(Box::new)?;
     if bench.kept > 0 {
-        say!("tardy: {} of the runs were there", bench.kept);
+        say!("tardy: {} of the runs existed already", bench.kept);
     }
     write(question, &found, out)
         .map_err(|error| TuneError::Machine(format!("{}: {error}", out.display())))?;

@@ -87,8 +87,8 @@ const PASSED_CHANGES: &[(&str, &str, &str)] = &[
     ("; 5 skipped", "; 4 skipped", "Some(4.0) in time"),
     (
         "(--skipped limits them)",
-        "(inconclusive because of what follows)",
-        "no warning follows",
+        "(inconclusive because of the warnings below)",
+        "without a warning",
     ),
     ("measured\n", "measured, CUT OFF\n", "lost samples"),
     ("hackbench, 1.48", "hackbench, 1.40", "row hackbench: max"),

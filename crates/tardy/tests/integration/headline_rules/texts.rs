@@ -122,9 +122,9 @@ next: tardy report run --html run.html
 pub(super) const NARROW_BETTER: &str = "\
 new against base: BETTER: better in 1 of 4 rows (whole run:
   99 % quantile -27.7 us), undecided in 3 (margin 5 %)
-! 1 run against 1 run: each is taken to be off by 8.5 %
-  (standard deviation) for reasons of its own; 4 runs a side
-  would measure that, --between-runs states it
+! 1 run against 1 run: each run is assumed to vary by 8.5 %
+  (standard deviation); 4 runs a side would measure that,
+  --between-runs states it
 base -> new                          verdict
 idle                            inconclusive
 fork                            inconclusive
@@ -139,7 +139,7 @@ next: tardy compare base new --full
 pub(super) const MIXED: &str = "\
 new against base: MIXED: better in 5 of 6 rows (reclaim: median -33.8 us), better and worse in 1 (whole run: median -33.3 us, maximum 6.5 times longer) (margin
   5 %)
-! 1 run against 1 run: each is taken to be off by 8.5 % (standard deviation) for reasons of its own; 4 runs a side would measure that, --between-runs states it
+! 1 run against 1 run: each run is assumed to vary by 8.5 % (standard deviation); 4 runs a side would measure that, --between-runs states it
 base -> new                    median                    99.9 %                      max  verdict
 whole run    72.0 -> 38.7 us (-46 %)*   ~86.5 -> 564 us (x 6.5)  86.6 -> 565 us (x 6.5)*    mixed
 hackbench    72.0 -> 38.8 us (-46 %)*   ~86.5 -> 564 us (x 6.5)   86.6 -> 565 us (x 6.5)   better
@@ -155,9 +155,9 @@ next: tardy compare base new --full
 
 pub(super) const OPEN: &str = "\
 new against base: INCONCLUSIVE: 50 % quantile of cyclic latency under idle: +14.4 us may or may not pass the margin: 4
-  runs a side would tell more (margin 5 %)
-! 1 run against 1 run: each is taken to be off by 8.5 % (standard deviation) for reasons of its own; 4 runs a side would
-  measure that, --between-runs states it
+  runs a side would show more (margin 5 %)
+! 1 run against 1 run: each run is assumed to vary by 8.5 % (standard deviation); 4 runs a side would measure that,
+  --between-runs states it
 base -> new                   median                      99.9 %                        max       verdict
 hackbench    44.0 -> 58.4 us (+33 %)  ~83.9 us -> 6.22 ms (x 74)  84.0 us -> 6.24 ms (x 74)  inconclusive
 idle         44.0 -> 58.4 us (+33 %)  ~84.0 us -> 6.22 ms (x 74)    1.55 -> 6.24 ms (x 4.0)  inconclusive
@@ -171,7 +171,7 @@ next: tardy compare base new --full
 
 pub(super) const OPEN_BETTER: &str = "\
 new against base: BETTER: better in 2 of 5 rows (idle: maximum 27 times shorter), undecided in 3, so inconclusive as a whole (margin 5 %)
-! 1 run against 1 run: each is taken to be off by 8.5 % (standard deviation) for reasons of its own; 4 runs a side would measure that, --between-runs states it
+! 1 run against 1 run: each run is assumed to vary by 8.5 % (standard deviation); 4 runs a side would measure that, --between-runs states it
 base -> new                   median                      99.9 %                        max       verdict
 fork         34.1 -> 42.9 us (+26 %)  ~850 us -> 5.50 ms (x 6.5)  860 us -> 5.51 ms (x 6.4)  inconclusive
 hackbench    34.3 -> 42.8 us (+25 %)    ~3.96 -> 5.50 ms (+39 %)    3.96 -> 5.51 ms (+39 %)  inconclusive

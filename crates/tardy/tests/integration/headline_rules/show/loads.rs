@@ -83,7 +83,7 @@ fn check_rows(
         found.add_if(
             exceeds(max, deadline) && row.count("misses") == Some(0.0),
             format_args!(
-                "row {}: no miss of deadline {deadline:?} against max {max:?}",
+                "row {}: 0 misses of deadline {deadline:?} against max {max:?}",
                 row.label
             ),
         );

@@ -80,6 +80,6 @@ fn check_loads(page: &Page, found: &mut Findings) {
         .find(|name| *name != "idle");
     found.add_if(
         page.answer.contains("no load ran") && load.is_some(),
-        format_args!("PREEMPT_RT answer: no load ran, against load {load:?}"),
+        format_args!("PREEMPT_RT answer says `no load ran`, against load {load:?}"),
     );
 }

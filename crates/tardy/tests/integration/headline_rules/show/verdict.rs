@@ -132,11 +132,11 @@ pub(super) fn check_exit_code(
     let needs_a_cause = exit_code == 1 || exit_code == 4 && !page.has_warning();
     found.add_if(
         !has_verdict && needs_a_cause,
-        format_args!("no verdict nor a warning explains exit code {exit_code}"),
+        format_args!("exit code {exit_code} is explained by neither a verdict nor a warning"),
     );
     found.add_if(
-        verdict.sentence.contains("what follows)") && !page.has_warning(),
-        format_args!("verdict: inconclusive because of what follows, and no warning follows"),
+        verdict.sentence.contains("warnings below)") && !page.has_warning(),
+        format_args!("verdict: inconclusive because of the warnings below, without a warning"),
     );
     let has_lost_samples =
         page.is_cut_off() || page.text.contains("were lost before they were recorded");

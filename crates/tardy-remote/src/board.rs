@@ -342,8 +342,9 @@ impl Board<'_> {
         };
         let error = match received {
             Ok(returned) => return Ok(returned),
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(taken(error)),
-            Err(error) => error,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => error,
+            // The board may send without end: nobody waits for that.
+            Err(error) => return Err(taken(error)),
         };
         match step.finish() {
             Ok((status, words)) if status.code() == Some(UNREACHED) => {

@@ -17,6 +17,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tardy_machine::journal::Scratch;
+use tardy_sys::disk;
 use tardy_sys::process;
 use tardy_sys::signal::INTERRUPT;
 
@@ -211,10 +212,16 @@ pub struct BoardOutput {
     pub has_out: bool,
 }
 
-/// A reader that fails once more than `room` bytes were read.
+/// How often the room on the disk is checked, in bytes read.
+const BYTES_BETWEEN_CHECKS: u64 = 4 << 20;
+
+/// A reader that fails once more than `room` bytes were read, or if the disk of `folder` is nearly
+/// full.
 struct BoundedReader<'a, R> {
     from: R,
     room: &'a Cell<u64>,
+    folder: &'a Path,
+    since_check: u64,
 }
 
 impl<R: io::Read> io::Read for BoundedReader<'_, R> {
@@ -227,8 +234,29 @@ impl<R: io::Read> io::Read for BoundedReader<'_, R> {
             )
         })?;
         self.room.set(left);
+        self.since_check += read as u64;
+        if self.since_check >= BYTES_BETWEEN_CHECKS {
+            self.since_check = 0;
+            check_disk(self.folder)?;
+        }
         Ok(read)
     }
+}
+
+/// Fails with `StorageFull` if the disk has only the room that a run leaves free.
+fn check_disk(folder: &Path) -> io::Result<()> {
+    let room = disk::room(folder)?;
+    if room.free > room.reserve() {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::StorageFull,
+        format!(
+            "the disk of {} would be full: {} MB are left",
+            folder.display(),
+            room.free / 1_000_000
+        ),
+    ))
 }
 
 /// Unpacks what [`Job::send`] wrote: what the command made becomes `out`, all of it or nothing.
@@ -245,7 +273,12 @@ pub fn receive(from: impl io::Read, out: &Path) -> io::Result<BoardOutput> {
     let folder = Scratch::make(place, "fetched")?;
     let mut is_complete = false;
     let room = Cell::new(HEADER_BYTES_MAX);
-    let mut archive = tar::Archive::new(BoundedReader { from, room: &room });
+    let mut archive = tar::Archive::new(BoundedReader {
+        from,
+        room: &room,
+        folder: folder.path(),
+        since_check: 0,
+    });
     archive.set_preserve_permissions(false);
     archive.set_preserve_mtime(false);
     let mut entries = archive.entries()?;

@@ -56,6 +56,8 @@ impl Ssh {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         child::kill_with_parent(&mut command);
+        // When the terminal closes, the commands end early and their results are still copied.
+        child::ignore_hang_up(&mut command);
         command
     }
 

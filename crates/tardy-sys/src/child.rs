@@ -36,6 +36,19 @@ pub fn kill_with_parent(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(set) }
 }
 
+/// Makes the program ignore SIGHUP, as nohup(1) does: it outlives its terminal.
+pub fn ignore_hang_up(command: &mut Command) -> &mut Command {
+    let set = || {
+        // SAFETY: no handler is installed: the kernel ignores the signal from here on.
+        if unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) } == libc::SIG_ERR {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    };
+    // SAFETY: the closure runs between fork and exec and makes one async-signal-safe call.
+    unsafe { command.pre_exec(set) }
+}
+
 /// Makes the program run under `policy`, and with it all threads and processes that it will start.
 ///
 /// Where the right to it is missing the program runs all the same, as it would have without: look

@@ -15,6 +15,18 @@ pub struct Room {
     pub free: u64,
 }
 
+/// What is left to others on a file system, in bytes, and as a share of a small one.
+const BYTES_LEFT_MAX: u64 = 16 << 20;
+const SHARE_LEFT: u64 = 10;
+
+impl Room {
+    /// Bytes that are left to others.
+    #[must_use]
+    pub fn reserve(&self) -> u64 {
+        BYTES_LEFT_MAX.min(self.total / SHARE_LEFT)
+    }
+}
+
 /// Bytes that the caller may still write below `path`.
 ///
 /// # Errors

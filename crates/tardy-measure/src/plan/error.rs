@@ -183,6 +183,7 @@ impl PlanError {
                 | Self::NoThread(_)
                 | Self::NoResumeLatency { .. }
                 | Self::NoRoom { .. }
+                | Self::OutUnwritable { .. }
         )
     }
 }

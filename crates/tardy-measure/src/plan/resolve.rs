@@ -40,9 +40,6 @@ const BYTES_A_SERIES: u64 = 1 << 20;
 const BYTES_A_SAMPLE: f64 = 3.0;
 /// Real-time priority that a probe has only where the watchdog has a CPU of its own.
 const PRIORITY_OF_WATCHDOG: u32 = 99;
-/// What is left to others on a file system, in bytes, and as a share of a small one.
-const BYTES_LEFT_MAX: u64 = 16 << 20;
-const SHARE_LEFT: u64 = 10;
 
 /// Resolves `request`, which asks for `scenario`, against the machine, for a run in `out`.
 ///
@@ -556,7 +553,7 @@ fn check_folders(
         let Ok(room) = disk::room(&folder) else {
             continue;
         };
-        let left = BYTES_LEFT_MAX.min(room.total / SHARE_LEFT);
+        let left = room.reserve();
         if room.free < needed.saturating_add(left) {
             let helps = room.free >= needed_least.saturating_add(left);
             return Err(PlanError::NoRoom {

@@ -19,7 +19,7 @@ use tardy_remote::shards;
 use tardy_remote::ssh::Ssh;
 use tardy_results::exit::Exit;
 use tardy_sys::scoped;
-use tardy_sys::signal::{INTERRUPT, SignalFd, TERMINATE};
+use tardy_sys::signal::{HANG_UP, INTERRUPT, SignalFd, TERMINATE};
 
 use self::progress::Progress;
 use super::show::{self, Format};
@@ -246,15 +246,15 @@ fn run(on: &OnArgs, request: &Request<'_>) -> Exit {
     exit
 }
 
-/// Runs `task` for each machine in a thread of its own; Ctrl-C ends the commands early, a second
-/// one leaves them.
+/// Runs `task` for each machine in its own thread. Ctrl-C or a closed terminal ends the commands
+/// early; a second Ctrl-C leaves them running.
 fn on_all(
     hosts: &[Host],
     ssh: &Ssh,
     is_quiet: bool,
     task: &Task<'_>,
 ) -> Result<Vec<Outcome>, Exit> {
-    let Ok(signals) = SignalFd::block(&[INTERRUPT, TERMINATE]) else {
+    let Ok(signals) = SignalFd::block(&[INTERRUPT, TERMINATE, HANG_UP]) else {
         say!("tardy: this machine has no free file descriptor");
         return Err(Exit::Machine);
     };
@@ -322,8 +322,13 @@ fn on_all(
                 Err(mpsc::RecvTimeoutError::Timeout) => progress.tick(),
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
             }
-            if let Ok(Some(_)) = signals.take() {
-                if is_ending.swap(true, Ordering::SeqCst) {
+            if let Ok(Some(signal)) = signals.take() {
+                let was_ending = is_ending.swap(true, Ordering::SeqCst);
+                // The kernel and the shell may each send it when a terminal closes.
+                if was_ending && signal == HANG_UP {
+                    continue;
+                }
+                if was_ending {
                     progress.clear();
                     for (index, folder) in progress.under_way() {
                         say!(

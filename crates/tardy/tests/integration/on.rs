@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::machine::program;
+use support::machine::{self, program};
 use support::workplace::{RunningCommand, Workplace, names};
 use tardy_sys::signal;
 
@@ -486,6 +486,38 @@ fn an_interruption_ends_the_run_there_and_brings_back_what_it_measured() {
 }
 
 #[test]
+fn a_closed_terminal_ends_the_run_there_and_brings_back_what_it_measured() {
+    let rack = Rack::new();
+    let place = &rack.place;
+    let mut run =
+        place.start("run --for 1h --load none --on ssh://arm --ssh-config ssh_config --out r");
+    run.until("it measures", || rack.folder());
+    // The kernel sends it to all processes of the terminal, and the shell sends it again.
+    let client = run.pid();
+    let is_of_client = |process: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        let parent = stat
+            .rsplit(')')
+            .next()
+            .and_then(|rest| rest.split(' ').nth(2));
+        *process == client || parent == Some(&client.to_string())
+    };
+    let of_terminal: Vec<i32> = run.family().into_iter().filter(is_of_client).collect();
+    assert!(of_terminal.len() > 1, "no ssh is running");
+    for _ in 0..2 {
+        for &process in &of_terminal {
+            let _ = tardy_sys::process::kill(process, tardy_sys::signal::HANG_UP);
+        }
+    }
+    run.wait().ends_with(130);
+    assert_eq!(
+        (place.record("r")["state"].as_str(), rack.left()),
+        (Some("interrupted"), Vec::new())
+    );
+    place.assert_no_process_is_left();
+}
+
+#[test]
 fn a_copy_that_is_not_the_same_does_not_run() {
     // A board whose `cat` changes bytes, as a bad disk would.
     let rack = Rack::with_path("./bin:/usr/bin:/bin");
@@ -572,6 +604,41 @@ fn a_board_that_prints_without_end_takes_no_memory_and_no_other_boards_result() 
             (Some("finished"), Vec::new())
         );
     }
+}
+
+#[test]
+fn a_board_that_sends_a_file_without_end_does_not_fill_the_disk() {
+    if !machine::is_root() {
+        return machine::left_out(
+            "a_board_that_sends_a_file_without_end_does_not_fill_the_disk",
+            "only root can mount a small disk",
+        );
+    }
+    let place = without_sshd(
+        "case \"$line\" in *' send '*) mkdir -p f/out; truncate -s 8G f/out/endless; exec tar -C f \
+         -c out;; esac",
+    );
+    let mut command = std::process::Command::new("unshare");
+    let path = format!(
+        "{}:{}",
+        place.path("bin").display(),
+        std::env::var("PATH").unwrap()
+    );
+    command.env("PATH", path).env("TMPDIR", place.path("board"));
+    std::fs::create_dir(place.path("disk")).unwrap();
+    let line = format!(
+        "mount -t tmpfs -o size=64m disk disk && {} run --for 200ms --load none \
+         --on ssh://endless --out disk/r; code=$?; ls -A disk; exit $code",
+        env!("CARGO_BIN_EXE_tardy")
+    );
+    let ended = place
+        .start_command(command, ["--mount", "sh", "-c", &line])
+        .wait()
+        .ends_with(3);
+    assert!(
+        ended.stderr.contains("disk would be full") && ended.stdout.is_empty(),
+        "{ended:?}"
+    );
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn long_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
 fn script(hours: u64) -> String {
     format!(
         "(sh -c 'echo $$ >/run/out/pid; exec /init run --for {hours}h --period 1s --load none \
-         --deadline 1s --misses 0.5 --quiet --out /run/out/run' >/run/out/text 2>&1; echo $? \
+         --deadline 1s --quiet --out /run/out/run' >/run/out/text 2>&1; echo $? \
          >/run/out/code) &\nuntil [ -s /run/out/run/state.jsonl ]; do sleep 1; done\ntool=$(cat \
          /run/out/pid)\nsleep 60\nlook=0\nwhile [ $look -lt {LOOKS} ]; do\necho $(grep VmRSS \
          /proc/$tool/status | tr -dc 0-9) $(ls /proc/$tool/fd | wc -l) $(ls /proc/$tool/task | wc \

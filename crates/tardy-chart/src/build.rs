@@ -179,8 +179,7 @@ fn rules(probe: &ProbeData, is_vertical: bool) -> Vec<Rule> {
     let Some(window) = probe.window else {
         return Vec::new();
     };
-    let name =
-        |what: &str, value: f64| format!("{what} {}", super::scale::latency_name(value, "µs"));
+    let name = |what: &str, value: f64| format!("{what} {}", super::scale::latency_name(value));
     let latest = window.latest.get() as f64;
     let what = if window.earliest.is_some() {
         "latest"

@@ -361,7 +361,7 @@ mod tests {
         chart.rules.push(Rule {
             is_vertical: false,
             value: 200_000.0,
-            text: "deadline 200 µs".to_owned(),
+            text: "deadline 200 us".to_owned(),
         });
         let csv = csv(&chart);
         let bar = [
@@ -371,7 +371,7 @@ mod tests {
         ]
         .map(|line| format!("a,\"CPU 0, worst\",{line}\n"));
         assert!(
-            csv.contains(&bar.concat()) && csv.ends_with("a,deadline 200 µs,rule,,,200000,,,\n"),
+            csv.contains(&bar.concat()) && csv.ends_with("a,deadline 200 us,rule,,,200000,,,\n"),
             "{csv}"
         );
     }

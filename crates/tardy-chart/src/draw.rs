@@ -688,7 +688,7 @@ mod tests {
         chart.marks = vec![Mark {
             x: 41.0,
             y: 97.0,
-            text: "max 240 µs".to_owned(),
+            text: "max 240 us".to_owned(),
         }];
         let groups: Vec<Item> = draw(&chart, (640.0, 360.0), Frame::Plot).0.items;
         let names = names(&groups);

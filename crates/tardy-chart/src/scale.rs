@@ -181,15 +181,14 @@ fn log_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
     ticks
 }
 
-/// A latency as an axis names it, with its unit and no more digits than it has; `micro` is how us
-/// is written.
+/// A latency as an axis names it, with its unit and no more digits than it has.
 #[must_use]
-pub fn latency_name(nanos: f64, micro: &str) -> String {
+pub fn latency_name(nanos: f64) -> String {
     let magnitude = nanos.abs();
     let (divisor, unit) = match magnitude {
         0.0 => return "0".to_owned(),
         below if below < 999.5 => (1.0, "ns"),
-        below if below < 999.5e3 => (1e3, micro),
+        below if below < 999.5e3 => (1e3, "us"),
         below if below < 999.5e6 => (1e6, "ms"),
         _ => (1e9, "s"),
     };
@@ -263,7 +262,7 @@ mod tests {
 
     #[test]
     fn latencies_are_named_with_their_unit() {
-        let names = [0.0, 250.0, 1e3, 1.5e4, 999_600.0, 2e9].map(|value| latency_name(value, "us"));
+        let names = [0.0, 250.0, 1e3, 1.5e4, 999_600.0, 2e9].map(latency_name);
         assert_eq!(names, ["0", "250 ns", "1 us", "15 us", "1 ms", "2 s"]);
     }
 
@@ -271,7 +270,7 @@ mod tests {
     fn half_a_digit_is_rounded_as_in_tables() {
         for nanos in [54_250.0, 54_350.0, 10_050.0, 99_250.0, 2_225_000.0] {
             let in_table = tardy_core::units::three_digits(nanos);
-            assert_eq!(latency_name(nanos, "us"), in_table);
+            assert_eq!(latency_name(nanos), in_table);
         }
     }
 

@@ -7,7 +7,7 @@ use super::scale::latency_name;
 #[must_use]
 pub fn tick(axis: &Axis, value: f64) -> String {
     match axis.values {
-        Values::Latency => latency_name(value, "µs"),
+        Values::Latency => latency_name(value),
         Values::Seconds => time(value, axis.high),
         Values::Count => count(value),
         Values::Share => share(value),
@@ -125,10 +125,7 @@ pub fn heat_ends(chart: &Chart) -> Option<(String, String)> {
         .iter()
         .find_map(|layer| layer.shape.heat_range())?;
     Some(if are_latencies {
-        (
-            latency_name(least as f64, "µs"),
-            latency_name(largest as f64, "µs"),
-        )
+        (latency_name(least as f64), latency_name(largest as f64))
     } else {
         (whole(least), format!("{} samples", whole(largest)))
     })

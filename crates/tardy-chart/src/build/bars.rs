@@ -60,11 +60,11 @@ pub(super) fn chart(runs: &[RunData], probe: &str) -> Option<Chart> {
         "kernel",
         "load",
         "samples",
-        "min, µs",
-        "median, µs",
-        "average, µs",
-        "99.9 %, µs",
-        "max, µs",
+        "min, us",
+        "median, us",
+        "average, us",
+        "99.9 %, us",
+        "max, us",
     ];
     chart.table = Table {
         head: head.map(str::to_owned).to_vec(),

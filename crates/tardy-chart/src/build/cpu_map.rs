@@ -26,7 +26,7 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
             "Colours show the largest {} of each CPU at each time, on a logarithmic scale up to \
              {}; a mark shows the worst.{}{}",
             data.quantity,
-            latency_name(largest as f64, "µs"),
+            latency_name(largest as f64),
             limits.concat(),
             kept_note(data)
         );
@@ -114,12 +114,12 @@ fn mark(data: &ProbeData) -> Option<Mark> {
     Some(Mark {
         x,
         y,
-        text: format!("{}, {}", name(row), latency_name(largest as f64, "µs")),
+        text: format!("{}, {}", name(row), latency_name(largest as f64)),
     })
 }
 
 fn table(data: &ProbeData) -> Table {
-    let head = ["CPUs", "largest, µs", "at"].map(str::to_owned).to_vec();
+    let head = ["CPUs", "largest, us", "at"].map(str::to_owned).to_vec();
     let time =
         |stretch: usize| words::time(stretch as f64 * data.length / STRETCHES as f64, data.length);
     let row = |(row, largest, stretch): (&Row, i64, usize)| {

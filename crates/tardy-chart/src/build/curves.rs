@@ -62,7 +62,7 @@ fn table(axis: &str, curves: &[Curve]) -> Table {
     numbers.sort_by(f64::total_cmp);
     numbers.dedup();
     let head = std::iter::once(axis.to_owned())
-        .chain(curves.iter().map(|(name, _)| format!("{name}, µs")))
+        .chain(curves.iter().map(|(name, _)| format!("{name}, us")))
         .collect();
     let row = |number: &f64| {
         let of = |(_, points): &Curve| {

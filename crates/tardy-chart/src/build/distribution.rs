@@ -334,7 +334,7 @@ fn max_mark(group: &Group, kind: Kind) -> Vec<Mark> {
     let mark = last.map(|point| Mark {
         x: point.value as f64,
         y: point.share(kind),
-        text: format!("max {}", latency_name(point.value as f64, "µs")),
+        text: format!("max {}", latency_name(point.value as f64)),
     });
     mark.into_iter().collect()
 }
@@ -345,7 +345,7 @@ fn table(kind: Kind, groups: &[Group]) -> Table {
     } else {
         "share at or above"
     };
-    let head = ["samples", "latency, µs", what, "lower, 95 %", "upper, 95 %"]
+    let head = ["samples", "latency, us", what, "lower, 95 %", "upper, 95 %"]
         .map(str::to_owned)
         .to_vec();
     let mut rows = Vec::new();

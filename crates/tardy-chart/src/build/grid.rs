@@ -111,7 +111,7 @@ fn heat_table(data: &ProbeData, cells: &[Cell]) -> Table {
     head.extend((low..=high).map(|octave| {
         format!(
             "from {}",
-            super::super::scale::latency_name(2_f64.powi(octave), "µs")
+            super::super::scale::latency_name(2_f64.powi(octave))
         )
     }));
     let mut rows = vec![vec![0_u64; (high - low + 1) as usize]; TABLE_COLUMNS];

@@ -92,7 +92,7 @@ fn max_mark(group: &Group, shape: &Shape, bins: &Bins) -> Option<Mark> {
     Some(Mark {
         x: max as f64,
         y: count,
-        text: format!("max {}", latency_name(max as f64, "µs")),
+        text: format!("max {}", latency_name(max as f64)),
     })
 }
 
@@ -137,7 +137,7 @@ fn table(layers: &[Layer], bins: &Bins) -> Table {
             _ => None,
         })
         .collect();
-    let mut head = vec!["from, µs".to_owned(), "below, µs".to_owned()];
+    let mut head = vec!["from, us".to_owned(), "below, us".to_owned()];
     head.extend(columns.iter().map(|(name, _)| (*name).to_owned()));
     let is_used = |&index: &usize| columns.iter().any(|(_, counts)| counts[index] > 0);
     let row = |index: usize| {

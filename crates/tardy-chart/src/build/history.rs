@@ -115,7 +115,7 @@ fn mean(values: &[Option<f64>]) -> Option<f64> {
 fn table(found: &History, series: &[&Series]) -> Table {
     let name = |series: &&Series| {
         format!(
-            "{} on {}, {}, µs",
+            "{} on {}, {}, us",
             series.key,
             series.board,
             words::share(series.quantile)

@@ -179,9 +179,9 @@ fn table(groups: &[Group]) -> Table {
     let head = [
         "samples",
         "percentile",
-        "latency, µs",
-        "lower, 95 %, µs",
-        "upper, 95 %, µs",
+        "latency, us",
+        "lower, 95 %, us",
+        "upper, 95 %, us",
     ]
     .map(str::to_owned)
     .to_vec();

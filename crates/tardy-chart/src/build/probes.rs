@@ -88,12 +88,12 @@ fn chart(run: &RunData, y: &Axis) -> Option<Chart> {
         "value",
         "load",
         "samples",
-        "min, µs",
-        "median, µs",
-        "99.9 %, µs",
-        "max, µs",
-        "average, µs",
-        "standard deviation, µs",
+        "min, us",
+        "median, us",
+        "99.9 %, us",
+        "max, us",
+        "average, us",
+        "standard deviation, us",
     ];
     chart.table = Table {
         head: head.map(str::to_owned).to_vec(),

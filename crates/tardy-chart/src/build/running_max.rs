@@ -50,7 +50,7 @@ pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
         x,
         y,
     );
-    let head = ["run", "sample", "time", "largest so far, µs"]
+    let head = ["run", "sample", "time", "largest so far, us"]
         .map(str::to_owned)
         .to_vec();
     let mut rows = Vec::new();
@@ -144,7 +144,7 @@ fn layers(data: &ProbeData) -> Vec<Layer> {
 }
 
 fn table(data: &ProbeData) -> Table {
-    let head = ["cpu", "sample", "time", "largest so far, µs"]
+    let head = ["cpu", "sample", "time", "largest so far, us"]
         .map(str::to_owned)
         .to_vec();
     let mut rows = Vec::new();

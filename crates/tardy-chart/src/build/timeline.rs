@@ -58,7 +58,7 @@ pub(super) fn worst(data: &ProbeData) -> Vec<Mark> {
     let mark = data.worst.map(|(x, latency)| Mark {
         x,
         y: latency as f64,
-        text: format!("max {}", latency_name(latency as f64, "µs")),
+        text: format!("max {}", latency_name(latency as f64)),
     });
     mark.into_iter().collect()
 }
@@ -68,8 +68,8 @@ pub(super) fn table(data: &ProbeData) -> Table {
     let mut head = vec!["from".to_owned(), "to".to_owned()];
     for lane in &data.lanes {
         head.extend([
-            format!("{} min, µs", lane.name),
-            format!("{} max, µs", lane.name),
+            format!("{} min, us", lane.name),
+            format!("{} max, us", lane.name),
         ]);
     }
     let step = data.length / ROWS as f64;

@@ -64,10 +64,7 @@ pub fn chart(curves: &Curves, names: [&str; 2], task: &Task) -> Chart {
         let y = total_delay(curves.latency_fast_ns.value, 0.0, work_ns);
         // Three digits; more would promise more than latencies and slowdowns are known to.
         let unit = 10_f64.powf(work_ns.log10().floor() - 2.0);
-        let text = format!(
-            "{} of work",
-            latency_name((work_ns / unit).round() * unit, "µs")
-        );
+        let text = format!("{} of work", latency_name((work_ns / unit).round() * unit));
         chart
             .marks
             .extend((first..=last).contains(&work_ns).then_some(Mark {
@@ -100,9 +97,9 @@ fn table(curves: &Curves, names: [&str; 2]) -> Table {
         ]
     };
     let head = [
-        "work, µs".to_owned(),
-        format!("{}, µs", names[0]),
-        format!("{}, µs", names[1]),
+        "work, us".to_owned(),
+        format!("{}, us", names[0]),
+        format!("{}, us", names[1]),
     ];
     Table {
         head: head.to_vec(),

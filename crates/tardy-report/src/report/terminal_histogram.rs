@@ -121,7 +121,7 @@ fn line(row: usize, height: usize, highest: u64, levels: &[usize], blocks: Block
 /// Named values below the columns in which they lie, decades before others; the largest value
 /// always.
 fn axis(bins: &Bins, scale: Scale, (min, max): (i64, i64), quantity: &str, width: usize) -> String {
-    let largest = format!("max {}", latency_name(max as f64, "us"));
+    let largest = format!("max {}", latency_name(max as f64));
     let end = (MARGIN + bins.len())
         .saturating_sub(largest.len())
         .max(MARGIN);
@@ -131,9 +131,7 @@ fn axis(bins: &Bins, scale: Scale, (min, max): (i64, i64), quantity: &str, width
     ticks.sort_by_key(|tick| !is_decade(tick.value));
     for tick in ticks {
         // A name begins below its value, with a mark where the eye looks for it.
-        let name: Vec<char> = format!("'{}", latency_name(tick.value, "us"))
-            .chars()
-            .collect();
+        let name: Vec<char> = format!("'{}", latency_name(tick.value)).chars().collect();
         let at = MARGIN + bins.index(tick.value as i64);
         let room = at.saturating_sub(1)..at + name.len() + 1;
         if line

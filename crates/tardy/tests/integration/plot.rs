@@ -49,12 +49,12 @@ fn every_kind_is_drawn_as_svg_and_png_and_names_the_largest_latency() {
         let says = |what: &str| texts.iter().any(|text| text.contains(what));
         // A text that stands alone names every axis.
         assert!(
-            says("200 µs"),
+            says("200 us"),
             "{name}: the deadline is not named: {texts:?}"
         );
         if !matches!(kind, Kind::Cdf | Kind::Percentiles | Kind::RunningMax) {
             assert!(
-                says("240 µs"),
+                says("240 us"),
                 "{name}: the largest latency is not named: {texts:?}"
             );
         }
@@ -263,7 +263,7 @@ fn pictures_name_their_runs_have_a_scale_for_colours_and_one_chart_for_several_d
     }
     for (kind, most) in [
         ("heatmap", " samples (logarithmic)"),
-        ("cpu-map", "240 µs (logarithmic)"),
+        ("cpu-map", "240 us (logarithmic)"),
     ] {
         let drawn = texts(&format!("--kind {kind}"));
         assert!(
@@ -447,5 +447,5 @@ fn all_probes_of_a_run_are_in_one_chart_without_and_with_load() {
     let page = std::fs::read_to_string(place.path("a.html")).unwrap();
     let lead = page.find("All probes, without and with load").unwrap();
     assert!(lead < page.find("id=\"probe-cyclic\"").unwrap());
-    assert!(page.contains("standard deviation, µs"));
+    assert!(page.contains("standard deviation, us"));
 }

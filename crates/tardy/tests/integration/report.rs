@@ -137,7 +137,7 @@ fn hovering_says_the_exact_largest_latency() {
     browser.hover((mark.0, mark.1 + 40.0));
     let tip = browser.evaluate("document.querySelector('figure.timeline .tip').innerText");
     assert!(
-        tip.as_str().unwrap().contains("240.321 µs") && tip.as_str().unwrap().contains("CPU 1"),
+        tip.as_str().unwrap().contains("240.321 us") && tip.as_str().unwrap().contains("CPU 1"),
         "{tip}"
     );
     let point = browser.point("figure.ccdf .plot", 0.4, 0.5);
@@ -217,7 +217,7 @@ fn zooming_keeps_the_largest_latency_at_every_depth() {
     let mark = browser.point("figure.timeline .marks circle", 0.5, 0.5);
     browser.hover((mark.0, mark.1 + 30.0));
     let tip = browser.evaluate("document.querySelector('figure.timeline .tip').innerText");
-    assert!(tip.as_str().unwrap().contains("240.321 µs"), "{tip}");
+    assert!(tip.as_str().unwrap().contains("240.321 us"), "{tip}");
     browser.screenshot("zoomed");
     browser.click("figure.timeline .tools [data-do=all]");
     // Where pixels begin and end among the stretches differs with the width.
@@ -720,7 +720,7 @@ fn it_prints_with_its_tables_open() {
 fn charts_are_there_without_script_and_what_cannot_be_read_is_said() {
     let (place, file) = of_three_phases();
     let page = std::fs::read_to_string(&file).unwrap();
-    assert!(page.matches("<svg ").count() == 24 && page.contains("max 240 µs"));
+    assert!(page.matches("<svg ").count() == 24 && page.contains("max 240 us"));
     assert!(
         place
             .tardy("report nowhere --html x.html")

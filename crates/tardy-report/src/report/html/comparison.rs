@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use tardy_results::compare::model::{Comparison, Outcome};
 
 use super::figure;
-use super::unit::{micro, sentence};
+use super::unit::sentence;
 use crate::report::compare::cells;
 use tardy_chart::model::Table;
 
@@ -76,11 +76,7 @@ fn table(candidate: &tardy_results::compare::model::CandidateComparison) -> Mark
             .collect(),
         rows: rows
             .into_iter()
-            .map(|row| {
-                row.iter()
-                    .map(|cell| micro(cell).replace("->", "→"))
-                    .collect()
-            })
+            .map(|row| row.iter().map(|cell| cell.replace("->", "→")).collect())
             .collect(),
     };
     html! {

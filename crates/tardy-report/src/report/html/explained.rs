@@ -8,7 +8,7 @@ use tardy_results::explain::run::{RunExplanation, SampleStory};
 use tardy_results::explain::{ComponentRow, LoopRow, StoryPiece, words};
 use tardy_trace::explain::Cause;
 
-use super::unit::{micro, sentence};
+use super::unit::sentence;
 use super::{figure, flames};
 use crate::report::explain_run_text;
 use crate::report::explain_text::{self, broken, broken_head, not_broken, share};
@@ -25,7 +25,7 @@ const WIDTH_MIN: f64 = 1.5;
 
 /// A time as pages write it.
 fn time(ns: u64) -> String {
-    micro(&explain_text::time(ns))
+    explain_text::time(ns)
 }
 
 /// Nothing where no run was explained.
@@ -58,23 +58,23 @@ fn of_run(explanation: &RunExplanation) -> Markup {
                 (counts.explained) " late samples were explained from the kernel's trace, recorded during the run: these are the latencies of a traced run. "
             }
             (counts.checked - counts.not_adding_up) " of " (counts.checked) " add up to their latency. "
-            (micro(&explain_text::ranked(counts.ranked, "sample", explanation.threshold))) ". "
-            @if let Some(cause) = explain_text::largest_cause(&explanation.holders, explanation.lateness) { (micro(&cause)) ". " }
+            (explain_text::ranked(counts.ranked, "sample", explanation.threshold)) ". "
+            @if let Some(cause) = explain_text::largest_cause(&explanation.holders, explanation.lateness) { (cause) ". " }
             (time(explanation.unexplained_ns)) " of " (time(all)) " have no explanation."
         }
         @for warning in explain_run_text::warnings(explanation) { p class="note" { (sentence(&warning)) } }
         (figure::table(&holders(explanation, all), "words"))
         (figure::table(&components(&explanation.components, all), "words"))
         @if let Some(ordinary) = &explanation.ordinary {
-            p class="note" { "The other " (ordinary.count) " samples, for comparison: " (micro(&explain_text::late_by(ordinary.lateness))) }
+            p class="note" { "The other " (ordinary.count) " samples, for comparison: " (explain_text::late_by(ordinary.lateness)) }
             (figure::table(&components(&ordinary.components, ordinary.lateness.sum_ns), "words"))
         }
         (flames::graph(&explanation.stacks))
         (legend(&explanation.worst))
         @for (index, story) in explanation.worst.iter().enumerate() { (worst(index + 1, story)) }
         @if let Some(opinion) = explanation.tracing.as_ref().and_then(|tracing| tracing.second_opinion.as_ref()) {
-            h3 { (micro(&explain_run_text::second_opinion_head(opinion))) }
-            ul { @for (what, said) in explain_run_text::second_opinions(opinion) { li { (micro(what)) ": " (micro(&said)) } } }
+            h3 { (explain_run_text::second_opinion_head(opinion)) }
+            ul { @for (what, said) in explain_run_text::second_opinions(opinion) { li { (what) ": " (said) } } }
         }
         @for looped in &explanation.loops { (rules(looped)) }
     }
@@ -82,13 +82,13 @@ fn of_run(explanation: &RunExplanation) -> Markup {
 
 fn rules(looped: &LoopRow) -> Markup {
     html! {
-        h3 { (micro(&explain_run_text::rules_head(looped))) }
+        h3 { (explain_run_text::rules_head(looped)) }
         ul {
             @for rule in broken(&looped.rules) {
-                li { b { (micro(&broken_head(rule))) } br; "remedy: " (sentence(rule.remedy)) }
+                li { b { (broken_head(rule)) } br; "remedy: " (sentence(rule.remedy)) }
             }
         }
-        @for line in not_broken(&looped.rules) { p class="note" { (micro(&line)) } }
+        @for line in not_broken(&looped.rules) { p class="note" { (line) } }
     }
 }
 

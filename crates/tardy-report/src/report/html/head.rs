@@ -8,7 +8,7 @@ use tardy_core::verdict::significant;
 use tardy_results::compare::model::Comparison;
 use tardy_results::summary::model::{Ladder, LoadSummary, ProbeSummary, Rung};
 
-use super::unit::{micro, sentence, time};
+use super::unit::{sentence, time};
 use super::{comparison, figure, side_by_side};
 use crate::report::date::date_and_time;
 use crate::report::explain_text;
@@ -79,7 +79,7 @@ pub(super) fn head(
 
 /// The machine's lines as far as they are known.
 fn machine(run: &RunData) -> Markup {
-    html! { @for line in run.summary.machine.iter().filter(|line| !line.is_empty()) { p class="quiet" { (micro(line)) } }
+    html! { @for line in run.summary.machine.iter().filter(|line| !line.is_empty()) { p class="quiet" { (line) } }
         @if let Some(line) = summary_text::grave_settings(&run.summary) { p class="quiet" { (line) } }
     }
 }
@@ -113,19 +113,19 @@ fn first(run: &RunData, is_named: bool, lead: Option<&Markup>) -> Markup {
         }
         @for sentence in summary_text::labels_and_defaults(summary) { p class="quiet" { (sentence) } }
         @for (outcome, sentence) in &verdicts {
-            div class={ "verdict " (summary_text::word(*outcome).to_lowercase()) } { b { (summary_text::word(*outcome)) } p { (micro(sentence)) } }
+            div class={ "verdict " (summary_text::word(*outcome).to_lowercase()) } { b { (summary_text::word(*outcome)) } p { (sentence) } }
         }
         @if verdicts.is_empty() {
             div class="verdict " { b { "NO DEADLINE GIVEN" } p { (sentence("Give --deadline for a verdict; misses of common ones are below.")) } }
         }
         @for probe in &summary.probes {
             @if let Some(worst) = summary_text::worst_load(summary, &probe.probe) {
-                p class="worst" { @if summary.probes.len() > 1 { (probe.probe) ", " } (micro(&worst)) }
+                p class="worst" { @if summary.probes.len() > 1 { (probe.probe) ", " } (worst) }
             }
         }
-        @if let Some(decision) = &summary.decision { p class="worst" { (micro(&decision.text)) } }
-        @if let Some(marks) = summary_text::marks(summary) { p class="worst" { (micro(&marks)) } }
-        @if let Some(blamed) = blamed(run) { p class="worst" { a href="#explained" { (micro(&blamed)) } } }
+        @if let Some(decision) = &summary.decision { p class="worst" { (decision.text) } }
+        @if let Some(marks) = summary_text::marks(summary) { p class="worst" { (marks) } }
+        @if let Some(blamed) = blamed(run) { p class="worst" { a href="#explained" { (blamed) } } }
         @if let Some(lead) = lead { div class="lead" { (lead) } }
         @let (notes, warnings): (Vec<_>, Vec<_>) = summary.warnings.iter().partition(|warning| warning.is_note());
         @if !warnings.is_empty() {
@@ -157,7 +157,7 @@ fn rungs(ladder: &Ladder) -> Markup {
     ];
     html! {
         @if !ladder.rungs.is_empty() { (figure::table(&Table { head: row("deadline", &|rung| rung.deadline_ns.exact()), rows }, "")) }
-        p class="note" { (micro(&ladder_text::smallest(ladder).join(" "))) }
+        p class="note" { (ladder_text::smallest(ladder).join(" ")) }
     }
 }
 
@@ -211,7 +211,7 @@ fn tables(run: &RunData) -> Markup {
                 (figure::table(&of_loads(run, &probe.probe), ""))
             }
         }
-        @for line in run.summary.series.iter().filter_map(summary_text::gaps) { p class="note" { (micro(&line)) } }
+        @for line in run.summary.series.iter().filter_map(summary_text::gaps) { p class="note" { (line) } }
         @for line in run.summary.loads.iter().filter_map(summary_text::shares_of) { p class="note" { (line) } }
         p class="note" { "≤ is the upper end of a two-sided 95 % interval, for any distribution: by itself it holds in 97.5 % of runs. ~ marks a percentile that so few samples cannot bound." }
     }
@@ -391,7 +391,7 @@ fn row(name: String, numbers: &Numbers, is_skipped_unknown: bool, lost: u64) -> 
         time(numbers.min_ns),
     ];
     cells.extend(known(numbers, &PERCENTILES[..1], value));
-    cells.push(micro(&three_digits(numbers.mean_ns.round())));
+    cells.push(three_digits(numbers.mean_ns.round()));
     cells.extend(known(numbers, &PERCENTILES[1..], value));
     cells.push(time(numbers.max_ns));
     cells.push(numbers.misses.map_or_else(|| "–".to_owned(), whole));

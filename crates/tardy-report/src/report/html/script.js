@@ -29,7 +29,7 @@
   const whole = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, '\u202f');
   const latency = (ns) => {
     const size = Math.abs(ns);
-    return size < 1e7 ? (ns / 1e3).toFixed(3) + ' µs' : size < 1e10 ? (ns / 1e6).toFixed(3) + ' ms' : (ns / 1e9).toFixed(3) + ' s';
+    return size < 1e7 ? (ns / 1e3).toFixed(3) + ' us' : size < 1e10 ? (ns / 1e6).toFixed(3) + ' ms' : (ns / 1e9).toFixed(3) + ' s';
   };
   const time = (seconds, longest, step) => {
     const decimals = Math.min(6, Math.max(0, Math.ceil(-Math.log10(step) - 1e-9)));

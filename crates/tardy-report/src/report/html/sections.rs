@@ -7,7 +7,6 @@ use tardy_chart::model::Table;
 use tardy_outside::kind::Kind;
 
 use super::figure::{self, Figures};
-use super::unit::micro;
 use crate::report::sections_theory_text::parts;
 
 /// Nothing where no run was watched.
@@ -21,7 +20,7 @@ pub(super) fn section(runs: &[RunData], figures: &mut Figures) -> Markup {
                     (figure::table(&longest(run), "words"))
                     @if let Some(chart) = section_latency::chart(&run.watched) { (figures.add(chart)) }
                     @for part in parts(&run.watched) {
-                        @if !part.note.is_empty() { p class="note" { (micro(part.note)) } }
+                        @if !part.note.is_empty() { p class="note" { (part.note) } }
                         (figure::table(&of_text(part.table.parts()), "words"))
                     }
                 }
@@ -38,7 +37,7 @@ fn longest(run: &RunData) -> Table {
             if kind.count == 0 {
                 "-".to_owned()
             } else {
-                micro(&kind.longest_ns.to_string())
+                kind.longest_ns.to_string()
             }
         });
         std::iter::once(group.load.clone()).chain(kinds).collect()
@@ -50,9 +49,8 @@ fn longest(run: &RunData) -> Table {
 }
 
 fn of_text((head, rows): (&[String], &[Vec<String>])) -> Table {
-    let of_row = |row: &Vec<String>| row.iter().map(|cell| micro(cell)).collect();
     Table {
-        head: head.iter().map(|cell| micro(cell)).collect(),
-        rows: rows.iter().map(of_row).collect(),
+        head: head.to_vec(),
+        rows: rows.to_vec(),
     }
 }

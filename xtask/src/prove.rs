@@ -185,7 +185,11 @@ const LANES: &[Lane] = &[
         name: "fuzz",
         about: "property tests with new cases, and each fuzz target for a minute",
         paths: &["crates", "fuzz"],
-        except: &["crates/tardy-bench", "crates/tardy-faults", "crates/tardy/tests"],
+        except: &[
+            "crates/tardy-bench",
+            "crates/tardy-faults",
+            "crates/tardy/tests",
+        ],
         run: || xtask(&["fuzz", "--targets-for", "1m"]),
     },
 ];

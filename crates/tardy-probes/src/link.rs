@@ -291,7 +291,7 @@ mod tests {
         assert!(error("gpio:/dev/gpiochip0:17").contains("as in gpio:/dev/gpiochip0:17,27"));
         assert!(error("gpio:/dev/gpiochip0:5,5").contains("does not name two lines"));
         assert!(error("parport").contains("write parport:/dev/parport0"));
-        assert!(error("loopback:1").contains("no link"));
+        assert!(error("loopback:1").contains("not a link"));
     }
 
     proptest! {

@@ -243,6 +243,18 @@ impl<R: io::Read> io::Read for BoundedReader<'_, R> {
     }
 }
 
+/// The error of an unpacked file with the reason below it, which its own text lacks.
+fn with_reason(error: io::Error) -> io::Error {
+    let mut reason = error.get_ref().and_then(std::error::Error::source);
+    while let Some(deeper) = reason.and_then(std::error::Error::source) {
+        reason = Some(deeper);
+    }
+    match reason {
+        Some(reason) => io::Error::new(error.kind(), format!("{error}: {reason}")),
+        None => error,
+    }
+}
+
 /// Fails with `StorageFull` if the disk has only the room that a run leaves free.
 fn check_disk(folder: &Path) -> io::Result<()> {
     let room = disk::room(folder)?;
@@ -297,7 +309,7 @@ pub fn receive(from: impl io::Read, out: &Path) -> io::Result<BoardOutput> {
             ));
         }
         is_complete = entry.path()?.as_os_str() == COMPLETE;
-        if !entry.unpack_in(folder.path())? {
+        if !entry.unpack_in(folder.path()).map_err(with_reason)? {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 "a board sent a file outside of its folder",

@@ -162,5 +162,5 @@ fn what_was_cut_is_not_kept() {
         &KernelSymbols::parse(SYMBOLS),
         4,
     );
-    assert!(kept.unwrap_err().to_string().contains("cut off"));
+    assert!(kept.unwrap_err().to_string().contains("truncated"));
 }

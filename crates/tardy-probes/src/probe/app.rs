@@ -41,7 +41,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     about: "your own loop: from its due time to the end of its work",
     times: "your own loop: from its due time to the end of its work (tardy_done), and to its start \
             (tardy_due) as app.start",
-    context: "depends on the program's wait, on stock and RT alike",
+    context: "stock: depends on the program's wait; RT: the same",
     source: "today (include/tardy.h, crates/tardy-app)",
     parameters: &[Parameter {
         name: COMMAND,

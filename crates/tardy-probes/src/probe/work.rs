@@ -299,8 +299,7 @@ mod tests {
             )
         };
         assert!(
-            note(101_000, 9)
-                .contains("work on CPU 1: 9 steps of compute take 101 us where nothing disturbs"),
+            note(101_000, 9).contains("work on CPU 1: 9 steps of compute take 101 us undisturbed"),
             "{}",
             note(101_000, 9)
         );

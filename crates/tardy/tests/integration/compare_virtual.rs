@@ -98,7 +98,9 @@ fn two_ways_of_measuring_the_same_stand_beside_each_other_with_a_warning() {
     };
     let outcome = compare(&other, &run(4, 20_000.0), "");
     assert!(
-        outcome.stdout.contains("cyclic stands beside cyclictest"),
+        outcome
+            .stdout
+            .contains("cyclic is compared with cyclictest"),
         "{}{}",
         outcome.stdout,
         outcome.stderr

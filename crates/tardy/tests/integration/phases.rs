@@ -152,7 +152,7 @@ fn marks_at_the_edges_fall_into_their_phase_and_samples_into_every_phase_that_th
             .ends_with(0)
             .stdout;
         assert!(
-            text.contains("s after plan"),
+            text.contains("phases started up to "),
             "the deviation from the plan is printed: {text}"
         );
         std::fs::remove_dir_all(place.path("marks")).unwrap();

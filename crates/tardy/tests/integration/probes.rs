@@ -272,7 +272,7 @@ fn what_a_probe_cannot_do_is_refused_before_anything_is_written() {
         ("timerfd:dither=10us", "leave --dither out"),
         ("usleep:colour=red", "has no parameter `colour`"),
         ("cyclic:priority=100", "from 1 to 99"),
-        ("rtc:1000", "no power of two"),
+        ("rtc:1000", "not a power of two"),
         (
             "deadline:runtime=2ms:period=1ms",
             "does not fit into a period",

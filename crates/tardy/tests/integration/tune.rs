@@ -160,7 +160,9 @@ fn a_search_says_how_long_it_takes_before_it_begins() {
         planned
             .stderr
             .contains("at most 352 runs of 1s each with the loads io and memory, 10m in all")
-            && planned.stderr.contains("worth: made, into search"),
+            && planned
+                .stderr
+                .contains("effect of these settings: made, into search"),
         "{}",
         planned.stderr
     );

@@ -264,9 +264,9 @@ fn check_disk(folder: &Path) -> io::Result<()> {
     Err(io::Error::new(
         io::ErrorKind::StorageFull,
         format!(
-            "the disk of {} would be full: {} MB are left",
-            folder.display(),
-            room.free / 1_000_000
+            "the disk would be full: {} MB are left in {}",
+            room.free / 1_000_000,
+            folder.display()
         ),
     ))
 }

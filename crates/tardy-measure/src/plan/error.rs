@@ -1,5 +1,6 @@
 //! Why a request cannot be planned; each message names the flag and the remedy.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use tardy_core::bytes::format_bytes;
@@ -183,7 +184,10 @@ impl PlanError {
                 | Self::NoThread(_)
                 | Self::NoResumeLatency { .. }
                 | Self::NoRoom { .. }
-                | Self::OutUnwritable { .. }
+        ) || matches!(
+            self,
+            // A name that no file system takes is wrong use.
+            Self::OutUnwritable { error, .. } if error.kind() != ErrorKind::InvalidFilename
         )
     }
 }

@@ -301,14 +301,18 @@ fn timer_function(calls: &Calls, call: usize) -> Option<usize> {
     outwards(calls, call).find(|&call| calls.calls[call].parent.is_some_and(is_run))
 }
 
-/// The waking in which the switch to the thread became due: the last before it got the CPU.
+/// The waking of the thread, which made a switch due until it got the CPU.
+///
+/// Another task's waking may have made the switch due already, so that the thread's own came later.
+/// A thread that sleeps in read(2) sleeps on a wait queue, and its waking is the first from such a
+/// queue; where none is, it is the one in which the switch became due.
 fn switch_made_due(window: &Window, calls: &Calls) -> Option<usize> {
-    let (mut running, mut is_due, mut due_since) = (None, false, None);
+    let (mut running, mut is_due, mut due) = (None, false, None);
     for moment in &calls.moments {
         match moment.what {
             MomentKind::Context(context) => {
                 if context.is_switch_due() && !is_due {
-                    due_since = Some(moment.at);
+                    due = Some((moment.at, i64::MAX));
                 }
                 is_due = context.is_switch_due();
             }
@@ -316,18 +320,29 @@ fn switch_made_due(window: &Window, calls: &Calls) -> Option<usize> {
                 let is_switch = running.is_some_and(|running| running != task);
                 running = Some(task);
                 if is_switch && task == window.task && moment.at >= 0 {
+                    due = due.map(|(since, _)| (since, moment.at));
                     break;
                 }
             }
             MomentKind::Called(_) | MomentKind::Returned(_) => {}
         }
     }
-    let since = due_since?;
-    let is_waking = |&place: &usize| {
+    let (since, until) = due?;
+    let is_waking = |&place: &usize| name(calls, place).starts_with("try_to_wake_up");
+    let is_of_queue = |&place: &usize| {
         let call = &calls.calls[place];
-        (call.begin..=call.end).contains(&since) && name(calls, place).starts_with("try_to_wake_up")
+        let mut above = outwards(calls, place).skip(1).take(2);
+        call.end >= since
+            && call.begin < until
+            && above.any(|call| name(calls, call).ends_with("wake_function"))
     };
-    (0..calls.calls.len()).rev().find(is_waking)
+    let makes_due = |&place: &usize| {
+        let call = &calls.calls[place];
+        (call.begin..=call.end).contains(&since)
+    };
+    let places = || (0..calls.calls.len()).filter(is_waking);
+    let of_queue = places().find(is_of_queue);
+    of_queue.or_else(|| places().rev().find(makes_due))
 }
 
 /// The thread slept on a timer when it was due, and the last timer's function of the first timer

@@ -520,12 +520,12 @@ fn late_samples_of_a_blocking_read_are_laid_to_who_held_the_cpu() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    for (kernel, variant) in [(STOCK, "6.1-none"), (REAL_TIME, "6.1-rt")] {
+    let stock = ["--kernel", STOCK, "--preempt", "none"];
+    for (kernel, variant) in [
+        (&stock[..], "6.1-none"),
+        (&["--kernel", REAL_TIME], "6.1-rt"),
+    ] {
         let out = folder.path().join(variant);
-        let kernel: &[&str] = match kernel {
-            STOCK => &["--kernel", STOCK, "--preempt", "none"],
-            other => &["--kernel", other],
-        };
         let rest = ["--for", "2s", "--load", "io:size=2MiB", "--watch", "--"];
         let probe = ["--probe", "rtc:hz=2048"];
         compared(&out, &[kernel, &rest, &probe].concat());
@@ -534,11 +534,21 @@ fn late_samples_of_a_blocking_read_are_laid_to_who_held_the_cpu() {
         assert_eq!(explained["samples"]["not_adding_up"], 0);
         let ns = |value: &Value| value.as_i64().unwrap();
         let worst = explained["worst"].as_array().unwrap();
-        let late: Vec<&Value> = worst
-            .iter()
-            .filter(|story| ns(&story["latency_ns"]) > 40_000)
-            .collect();
-        assert!(!late.is_empty(), "{variant}: {worst:?}");
+        if variant == "6.1-rt" {
+            // A thread executes the timer's function, and may have done so before the sample was
+            // due.
+            let wakers = worst.iter().map(|story| story["waker"].as_str());
+            let (known, unknown): (Vec<_>, Vec<_>) = wakers.partition(Option::is_some);
+            assert!(known.len() > unknown.len(), "{known:?}");
+            assert!(
+                known.iter().all(|waker| *waker == Some("ktimers/0")),
+                "{known:?}"
+            );
+            continue;
+        }
+        let is_late = |story: &&Value| ns(&story["latency_ns"]) > 40_000;
+        let late: Vec<&Value> = worst.iter().filter(is_late).collect();
+        assert!(!late.is_empty(), "{variant}: no late sample");
         for story in late {
             assert_eq!(story["waker"], "timer (rtc_pie_update_irq)", "{story}");
             let pieces = story["pieces"].as_array().unwrap();

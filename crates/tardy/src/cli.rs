@@ -21,6 +21,7 @@ pub mod load;
 pub mod on;
 mod options;
 pub mod plot;
+pub mod purposes;
 pub mod renamed;
 pub mod reproduce;
 pub mod respond;
@@ -67,51 +68,66 @@ pub enum Command {
     Cost(Box<cost::CostArgs>),
     /// Measure as cyclictest does, with its options and its output
     Cyclictest(Box<cyclictest::CyclictestArgs>),
-    /// Fetch the result of a command with --on after its connection broke
+    /// Fetch what --on measured, after its connection broke
     Fetch(on::FetchArgs),
     /// Watch a run of another process
     Top(TopArgs),
     /// Show the summary of a run again, from its folder
     Show(ShowArgs),
-    /// Compare runs: which numbers got better or worse, and how the machines differ
+    /// Show which numbers of runs got better or worse
+    ///
+    /// Also shows how the machines differ.
     Compare(Box<compare::CompareArgs>),
-    /// Find the builds after which boards became worse, over many runs
+    /// Find the builds after which boards became worse
     History(history::HistoryArgs),
-    /// Judge whether work is in time on the measured kernels, and which kind of kernel suits it
+    /// Judge whether work is in time, and which kernel suits it
     Advise(Box<advise::AdviseArgs>),
-    /// Check whether this machine is set up for real time, worst first
+    /// Check whether this machine is set up for real time
+    ///
+    /// Findings are sorted, the worst first.
     Doctor(doctor::DoctorArgs),
-    /// Change settings while a program runs, or measure the effect of each setting
+    /// Change settings, or measure the effect of each
+    ///
+    /// Settings change only while a program runs.
     Tune(Box<tune::TuneArgs>),
     /// Make runs from the output of other tools
     Import(Box<import::ImportArgs>),
     /// Write a run in the format of another tool
     Export(Box<export::ExportArgs>),
-    /// Draw a chart of runs as SVG or PNG, or write its numbers as CSV
+    /// Draw a chart of runs as SVG or PNG
     Plot(plot::PlotArgs),
-    /// Write one HTML file about runs: verdict, charts, numbers, machine
+    /// Write one HTML page about runs: verdict, charts, numbers
     Report(plot::ReportArgs),
-    /// Split latency into timer resolution, scheduling jitter and non-preemptible sections
+    /// Split latency into timer, scheduler and kernel sections
+    ///
+    /// Runs that each isolate a source separate timer resolution, scheduling jitter and
+    /// non-preemptible sections of the kernel.
     #[command(alias = "split")]
     Breakdown(breakdown::BreakdownArgs),
-    /// Measure the timer wake-up latency of a running program, without modifying it
+    /// Measure how late a running program's timers wake it
+    ///
+    /// The program need not be modified or restarted.
     Attach(attach::AttachArgs),
-    /// Show what delayed late samples, in a run recorded with --explain or a trace-cmd trace
+    /// Show what delayed the late samples of a run
     Explain(explain::ExplainArgs),
     /// Run loads alone, without measuring
     Load(load::LoadArguments),
-    /// Answer another machine, whose `tardy run --probe response:LINK` times the round trip
+    /// Answer another machine that times the round trip
     Respond(respond::RespondArgs),
     /// List, print and check scenarios
     #[command(alias = "scenario")]
     Scenarios(ScenariosArgs),
-    /// Boot kernels in QEMU, with time counted in instructions, and measure in each
+    /// Boot kernels in QEMU and measure in each
+    ///
+    /// Time is counted in instructions, so that a repeated run gives the same samples.
     Lab(Box<lab::Lab>),
-    /// Run the experiments of the papers that this tool follows, and test their claims
+    /// Repeat the papers' experiments and test their claims
     Reproduce(reproduce::ReproduceArgs),
-    /// List the probes, loads, costs, checks and links that tardy has
+    /// List probes, loads, costs, checks and links
     List(ListArgs),
-    /// Clean up after a killed command: settings, scratch folders, samples in a spool
+    /// Clean up after a killed command
+    ///
+    /// Restores settings, and removes scratch folders and samples in a spool.
     Restore(RestoreArgs),
     /// Print the manual page of a command
     Man(generated::ManArgs),

@@ -12,6 +12,7 @@ use tardy_run::nearest::nearest;
 
 use super::Cli;
 use super::configuration::with_defaults;
+use super::purposes::by_purpose;
 
 /// The command whose flags can have defaults in files.
 const RUN: &str = "run";
@@ -29,7 +30,7 @@ pub fn parse() -> Result<(Cli, Configuration), ConfigurationError> {
         .iter()
         .map(|argument| argument.to_string_lossy().into_owned())
         .collect();
-    let mut command = Cli::command();
+    let mut command = by_purpose(Cli::command());
     let mut configuration = Configuration::default();
     if arguments.get(1).is_some_and(|name| name == RUN) {
         configuration = Configuration::read()?;

@@ -30,10 +30,10 @@ const PHONE: Screen = Screen {
     height: 900,
     is_dark: true,
 };
-/// A sheet of A4 in landscape without its margins of 12 mm, at 96 px to the inch.
+/// A sheet of A4 without its margins of 12 mm, at 96 px to the inch.
 const PAPER: Screen = Screen {
-    width: 1031,
-    height: 703,
+    width: 703,
+    height: 1031,
     is_dark: false,
 };
 /// When the live view is pictured, in s of its 12.

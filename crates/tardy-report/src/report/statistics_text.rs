@@ -27,6 +27,8 @@ pub struct Section {
     pub table: Option<Table>,
     /// Each a sentence; those of checks that failed begin with a dash.
     pub lines: Vec<String>,
+    /// It only says that there is no model, and why.
+    pub is_without_model: bool,
 }
 
 /// The text, no line wider than `columns`: the columns of a table that find no room follow below.
@@ -120,11 +122,13 @@ fn probe(groups: &[Group], rule_of_thumb: &RuleOfThumb) -> Vec<Section> {
             head: format!("{name}: observed{more}"),
             table: Some(observed(&shown)),
             lines: of_observed,
+            is_without_model: false,
         },
         Section {
             head: bounds_head,
             table: Some(bounds(&shown)),
             lines: of_bounds,
+            is_without_model: false,
         },
     ];
     for group in series.iter().take(COLUMNS_SHOWN) {
@@ -138,6 +142,7 @@ fn probe(groups: &[Group], rule_of_thumb: &RuleOfThumb) -> Vec<Section> {
                 ),
                 table: None,
                 lines: Vec::new(),
+                is_without_model: true,
             },
         });
         sections.extend(
@@ -380,6 +385,7 @@ fn model(label: &str, tail: &TailModel) -> Section {
             head,
             table: None,
             lines,
+            is_without_model: false,
         };
     }
     let failed: Vec<&CheckResult> = tail
@@ -410,6 +416,7 @@ fn model(label: &str, tail: &TailModel) -> Section {
         head: format!("{label}: no model for {horizon}: {against}"),
         table: None,
         lines,
+        is_without_model: true,
     }
 }
 

@@ -610,8 +610,8 @@ fn three_probes_are_read_without_scrolling_for_long_and_print_whole() {
     browser.screenshot("three-probes");
 }
 
-/// A4 in landscape without its margins of 12 mm, in CSS px.
-const PAPER_WIDTH: u32 = 1031;
+/// A4 without its margins of 12 mm, in CSS px.
+const PAPER_WIDTH: u32 = 703;
 
 #[test]
 fn a_report_of_two_runs_is_printed_without_cutting() {
@@ -642,6 +642,13 @@ fn a_report_of_two_runs_is_printed_without_cutting() {
     let cut = "[...document.querySelectorAll('table')].filter((t) => t.getClientRects().length && \
                t.offsetWidth > t.parentElement.clientWidth + 1).length";
     assert_eq!(browser.evaluate(cut), 0);
+    // Charts are as wide as the paper, and their letters have 7 points.
+    let narrow = "[...document.querySelectorAll('.plot svg')].filter((s) => \
+                  s.getClientRects().length && (s.getBoundingClientRect().width < .95 * innerWidth \
+                  || [...s.querySelectorAll('text')].some((t) => \
+                  parseFloat(getComputedStyle(t).fontSize) * s.getBoundingClientRect().width / \
+                  s.viewBox.baseVal.width < 9.3))).map((s) => s.closest('figure').textContent.slice(0, 60))";
+    assert_eq!(browser.evaluate(narrow), json!([]));
     let pdf = browser.call(
         "Page.printToPDF",
         json!({"preferCSSPageSize": true, "printBackground": false}),

@@ -27,14 +27,18 @@ pub(super) fn section(runs: &[RunData]) -> Markup {
 }
 
 fn layer(section: &Section) -> Markup {
+    let lines = html! { @for line in &section.lines { p class="note" { (line.trim()) } } };
     html! {
         @if let Some(table) = &section.table {
             h3 { (section.head) }
             @let (head, rows) = table.parts();
             (figure::table(&Table { head: head.to_vec(), rows: rows.to_vec() }, ""))
+            (lines)
+        } @else if section.is_without_model {
+            div class="no-model" { p { (section.head) } (lines) }
         } @else {
             p { (section.head) }
+            (lines)
         }
-        @for line in &section.lines { p class="note" { (line.trim()) } }
     }
 }

@@ -38,6 +38,37 @@ fn loop_in_c() -> Workplace {
 }
 
 #[test]
+fn the_loop_of_the_documentation_compiles_as_pasted_and_is_measured() {
+    let place = Workplace::new();
+    let page = std::fs::read_to_string(repository().join("docs/probes.md")).unwrap();
+    let (_, code) = page.split_once("```c\n").unwrap();
+    let (code, _) = code.split_once("```").unwrap();
+    std::fs::write(place.path("my_loop.c"), code).unwrap();
+    let mut cc = place.prepared(
+        machine::program("cc", "build-essential"),
+        [
+            "-O2",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-o",
+            "my_loop",
+            "my_loop.c",
+            "-I",
+        ],
+    );
+    cc.arg(repository().join("include"));
+    finish(cc).ends_with(0);
+    let summary = place
+        .tardy("run --load none --for 1s --json --out run -- ./my_loop")
+        .ends_with(0)
+        .json();
+    let done = series_of(&summary, "app");
+    assert_exact(done);
+    assert!(count(done, "expected") >= 500, "{done}");
+}
+
+#[test]
 fn a_loop_in_c_is_measured_beside_a_probe_and_its_due_times_are_accounted_for() {
     let place = loop_in_c();
     let summary = place

@@ -260,9 +260,13 @@ pub(crate) struct WakingCalls {
     waker: usize,
 }
 
-/// Who woke the thread: a timer that it slept on, or else whoever made the switch to it due.
+/// Who woke the thread: the timer that it slept on, else another timer from its due time on, else
+/// whoever made the switch to it due.
 pub(crate) fn waking(window: &Window, calls: &Calls) -> Option<WakingCalls> {
-    let waker = switch_made_due(window, calls);
+    if slept_on_timer(window, calls) {
+        return woken_by_sleep(window, calls);
+    }
+    let waker = woken_by_timer(window, calls).or_else(|| switch_made_due(window, calls));
     match waker {
         Some(waker)
             if timer_function(calls, waker).is_none_or(|timer| name(calls, timer) != WAKER) =>
@@ -301,48 +305,70 @@ fn timer_function(calls: &Calls, call: usize) -> Option<usize> {
     outwards(calls, call).find(|&call| calls.calls[call].parent.is_some_and(is_run))
 }
 
-/// The waking of the thread, which made a switch due until it got the CPU.
-///
-/// Another task's waking may have made the switch due already, so that the thread's own came later.
-/// A thread that sleeps in read(2) sleeps on a wait queue, and its waking is the first from such a
-/// queue; where none is, it is the one in which the switch became due.
-fn switch_made_due(window: &Window, calls: &Calls) -> Option<usize> {
-    let (mut running, mut is_due, mut due) = (None, false, None);
-    for moment in &calls.moments {
-        match moment.what {
-            MomentKind::Context(context) => {
-                if context.is_switch_due() && !is_due {
-                    due = Some((moment.at, i64::MAX));
-                }
-                is_due = context.is_switch_due();
-            }
-            MomentKind::Task { task, .. } => {
-                let is_switch = running.is_some_and(|running| running != task);
-                running = Some(task);
-                if is_switch && task == window.task && moment.at >= 0 {
-                    due = due.map(|(since, _)| (since, moment.at));
-                    break;
-                }
-            }
-            MomentKind::Called(_) | MomentKind::Returned(_) => {}
-        }
-    }
-    let (since, until) = due?;
-    let is_waking = |&place: &usize| name(calls, place).starts_with("try_to_wake_up");
-    let is_of_queue = |&place: &usize| {
-        let call = &calls.calls[place];
-        let mut above = outwards(calls, place).skip(1).take(2);
-        call.end >= since
-            && call.begin < until
-            && above.any(|call| name(calls, call).ends_with("wake_function"))
+/// When the thread got the CPU, from its due time on.
+fn got_cpu(window: &Window, calls: &Calls) -> Option<i64> {
+    let mut running = None;
+    calls.moments.iter().find_map(|moment| {
+        let MomentKind::Task { task, .. } = moment.what else {
+            return None;
+        };
+        let is_switch = running.replace(task).is_some_and(|before| before != task);
+        (is_switch && task == window.task && moment.at >= 0).then_some(moment.at)
+    })
+}
+
+/// Whether the thread returns from a sleep on a timer once it has the CPU.
+fn slept_on_timer(window: &Window, calls: &Calls) -> bool {
+    let Some(since) = got_cpu(window, calls) else {
+        return false;
     };
-    let makes_due = |&place: &usize| {
-        let call = &calls.calls[place];
-        (call.begin..=call.end).contains(&since)
+    let is_sleep = |call: usize| {
+        let name = name(calls, call);
+        name.contains("nanosleep") || name.contains("hrtimeout")
+    };
+    (0..calls.calls.len()).any(|call| calls.calls[call].begin >= since && is_sleep(call))
+}
+
+/// The first waking by a timer's function from the due time on, other than that of a sleep; else
+/// the last one before it since the thread gave the CPU up: a device's due times are estimates.
+fn woken_by_timer(window: &Window, calls: &Calls) -> Option<usize> {
+    let is_waking = |&place: &usize| {
+        name(calls, place).starts_with("try_to_wake_up")
+            && timer_function(calls, place).is_some_and(|timer| name(calls, timer) != WAKER)
     };
     let places = || (0..calls.calls.len()).filter(is_waking);
-    let of_queue = places().find(is_of_queue);
-    of_queue.or_else(|| places().rev().find(makes_due))
+    let begin = |&place: &usize| calls.calls[place].begin;
+    let (mut had_cpu, mut slept_since) = (false, i64::MIN);
+    for moment in calls.moments.iter().take_while(|moment| moment.at < 0) {
+        if let MomentKind::Task { task, .. } = moment.what {
+            if had_cpu && task != window.task {
+                slept_since = moment.at;
+            }
+            had_cpu = task == window.task;
+        }
+    }
+    let since_due = places().find(|place| begin(place) >= 0);
+    since_due.or_else(|| places().rev().find(|place| begin(place) >= slept_since))
+}
+
+/// The waking in which the switch to the thread became due: the last before it got the CPU.
+fn switch_made_due(window: &Window, calls: &Calls) -> Option<usize> {
+    let until = got_cpu(window, calls).unwrap_or(i64::MAX);
+    let (mut is_due, mut due_since) = (false, None);
+    for moment in calls.moments.iter().take_while(|moment| moment.at <= until) {
+        if let MomentKind::Context(context) = moment.what {
+            if context.is_switch_due() && !is_due {
+                due_since = Some(moment.at);
+            }
+            is_due = context.is_switch_due();
+        }
+    }
+    let since = due_since?;
+    let is_waking = |&place: &usize| {
+        let call = &calls.calls[place];
+        (call.begin..=call.end).contains(&since) && name(calls, place).starts_with("try_to_wake_up")
+    };
+    (0..calls.calls.len()).rev().find(is_waking)
 }
 
 /// The thread slept on a timer when it was due, and the last timer's function of the first timer

@@ -1,5 +1,7 @@
 //! The state of the system along a run: one line of JSON a second in `state.jsonl`, read on a CPU
-//! that is not measured where there is one.
+//! that is not measured. Where all are measured, there is one line before the first sample and one
+//! after the last: to read `/proc/interrupts` takes the kernel hundreds of microseconds, which a
+//! kernel without preemption would add to a sample.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -23,13 +25,15 @@ pub(super) struct StateLog {
     path: PathBuf,
     keeper: BackgroundWriter,
     line: Vec<u8>,
-    next: Nanos,
+    /// When the next line is due; `None` where it would disturb the measurement.
+    next: Option<Nanos>,
 }
 
 impl StateLog {
-    /// Starts the log, of at most `bytes_max` where it has a bound; `None` where it cannot be
-    /// written.
+    /// Starts the log with its first line, of at most `bytes_max` where it has a bound; `None`
+    /// where it cannot be written.
     pub(super) fn create(
+        now: Nanos,
         folder: &RunFolder,
         plan: &Plan,
         bytes_max: Option<u64>,
@@ -53,28 +57,39 @@ impl StateLog {
             keeper.bound(&path, bytes_max);
         }
         let (reader, sample) = (StateReader::open(root, &options), StateSample::default());
-        Some(Self {
+        let is_apart = tool.minus(measured) == *tool;
+        let mut log = Self {
             reader,
             sample,
             path,
             keeper,
             line: Vec::new(),
-            next: Nanos::ZERO,
-        })
+            next: is_apart.then_some(now + INTERVAL),
+        };
+        log.add_line(now);
+        Some(log)
     }
 
     /// Adds a line if it is time.
     pub(super) fn update(&mut self, now: Nanos) {
-        if now < self.next {
-            return;
+        if let Some(due) = self.next.filter(|&due| due <= now) {
+            self.add_line(now);
+            self.next = Some(after(due, now));
         }
+    }
+
+    /// Adds the last line, when nothing is measured any more.
+    pub(super) fn finish(&mut self, now: Nanos) {
+        self.add_line(now);
+    }
+
+    fn add_line(&mut self, now: Nanos) {
         self.reader.read_into(now, &mut self.sample);
         self.line.clear();
         if serde_json::to_writer(&mut self.line, &self.sample).is_ok() {
             self.line.push(b'\n');
             self.keeper.append(&self.path, &self.line);
         }
-        self.next = after(self.next, now);
     }
 }
 

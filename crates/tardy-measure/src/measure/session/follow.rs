@@ -72,6 +72,7 @@ pub(super) fn follow(
     root: &Root,
 ) -> Result<StoppedRun, SessionError> {
     let state_log = StateLog::create(
+        Nanos(clock::monotonic()),
         &armed.folder,
         &armed.record.plan,
         armed.division.map(|division| division.state_bytes),
@@ -148,6 +149,9 @@ pub(super) fn follow(
     follower.live.finish();
     follower.look_at_threshold();
     let end = Nanos(clock::monotonic());
+    if let Some(log) = &mut follower.state_log {
+        log.finish(end);
+    }
     if follower.armed.record.plan.until_stopped {
         follower.timeline.end_as_asked(end);
     } else {

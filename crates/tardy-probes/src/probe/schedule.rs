@@ -143,7 +143,8 @@ impl GridWalk {
 
     #[cold]
     fn skip_past(&mut self, now: i64, end: Nanos) -> u32 {
-        let (first, left) = (self.base, self.left_until(end));
+        // A sample counts 32 bits of them: the next one takes what is beyond.
+        let (first, left) = (self.base, self.left_until(end).min(i64::from(u32::MAX)));
         // Grid points that lie further back than the widest dither have passed whatever was drawn
         // for them.
         let width = self.dither.as_ref().map_or(0, |dither| dither.width);
@@ -175,6 +176,18 @@ mod tests {
         assert_eq!(walk.base(), Nanos(1100));
         assert_eq!(walk.advance_past(1350, || Nanos::MAX), 2);
         assert_eq!(walk.base(), Nanos(1400));
+    }
+
+    /// Seen beside eight busy processes: a period of 1 ns, and a stall of 5 s.
+    #[test]
+    fn what_a_sample_cannot_count_is_left_to_the_next_one() {
+        let mut walk = GridWalk::new(Nanos(0), Nanos(1), Nanos::ZERO, 1);
+        let stall = 5_000_000_000;
+        let mut due_times = 0;
+        while walk.base() <= Nanos(stall) {
+            due_times += 1 + i64::from(walk.advance_past(stall, || Nanos::MAX));
+        }
+        assert_eq!(due_times, walk.base().get());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 # The table of `tardy history --table` with DuckDB, polars and pandas: the lines of docs/history.md are run as they stand, the three agree with one
 # another, and what each of them writes is read back as the same history.
 # The program of docs/scripts.md is run as it stands, too.
-# Needs a tardy built with the feature arrow, and duckdb, polars, pandas, matplotlib and pyarrow in the Python environment at $VENV.
+# Needs duckdb, polars, pandas and matplotlib in the Python environment at $VENV.
 #     tables.sh TARDY FOLDER
 set -euo pipefail
 tardy=$(readlink -f "$1")
@@ -21,10 +21,10 @@ for board in arm1 x86; do
         tardy run --for 2s --period 100us --load memory --label build=$build --label board=$board --quiet --out "nightly/$board-$build" > said || [ $? -eq 4 ]
     done
 done
-tardy history nightly --table made.parquet > said || [ $? -eq 4 ]
-duckdb -c "select 'runs: ' || count(distinct folder) as runs from 'made.parquet'" | grep 'runs: 4 ' > /dev/null
+tardy history nightly --table made.csv.gz > said || [ $? -eq 4 ]
+duckdb -c "select 'runs: ' || count(distinct folder) as runs from 'made.csv.gz'" | grep 'runs: 4 ' > /dev/null
 # The document asks for kernels 6.12, whatever this machine has.
-duckdb -c "copy (select * replace ('6.12.9' as kernel) from 'made.parquet') to 'all.parquet'" > said
+duckdb -c "copy (select * replace ('6.12.9' as kernel) from 'made.csv.gz') to 'all.csv.gz'" > said
 
 # Each line of the document that a shell or Python runs on the table.
 grep '^    duckdb -c ' "$document" | sed 's/^    //' > lines.sh
@@ -43,21 +43,21 @@ of_polars = [eval(line) for line in lines if line.startswith("polars.")]
 of_pandas = [eval(line) for line in lines if line.startswith("pandas.")]
 assert len(of_polars) == len(of_pandas) == 1, (of_polars, of_pandas)
 medians = dict(of_polars[0].iter_rows())
-rows = duckdb.sql("select board, median(p99_9), max(max) from 'all.parquet' where load = 'memory' group by board").fetchall()
+rows = duckdb.sql("select board, median(p99_9), max(max) from 'all.csv.gz' where load = 'memory' group by board").fetchall()
 assert {board: median for board, median, _ in rows} == medians and len(medians) == 2, (rows, medians)
-table = pandas.read_parquet("all.parquet")
+table = pandas.read_csv("all.csv.gz")
 worst = table[table.load == "memory"].groupby("board")["max"].max().to_dict()
 assert {board: most for board, _, most in rows} == worst, (rows, worst)
 assert list(of_pandas[0].index.names) == ["load", "build"] and of_pandas[0].notna().all(), of_pandas[0]
 
 # What they write is the same history; columns of one's own are left alone.
-polars.read_parquet("all.parquet").with_columns(polars.lit("mine").alias("rack")).write_parquet("polars.parquet", compression="snappy")
-table.to_parquet("pandas.parquet")
+polars.read_csv("all.csv.gz").with_columns(polars.lit("mine").alias("rack")).write_csv("polars.csv")
+table.to_csv("pandas.csv.gz", index=False)
 rows = lambda name: sorted(duckdb.sql(f"select * from '{name}'").fetchall(), key=repr)
-for name in ["all", "polars", "pandas"]:
-    history = subprocess.run(["tardy", "history", f"{name}.parquet", "--table", f"again-{name}.parquet"], capture_output=True, text=True)
+for name in ["all.csv.gz", "polars.csv", "pandas.csv.gz"]:
+    history = subprocess.run(["tardy", "history", name, "--table", f"again-{name}"], capture_output=True, text=True)
     assert history.returncode in (0, 4) and history.stdout.startswith("2 builds of 2 boards, 8 numbers"), history
-    assert rows(f"again-{name}.parquet") == rows("all.parquet"), name
+    assert rows(f"again-{name}") == rows("all.csv.gz"), name
 print(history.stdout)
 PYTHON
 

@@ -19,7 +19,7 @@ pub(crate) struct FleetArguments {
     /// kubernetes, which builds its servers first, runs only if named
     #[arg(value_name = "ENGINE")]
     engines: Vec<String>,
-    /// Binary to test instead of a new build; tables needs the feature arrow
+    /// Binary to test instead of a new build
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
 }
@@ -35,8 +35,6 @@ struct Engine {
 
 /// The one that builds its engine first, which takes long: tested where it is named.
 const KUBERNETES: &str = "kubernetes";
-/// The one that needs a binary with tables, which users' static binary has not.
-const TABLES: &str = "tables";
 
 const ENGINES: &[Engine] = &[
     Engine {
@@ -86,7 +84,7 @@ const ENGINES: &[Engine] = &[
         packages: "make python3-venv",
     },
     Engine {
-        name: TABLES,
+        name: "tables",
         programs: &["python3"],
         packages: "python3-venv",
     },
@@ -104,7 +102,6 @@ const PYTHON: &[&str] = &[
     "polars==2.1.0",
     "pandas==3.1.1",
     "matplotlib==3.11.2",
-    "pyarrow==26.0.1",
 ];
 
 /// Runs the scripts, one after the other.
@@ -137,20 +134,10 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
     }
     let architecture = static_build::Architecture::here()
         .ok_or_else(|| Failure::new("there is no static build for this machine"))?;
-    let needs = |is_of_tables: bool| {
-        engines
-            .iter()
-            .any(|engine| (engine.name == TABLES) == is_of_tables)
+    let binary = match &arguments.binary {
+        Some(binary) => binary.clone(),
+        None => static_build::build(architecture)?,
     };
-    let build = |is_needed: bool, build: &dyn Fn() -> Result<PathBuf>| match &arguments.binary {
-        Some(binary) => Ok(binary.clone()),
-        None if is_needed => build(),
-        None => Ok(PathBuf::new()),
-    };
-    let binary = build(needs(false), &|| static_build::build(architecture))?;
-    let with_tables = build(needs(true), &|| {
-        workspace::build(&["--release", "--package", "tardy", "--features", "arrow"])
-    })?;
     let folder = workspace::target_folder()?.join("fleet");
     let python = folder.join("python");
     // Of a list that has grown, all is installed.
@@ -185,11 +172,6 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
             .join("deploy/tests")
             .join(engine.name)
             .with_extension("sh");
-        let binary = if engine.name == TABLES {
-            &with_tables
-        } else {
-            &binary
-        };
         program::run(
             Command::new("timeout")
                 .arg(if engine.name == KUBERNETES {
@@ -198,7 +180,7 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
                     "600"
                 })
                 .arg(script)
-                .arg(binary)
+                .arg(&binary)
                 .arg(&place)
                 .env("VENV", &python),
         )?;

@@ -13,12 +13,6 @@ use crate::{program, workspace};
 pub fn build(kernels: &[String]) -> Result<()> {
     // As the tests are built: cargo chooses features for all packages that it is given, and what
     // was built with others would be built again.
-    let program = workspace::build(&[
-        "--workspace",
-        "--features",
-        "tardy/arrow",
-        "--example",
-        "inject",
-    ])?;
+    let program = workspace::build(&["--workspace", "--example", "inject"])?;
     program::run(Command::new(program).args(kernels))
 }

@@ -138,6 +138,18 @@ const LANES: &[Lane] = &[
         run: || xtask(&["accessibility"]),
     },
     Lane {
+        name: "pictures",
+        about: "the pictures of the documentation show the words of today's output",
+        paths: &[
+            "crates/tardy-report",
+            "crates/tardy-live",
+            "crates/tardy-bench/src/pictures.rs",
+            "docs/pictures",
+        ],
+        except: &[],
+        run: || xtask(&["pictures", "--check"]),
+    },
+    Lane {
         name: "perfetto",
         about: "the trace for Perfetto, read with its published schema",
         paths: &["crates/tardy-trace", "xtask/src/perfetto.rs"],

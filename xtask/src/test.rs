@@ -122,14 +122,11 @@ fn format() -> Result<()> {
     program::run(workspace::cargo().args(["fmt", "--all", "--check"]))
 }
 
-/// With the feature arrow: users' builds leave it out, and the release build compiles that.
 fn clippy() -> Result<()> {
     program::run(workspace::cargo().args([
         "clippy",
         "--workspace",
         "--all-targets",
-        "--features",
-        "tardy/arrow",
         "--locked",
         "--",
         "-D",

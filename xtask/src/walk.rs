@@ -117,10 +117,6 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("--tune", "it changes the machine"),
     ("search/best.toml", "there was no search"),
     ("words/best.toml", "there was no search"),
-    (
-        ".parquet",
-        "the published binary has no Parquet; `cargo xtask fleet tables` runs these lines",
-    ),
     ("tardy lab shell", "it needs a terminal"),
     ("tardy doctor --pid 4711", "there is no such process"),
     ("--plot own.png", "it takes two kernels"),

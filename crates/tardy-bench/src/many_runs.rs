@@ -26,20 +26,17 @@ pub(crate) const FIGURE: Figure = Figure {
 
 fn measure(bench: &Bench) -> Result<FigureResult> {
     let boards = if bench.is_quick { BOARDS / 20 } else { BOARDS };
-    // Tables are not in the binary that is built for users first.
-    let tardy = workspace::build(&["--release", "--package", "tardy", "--features", "arrow"])?;
+    let tardy = workspace::build_tardy()?;
     let maker = workspace::build(&[
         "--release",
         "--package",
         "tardy-formats",
-        "--features",
-        "arrow",
         "--example",
         "many_runs",
     ])?;
     let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
     let (file, html) = (
-        place.path().join("runs.parquet"),
+        place.path().join("runs.csv.gz"),
         place.path().join("history.html"),
     );
     program::run(
@@ -58,9 +55,9 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     ])];
     let mut reached = Vec::new();
     let commands: [(&str, Vec<&Path>); 2] = [
-        ("history RUNS.parquet", vec![Path::new("history"), &file]),
+        ("history RUNS.csv.gz", vec![Path::new("history"), &file]),
         (
-            "history RUNS.parquet --html FILE",
+            "history RUNS.csv.gz --html FILE",
             vec![Path::new("history"), &file, Path::new("--html"), &html],
         ),
     ];
@@ -178,7 +175,7 @@ fn of_folders(bench: &Bench, tardy: &Path, place: &Path) -> Result<OfFolders> {
     let tables = [0, 1].map(|half| {
         (
             place.join(format!("half{half}")),
-            place.join(format!("half{half}.parquet")),
+            place.join(format!("half{half}.csv.gz")),
         )
     });
     let mut rows = vec![row([
@@ -213,14 +210,14 @@ fn of_folders(bench: &Bench, tardy: &Path, place: &Path) -> Result<OfFolders> {
         let time = timed(tardy, &[Path::new("history"), half, flag, table])?;
         of_run = time.0 / (count as f64 / 2.0);
         add(
-            "history HALF --table HALF.parquet",
+            "history HALF --table HALF.csv.gz",
             count / 2,
             bytes * count as u64 / 2,
             table,
             time,
         )?;
     }
-    let all = place.join("all.parquet");
+    let all = place.join("all.csv.gz");
     let read = tables
         .iter()
         .map(|(_, table)| fs::metadata(table).map_or(0, |file| file.len()))
@@ -230,7 +227,7 @@ fn of_folders(bench: &Bench, tardy: &Path, place: &Path) -> Result<OfFolders> {
         &[Path::new("history"), &tables[0].1, &tables[1].1, flag, &all],
     )?;
     add(
-        "history HALF.parquet OTHER.parquet --table ALL.parquet",
+        "history HALF.csv.gz OTHER.csv.gz --table ALL.csv.gz",
         count,
         read,
         &all,

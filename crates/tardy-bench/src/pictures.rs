@@ -1,5 +1,6 @@
 //! `cargo xtask pictures`: the pictures of the documents, of runs that are made for them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::Read;
 use std::num::NonZero;
@@ -41,6 +42,12 @@ const LIVE_AT: Duration = Duration::from_secs(10);
 /// When the view of another process's run is pictured, in s of that run's 12.
 const TOP_AT: Duration = Duration::from_secs(8);
 
+/// The list of the words of all pictures.
+const WORDS: &str = "words.json";
+/// The pictures of terminals, and the share of words that they have in common on all machines.
+const TERMINALS: [&str; 4] = ["live.png", "top.png", "summary.png", "compare.png"];
+const TERMINAL_COMMON: f64 = 0.7;
+
 /// How long a command that is pictured meanwhile may go on.
 const AFTER_PICTURE: Duration = Duration::from_secs(15);
 
@@ -53,6 +60,9 @@ pub(crate) struct PicturesArguments {
     /// Use this binary instead of a new release build
     #[arg(long, value_name = "FILE")]
     tardy: Option<PathBuf>,
+    /// Write nothing: compare the words of new pictures with those of the folder
+    #[arg(long)]
+    check: bool,
 }
 
 /// Runs the task.
@@ -63,93 +73,223 @@ pub(crate) fn run(arguments: &PicturesArguments) -> Result<()> {
             .while_doing(|| format!("looking for {}", binary.display()))?,
         None => workspace::build_tardy()?,
     };
-    let out = workspace::root().join(&arguments.out);
-    std::fs::create_dir_all(&out).while_doing(|| format!("making {}", out.display()))?;
-    eprintln!("measuring for about a minute");
-    let runs = ExampleRuns::make(&tardy)?;
-    let terminal = |name: &str, line: &str, size, until| {
-        terminal(&runs, line, size, until)
-            .and_then(|page| picture(&page, Look::screen(PAGE, None), &out.join(name)))
-    };
-    terminal(
-        "live.png",
-        "tardy run --load hackbench --load io --deadline 10ms --for 12s --out live",
-        (100, 30),
-        Some(LIVE_AT),
-    )?;
-    let mut watched = runs.start(&[
-        "run",
-        "--quiet",
-        "--load",
-        "hackbench",
-        "--load",
-        "io",
-        "--for",
-        "12s",
-        "--out",
-        "watched",
-    ])?;
-    let drawn = terminal("top.png", "tardy top watched", (100, 30), Some(TOP_AT));
-    // It ends by itself, whatever came of the picture.
-    watched
-        .wait()
-        .while_doing(|| "waiting for the run that is watched".to_owned())?;
-    drawn?;
-    terminal("summary.png", "tardy show board7", (80, 24), None)?;
-    terminal(
-        "compare.png",
-        "tardy compare board7 board7-new",
-        (100, 30),
-        None,
-    )?;
-    for (name, pages) in [
-        ("report.png", &["board7"][..]),
-        ("comparison.png", &["board7", "board7-new"]),
-        ("explained.png", &["explained"]),
-    ] {
-        picture(
-            &runs.report(pages)?,
-            Look::screen(PAGE, Some(PAGE.height)),
-            &out.join(name),
-        )?;
+    let kept = workspace::root().join(&arguments.out);
+    if !arguments.check {
+        return make(&tardy, &kept).map(drop);
     }
-    runs.tardy(&[
-        "plot",
-        "board7",
-        "--kind",
-        "heatmap",
-        "--scale",
-        "1",
-        "-o",
-        "heatmap.png",
-    ])?;
-    std::fs::copy(runs.folder().join("heatmap.png"), out.join("heatmap.png"))
-        .while_doing(|| "keeping the heat map".to_owned())?;
-    picture(
-        &runs.report(&["probes"])?,
-        Look::screen(PAGE, Some(PAGE.height)),
-        &out.join("probes.png"),
-    )?;
-    picture(
-        &runs.report(&["board7"])?,
-        Look::screen(PHONE, Some(PHONE.height)),
-        &out.join("phone.png"),
-    )?;
-    picture(
-        &runs.report(&["board7", "board7-new"])?,
-        Look {
-            is_printed: true,
-            ..Look::screen(PAPER, Some(PAPER.height))
-        },
-        &out.join("printed.png"),
-    )?;
-    let bytes = bytes_below(&out)?;
+    let folder = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+    let stale = stale(&read_words(&kept)?, &make(&tardy, folder.path())?);
+    if stale.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "pictures of {} show other words than today's output, see `cargo xtask pictures`: {}",
+        kept.display(),
+        stale.join("; ")
+    )))
+}
+
+/// Makes all pictures in a folder, and returns their words.
+fn make(tardy: &Path, out: &Path) -> Result<Words> {
+    std::fs::create_dir_all(out).while_doing(|| format!("making {}", out.display()))?;
+    eprintln!("measuring for about five minutes");
+    let mut album = Album {
+        runs: ExampleRuns::make(tardy)?,
+        out: out.to_owned(),
+        words: Words::new(),
+    };
+    album.terminals()?;
+    album.pages()?;
+    album.of_lab()?;
+    let file = out.join(WORDS);
+    let text =
+        serde_json::to_string_pretty(&album.words).while_doing(|| "listing words".to_owned())?;
+    std::fs::write(&file, text + "\n").while_doing(|| format!("writing {}", file.display()))?;
+    let bytes = bytes_below(out)?;
     println!("{}: {:.2} MB", out.display(), bytes as f64 / 1e6);
     if bytes > BYTES_MAX {
-        Err(Failure::new(format!(
+        return Err(Failure::new(format!(
             "the pictures are larger than {BYTES_MAX} bytes"
-        )))
-    } else {
+        )));
+    }
+    Ok(album.words)
+}
+
+/// Of each picture: headings and heads of tables of a page, and all words of a terminal; without
+/// digits.
+type Words = BTreeMap<String, BTreeSet<String>>;
+
+fn read_words(folder: &Path) -> Result<Words> {
+    let file = folder.join(WORDS);
+    let text =
+        std::fs::read_to_string(&file).while_doing(|| format!("reading {}", file.display()))?;
+    serde_json::from_str(&text).while_doing(|| format!("reading {}", file.display()))
+}
+
+/// The pictures whose words are not today's. What a terminal shows depends on the machine in part.
+fn stale(kept: &Words, today: &Words) -> Vec<String> {
+    let names: BTreeSet<&String> = kept.keys().chain(today.keys()).collect();
+    let none = BTreeSet::new();
+    let is_stale = |name: &&&String| {
+        let [old, new] = [kept, today].map(|words| words.get(**name).unwrap_or(&none));
+        let common = old.intersection(new).count() as f64;
+        let least = if TERMINALS.contains(&name.as_str()) {
+            TERMINAL_COMMON
+        } else {
+            1.0
+        };
+        common < least * old.len().max(new.len()) as f64
+    };
+    names
+        .iter()
+        .filter(is_stale)
+        .map(|name| {
+            let [old, new] = [kept, today].map(|words| words.get(*name).unwrap_or(&none));
+            let differing: Vec<_> = old.symmetric_difference(new).cloned().collect();
+            format!("{name} ({})", differing.join(", "))
+        })
+        .collect()
+}
+
+/// Pictures under way.
+struct Album {
+    runs: ExampleRuns,
+    out: PathBuf,
+    words: Words,
+}
+
+impl Album {
+    fn terminals(&mut self) -> Result<()> {
+        self.terminal(
+            "live.png",
+            "tardy run --load hackbench --load io --deadline 10ms --for 12s --out live",
+            (100, 30),
+            Some(LIVE_AT),
+        )?;
+        let mut watched = self.runs.start(&[
+            "run",
+            "--quiet",
+            "--load",
+            "hackbench",
+            "--load",
+            "io",
+            "--for",
+            "12s",
+            "--out",
+            "watched",
+        ])?;
+        let drawn = self.terminal("top.png", "tardy top watched", (100, 30), Some(TOP_AT));
+        // It ends by itself, whatever came of the picture.
+        watched
+            .wait()
+            .while_doing(|| "waiting for the run that is watched".to_owned())?;
+        drawn?;
+        self.terminal("summary.png", "tardy show board7", (80, 24), None)?;
+        self.terminal(
+            "compare.png",
+            "tardy compare board7 board7-new",
+            (100, 30),
+            None,
+        )
+    }
+
+    fn pages(&mut self) -> Result<()> {
+        for (name, runs) in [
+            ("report.png", &["board7"][..]),
+            ("comparison.png", &["board7", "board7-new"]),
+            ("probes.png", &["probes"]),
+        ] {
+            let page = self.runs.report(runs)?;
+            self.page(name, &page, Look::of(PAGE, &[]))?;
+        }
+        self.runs.tardy(&[
+            "plot",
+            "board7",
+            "--kind",
+            "heatmap",
+            "--scale",
+            "1",
+            "-o",
+            "heatmap.png",
+        ])?;
+        let heat_map = self.runs.folder().join("heatmap.png");
+        std::fs::copy(heat_map, self.out.join("heatmap.png"))
+            .while_doing(|| "keeping the heat map".to_owned())?;
+        let page = self.runs.report(&["board7"])?;
+        self.page("phone.png", &page, Look::of(PHONE, &[]))?;
+        let page = self.runs.report(&["board7", "board7-new"])?;
+        let printed = Look {
+            is_printed: true,
+            ..Look::of(PAPER, &[])
+        };
+        self.page("printed.png", &page, printed)
+    }
+
+    /// In virtual time: the worst sample explained, the kernel's functions before the late ones,
+    /// and an atlas.
+    fn of_lab(&mut self) -> Result<()> {
+        let stock = ["--kernel", "debian:6.1"];
+        let watched = [
+            "--preempt",
+            "none",
+            "--load",
+            "hackbench",
+            "--load",
+            "reclaim",
+            "--for",
+            "2s",
+            "--watch",
+            "--out",
+            "kernels",
+        ];
+        self.runs
+            .tardy(&[&["lab", "run"], &stock[..], &watched].concat())?;
+        let page = self.runs.report(&["kernels/6.1-none/replica-000"])?;
+        self.page("late.png", &page, Look::of(PAGE, &[".late"]))?;
+        self.page("flames.png", &page, Look::of(PAGE, &["svg.flames"]))?;
+        let kernels = [
+            "--kernel",
+            "debian:6.1-rt",
+            "--load",
+            "none",
+            "--load",
+            "hackbench",
+            "--load",
+            "reclaim",
+            "--load",
+            "io",
+            "--for",
+            "1s",
+            "--replicas",
+            "4",
+            "--out",
+            "atlas",
+        ];
+        self.runs
+            .tardy(&[&["lab", "atlas"], &stock[..], &kernels].concat())?;
+        let page = self.runs.folder().join("atlas/atlas.html");
+        self.page(
+            "atlas.png",
+            &page,
+            Look::of(PAGE, &["table.map", "p.legend"]),
+        )
+    }
+
+    /// A picture of what a command leaves in a terminal.
+    fn terminal(
+        &mut self,
+        name: &str,
+        line: &str,
+        size: (u16, u16),
+        until: Option<Duration>,
+    ) -> Result<()> {
+        let page = terminal(&self.runs, line, size, until)?;
+        self.page(name, &page, Look::of(PAGE, &["pre.terminal"]))
+    }
+
+    fn page(&mut self, name: &str, page: &Path, look: Look) -> Result<()> {
+        let words = picture(page, look, &self.out.join(name))?;
+        self.words.insert(name.to_owned(), words);
         Ok(())
     }
 }
@@ -167,51 +307,45 @@ fn bytes_below(folder: &Path) -> Result<u64> {
 #[derive(Debug, Clone, Copy)]
 struct Look {
     screen: Screen,
-    /// Its first px, or all of it.
-    height: Option<u32>,
+    /// Selectors of the first elements that the picture shows, all of them together; without any,
+    /// what is seen first.
+    elements: &'static [&'static str],
     is_printed: bool,
 }
 
 impl Look {
-    fn screen(screen: Screen, height: Option<u32>) -> Self {
+    fn of(screen: Screen, elements: &'static [&'static str]) -> Self {
         Self {
             screen,
-            height,
+            elements,
             is_printed: false,
         }
     }
 }
 
-/// The page as PNG.
-fn picture(
-    page: &Path,
-    Look {
-        screen,
-        height,
-        is_printed,
-    }: Look,
-    out: &Path,
-) -> Result<()> {
-    let mut browser = Browser::open(page, screen);
-    if is_printed {
+/// The page as PNG, and its words.
+fn picture(page: &Path, look: Look, out: &Path) -> Result<BTreeSet<String>> {
+    let mut browser = Browser::open(page, look.screen);
+    if look.is_printed {
         browser.call("Emulation.setEmulatedMedia", json!({"media": "print"}));
         browser.evaluate("dispatchEvent(new Event('beforeprint'))");
     }
     browser.settle();
-    let size = browser.evaluate(
-        "(() => { const b = (document.querySelector('pre.terminal') ?? \
-         document.documentElement).getBoundingClientRect(); return [b.width, b.height]; })()",
-    );
-    let (width, whole) = (
-        size[0].as_f64().unwrap_or(0.0).ceil(),
-        size[1].as_f64().unwrap_or(0.0).ceil(),
-    );
-    // Who made samples late is what an explained run is about.
-    let top = browser
-        .evaluate("document.querySelector('#explained')?.getBoundingClientRect().top ?? 0")
-        .as_f64()
-        .unwrap_or(0.0);
-    let clip = json!({"x": 0, "y": top, "width": width, "height": height.map_or(whole, f64::from), "scale": 1});
+    let screen = json!([0, 0, look.screen.width, look.screen.height]);
+    let seen = browser.evaluate(&format!(
+        "(() => {{ const es = {elements}.map((s) => document.querySelector(s)); for (const e of es) \
+         for (const d of e.querySelectorAll('details')) d.open = true; const rs = es.map((e) => \
+         e.getBoundingClientRect()), box = es.length ? [Math.min(...rs.map((r) => r.left)), \
+         Math.min(...rs.map((r) => r.top)), Math.max(...rs.map((r) => r.right)), \
+         Math.max(...rs.map((r) => r.bottom))] : {screen}; const words = \
+         [...document.querySelectorAll('h1,h2,h3,th,pre.terminal')].filter((e) => {{ const r = \
+         e.getBoundingClientRect(); return r.width && r.top >= box[1] - 1 && r.bottom <= box[3] + 1; \
+         }}).map((e) => e.textContent); return [box, words]; }})()",
+        elements = json!(look.elements),
+    ));
+    let edge = |place: usize| seen[0][place].as_f64().unwrap_or(0.0);
+    let (left, top) = (edge(0).floor().max(0.0), edge(1).floor().max(0.0));
+    let clip = json!({"x": left, "y": top, "width": edge(2).ceil() - left, "height": edge(3).ceil() - top, "scale": 1});
     let answer = browser.call(
         "Page.captureScreenshot",
         json!({"captureBeyondViewport": true, "clip": clip}),
@@ -221,7 +355,18 @@ fn picture(
         .while_doing(|| "reading the browser's picture".to_owned())?;
     std::fs::write(out, bytes).while_doing(|| format!("writing {}", out.display()))?;
     println!("{}", out.display());
-    Ok(())
+    let texts = seen[1].as_array().into_iter().flatten();
+    Ok(texts
+        .filter_map(|text| text.as_str())
+        .flat_map(words)
+        .collect())
+}
+
+/// Words of three letters or more.
+fn words(text: &str) -> impl Iterator<Item = String> {
+    text.split(|letter: char| !letter.is_alphabetic())
+        .filter(|word| word.len() > 2)
+        .map(str::to_owned)
 }
 
 /// A page that shows what a command leaves in a terminal of so many columns and lines: at its end,
@@ -370,6 +515,21 @@ fn color(color: vt100::Color, default: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_renamed_heading_makes_a_picture_stale_and_a_terminals_warning_does_not() {
+        let of = |report: &str, live: &str| -> Words {
+            let entry = |name: &str, text| (name.to_owned(), words(text).collect());
+            [entry("report.png", report), entry("live.png", live)].into()
+        };
+        let kept = of("Who made samples late", "one two three four five");
+        assert_eq!(stale(&kept, &kept), [""; 0]);
+        let today = of("Who made samples late", "one two three four five warned");
+        assert_eq!(stale(&kept, &today), [""; 0]);
+        let renamed = stale(&kept, &of("Causes of late samples", "nothing"));
+        assert_eq!(renamed.len(), 2);
+        assert_eq!(renamed[1], "report.png (Causes, Who, made)");
+    }
 
     #[test]
     fn a_terminal_keeps_its_colours_and_its_places() {

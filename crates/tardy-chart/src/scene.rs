@@ -125,7 +125,7 @@ pub fn rectangle(left: f64, top: f64, width: f64, height: f64) -> Vec<Step> {
 #[must_use]
 pub fn text_width(text: &str, size: f64) -> f64 {
     let units = |c: char| match c {
-        'i' | 'l' | 'j' | '.' | ',' | ':' | ';' | '\'' | '|' | ' ' | '\u{202f}' => 0.29,
+        'i' | 'l' | 'j' | '.' | ',' | ':' | ';' | '\'' | '|' | ' ' => 0.29,
         'm' | 'w' | 'M' | 'W' | '%' => 0.85,
         'A'..='Z' => 0.66,
         _ => 0.56,

@@ -30,8 +30,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let levels: Vec<f64> = (0..boards)
         .map(|_| random.random_range(10_000.0..60_000.0))
         .collect();
-    let file = std::fs::File::create_new(PathBuf::from(file))?;
-    let mut table = TableWriter::new(&file)?;
+    let name = PathBuf::from(file);
+    let file = std::fs::File::create_new(&name)?;
+    let mut table = TableWriter::new(&file, &name)?;
     for build in 0..builds {
         for (board, level) in levels.iter().enumerate() {
             let numbers = |(place, load): (usize, &&str)| {

@@ -1,8 +1,6 @@
 //! Runs for other tools: one file an exporter, one line in [`EXPORTERS`] each. Text that comes from
 //! runs is data and is escaped as the format wants it.
 
-#[cfg(feature = "arrow")]
-mod arrow;
 pub mod costs;
 mod csv;
 pub mod cyclictest;
@@ -13,8 +11,6 @@ mod kcidb;
 mod lava;
 mod markdown;
 mod metric;
-#[cfg(any(test, not(feature = "arrow")))]
-mod not_built;
 mod npy;
 mod openmetrics;
 pub mod rt_tests_json;
@@ -31,7 +27,6 @@ use self::run::ExportedRun;
 pub const EXPORTERS: &[&dyn Exporter] = &[
     &csv::Csv,
     &npy::Npy,
-    ARROW,
     &json::Json,
     &hgrm::Hgrm,
     &openmetrics::OpenMetrics,
@@ -41,11 +36,6 @@ pub const EXPORTERS: &[&dyn Exporter] = &[
     &junit::Junit,
     &markdown::Markdown,
 ];
-
-#[cfg(feature = "arrow")]
-const ARROW: &dyn Exporter = &arrow::Arrow;
-#[cfg(not(feature = "arrow"))]
-const ARROW: &dyn Exporter = &not_built::ARROW;
 
 /// One format.
 pub trait Exporter: Sync {
@@ -120,17 +110,6 @@ pub enum ExportError {
          needs no samples"
     )]
     NoSamples(String),
-    /// The format is not in this build.
-    #[error(
-        "this tardy was built without {format}: build it with `cargo build --release --features \
-         {format}`; {instead}"
-    )]
-    NotBuilt {
-        /// The format, and the feature.
-        format: &'static str,
-        /// What has the same.
-        instead: &'static str,
-    },
     /// A format needs to be told something.
     #[error("{format} needs {flag}: {why}")]
     Needs {

@@ -53,7 +53,6 @@ impl Tools {
         let mut cargo = workspace::cargo();
         cargo
             .args(["nextest", command, "--workspace", "--locked"])
-            .args(["--features", "tardy/arrow"])
             .args(arguments);
         cargo
     }

@@ -115,7 +115,7 @@ pub(super) fn chart(runs: &[RunData], probe: &str) -> Option<Chart> {
                 run.name.clone(),
                 run.kernel(),
                 load.clone(),
-                words::whole(numbers.samples),
+                numbers.samples.to_string(),
             ];
             chart
                 .table

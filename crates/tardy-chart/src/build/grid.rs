@@ -32,7 +32,7 @@ pub(super) fn heat_maps(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
             "Colours show how many samples have this {} at this time, on a logarithmic scale from \
              1 to {}.{}",
             data.quantity,
-            words::whole(largest),
+            largest,
             kept_note(data)
         );
         let mut chart = Chart::new(
@@ -123,7 +123,7 @@ fn heat_table(data: &ProbeData, cells: &[Cell]) -> Table {
     let row = |(index, counts): (usize, Vec<u64>)| {
         [time(index), time(index + 1)]
             .into_iter()
-            .chain(counts.into_iter().map(words::whole))
+            .chain(counts.into_iter().map(|count: u64| count.to_string()))
             .collect()
     };
     Table {

@@ -71,7 +71,7 @@ fn chart(data: &ProbeData, bins: &Bins, x: Axis, y: Axis) -> Chart {
     let note = format!(
         "{} of {} samples in bins of equal width on the axis.",
         capital(&data.quantity),
-        words::whole(data.all().histogram.count())
+        data.all().histogram.count()
     );
     let mut chart = Chart::new(Kind::Hist, title, note, x, y);
     chart.layers = layers(data, |group| binned(bins, group));
@@ -142,9 +142,7 @@ fn table(layers: &[Layer], bins: &Bins) -> Table {
     let is_used = |&index: &usize| columns.iter().any(|(_, counts)| counts[index] > 0);
     let row = |index: usize| {
         let (begin, end) = bins.edges(index);
-        let counts = columns
-            .iter()
-            .map(|(_, counts)| words::whole(counts[index]));
+        let counts = columns.iter().map(|(_, counts)| counts[index].to_string());
         [words::micros(begin), words::micros(end)]
             .into_iter()
             .chain(counts)

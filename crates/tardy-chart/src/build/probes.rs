@@ -131,7 +131,7 @@ fn chart(run: &RunData, y: &Axis) -> Option<Chart> {
                 probes[place].probe.clone(),
                 probes[place].quantity.clone(),
                 side.name.to_owned(),
-                words::whole(histogram.count()),
+                histogram.count().to_string(),
             ];
             let values =
                 [min, quantile(0), quantile(2), max, average, deviation].map(words::micros);

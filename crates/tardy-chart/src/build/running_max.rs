@@ -80,7 +80,7 @@ pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
         for (number, seconds, latency) in records {
             rows.push(vec![
                 run.name.clone(),
-                words::whole(number),
+                number.to_string(),
                 words::time(seconds, data.length),
                 words::micros(latency),
             ]);
@@ -152,7 +152,7 @@ fn table(data: &ProbeData) -> Table {
         for &(number, seconds, latency) in &lane.swept.records {
             rows.push(vec![
                 lane.name.clone(),
-                words::whole(number),
+                number.to_string(),
                 words::time(seconds, data.length),
                 words::micros(latency),
             ]);

@@ -162,7 +162,7 @@ pub(super) fn histogram(
         SparklineBar::from(height as u64).style(look.color(Color::Green))
     };
     bars(frame, parts.bars, counts.iter().map(bar).collect(), look);
-    scale(frame, parts.margin, &super::words::grouped(highest), "1");
+    scale(frame, parts.margin, &super::words::count(highest), "1");
     frame.render_widget(value_axis(from, to, parts.axis.width), parts.axis);
 }
 

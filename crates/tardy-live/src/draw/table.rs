@@ -9,7 +9,7 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table};
 use tardy_core::figures::{Figures, FiguresNumbers};
 use tardy_core::units::Nanos;
 
-use super::words::{begun, grouped, name};
+use super::words::{begun, count, name};
 use super::{Look, heat};
 use crate::content::Content;
 use crate::screen::Screen;
@@ -64,17 +64,17 @@ const COLUMNS: [Column; 8] = [
     Column {
         head: "skipped",
         from_width: 40,
-        text: |figures| grouped(figures.counts.skipped),
+        text: |figures| count(figures.counts.skipped),
     },
     Column {
         head: "missed",
         from_width: 40,
-        text: |figures| figures.misses.map_or_else(String::new, grouped),
+        text: |figures| figures.misses.map_or_else(String::new, count),
     },
     Column {
         head: "LOST",
         from_width: 0,
-        text: |figures| grouped(figures.counts.lost),
+        text: |figures| count(figures.counts.lost),
     },
 ];
 

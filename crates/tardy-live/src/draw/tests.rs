@@ -121,7 +121,7 @@ fn the_figures_of_each_cpu_stand_below_their_heads() {
     );
     assert_eq!(
         lines[1],
-        "phase 2 of 10: io, 0:02 left | 31,200 operations, 768 MiB/s"
+        "phase 2 of 10: io, 0:02 left | 31200 operations, 768 MiB/s"
     );
     assert!(line_of(&lines, "|idle").contains("|io"));
 }

@@ -143,13 +143,13 @@ fn load_text(load: &LoadProgress, is_named: bool) -> String {
     let Some(worked) = load.worked.filter(|worked| *worked > Nanos::ZERO) else {
         return text + "starting";
     };
-    text.push_str(&format!("{} operations", grouped(load.operations)));
+    text.push_str(&format!("{} operations", count(load.operations)));
     if load.bytes > 0 {
         let rate = (load.bytes as f64 / worked.as_secs_f64()) as u64;
         text.push_str(&format!(", {}/s", rounded_bytes(rate)));
     }
     if load.errors > 0 {
-        text.push_str(&format!(", {} FAILED", grouped(load.errors)));
+        text.push_str(&format!(", {} FAILED", count(load.errors)));
     }
     text
 }
@@ -171,19 +171,11 @@ pub(super) fn spaced(text: String) -> String {
     }
 }
 
-/// A count with commas between thousands; in thousands or millions where it is too long for a
-/// column.
-pub(super) fn grouped(count: u64) -> String {
+/// A count, in millions where it is too long for a column.
+pub(super) fn count(count: u64) -> String {
     if count >= 10_000_000 {
-        return format!("{}M", grouped(count / 1_000_000));
+        format!("{}M", count / 1_000_000)
+    } else {
+        count.to_string()
     }
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use tardy_formats::history_table::{EXTENSIONS, is_table};
 use tardy_results::compare::margin::Margin;
 
 use super::compare::CompareFormat;
@@ -11,7 +12,8 @@ use super::compare::CompareFormat;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct HistoryArgs {
-    /// Folders of runs, of any number of boards and builds, or tables of runs (.parquet, see --table)
+    /// Folders of runs, of any number of boards and builds, or tables of runs (.csv or .csv.gz,
+    /// see --table)
     #[arg(value_name = "FOLDER|TABLE", required = true)]
     pub runs: Vec<PathBuf>,
     /// Accept the changes of this build as the new normal; they are kept in accepted.json of the
@@ -28,10 +30,22 @@ pub struct HistoryArgs {
     /// prints it instead of the text
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Also write the runs' numbers as a Parquet table, which `tardy history` reads instead of the
-    /// runs
-    #[arg(long, value_name = "FILE")]
+    /// Also write the runs' numbers as a table (.csv or .csv.gz), which `tardy history` reads
+    /// instead of the runs
+    #[arg(long, value_name = "FILE", value_parser = table)]
     pub table: Option<PathBuf>,
+}
+
+/// A file that is read as a table again.
+fn table(name: &str) -> Result<PathBuf, String> {
+    let file = PathBuf::from(name);
+    if is_table(&file) {
+        return Ok(file);
+    }
+    Err(format!(
+        "its name must end with {}",
+        EXTENSIONS.join(" or ")
+    ))
 }
 
 const AFTER_HELP: &str = "Labels name the build and board of a run (tardy run --label build=NAME \

@@ -27,11 +27,7 @@ pub fn run(args: &ExportArgs) -> Exit {
         }
         Err(error) => {
             output::complain(&error);
-            if matches!(error, ExportError::NotBuilt { .. }) {
-                Exit::Machine
-            } else {
-                Exit::Usage
-            }
+            Exit::Usage
         }
     }
 }
@@ -108,7 +104,7 @@ fn exported_run(args: &ExportArgs) -> Result<(), ExportError> {
         None => write(exporter, &run, &options, io::stdout().lock())?,
         Some(path) => output::replace(path, |file| write(exporter, &run, &options, file))?,
     }
-    if unstored > 0 && matches!(args.format.as_str(), "csv" | "npy" | "arrow") && !args.histogram {
+    if unstored > 0 && matches!(args.format.as_str(), "csv" | "npy") && !args.histogram {
         say!(
             "tardy: {unstored} samples were not kept one by one and are not in the export: \
              --histogram has them all"

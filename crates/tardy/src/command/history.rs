@@ -60,8 +60,8 @@ fn found(args: &HistoryArgs) -> Result<History, (Exit, String)> {
     let usage = |error: AcceptedError| (Exit::Usage, error.to_string());
     let runs = match &args.table {
         None => collected(&args.runs, |_| Ok(())),
-        Some(table) => output::replace(table, |file| {
-            let mut table = TableWriter::new(file)?;
+        Some(name) => output::replace(name, |file| {
+            let mut table = TableWriter::new(file, name)?;
             let runs = collected(&args.runs, |run| table.add(run))?;
             table.finish().map(|()| runs)
         }),
@@ -74,7 +74,6 @@ fn found(args: &HistoryArgs) -> Result<History, (Exit, String)> {
                 table.display()
             ),
         ),
-        (TableError::NotBuilt, _) => (Exit::Machine, TableError::NotBuilt.to_string()),
         (error, _) => (Exit::Usage, error.to_string()),
     })?;
     let first = &args.runs[0];

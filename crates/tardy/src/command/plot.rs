@@ -8,7 +8,6 @@ use tardy_chart::data::{DataError, Detail, RunData};
 use tardy_chart::model::{Chart, Kind};
 use tardy_chart::names::tell_apart;
 use tardy_chart::picture::{Picture, PictureError};
-use tardy_chart::words::whole;
 use tardy_report::report::date::date_and_time;
 use tardy_results::cost::run::{is_cost, read_alike};
 use tardy_results::exit::Exit;
@@ -205,7 +204,7 @@ fn subtitle(run: &RunData, probe: &str) -> String {
         "{}, {}, {} samples, {}",
         run.name,
         run.kernel(),
-        whole(samples),
+        samples,
         day(run)
     )
 }

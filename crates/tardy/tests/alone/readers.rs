@@ -5,7 +5,6 @@ use crate::hot_loop::released_binary;
 use crate::support;
 
 use std::path::Path;
-use std::process::Command;
 
 use support::machine;
 use support::made_run::MadeRun;
@@ -77,30 +76,4 @@ fn a_reader_takes_few_instructions_a_sample() {
             "tardy {command}: {a_sample:.0} instructions a sample"
         );
     }
-}
-
-/// Tests are built with the feature arrow, and users' builds leave it out.
-#[test]
-fn the_release_refuses_arrow_by_name() {
-    let _turn = crate::turn();
-    let place = Workplace::new();
-    MadeRun::new(vec![vec![5_000; 100]]).write(&place.path("run"));
-    let tardy = Command::new(released_binary());
-    let export = [
-        "export",
-        "run",
-        "--format",
-        "arrow",
-        "--output",
-        "run.arrow",
-    ];
-    let refused = finish(place.prepared(tardy, export)).ends_with(3);
-    assert!(
-        refused.stderr.contains(
-            "built without arrow: build it with `cargo build --release --features arrow`"
-        ),
-        "{}",
-        refused.stderr
-    );
-    assert!(!place.path("run.arrow").exists());
 }

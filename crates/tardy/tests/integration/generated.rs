@@ -13,12 +13,11 @@ fn commands(place: &Workplace, line: &str) -> Vec<String> {
     let help = place.tardy(&format!("{line} --help")).ends_with(0).stdout;
     let lines = help
         .lines()
-        .skip_while(|line| *line != "Commands:")
-        .skip(1)
-        .take_while(|line| !line.is_empty());
+        .skip_while(|line| !line.starts_with("Usage:"))
+        .take_while(|line| *line != "Options:");
     let name = |line: &str| {
         line.strip_prefix("  ")
-            .filter(|line| !line.starts_with(' '))?
+            .filter(|line| line.starts_with(char::is_alphabetic))?
             .split_whitespace()
             .next()
             .map(str::to_owned)

@@ -236,91 +236,76 @@ fn without_labels_a_build_is_a_day_and_a_board_is_its_host() {
     assert_eq!(names, ["2023-11-14", "2023-11-15", "2023-11-16"]);
 }
 
-#[cfg(feature = "arrow")]
 #[test]
 fn a_table_stands_for_its_runs_also_when_they_are_gone_and_no_run_counts_twice() {
     let place = Workplace::new();
     made(&place, |_, load| if load == "memory" { 1.3 } else { 1.0 });
     let of_folders = place
-        .tardy("history nightly --table runs.parquet")
+        .tardy("history nightly --table runs.csv.gz")
         .ends_with(1)
         .stdout;
     for both in [
-        "history runs.parquet",
-        "history runs.parquet nightly",
-        "history nightly runs.parquet --table again.parquet",
+        "history runs.csv.gz",
+        "history runs.csv.gz nightly",
+        "history nightly runs.csv.gz --table again.csv.gz",
     ] {
         assert_eq!(place.tardy(both).ends_with(1).stdout, of_folders, "{both}");
     }
     assert_eq!(
-        std::fs::read(place.path("again.parquet")).unwrap(),
-        std::fs::read(place.path("runs.parquet")).unwrap()
+        std::fs::read(place.path("again.csv.gz")).unwrap(),
+        std::fs::read(place.path("runs.csv.gz")).unwrap()
     );
     let json = |line: &str| place.tardy(line).ends_with(1).json();
     assert_eq!(
-        json("history runs.parquet --format json"),
+        json("history runs.csv.gz --format json"),
         json("history nightly --format json")
     );
     std::fs::rename(place.path("nightly"), place.path("elsewhere")).unwrap();
-    let of_table = place.tardy("history runs.parquet").ends_with(1).stdout;
+    let of_table = place.tardy("history runs.csv.gz").ends_with(1).stdout;
     assert!(
         of_table.contains("changed with b11: machine.kernel.release: 6.12.1 -> 6.12.2"),
         "{of_table}"
     );
-    place
-        .tardy("history runs.parquet --accept b11")
-        .ends_with(0);
+    place.tardy("history runs.csv.gz --accept b11").ends_with(0);
     assert!(place.path("accepted.json").exists(), "beside the table");
 }
 
-#[cfg(feature = "arrow")]
 #[test]
 fn what_is_no_table_of_runs_is_named() {
     let place = Workplace::new();
     made(&place, |_, _| 1.0);
     place
-        .tardy("history nightly --table runs.parquet")
+        .tardy("history nightly --table runs.csv.gz")
         .ends_with(0);
-    let whole = std::fs::read(place.path("runs.parquet")).unwrap();
-    std::fs::write(place.path("text.parquet"), "board,build\n").unwrap();
-    std::fs::write(place.path("cut.parquet"), &whole[..whole.len() / 2]).unwrap();
+    let whole = std::fs::read(place.path("runs.csv.gz")).unwrap();
+    std::fs::write(place.path("text.csv"), "board,build\n").unwrap();
+    std::fs::write(place.path("text.csv.gz"), "board,build\n").unwrap();
+    std::fs::write(place.path("cut.csv.gz"), &whole[..whole.len() / 2]).unwrap();
     let mut damaged = whole.clone();
     damaged[whole.len() / 3..whole.len() / 2].fill(0xa5);
-    std::fs::write(place.path("damaged.parquet"), damaged).unwrap();
-    for name in ["text", "cut", "damaged", "missing"] {
+    std::fs::write(place.path("damaged.csv.gz"), damaged).unwrap();
+    for name in [
+        "text.csv",
+        "text.csv.gz",
+        "cut.csv.gz",
+        "damaged.csv.gz",
+        "missing.csv",
+    ] {
         let refused = place
-            .tardy(&format!("history {name}.parquet --table out.parquet"))
+            .tardy(&format!("history {name} --table out.csv"))
             .ends_with(2);
         assert!(
-            refused
-                .stderr
-                .starts_with(&format!("tardy: {name}.parquet: "))
+            refused.stderr.starts_with(&format!("tardy: {name}: "))
                 && refused.stderr.lines().count() == 1,
             "{}",
             refused.stderr
         );
-        assert!(!place.path("out.parquet").exists(), "{name}");
+        assert!(!place.path("out.csv").exists(), "{name}");
     }
-    place
-        .tardy("history nightly --table /dev/null")
-        .ends_with(3);
-}
-
-#[cfg(not(feature = "arrow"))]
-#[test]
-fn a_build_without_tables_says_how_to_have_them() {
-    let place = Workplace::new();
-    made(&place, |_, _| 1.0);
-    for line in [
-        "history runs.parquet",
-        "history nightly --table runs.parquet",
-    ] {
-        let refused = place.tardy(line).ends_with(3);
-        assert!(
-            refused.stderr.contains("built without Parquet"),
-            "{}",
-            refused.stderr
-        );
-    }
-    assert!(!place.path("runs.parquet").exists());
+    let refused = place.tardy("history nightly --table runs.txt").ends_with(2);
+    assert!(
+        refused.stderr.contains("must end with .csv or .csv.gz"),
+        "{}",
+        refused.stderr
+    );
 }

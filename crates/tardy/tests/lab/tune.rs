@@ -122,7 +122,7 @@ fn words_that_matter_are_found_and_one_that_means_nothing_is_not() {
             "true",
         ]);
         assert!(
-            refused.status.code() == Some(3) && text(&refused.stderr).contains("takes a restart"),
+            refused.status.code() == Some(3) && text(&refused.stderr).contains("needs a restart"),
             "{}",
             text(&refused.stderr)
         );

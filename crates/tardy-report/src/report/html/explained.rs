@@ -69,7 +69,7 @@ fn of_run(explanation: &RunExplanation) -> Markup {
             p class="note" { "The other " (ordinary.count) " samples, for comparison: " (explain_text::late_by(ordinary.lateness)) }
             (figure::table(&components(&ordinary.components, ordinary.lateness.sum_ns), "words"))
         }
-        (flames::graph(&explanation.stacks))
+        (flames::graph(&explanation.stacks, explanation.outside.is_some()))
         (legend(&explanation.worst))
         @for (index, story) in explanation.worst.iter().enumerate() { (worst(index + 1, story)) }
         @if let Some(opinion) = explanation.tracing.as_ref().and_then(|tracing| tracing.second_opinion.as_ref()) {
@@ -168,18 +168,20 @@ fn worst(place: usize, story: &SampleStory) -> Markup {
         ]
     };
     html! {
-        h3 { "Worst " (place) ": " (story.probe) ", " (time(story.latency_ns)) " on CPU " (story.cpu) ", " (since) " after the start" (phase) }
-        svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="none" width="100%" height="22" role="img"
-            aria-label=(format!("From due to the clock read, {}", time(story.latency_ns))) {
-            @for piece in &story.pieces {
-                rect x=(format!("{:.2}", left(piece))) y="0" width=(format!("{:.2}", width(piece))) height=(HEIGHT) style=(format!("fill:{}", KINDS[kind(piece.holder.cause)].1)) {
-                    title { (words::holder(&piece.holder)) ": " (time(piece.length_ns)) }
+        div class="late" {
+            h3 { "Worst " (place) ": " (story.probe) ", " (time(story.latency_ns)) " on CPU " (story.cpu) ", " (since) " after the start" (phase) }
+            svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="none" width="100%" height="22" role="img"
+                aria-label=(format!("From due to the clock read, {}", time(story.latency_ns))) {
+                @for piece in &story.pieces {
+                    rect x=(format!("{:.2}", left(piece))) y="0" width=(format!("{:.2}", width(piece))) height=(HEIGHT) style=(format!("fill:{}", KINDS[kind(piece.holder.cause)].1)) {
+                        title { (words::holder(&piece.holder)) ": " (time(piece.length_ns)) }
+                    }
                 }
             }
-        }
-        details {
-            summary { (story.pieces.len()) " pieces" }
-            (figure::table(&Table { head, rows: story.pieces.iter().map(row).collect() }, ""))
+            details {
+                summary { (story.pieces.len()) " pieces" }
+                (figure::table(&Table { head, rows: story.pieces.iter().map(row).collect() }, "facts"))
+            }
         }
     }
 }

@@ -61,8 +61,8 @@ impl Flame {
     }
 }
 
-/// Nothing where there are no stacks.
-pub(super) fn graph(rows: &[StackRow]) -> Markup {
+/// Nothing where there are no stacks. A trace from outside of a guest takes no time of it.
+pub(super) fn graph(rows: &[StackRow], is_from_outside: bool) -> Markup {
     let mut root = Flame::default();
     for row in rows {
         let who = tardy_results::explain::stacks::who(row)
@@ -83,7 +83,7 @@ pub(super) fn graph(rows: &[StackRow]) -> Markup {
             h3 { "Functions that made samples late" }
             p class="note" {
                 "Stacks of the kernel, as wide as the lateness while they were under way (" (time(root.ns)) " in all). Callers are below their callees. "
-                "Recording stacks takes up to tens of microseconds each: these latencies are not for comparison."
+                @if !is_from_outside { "Recording stacks takes up to tens of microseconds each: these latencies are not for comparison." }
             }
             svg class="flames" width="100%" height=(rows_high * ROW) role="img" aria-label="Flame graph of lateness by functions of the kernel" {
                 @for (flame, left, width, depth) in flames {
@@ -115,12 +115,12 @@ mod tests {
             samples: 1,
             max_ns: sum_ns,
         };
-        let drawn = graph(&[
+        let rows = [
             row(&["clear_page", "read"], 600),
             row(&["<lock>", "read"], 400),
             row(&["rare"], 1),
-        ])
-        .into_string();
+        ];
+        let drawn = graph(&rows, false).into_string();
         let at = |name: &str| {
             let (before, _) = drawn
                 .split_once(&format!("<title>{name}"))
@@ -149,6 +149,6 @@ mod tests {
             "x=\"59.940%\" y=\"0\" width=\"39.960%\" height=\"18\""
         );
         assert!(!drawn.contains("rare"), "too little to be seen");
-        assert_eq!(graph(&[]).into_string(), "");
+        assert_eq!(graph(&[], false).into_string(), "");
     }
 }

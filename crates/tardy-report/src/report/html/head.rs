@@ -15,7 +15,6 @@ use crate::report::explain_text;
 use crate::report::{ladder_text, summary_text};
 use tardy_chart::data::RunData;
 use tardy_chart::model::Table;
-use tardy_chart::words::whole;
 
 /// `lead` is the chart that stands beside the verdict.
 pub(super) fn head(
@@ -152,7 +151,7 @@ fn rungs(ladder: &Ladder) -> Markup {
             .map_or_else(|| "–".to_owned(), significant)
     };
     let rows = vec![
-        row("misses", &|rung| whole(rung.misses)),
+        row("misses", &|rung| rung.misses.to_string()),
         row("an hour, upper bound (95 %)", &an_hour),
     ];
     html! {
@@ -195,8 +194,8 @@ fn key_figures(
                 (figure(format!("{} of samples at most, at 95 % confidence", percent(tail.probability)), time(tail.upper_ns.unwrap_or(tail.value_ns))))
             }
             @if let Some(median) = numbers.percentiles.first() { (figure("median".to_owned(), time(median.value_ns))) }
-            (figure("samples".to_owned(), whole(numbers.samples)))
-            @if !probe.is_skipped_unknown { (figure("due times skipped".to_owned(), whole(numbers.skipped))) }
+            (figure("samples".to_owned(), numbers.samples.to_string()))
+            @if !probe.is_skipped_unknown { (figure("due times skipped".to_owned(), numbers.skipped.to_string())) }
         }
     }
 }
@@ -320,11 +319,13 @@ fn of_loads(run: &RunData, probe: &str) -> Table {
             load.length_ns.to_string(),
         ];
         let Some(numbers) = numbers else { return cells };
-        cells.extend([whole(numbers.samples), whole(numbers.skipped)]);
+        cells.extend([numbers.samples.to_string(), numbers.skipped.to_string()]);
         cells.extend(known(numbers, &LOAD_PERCENTILES, value));
         cells.extend([
             time(numbers.max_ns),
-            numbers.misses.map_or_else(|| "–".to_owned(), whole),
+            numbers
+                .misses
+                .map_or_else(|| "–".to_owned(), |count| count.to_string()),
         ]);
         if is_judged {
             cells.extend(judged(load, probe));
@@ -381,20 +382,24 @@ fn row(name: String, numbers: &Numbers, is_skipped_unknown: bool, lost: u64) -> 
     let skipped = if is_skipped_unknown {
         "–".to_owned()
     } else {
-        whole(numbers.skipped)
+        numbers.skipped.to_string()
     };
     let mut cells = vec![
         name,
-        whole(numbers.samples),
+        numbers.samples.to_string(),
         skipped,
-        whole(lost),
+        lost.to_string(),
         time(numbers.min_ns),
     ];
     cells.extend(known(numbers, &PERCENTILES[..1], value));
     cells.push(three_digits(numbers.mean_ns.round()));
     cells.extend(known(numbers, &PERCENTILES[1..], value));
     cells.push(time(numbers.max_ns));
-    cells.push(numbers.misses.map_or_else(|| "–".to_owned(), whole));
+    cells.push(
+        numbers
+            .misses
+            .map_or_else(|| "–".to_owned(), |count| count.to_string()),
+    );
     cells
 }
 
@@ -413,7 +418,7 @@ fn judged(load: &LoadSummary, probe: &str) -> [String; 2] {
 fn bound(percentile: &Percentile) -> String {
     match (percentile.upper_ns, percentile.samples_needed) {
         (Some(upper), _) => time(upper),
-        (None, Some(needed)) => format!("needs {}", whole(needed)),
+        (None, Some(needed)) => format!("needs {needed}"),
         (None, None) => "–".to_owned(),
     }
 }

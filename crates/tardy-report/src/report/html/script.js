@@ -26,7 +26,6 @@
   };
 
   // Words: as in chart/words.rs, with the digits that a single value deserves.
-  const whole = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, '\u202f');
   const latency = (ns) => {
     const size = Math.abs(ns);
     return size < 1e7 ? (ns / 1e3).toFixed(3) + ' us' : size < 1e10 ? (ns / 1e6).toFixed(3) + ' ms' : (ns / 1e9).toFixed(3) + ' s';
@@ -49,7 +48,7 @@
     switch (axis.values) {
       case 'latency': return latency(value);
       case 'seconds': return time(value, view.longest, (view.high - view.low) / 2000);
-      case 'count': return whole(Math.round(value));
+      case 'count': return String(Math.round(value));
       case 'share': return share(value);
       case 'one-in': return percentile(value);
       default: return axis.categories[Math.round(value)] || '';
@@ -182,7 +181,7 @@
             if (layer.x[found] > x) found--;
             if (found < 0 || found >= layer.y.length) return;
             title = `${latency(layer.x[found])} – ${latency(layer.x[found + 1])}`;
-            say(whole(layer.y[found]));
+            say(String(layer.y[found]));
             break;
           }
           case 'columns': {
@@ -195,7 +194,7 @@
             const cell = layer.cells.find(([x0, x1, y0, y1]) => x0 <= x && x < x1 && y0 <= y && y < y1);
             title = written(chart.x, x, this.view);
             if (layer.latencies) say(cell ? latency(cell[4]) : 'no sample', cell ? `cpus ${cell[2]} to ${cell[3] - 1}` : undefined);
-            else say(cell ? `${latency(cell[2])} – ${latency(cell[3])}: ${whole(cell[4])}` : 'none');
+            else say(cell ? `${latency(cell[2])} – ${latency(cell[3])}: ${cell[4]}` : 'none');
             break;
           }
           case 'ranges': {

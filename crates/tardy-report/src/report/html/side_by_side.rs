@@ -8,7 +8,6 @@ use super::figure;
 use super::unit::time;
 use tardy_chart::data::RunData;
 use tardy_chart::model::Table;
-use tardy_chart::words::whole;
 
 /// The tables of each probe that one of the runs has.
 pub(super) fn tables(runs: &[RunData]) -> Markup {
@@ -114,9 +113,9 @@ fn cells(numbers: &Numbers, is_skipped_unknown: bool) -> Vec<String> {
     let skipped = if is_skipped_unknown {
         "–".to_owned()
     } else {
-        whole(numbers.skipped)
+        numbers.skipped.to_string()
     };
-    let mut cells = vec![whole(numbers.samples), skipped];
+    let mut cells = vec![numbers.samples.to_string(), skipped];
     let known = |place: usize| {
         numbers
             .percentiles
@@ -126,7 +125,9 @@ fn cells(numbers: &Numbers, is_skipped_unknown: bool) -> Vec<String> {
     cells.extend((0..PERCENTILES.len()).map(known));
     cells.extend([
         time(numbers.max_ns),
-        numbers.misses.map_or_else(|| "–".to_owned(), whole),
+        numbers
+            .misses
+            .map_or_else(|| "–".to_owned(), |count| count.to_string()),
     ]);
     cells
 }

@@ -22,7 +22,7 @@ const LINES_SAID: usize = 20;
 
 /// What columns without a load hold besides.
 const IDLE: &str = "Columns without a load include what tardy's own threads do on the guest's \
-                    CPU: its start, and a line of its state log once a second.";
+                    CPU.";
 
 /// The text, on a screen of so many columns; it names what could not be measured.
 #[must_use]

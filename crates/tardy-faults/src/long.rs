@@ -42,7 +42,8 @@ fn long_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
         .unwrap_or_default()
         .lines()
         .count() as u64;
-    if !(hours * 3600 - 60..=hours * 3600 + 2).contains(&lines) {
+    // The guest's only CPU is measured: a line before the first sample, and one after the last.
+    if lines != 2 {
         wrong.push(format!("{lines} lines of state in {hours} h"));
     }
     tally.count(

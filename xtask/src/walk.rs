@@ -52,6 +52,8 @@ const THINGS: &[(&str, Thing)] = &[
     ("k", Thing::Guests),
     ("census", Thing::Sections),
     ("nightly", Thing::Runs),
+    ("nightly/2026-11-24", Thing::Runs),
+    ("nightly/today", Thing::Runs),
     ("rt-cost", Thing::Cost),
     ("fast-cost", Thing::Cost),
     (
@@ -366,14 +368,13 @@ impl Walk {
         let attached = command.starts_with("tardy attach").then_some("my_loop");
         for word in words.iter().copied().chain(attached) {
             let word = word.rsplit(['=', ':']).next().unwrap_or(word);
-            let name = word
+            let path = word
                 .trim_end_matches([';', '/'])
                 .trim_start_matches("./")
-                .trim_matches('\'')
-                .split('/')
-                .next()
-                .unwrap_or_default();
-            let Some((_, thing)) = THINGS.iter().find(|(known, _)| *known == name) else {
+                .trim_matches('\'');
+            let first = path.split('/').next().unwrap_or_default();
+            let known = |wanted: &str| THINGS.iter().find(|(known, _)| *known == wanted);
+            let Some(&(name, thing)) = known(path).or_else(|| known(first)) else {
                 continue;
             };
             if Some(name) == out.copied() || self.debian.path(PLACE).join(name).exists() {
@@ -388,7 +389,7 @@ impl Walk {
                     if !self.debian.path(STORE).join("census").exists() =>
                 {
                     guests(&self.debian, &self.binary).map_err(|error| error.to_string())?;
-                    if *thing == Thing::Guests {
+                    if thing == Thing::Guests {
                         "k"
                     } else {
                         "census"
@@ -407,7 +408,9 @@ impl Walk {
             };
             // A verb can have a thing's name, as in `tardy run`.
             if word != "run" || command.starts_with("tardy export run") {
-                self.shell(&format!("cp -r /{STORE}/{from} '{name}'"))?;
+                self.shell(&format!(
+                    "mkdir -p \"$(dirname '{name}')\" && cp -r /{STORE}/{from} '{name}'"
+                ))?;
             }
         }
         Ok(())

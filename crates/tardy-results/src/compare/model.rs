@@ -244,7 +244,8 @@ pub struct Table {
     pub key: Key,
     /// What the rows come to.
     pub verdict: Outcome,
-    /// The number that decides it; of a mixed one, a number for better and a number for worse.
+    /// The number that decides it; of a mixed one, a number for better and a number for worse; of an
+    /// inconclusive one, the number that is most likely to pass the margin.
     pub decided_by: Vec<Decider>,
     /// Where the intervals come from.
     pub method: Method,

@@ -26,13 +26,21 @@ pub fn is_open(tables: &[Table]) -> bool {
         .any(|table| table.verdict == Outcome::Inconclusive)
 }
 
-/// The numbers that decide a table, one for each of its verdicts.
+/// The numbers that decide a table, one for each of its verdicts; of an inconclusive one the number
+/// that is most likely to pass the margin.
 pub(super) fn deciders(table: &Table) -> Vec<Decider> {
     let wanted: &[Outcome] = match table.verdict {
         Outcome::Better => &[Outcome::Better],
         Outcome::Worse => &[Outcome::Worse],
         Outcome::Mixed => &[Outcome::Better, Outcome::Worse],
-        Outcome::Equivalent | Outcome::Inconclusive => &[],
+        Outcome::Equivalent => &[],
+        Outcome::Inconclusive => {
+            let open = most_open(std::slice::from_ref(table)).map(|(_, row)| Decider {
+                number: DecidingNumber::Quantile(row.quantile),
+                verdict: Outcome::Inconclusive,
+            });
+            return open.into_iter().collect();
+        }
     };
     wanted
         .iter()
@@ -192,10 +200,7 @@ fn number(table: &Table, number: DecidingNumber) -> String {
             });
         }
         DecidingNumber::Maximum => "maximum".to_owned(),
-        DecidingNumber::Quantile(0.5) => "median".to_owned(),
-        DecidingNumber::Quantile(quantile) => {
-            format!("{} % quantile", (quantile * 1e9).round() / 1e7)
-        }
+        DecidingNumber::Quantile(quantile) => quantile_name(quantile),
     };
     let factor = |ratio: f64| {
         if ratio < 10.0 {
@@ -214,6 +219,14 @@ fn number(table: &Table, number: DecidingNumber) -> String {
     format!("{name} {sign}{}", three_digits((to - from).round()))
 }
 
+fn quantile_name(quantile: f64) -> String {
+    if quantile == 0.5 {
+        "median".to_owned()
+    } else {
+        format!("{} % quantile", (quantile * 1e9).round() / 1e7)
+    }
+}
+
 fn equivalent(tables: &[Table]) -> String {
     if tables.iter().all(|table| table.method == Method::Same) {
         return "both have the same samples".to_owned();
@@ -227,13 +240,18 @@ fn equivalent(tables: &[Table]) -> String {
     }
 }
 
-fn inconclusive(tables: &[Table]) -> String {
-    let open = tables
+/// The undecided quantile whose difference is the largest, measured in margins, with its table.
+fn most_open(tables: &[Table]) -> Option<(&Table, &Row)> {
+    let size = |row: &Row| row.difference_ns.abs() / row.margin_ns.max(1.0);
+    tables
         .iter()
         .flat_map(|table| table.rows.iter().map(move |row| (table, row)))
-        .filter(|(_, row)| row.verdict == Some(Outcome::Inconclusive));
-    let size = |row: &Row| row.difference_ns.abs() / row.margin_ns.max(1.0);
-    let Some((table, row)) = open.max_by(|a, b| size(a.1).total_cmp(&size(b.1))) else {
+        .filter(|(_, row)| row.verdict == Some(Outcome::Inconclusive))
+        .max_by(|a, b| size(a.1).total_cmp(&size(b.1)))
+}
+
+fn inconclusive(tables: &[Table]) -> String {
+    let Some((table, row)) = most_open(tables) else {
         let undecided = tables
             .iter()
             .find_map(|table| Some(format!("{}: {}", table.key, table.undecided.as_ref()?)));
@@ -243,8 +261,8 @@ fn inconclusive(tables: &[Table]) -> String {
     };
     let sign = if row.difference_ns < 0.0 { "" } else { "+" };
     format!(
-        "{} % quantile of {}: {sign}{} may or may not pass the margin{}",
-        (row.quantile * 1e9).round() / 1e7,
+        "{} of {}: {sign}{} may or may not pass the margin{}",
+        quantile_name(row.quantile),
         table.key,
         three_digits(row.difference_ns.round()),
         advice(table, row)

@@ -9,7 +9,7 @@ use tardy_results::compare::margin::Margin;
 use tardy_results::compare::model::{QUANTILES, Settings};
 use tardy_statistics::confidence::Confidence;
 
-use super::positive_duration;
+use super::{positive_duration, share};
 
 /// `tardy compare`.
 #[derive(Debug, Clone, Args)]
@@ -148,12 +148,12 @@ impl CompareArgs {
 }
 
 fn quantile(text: &str) -> Result<f64, String> {
-    text.parse::<f64>()
+    share(text)
         .ok()
+        // 99.9 % is 0.999.
+        .map(|share| (share * 1e12).round() / 1e12)
         .filter(|quantile| *quantile > 0.0 && *quantile < 1.0)
-        .ok_or_else(|| {
-            format!("`{text}` is not a quantile: write a share between 0 and 1 such as 0.999")
-        })
+        .ok_or_else(|| format!("`{text}` is not a quantile: write a share such as 0.999, or 99.9%"))
 }
 
 fn percent(text: &str) -> Result<f64, String> {

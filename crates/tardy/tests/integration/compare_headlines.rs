@@ -115,6 +115,41 @@ fn better_loads_beside_an_undecided_whole_run_are_inconclusive_as_a_whole() {
 }
 
 #[test]
+fn the_number_that_leaves_a_comparison_inconclusive_is_in_the_table_and_marked() {
+    let measured = |usual: i64| MadeRun {
+        clock: ClockKind::Hardware,
+        ..MadeRun::new(vec![
+            latencies(1, 20_000, 5_000.0)
+                .iter()
+                .map(|late| late + usual)
+                .collect(),
+        ])
+    };
+    for (quantile, headline, cell) in [
+        (
+            "50%",
+            "INCONCLUSIVE: median of cyclic latency: +4.00 us may",
+            "13.5 -> 17.5 us (+30 %)*",
+        ),
+        (
+            "0.9",
+            "INCONCLUSIVE: 90 % quantile of cyclic latency: +4.00 us may",
+            "inconclusive: 90 % 21.4 -> 25.4 us*",
+        ),
+    ] {
+        let options = format!("--quantiles {quantile}");
+        let outcome = compare(&measured(0), &measured(4_000), &options).ends_with(4);
+        for words in [headline, cell] {
+            assert!(
+                outcome.stdout.contains(words),
+                "{words}: {}",
+                outcome.stdout
+            );
+        }
+    }
+}
+
+#[test]
 fn one_late_sample_is_shown_and_decides_nothing() {
     let usual = || of_two_loads(latencies(1, 10_000, 5_000.0), latencies(2, 10_000, 5_000.0));
     let mut late = usual();

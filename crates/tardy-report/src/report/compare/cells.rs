@@ -238,6 +238,23 @@ pub(in crate::report) fn overview(tables: &[Table], with_changes: bool) -> Vec<V
     tables.iter().map(row).collect()
 }
 
+/// The columns of the overview in the order in which a narrow screen keeps them: the verdict, and
+/// first the numbers that decide.
+pub(super) fn importance(tables: &[Table]) -> Vec<&'static str> {
+    let mut columns = [
+        ("99.9 %", DecidingNumber::Quantile(0.999)),
+        ("max", DecidingNumber::Maximum),
+        ("median", DecidingNumber::Quantile(0.5)),
+    ];
+    let decides = |number: DecidingNumber| {
+        let mut deciders = tables.iter().flat_map(|table| &table.decided_by);
+        deciders.any(|decider| decider.number == number)
+    };
+    columns.sort_by_key(|&(_, number)| !decides(number));
+    let names = columns.into_iter().map(|(name, _)| name);
+    std::iter::once("verdict").chain(names).collect()
+}
+
 /// The mark of a number that decides.
 const DECIDES: &str = "*";
 
@@ -262,12 +279,12 @@ fn verdict_cell(table: &Table) -> String {
             .map(|misses| format!("misses {} -> {}", misses.base.0, misses.candidate.0)),
         DecidingNumber::Quantile(quantile) => {
             let row = table.rows.iter().find(|row| row.quantile == quantile)?;
-            Some(format!(
-                "{} {} -> {}",
-                percent(quantile),
-                time(row.base_ns),
-                time(row.candidate_ns)
-            ))
+            let of = Pair {
+                base_ns: row.base_ns,
+                candidate_ns: row.candidate_ns,
+                is_bounded: true,
+            };
+            Some(format!("{} {}", percent(quantile), pair(of, false)))
         }
     };
     let others: Vec<String> = table

@@ -14,8 +14,6 @@ use crate::report::table::Table;
 const SCREEN_LINES: usize = 24;
 /// Facts that are told however many loads there are.
 const FACTS_LEAST: usize = 3;
-/// Columns of the leading table, what matters most first.
-const IMPORTANCE: &[&str] = &["verdict", "99.9 %", "max", "median"];
 
 /// The text on `screen`; `is_full` has every table and fact, `is_colored` is for terminals.
 /// `folder` is where both sides were found, if it is one.
@@ -127,7 +125,7 @@ impl Page {
         self.out.push_str(&if fits {
             with_changes
         } else {
-            table(false).chosen(self.columns, IMPORTANCE)
+            table(false).chosen(self.columns, &cells::importance(&candidate.tables))
         });
         for note in notes {
             self.sentence(note);

@@ -272,6 +272,12 @@ const OPEN_CHANGES: &[(&str, &str, &str)] = &[
     ("(/ 3.6)", "(/ 4.6)", "percentage"),
     ("+14.4 us", "+15.4 us", "+15.4 us"),
     ("under idle", "under timers", "has no row"),
+    ("50 % quantile", "90 % quantile", "is not in the table"),
+    (
+        " 44.0 -> 58.4 us (+33 %)*",
+        "  44.0 -> 58.4 us (+33 %)",
+        "does not decide its row",
+    ),
 ];
 
 const OPEN_BETTER_CHANGES: &[(&str, &str, &str)] = &[

@@ -160,7 +160,7 @@ new against base: INCONCLUSIVE: 50 % quantile of cyclic latency under idle: +14.
   --between-runs states it
 base -> new                   median                      99.9 %                        max       verdict
 hackbench    44.0 -> 58.4 us (+33 %)  ~83.9 us -> 6.22 ms (x 74)  84.0 us -> 6.24 ms (x 74)  inconclusive
-idle         44.0 -> 58.4 us (+33 %)  ~84.0 us -> 6.22 ms (x 74)    1.55 -> 6.24 ms (x 4.0)  inconclusive
+idle        44.0 -> 58.4 us (+33 %)*  ~84.0 us -> 6.22 ms (x 74)    1.55 -> 6.24 ms (x 4.0)  inconclusive
 whole run    44.0 -> 58.3 us (+32 %)     ~84.0 -> 76.8 us (-8 %)    5.58 -> 6.24 ms (+12 %)  inconclusive
 memory       44.0 -> 58.1 us (+32 %)     ~84.0 -> 76.8 us (-8 %)    5.58 -> 6.24 ms (+12 %)  inconclusive
 io           44.0 -> 58.1 us (+32 %)    ~5.55 -> 1.56 ms (/ 3.6)    5.57 -> 6.23 ms (+12 %)  inconclusive

@@ -105,25 +105,24 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
         } else {
             "at or above"
         };
-        let note = format!(
-            "Share of samples {what} a {}. The band holds the true share at 95 %, for any \
-             distribution; late samples in a cluster count as one.",
-            data.quantity
-        );
+        let bounds = if band(kind, data.all()).is_empty() {
+            NO_BAND
+        } else {
+            "The band holds the true share at 95 %, for any distribution; late samples in a \
+             cluster count as one."
+        };
+        let note = format!("Share of samples {what} a {}. {bounds}", data.quantity);
         let mut chart = Chart::new(kind, title, note, x.clone(), y.clone());
         let lines = layers(data, |group| line(kind, group));
-        let bands = data
-            .groups
-            .iter()
-            .map(|group| Shape::Band(band(kind, group)));
+        let bands = data.groups.iter().map(|group| band(kind, group));
         for (line, band) in lines.into_iter().zip(bands) {
-            let companion = Layer::new("95 % band", line.tone, band)
+            let is_all = line.tone == Tone::All;
+            let companion = Layer::new("95 % band", line.tone, Shape::Band(band.clone()))
                 .companion()
                 .hidden(line.is_hidden);
-            let is_all = line.tone == Tone::All;
             chart.layers.push(line);
             // Bands of everything would cover each other.
-            if is_all || data.groups.len() == 1 {
+            if (is_all || data.groups.len() == 1) && !band.is_empty() {
                 chart.layers.push(companion);
             }
         }
@@ -244,10 +243,11 @@ pub(super) fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Char
         chart
             .layers
             .push(Layer::new(&group.name, *tone, line(kind, group)));
-        if groups.len() <= BANDS_MAX {
+        let band = band(kind, group);
+        if groups.len() <= BANDS_MAX && !band.is_empty() {
             chart
                 .layers
-                .push(Layer::new("95 % band", *tone, Shape::Band(band(kind, group))).companion());
+                .push(Layer::new("95 % band", *tone, Shape::Band(band)).companion());
         }
         if !group.model.is_empty() {
             let share = |share: f64| {
@@ -317,13 +317,21 @@ fn line(kind: Kind, group: &Group) -> Shape {
     }
 }
 
+/// Why a chart of shares has no band.
+const NO_BAND: &str = "No band: the samples depend on each other too much, or are too few, to bound \
+                       a share.";
+
+/// An interval of this width holds any share.
+const NO_BOUND: f64 = 0.999;
+
+/// The intervals of the shares that the samples bound.
 fn band(kind: Kind, group: &Group) -> Vec<(f64, f64, f64)> {
     let points = points(group, POINTS_A_DECADE);
     let band = |point: &Point| {
         let (lower, upper) = point.interval(kind, &group.dependence);
-        (point.value as f64, lower, upper)
+        (upper - lower < NO_BOUND).then_some((point.value as f64, lower, upper))
     };
-    points.iter().map(band).collect()
+    points.iter().filter_map(band).collect()
 }
 
 fn max_mark(group: &Group, kind: Kind) -> Vec<Mark> {
@@ -440,6 +448,17 @@ mod tests {
             value == 20_000.0 && (lower / 1.2659e-6 - 1.0).abs() < 1e-3 && upper > 2.7e-4,
             "{value} {lower} {upper}"
         );
+    }
+
+    #[test]
+    fn shares_without_a_bound_have_no_band() {
+        let values: Vec<i64> = (1..=1_000).collect();
+        assert!(!band(Kind::Ccdf, &group(&values)).is_empty());
+        let unbounded = Group {
+            dependence: Dependence::of_extremal_index(1_000, 1e-9),
+            ..group(&values)
+        };
+        assert_eq!(band(Kind::Ccdf, &unbounded), []);
     }
 
     #[test]

@@ -18,6 +18,10 @@ const HIGH: u64 = 999;
 const RANKS: u64 = 1000;
 /// Bins of a [`Shape`] in each power of two: 2 to the power of this.
 const BINS_BITS: u32 = 3;
+/// Peaks that are kept for a view that does not look.
+const PEAKS_MAX: usize = 64;
+/// The first peaks are of so long a time.
+const PEAK_STEP: Nanos = Nanos::from_millis(125);
 
 /// What of a series has to be noted sample by sample.
 #[derive(Debug, Clone)]
@@ -27,7 +31,18 @@ pub struct Watch {
     is_work: bool,
     misses: u64,
     latest: Option<Nanos>,
-    recent: Option<Nanos>,
+    recent: Peaks,
+}
+
+/// The largest value of each stretch of time, in constant memory: where there are too many, the
+/// smaller of two neighbours goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peaks {
+    step: Nanos,
+    /// When the last stretch ends.
+    end: Nanos,
+    /// When each of them was due, and the value.
+    peaks: Vec<(Nanos, Nanos)>,
 }
 
 /// A series so far.
@@ -40,8 +55,8 @@ pub struct Figures {
     pub misses: Option<u64>,
     /// The value that came last.
     pub latest: Option<Nanos>,
-    /// The largest value since figures were made last.
-    pub recent: Option<Nanos>,
+    /// The largest values since figures were made last.
+    pub recent: Peaks,
     /// The others; absent where there is no value yet.
     pub numbers: Option<FiguresNumbers>,
 }
@@ -73,7 +88,7 @@ impl Watch {
             is_work: descriptor.is_work(),
             misses: 0,
             latest: None,
-            recent: None,
+            recent: Peaks::default(),
         }
     }
 
@@ -87,7 +102,7 @@ impl Watch {
     #[inline]
     pub fn note(&mut self, sample: Sample) {
         self.latest = Some(sample.latency);
-        self.recent = self.recent.max(Some(sample.latency));
+        self.recent.note(sample.due, sample.latency);
         let Some(window) = &self.window else { return };
         self.misses += u64::from(window.misses(sample.latency));
         if sample.skipped > 0 {
@@ -126,16 +141,63 @@ impl Watch {
             counts,
             misses: self.misses(),
             latest: self.latest,
-            recent: self.recent.take(),
+            recent: std::mem::take(&mut self.recent),
             numbers: FiguresNumbers::of(histogram),
         }
     }
 }
 
 impl Figures {
-    /// Merges the largest value of `older` figures, which the view has not taken.
+    /// Puts the largest values of `older` figures, which the view has not taken, before these.
     pub fn after(&mut self, older: &Self) {
-        self.recent = self.recent.max(older.recent);
+        let mut all = older.recent.clone();
+        self.recent
+            .iter()
+            .for_each(|(due, value)| all.note(due, value));
+        self.recent = all;
+    }
+}
+
+impl Default for Peaks {
+    fn default() -> Self {
+        Self {
+            step: PEAK_STEP,
+            end: Nanos::MIN,
+            peaks: Vec::new(),
+        }
+    }
+}
+
+impl Peaks {
+    /// Adds a value that came after all others.
+    #[inline]
+    pub fn note(&mut self, due: Nanos, value: Nanos) {
+        match self.peaks.last_mut() {
+            Some(last) if due < self.end => {
+                if value > last.1 {
+                    *last = (due, value);
+                }
+            }
+            _ => self.begin(due, value),
+        }
+    }
+
+    #[cold]
+    fn begin(&mut self, due: Nanos, value: Nanos) {
+        if self.peaks.len() == PEAKS_MAX {
+            self.step = self.step * 2;
+            // The first of equal ones.
+            let larger =
+                |pair: &[(Nanos, Nanos)]| pair.iter().rev().copied().max_by_key(|peak| peak.1);
+            self.peaks = self.peaks.chunks(2).filter_map(larger).collect();
+        }
+        self.end = due.saturating_add(self.step);
+        self.peaks.push((due, value));
+    }
+
+    /// When each of them was due, and the value.
+    pub fn iter(&self) -> impl Iterator<Item = (Nanos, Nanos)> + '_ {
+        self.peaks.iter().copied()
     }
 }
 
@@ -291,24 +353,46 @@ mod tests {
     fn the_largest_value_since_the_last_look_is_told_once() {
         let mut watch = Watch::new(&descriptor(), None);
         let histogram = Histogram::new(Budget::RECORDER);
-        for (latency, recent) in [(7, Some(Nanos(7))), (5, Some(Nanos(5)))] {
+        for latency in [Nanos(7), Nanos(5)] {
             watch.note(Sample {
-                due: Nanos(0),
-                latency: Nanos(latency),
+                due: Nanos(3),
+                latency,
                 skipped: 0,
             });
+            let figures = watch.figures(&descriptor(), Counts::default(), &histogram);
             assert_eq!(
-                watch
-                    .figures(&descriptor(), Counts::default(), &histogram)
-                    .recent,
-                recent
+                figures.recent.iter().collect::<Vec<_>>(),
+                [(Nanos(3), latency)]
             );
         }
         let figures = watch.figures(&descriptor(), Counts::default(), &histogram);
-        assert_eq!((figures.recent, figures.latest), (None, Some(Nanos(5))));
+        assert_eq!(
+            (figures.recent.iter().count(), figures.latest),
+            (0, Some(Nanos(5)))
+        );
     }
 
     proptest! {
+        #[test]
+        fn the_largest_value_stays_where_it_was_due_however_long_nobody_looks(steps in prop::collection::vec((0_i64..300, 1_i64..1_000_000), 1..2000), cut in 0_usize..2000) {
+            let mut due = Nanos::ZERO;
+            let mut halves = [Peaks::default(), Peaks::default()];
+            let mut largest = (Nanos::ZERO, Nanos::ZERO);
+            for (place, &(milliseconds, value)) in steps.iter().enumerate() {
+                due += Nanos::from_millis(milliseconds);
+                halves[usize::from(place >= cut)].note(due, Nanos(value));
+                if Nanos(value) > largest.1 {
+                    largest = (due, Nanos(value));
+                }
+            }
+            let [older, newer] = halves.map(|recent| Figures { recent, ..figures(&[], None) });
+            let mut both = newer;
+            both.after(&older);
+            let peaks: Vec<_> = both.recent.iter().collect();
+            prop_assert!(peaks.contains(&largest), "{peaks:?}");
+            prop_assert!(peaks.len() <= PEAKS_MAX && peaks.is_sorted());
+        }
+
         #[test]
         fn figures_are_those_of_the_sorted_values(latencies in prop::collection::vec(-500_i64..5_000_000, 1..3000)) {
             let sample = |(place, &latency): (usize, &i64)| Sample { due: PERIOD * place as i64, latency: Nanos(latency), skipped: 0 };

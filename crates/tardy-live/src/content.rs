@@ -15,8 +15,6 @@ pub(crate) struct Content {
     pub(crate) series: Vec<Figures>,
     tracks: Vec<Track>,
     all: Track,
-    /// When the figures were made.
-    figures_until: Nanos,
 }
 
 impl Content {
@@ -26,14 +24,12 @@ impl Content {
             self.tracks
                 .resize_with(figures.len().max(self.tracks.len()), Track::default);
             for (figures, track) in figures.iter().zip(&mut self.tracks) {
-                if let Some(recent) = figures.recent {
-                    track.note_largest((self.figures_until, progress.elapsed), recent);
-                    self.all
-                        .note_largest((self.figures_until, progress.elapsed), recent);
+                for (due, value) in figures.recent.iter() {
+                    track.note(due - progress.start, value);
+                    self.all.note(due - progress.start, value);
                 }
             }
             self.series = figures;
-            self.figures_until = progress.elapsed;
         }
         self.progress = Some(progress);
     }

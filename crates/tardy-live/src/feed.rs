@@ -95,17 +95,20 @@ impl Feed {
 mod tests {
     use proptest::prelude::*;
     use tardy_core::accounting::Counts;
+    use tardy_core::figures::Peaks;
 
     use super::*;
 
     fn figures(recent: i64) -> Figures {
+        let mut peaks = Peaks::default();
+        peaks.note(Nanos::ZERO, Nanos(recent));
         Figures {
             probe: "cyclic".to_owned(),
             cpu: None,
             counts: Counts::default(),
             misses: None,
             latest: None,
-            recent: Some(Nanos(recent)),
+            recent: peaks,
             numbers: None,
         }
     }
@@ -119,7 +122,7 @@ mod tests {
             let (mut kept, mut seen): (Vec<Figures>, Option<Nanos>) = (Vec::new(), None);
             let mut look = |feed: &Feed| {
                 for figures in feed.take_figures().into_iter().flatten() {
-                    seen = seen.max(figures.recent);
+                    seen = seen.max(figures.recent.iter().map(|peak| peak.1).max());
                 }
             };
             for &(largest, is_held, looks) in &steps {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tardy_core::accounting::Counts;
 use tardy_core::chunk::Chunk;
-use tardy_core::figures::{Figures, FiguresNumbers, Watch};
+use tardy_core::figures::{Figures, FiguresNumbers, Peaks, Watch};
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::units::Nanos;
 use tardy_machine::root::Root;
@@ -173,7 +173,7 @@ impl GrowingSeries {
             .watch
             .figures(self.file.descriptor(), self.counts, &self.histogram);
         // Noted one by one.
-        figures.recent = None;
+        figures.recent = Peaks::default();
         if self.counts.unstored > 0
             && let Some(stored) = histogram_file::read(&self.path.with_extension("histogram"))
         {

@@ -4,10 +4,12 @@ use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
 use tardy_run::record::{RunRecord, State};
 
-/// A run at a moment; times are from its start on.
+/// A run at a moment; times but the first are from its start on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunProgress {
     pub run: String,
+    /// On the clock of the samples.
+    pub start: Nanos,
     pub state: State,
     /// Below zero before it starts.
     pub elapsed: Nanos,
@@ -68,6 +70,7 @@ impl RunProgress {
         };
         Self {
             run,
+            start,
             state: record.state,
             elapsed: record.ended_ns.unwrap_or(now) - start,
             planned: record.plan.planned_length(),

@@ -132,7 +132,7 @@ impl Screen {
 mod tests {
     use super::*;
     use tardy_core::accounting::Counts;
-    use tardy_core::figures::Figures;
+    use tardy_core::figures::{Figures, Peaks};
 
     fn screen(series: usize) -> Screen {
         let mut screen = Screen::new(Owner::Own, true);
@@ -142,7 +142,7 @@ mod tests {
             counts: Counts::default(),
             misses: None,
             latest: None,
-            recent: None,
+            recent: Peaks::default(),
             numbers: None,
         };
         screen.content.series = (0..series).map(figures).collect();

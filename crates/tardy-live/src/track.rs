@@ -37,16 +37,6 @@ impl Track {
         self.maxima[place] = self.maxima[place].max(Some(value));
     }
 
-    /// Adds the largest value of the time from `from` to `to`.
-    pub(crate) fn note_largest(&mut self, (from, to): (Nanos, Nanos), value: Nanos) {
-        // From the end on, so that the stretches are as long as they will be.
-        self.note(to, value);
-        let place = |at: Nanos| (at.get().max(0) / self.step.get()) as usize;
-        for largest in &mut self.maxima[place(from.min(to))..place(to)] {
-            *largest = (*largest).max(Some(value));
-        }
-    }
-
     fn halve(&mut self) {
         self.step = self.step * 2;
         self.maxima = self
@@ -99,19 +89,6 @@ mod tests {
             prop_assert_eq!(drawn.iter().copied().max().flatten(), Some(Nanos(largest)));
             prop_assert!(track.maxima.len() <= STRETCHES);
         }
-    }
-
-    #[test]
-    fn the_largest_of_a_stretch_fills_it() {
-        let mut track = Track::default();
-        track.note_largest((Nanos::from_secs(2), Nanos::from_secs(5)), Nanos(7));
-        let drawn = track.columns(Nanos::from_secs(10), 10);
-        assert_eq!(
-            drawn.iter().map(Option::is_some).collect::<Vec<_>>(),
-            [
-                false, false, true, true, true, true, false, false, false, false
-            ]
-        );
     }
 
     #[test]

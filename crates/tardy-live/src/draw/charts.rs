@@ -51,7 +51,10 @@ pub(super) fn timeline(
     selected: Option<usize>,
     look: Look,
 ) {
-    let title = format!("largest value over time, {}", chosen(content, selected));
+    let title = format!(
+        "largest value over time, {} (log scale)",
+        chosen(content, selected)
+    );
     let Some(parts) = parts(frame, area, &title) else {
         return;
     };
@@ -140,7 +143,7 @@ pub(super) fn histogram(
     selected: Option<usize>,
     look: Look,
 ) {
-    let title = format!("histogram, {}", chosen(content, selected));
+    let title = format!("histogram, {} (log scales)", chosen(content, selected));
     let Some(parts) = parts(frame, area, &title) else {
         return;
     };
@@ -182,8 +185,11 @@ fn value_axis(from: Nanos, to: Nanos, width: u16) -> Line<'static> {
                 .for_each(|(step, letter)| axis[begin + step] = letter);
         }
     };
-    write(&from.to_string(), 0);
-    write(&to.to_string(), width);
+    let (first, last) = (from.to_string(), to.to_string());
+    write(&first, 0);
+    if last != first {
+        write(&last, width);
+    }
     for power in 0..13 {
         let value = Nanos(10_i64.pow(power));
         if value > from && value < to {
@@ -243,10 +249,10 @@ fn bars(frame: &mut Frame<'_>, area: Rect, bars: Vec<SparklineBar>, look: Look) 
     );
 }
 
-/// The numbers of the highest and the lowest line.
+/// The numbers of the highest and the lowest line; one that is printed as the other is not repeated.
 fn scale(frame: &mut Frame<'_>, area: Rect, high: &str, low: &str) {
     let mut lines = vec![Line::from(format!("{high} ")).right_aligned()];
-    if area.height > 1 {
+    if area.height > 1 && low != high {
         lines.extend((2..area.height).map(|_| Line::default()));
         lines.push(Line::from(format!("{low} ")).right_aligned());
     }

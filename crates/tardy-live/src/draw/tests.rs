@@ -4,7 +4,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use tardy_core::accounting::Counts;
 use tardy_core::cpu::CpuId;
-use tardy_core::figures::{Figures, FiguresNumbers};
+use tardy_core::figures::{Figures, FiguresNumbers, Peaks};
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::verdict::Window;
 
@@ -13,7 +13,12 @@ const LOOK: Look = Look {
     is_colored: true,
 };
 
-fn figures(cpu: u32, max: i64) -> Figures {
+/// When a run began, on the clock of its samples.
+const START: Nanos = Nanos::from_secs(1_000);
+
+fn figures(cpu: u32, max: i64, due: Nanos) -> Figures {
+    let mut recent = Peaks::default();
+    recent.note(START + due, Nanos(max));
     let mut histogram = Histogram::new(Budget::RECORDER);
     (0..10_000).for_each(|step| histogram.record(2_000 + step % 900 * 10));
     histogram.record(max);
@@ -26,7 +31,7 @@ fn figures(cpu: u32, max: i64) -> Figures {
         },
         misses: None,
         latest: Some(Nanos(4_560)),
-        recent: Some(Nanos(max)),
+        recent,
         numbers: FiguresNumbers::of(&histogram),
     }
 }
@@ -39,6 +44,7 @@ fn progress(elapsed: i64) -> RunProgress {
     };
     RunProgress {
         run: "2026-11-22-223000".into(),
+        start: START,
         state: State::Running,
         elapsed: Nanos::from_secs(elapsed),
         planned: Some(Nanos::from_secs(53)),
@@ -69,7 +75,10 @@ fn screen(cpus: u32) -> Screen {
     };
     for second in 0..9 {
         let series = (0..cpus)
-            .map(|cpu| figures(cpu, if second == 8 { max(cpu) } else { 15_000 }))
+            .map(|cpu| {
+                let largest = if second == 8 { max(cpu) } else { 15_000 };
+                figures(cpu, largest, Nanos::from_secs(second))
+            })
             .collect();
         screen.content.take(progress(second), Some(series));
     }
@@ -201,6 +210,47 @@ fn missed_deadlines_and_lost_samples_have_columns_where_there_can_be_some() {
         "{}",
         line_of(&lines, "CPU 1 ")
     );
+}
+
+#[test]
+fn a_late_value_stands_in_the_phase_in_which_it_was_due() {
+    let mut screen = Screen::new(Owner::Own, true);
+    let mut quiet = figures(0, 15_000, Nanos::ZERO);
+    (1..80).for_each(|step| {
+        let due = START + Nanos::from_millis(100 * step);
+        // Due before the phase `io` begins at 5 s, and told of after it has begun.
+        let value = if step == 49 { 3_000_000 } else { 15_000 };
+        quiet.recent.note(due, Nanos(value));
+    });
+    screen.content.take(progress(8), Some(vec![quiet]));
+    let lines = drawn(&screen, (80, 24), LOOK);
+    let io = line_of(&lines, "|idle").find("|io").unwrap();
+    let highest = &lines[lines
+        .iter()
+        .position(|line| line.contains("largest value over time"))
+        .unwrap()
+        + 1];
+    let places: Vec<usize> = (highest.chars().enumerate())
+        .filter(|(_, letter)| *letter == '█')
+        .map(|(place, _)| place)
+        .collect();
+    assert!(
+        !places.is_empty() && places.iter().all(|&place| place < io),
+        "{lines:#?}"
+    );
+}
+
+#[test]
+fn no_two_labels_of_an_axis_are_equal() {
+    let mut screen = Screen::new(Owner::Own, true);
+    screen
+        .content
+        .take(progress(8), Some(vec![figures(0, 15_000, Nanos::ZERO)]));
+    let lines = drawn(&screen, (80, 24), LOOK);
+    let labels = lines
+        .iter()
+        .filter(|line| line.contains("15.0 us █") || line.trim() == "15.0 us");
+    assert_eq!(labels.count(), 1, "{lines:#?}");
 }
 
 #[test]

@@ -7,9 +7,10 @@
 
 pub mod sources;
 
-use std::io;
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, SystemTime};
 
 use super::architecture::Architecture;
@@ -198,6 +199,14 @@ impl PrivateApt {
             .current_dir(folder)
             .env("APT_CONFIG", &self.config)
             .env("LC_ALL", "C.UTF-8");
+        // At a terminal apt itself tells what it fetches: how large, how fast, how long still. Its
+        // standard output says nothing else.
+        if program == "apt-get"
+            && io::stderr().is_terminal()
+            && let Ok(terminal) = io::stderr().as_fd().try_clone_to_owned()
+        {
+            command.args(["-q=0"]).stdout(Stdio::from(terminal));
+        }
         let output = output_of(&mut command, program)?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());

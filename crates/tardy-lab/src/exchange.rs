@@ -1,17 +1,27 @@
 //! The memory that host and guest share (QEMU's ivshmem device): a header and one archive; before
 //! that, in a run from a snapshot, the job.
 //!
+//! While the guest measures, the header also says how far it is.
+//!
 //! The guest sees the memory as a PCI resource, for which no kernel needs a driver; writing to it
 //! costs no virtual time worth naming and wakes nothing on the host, so the measurement stays
 //! deterministic. The header is written last: a guest that stops in between has handed out nothing.
 
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
 
+use tardy_core::units::Nanos;
 use tardy_sys::mmap::SharedMapping;
 
+use super::qemu::SHARED_NAME;
+
 /// Length of the header in bytes: magic, version, CRC-32 of what follows, length of what follows;
-/// little-endian, rest zero.
+/// little-endian. The rest is zero, or how far a run is: ns since its start, planned ns, and the
+/// first bytes of its phase's name.
 const HEADER_LENGTH: usize = 64;
+const PROGRESS_AT: usize = 24;
+const PHASE_AT: usize = PROGRESS_AT + 16;
 /// An archive follows.
 const MAGIC: &[u8; 8] = b"tardylab";
 /// The guest has stopped itself and waits for a job; nothing follows.
@@ -108,6 +118,62 @@ pub fn read_job(memory: &SharedMapping) -> io::Result<Vec<u8>> {
     } else {
         Err(none())
     }
+}
+
+/// How far a guest's run is, in virtual time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuestProgress {
+    /// At most 24 letters of the phase's name.
+    pub phase: String,
+    pub elapsed: Nanos,
+    pub planned: Nanos,
+}
+
+/// Says how far a run is.
+///
+/// # Errors
+/// `UnexpectedEof` when the memory is smaller than a header.
+pub fn tell_progress(
+    memory: &mut SharedMapping,
+    phase: &str,
+    elapsed: Nanos,
+    planned: Nanos,
+) -> io::Result<()> {
+    let mut block = [0; HEADER_LENGTH - PROGRESS_AT];
+    block[..8].copy_from_slice(&elapsed.get().to_le_bytes());
+    block[8..16].copy_from_slice(&planned.get().to_le_bytes());
+    for (place, byte) in block[PHASE_AT - PROGRESS_AT..]
+        .iter_mut()
+        .zip(phase.bytes())
+    {
+        *place = byte;
+    }
+    memory.write_at(PROGRESS_AT, &block)
+}
+
+/// How far the run of the guest in `folder` is; none before it measures. A guest can write anything
+/// there: what is not a name is not shown.
+#[must_use]
+pub fn progress(folder: &Path) -> Option<GuestProgress> {
+    let mut header = [0; HEADER_LENGTH];
+    File::open(folder.join(SHARED_NAME))
+        .and_then(|mut file| file.read_exact(&mut header))
+        .ok()?;
+    let nanos = |at| i64::try_from(u64_at(&header, at)).ok().map(Nanos);
+    let (elapsed, planned) = (nanos(PROGRESS_AT)?, nanos(PROGRESS_AT + 8)?);
+    let letters = header[PHASE_AT..].iter().take_while(|byte| **byte != 0);
+    let is_letter = |byte: &u8| {
+        if byte.is_ascii_graphic() {
+            char::from(*byte)
+        } else {
+            '?'
+        }
+    };
+    (planned > Nanos::ZERO).then(|| GuestProgress {
+        phase: letters.map(is_letter).collect(),
+        elapsed: elapsed.min(planned),
+        planned,
+    })
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -253,6 +319,37 @@ mod tests {
         assert_eq!(receive(&content), Err(ReceiveError::Nothing));
         memory.write_at(HEADER_LENGTH, b"x").unwrap();
         assert!(read_job(&memory).is_err(), "a changed job is noticed");
+    }
+
+    #[test]
+    fn the_host_reads_how_far_the_guest_is_and_the_result_hides_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(folder.path().join(SHARED_NAME))
+            .unwrap();
+        file.set_len(4096).unwrap();
+        let mapping = || SharedMapping::new(file.as_fd(), 4096).unwrap();
+        assert_eq!(progress(folder.path()), None, "before it measures");
+        let (now, all) = (Nanos::from_secs(12), Nanos::from_secs(40));
+        tell_progress(
+            &mut mapping(),
+            "memory+io+fs+network+receive+reclaim",
+            now,
+            all,
+        )
+        .unwrap();
+        let told = progress(folder.path()).unwrap();
+        assert_eq!((told.elapsed, told.planned), (now, all));
+        assert_eq!(told.phase, "memory+io+fs+network+rec");
+        tell_progress(&mut mapping(), "\u{1b}[2J", now, all).unwrap();
+        assert_eq!(progress(folder.path()).unwrap().phase, "?[2J");
+        Sender::new(mapping()).finish().unwrap();
+        assert_eq!(progress(folder.path()), None);
+        let memory = std::fs::read(folder.path().join(SHARED_NAME)).unwrap();
+        assert_eq!(receive(&memory), Ok(&b""[..]));
     }
 
     #[test]

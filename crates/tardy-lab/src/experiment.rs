@@ -149,12 +149,12 @@ impl Experiment<'_> {
     }
 
     /// Runs all, or until one decides; `began` and `done` are called from several threads as each
-    /// guest begins and ends. The outcomes are in the order of variants and replicas.
+    /// guest begins, with its replica and its folder, and ends. The outcomes are in the order of variants and replicas.
     #[must_use]
     pub fn run(
         &self,
         qemu: &Qemu,
-        began: &(dyn Fn() + Sync),
+        began: &(dyn Fn(&Variant, u32, &Path) + Sync),
         done: &(dyn Fn(&Outcome) + Sync),
     ) -> Vec<Outcome> {
         let guests = self.guests();
@@ -171,7 +171,8 @@ impl Experiment<'_> {
                 let Some(&(variant, replica)) = guest else {
                     return;
                 };
-                began();
+                let folder = self.folder((variant, replica));
+                began(&self.variants[variant], replica, &folder);
                 let outcome = self.run_guest(qemu, variant, replica);
                 done(&outcome);
                 if (self.is_decided)(&outcome) {
@@ -254,10 +255,16 @@ impl Experiment<'_> {
     }
 }
 
-fn repeat(guest: &Guest<'_>, qemu: &Qemu, first: &Provenance, folder: &Path) -> Repetition {
+/// Where the second run of the guest in `folder` comes to be.
+#[must_use]
+pub fn again_folder(folder: &Path) -> PathBuf {
     let mut again = folder.as_os_str().to_owned();
     again.push("-again");
-    let again = PathBuf::from(again);
+    PathBuf::from(again)
+}
+
+fn repeat(guest: &Guest<'_>, qemu: &Qemu, first: &Provenance, folder: &Path) -> Repetition {
+    let again = again_folder(folder);
     match guest.run(qemu, &again) {
         Err(failure) => Repetition::Failed(failure),
         Ok(second) if !first.same_result(&second) => Repetition::Different(again),

@@ -26,6 +26,7 @@ use tardy_sys::{clock, init, watched};
 
 use super::boot::{STDERR_NAME, STDOUT_NAME};
 use super::diagnosis::{BOOTED, GUEST_FAILED};
+use super::exchange;
 use super::guest_job::{
     Ending, GuestJob, GuestReport, JOB_PATH, OUTPUT_FOLDER, Program, SYMBOLS_NAME, Task, VERSION,
 };
@@ -60,6 +61,16 @@ pub fn measurement(mut arguments: impl Iterator<Item = OsString>) -> Option<io::
     (arguments.nth(1)? == MEASURE).then(|| match read_job()?.task {
         Task::Measure(request) => Ok(*request),
         _ => Err(io::Error::other("the job does not measure")),
+    })
+}
+
+/// Tells the host how far the run is; none where the machine has no memory shared with it.
+#[must_use]
+pub fn progress_listener() -> Option<impl FnMut(&str, Nanos, Nanos)> {
+    let mut memory = pci::shared_header().ok()?;
+    Some(move |phase: &str, elapsed, planned| {
+        // The mapping is long enough.
+        let _ = exchange::tell_progress(&mut memory, phase, elapsed, planned);
     })
 }
 

@@ -29,5 +29,6 @@ pub mod scenarios;
 pub mod schema;
 pub mod sections;
 pub mod show;
+mod status_line;
 pub mod top;
 pub mod tune;

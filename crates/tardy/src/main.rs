@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use tardy::cli::{Command, renamed, suggest};
 use tardy::command;
 use tardy_measure::configuration::Configuration;
+use tardy_measure::measure::live::ProgressListener;
 use tardy_results::exit::Exit;
 
 fn main() -> ExitCode {
@@ -28,7 +29,9 @@ fn main() -> ExitCode {
         return match request {
             Ok(request) => {
                 command::restore::before_start();
-                command::run::run(&request, &Configuration::default()).into()
+                let listener = tardy_lab::guest::progress_listener()
+                    .map(|listener| Box::new(listener) as ProgressListener);
+                command::run::run(&request, &Configuration::default(), listener).into()
             }
             Err(error) => {
                 tardy_sys::say!("tardy: the guest's job: {error}");
@@ -78,7 +81,7 @@ fn main() -> ExitCode {
 
 fn execute(command: Command, configuration: &Configuration) -> ExitCode {
     match command {
-        Command::Run(args) => command::run::run(&args.request, configuration).into(),
+        Command::Run(args) => command::run::run(&args.request, configuration, None).into(),
         Command::Cost(args) => command::cost::run(&args).into(),
         Command::Cyclictest(args) => command::cyclictest::run(&args).into(),
         Command::Fetch(args) => command::on::fetch(&args).into(),

@@ -19,19 +19,34 @@ const PANIC: Numbers = ("0x1b36", "0x0011");
 /// Where the kernel lists them.
 const DEVICES: &str = "/sys/bus/pci/devices";
 
+/// What the kernel maps at least.
+const PAGE: usize = 4096;
+
 /// The memory shared with the host.
 ///
 /// # Errors
 /// `NotFound` where the machine has none, and what opening and mapping report.
 pub(super) fn shared_memory() -> io::Result<SharedMapping> {
+    let (device, resource) = shared_device()?;
+    let length = std::fs::metadata(&resource)?.len();
+    let length = usize::try_from(length).map_err(io::Error::other)?;
+    map(&device, &resource, length)
+}
+
+/// Its first page, which has the header.
+///
+/// # Errors
+/// As [`shared_memory`].
+pub(super) fn shared_header() -> io::Result<SharedMapping> {
+    let (device, resource) = shared_device()?;
+    map(&device, &resource, PAGE)
+}
+
+/// The device with the shared memory, and the file to map.
+fn shared_device() -> io::Result<(PathBuf, PathBuf)> {
     let device = find(Path::new(DEVICES), SHARED_MEMORY, "shared memory (ivshmem)")?;
     let resource = shared_resource(&device);
-    let length = std::fs::metadata(&resource)?.len();
-    map(
-        &device,
-        &resource,
-        usize::try_from(length).map_err(io::Error::other)?,
-    )
+    Ok((device, resource))
 }
 
 /// The register that stops the machine, and its place in the mapping.
@@ -39,13 +54,12 @@ pub(super) fn shared_memory() -> io::Result<SharedMapping> {
 /// # Errors
 /// As [`shared_memory`].
 pub(super) fn panic_register() -> io::Result<(SharedMapping, usize)> {
-    /// What the kernel maps at least; the register's page holds other devices' registers before it.
-    const PAGE: usize = 4096;
     let device = find(
         Path::new(DEVICES),
         PANIC,
         "device to stop it with (pvpanic-pci)",
     )?;
+    // The page holds other devices' registers before it.
     let offset = start_of_resource_0(&std::fs::read_to_string(device.join("resource"))?)? % PAGE;
     Ok((map(&device, &device.join("resource0"), PAGE)?, offset))
 }

@@ -20,28 +20,32 @@ const LINE: Nanos = Nanos::from_secs(10);
 /// CPUs named on the line; the worst come first.
 const NAMED_MAX: usize = 6;
 
+/// Hears the name of the phase, the time since the run's start, and the run's planned length.
+pub type ProgressListener = Box<dyn FnMut(&str, Nanos, Nanos)>;
+
 /// What is shown while a run lasts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgressDisplay {
     Nothing,
     Lines,
     /// A screen, which needs a terminal; lines where it cannot be had.
     Screen(Look),
+    /// Nothing; the listener is called each time the run looks at its phases.
+    Told(ProgressListener),
 }
 
 impl ProgressDisplay {
-    pub(super) fn look(self) -> Option<Look> {
+    pub(super) fn look(&self) -> Option<Look> {
         match self {
-            Self::Nothing | Self::Lines => None,
-            Self::Screen(look) => Some(look),
+            Self::Nothing | Self::Lines | Self::Told(_) => None,
+            Self::Screen(look) => Some(*look),
         }
     }
 }
 
 /// The live view.
-#[derive(Debug)]
 pub(super) struct Live {
     style: Style,
+    listener: Option<ProgressListener>,
     screen: Option<(Arc<Feed>, View)>,
     next: Nanos,
     length: Option<Nanos>,
@@ -64,8 +68,8 @@ impl Live {
         start: Nanos,
         length: Option<Nanos>,
     ) -> Self {
-        let style = match (shown, io::stderr().is_terminal()) {
-            (ProgressDisplay::Nothing, _) => Style::Silent,
+        let style = match (&shown, io::stderr().is_terminal()) {
+            (ProgressDisplay::Nothing | ProgressDisplay::Told(_), _) => Style::Silent,
             _ if screen.is_some() => Style::Screen,
             (_, true) => Style::Rewritten,
             (_, false) => Style::Lines,
@@ -75,8 +79,13 @@ impl Live {
         } else {
             start
         };
+        let listener = match shown {
+            ProgressDisplay::Told(listener) => Some(listener),
+            _ => None,
+        };
         Self {
             style,
+            listener,
             screen,
             next,
             length,
@@ -101,18 +110,17 @@ impl Live {
         run: &Path,
         progress: impl FnOnce() -> Vec<Progress>,
     ) {
+        let elapsed = (now - record.started.monotonic_ns).max(Nanos::ZERO);
+        if let (Some(tell), Some(length)) = (&mut self.listener, self.length) {
+            tell(phase, elapsed, length);
+        }
         if let Some((feed, _)) = &self.screen {
             feed.publish_progress(RunProgress::of(record, run.display().to_string(), now));
         }
         if now < self.next() {
             return;
         }
-        let mut line = line(
-            (now - record.started.monotonic_ns).max(Nanos::ZERO),
-            self.length,
-            phase,
-            &progress(),
-        );
+        let mut line = line(elapsed, self.length, phase, &progress());
         if self.style == Style::Rewritten {
             // What goes over the edge could not be wiped out.
             let width = terminal_size_of(io::stderr()).map_or(usize::MAX, |(Width(columns), _)| {

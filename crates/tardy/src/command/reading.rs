@@ -2,69 +2,33 @@
 //! taken a second.
 
 use std::fs;
-use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::status_line::{StatusLine, time_left};
 use crate::cli::Command;
 
-const FIRST: Duration = Duration::from_secs(1);
-const EACH: Duration = Duration::from_millis(500);
-/// Back to the beginning of the line, and erase it (ECMA-48, EL).
-const CLEAR: &str = "\r\x1b[K";
-
-static SHOWN: Mutex<Option<ReadingLine>> = Mutex::new(None);
-
-struct ReadingLine {
-    /// Dropped to end it.
-    end: Sender<()>,
-    thread: JoinHandle<()>,
-}
+static SHOWN: Mutex<Option<StatusLine>> = Mutex::new(None);
 
 /// Shows how far `command` is, if it is one that reads runs or files.
 pub fn begin(command: &Command) {
-    if !io::stderr().is_terminal() {
-        return;
-    }
     let expected = expected(command);
     // Where the kernel does not count what a process reads, nothing is shown.
     let Some(before) = read_so_far().filter(|_| expected > 0) else {
         return;
     };
-    let (end, ended) = mpsc::channel::<()>();
     let started = Instant::now();
-    let work = move || {
-        let mut wait = FIRST;
-        while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
-            let read = read_so_far().unwrap_or(before) - before;
-            let line = line(read, expected, started.elapsed());
-            // Whatever is printed next begins where the line does.
-            let _ = write!(io::stderr(), "{CLEAR}{line}\r");
-            wait = EACH;
-        }
-        if started.elapsed() >= FIRST {
-            let _ = write!(io::stderr(), "{CLEAR}");
-        }
-    };
-    if let Ok(thread) = std::thread::Builder::new()
-        .name("reading".to_owned())
-        .spawn(work)
-    {
-        *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(ReadingLine { end, thread });
-    }
+    let shown = StatusLine::show(move || {
+        let read = read_so_far().unwrap_or(before) - before;
+        line(read, expected, started.elapsed())
+    });
+    *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = shown;
 }
 
 /// Takes the line away, before anything is printed.
 pub fn end() {
-    let shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some(ReadingLine { end, thread }) = shown {
-        drop(end);
-        // It writes to the terminal alone.
-        let _ = thread.join();
-    }
+    drop(SHOWN.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
 
 /// `43 % read, 12 s left`.
@@ -73,20 +37,7 @@ fn line(read: u64, expected: u64, elapsed: Duration) -> String {
     if share >= 1.0 {
         return "all read, nearly done".to_owned();
     }
-    let percent = share * 100.0;
-    if share < 0.01 {
-        return format!("{percent:.0} % read");
-    }
-    let left = elapsed.as_secs_f64() * (1.0 - share) / share;
-    format!("{percent:.0} % read, {} left", words(left))
-}
-
-fn words(seconds: f64) -> String {
-    if seconds < 90.0 {
-        format!("{seconds:.0} s")
-    } else {
-        format!("{:.0} min", seconds / 60.0)
-    }
+    format!("{:.0} % read{}", share * 100.0, time_left(share, elapsed))
 }
 
 /// Bytes that the command will read: those of its files, by how often it reads them.

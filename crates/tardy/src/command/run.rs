@@ -7,7 +7,7 @@ use tardy_core::warning::{Severity, Warning};
 use tardy_live::view;
 use tardy_machine::root::Root;
 use tardy_measure::configuration::{self, Configuration};
-use tardy_measure::measure::live::ProgressDisplay;
+use tardy_measure::measure::live::{ProgressDisplay, ProgressListener};
 use tardy_measure::measure::metrics;
 use tardy_measure::measure::session;
 use tardy_measure::plan::resolve::resolve;
@@ -20,9 +20,14 @@ use tardy_run::request::{Request, TUNED};
 use super::show::{self, Format};
 use super::{folder_name, output, tune};
 
-/// Runs the command. Call it before the process has threads.
+/// Runs the command; with a listener, how far it is goes there and is not shown. Call it before the
+/// process has threads.
 #[must_use]
-pub fn run(request: &Request, configuration: &Configuration) -> Exit {
+pub fn run(
+    request: &Request,
+    configuration: &Configuration,
+    listener: Option<ProgressListener>,
+) -> Exit {
     if let Some(reason) = request::contradiction(request) {
         say!("tardy: {reason}");
         return Exit::Usage;
@@ -98,7 +103,8 @@ pub fn run(request: &Request, configuration: &Configuration) -> Exit {
     } else {
         session::run
     };
-    match measure(plan, &out, shown(request), metrics, &root) {
+    let shown = listener.map_or_else(|| shown(request), ProgressDisplay::Told);
+    match measure(plan, &out, shown, metrics, &root) {
         Ok(_) => {
             let format = if request.json {
                 Format::Json

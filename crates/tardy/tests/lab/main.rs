@@ -39,6 +39,7 @@ mod hostile;
 mod loads;
 mod outside;
 mod probes;
+mod progress;
 mod second_opinion;
 mod several_cpus;
 mod snapshots;

@@ -204,11 +204,11 @@ pub(super) fn run_task(
         )));
     }
     let progress = Progress::new(guests.len());
-    Ok(
-        experiment.run(&setting.qemu, &|| progress.began(), &|outcome| {
-            progress.ended(&variants[outcome.variant], outcome)
-        }),
-    )
+    Ok(experiment.run(
+        &setting.qemu,
+        &|variant, replica, folder| progress.began(variant, replica, folder),
+        &|outcome| progress.ended(&variants[outcome.variant], outcome),
+    ))
 }
 
 /// A module of `--module`, or one that such a one needs.

@@ -1,106 +1,97 @@
 //! How far an experiment is: one line a guest on stderr, and on a terminal a last line that is kept
 //! up to date.
 
-use std::io::{IsTerminal, Write};
-use std::sync::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tardy_lab::experiment::{Outcome, Repetition};
+use tardy_core::units::Nanos;
+use tardy_lab::exchange::{self, GuestProgress};
+use tardy_lab::experiment::{Outcome, Repetition, again_folder};
 use tardy_lab::variant::Variant;
+
+use crate::command::status_line::{self, StatusLine};
 
 /// Counts guests and tells about them; used from several threads.
 pub(super) struct Progress {
-    guests: usize,
-    started: Instant,
-    terminal: bool,
-    counts: Mutex<Counts>,
+    guests: Arc<Mutex<Guests>>,
+    _line: Option<StatusLine>,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Counts {
-    running: usize,
+#[derive(Debug, Default)]
+struct Guests {
+    running: Vec<(String, PathBuf)>,
     ended: usize,
     failed: usize,
 }
 
 impl Progress {
-    pub(super) fn new(guests: usize) -> Self {
+    pub(super) fn new(all: usize) -> Self {
+        let guests = Arc::<Mutex<Guests>>::default();
+        let (shown, started) = (guests.clone(), Instant::now());
+        let line = move || {
+            let guests = shown.lock().unwrap_or_else(PoisonError::into_inner);
+            status(&guests, all, started.elapsed(), guest_progress)
+        };
         Self {
             guests,
-            started: Instant::now(),
-            terminal: std::io::stderr().is_terminal(),
-            counts: Mutex::default(),
+            _line: StatusLine::show(line),
         }
     }
 
-    pub(super) fn began(&self) {
-        self.change(None, |counts| counts.running += 1);
+    pub(super) fn began(&self, variant: &Variant, replica: u32, folder: &Path) {
+        let name = format!("{} replica {replica}", variant.name);
+        let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
+        guests.running.push((name, folder.to_owned()));
     }
 
     pub(super) fn ended(&self, variant: &Variant, outcome: &Outcome) {
         let bad =
             outcome.result.is_err() || !matches!(outcome.repetition, None | Some(Repetition::Same));
-        self.change(Some(&describe(variant, outcome)), |counts| {
-            counts.running -= 1;
-            counts.ended += 1;
-            counts.failed += usize::from(bad);
-        });
-    }
-
-    /// Changes the counts and prints, both under the lock: lines of several threads do not mix.
-    fn change(&self, line: Option<&str>, change: impl FnOnce(&mut Counts)) {
-        let mut counts = self.counts.lock().expect("its holders never panic");
-        change(&mut counts);
-        let mut stderr = std::io::stderr().lock();
-        // A terminal that is gone is no reason to end the experiment.
-        let _ = self.print(&mut stderr, line, *counts);
-    }
-
-    fn print(
-        &self,
-        stderr: &mut dyn Write,
-        line: Option<&str>,
-        counts: Counts,
-    ) -> std::io::Result<()> {
-        // Back to the line's beginning, and erase it (ECMA-48, EL).
-        const CLEAR: &str = "\r\x1b[K";
-        let clear = if self.terminal { CLEAR } else { "" };
-        if let Some(line) = line {
-            writeln!(stderr, "{clear}{line}")?;
-        }
-        if self.terminal {
-            write!(
-                stderr,
-                "{clear}{}",
-                status(counts, self.guests, self.started.elapsed())
-            )?;
-            if counts.ended == self.guests {
-                write!(stderr, "{clear}")?;
-            }
-        }
-        stderr.flush()
+        // Under the lock: lines of several threads do not mix.
+        let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
+        guests
+            .running
+            .retain(|(_, folder)| *folder != outcome.folder);
+        guests.ended += 1;
+        guests.failed += usize::from(bad);
+        status_line::say_above(&describe(variant, outcome));
     }
 }
 
-/// `12 of 40 guests, 2 running, 1 failed, about 3 min left`.
-fn status(counts: Counts, guests: usize, elapsed: Duration) -> String {
-    let mut text = format!(
-        "{} of {guests} guests, {} running",
-        counts.ended, counts.running
-    );
-    if counts.failed > 0 {
-        text.push_str(&format!(", {} failed", counts.failed));
-    }
-    if counts.ended > 0 {
-        let left = elapsed.as_secs_f64() / counts.ended as f64 * (guests - counts.ended) as f64;
-        let (value, unit) = if left < 90.0 {
-            (left, "s")
-        } else {
-            (left / 60.0, "min")
+/// Of the guest's run, or of its repetition.
+fn guest_progress(folder: &Path) -> Option<GuestProgress> {
+    exchange::progress(folder).or_else(|| exchange::progress(&again_folder(folder)))
+}
+
+/// `12 of 40 guests, 1 failed, 3 min left; 6.1 replica 5: hackbench, 12 of 40 s of virtual time`.
+fn status(
+    guests: &Guests,
+    all: usize,
+    elapsed: Duration,
+    progress: impl Fn(&Path) -> Option<GuestProgress>,
+) -> String {
+    let (mut done, mut running) = (guests.ended as f64, String::new());
+    for (name, folder) in &guests.running {
+        let Some(guest) = progress(folder) else {
+            running.push_str(&format!("; {name}: no measurement yet"));
+            continue;
         };
-        text.push_str(&format!(", about {value:.0} {unit} left"));
+        done += guest.elapsed.get() as f64 / guest.planned.get() as f64;
+        let seconds = |time: Nanos| time.get() / 1_000_000_000;
+        running.push_str(&format!(
+            "; {name}: {}, {} of {} s of virtual time",
+            guest.phase,
+            seconds(guest.elapsed),
+            seconds(guest.planned)
+        ));
     }
-    text
+    let mut text = format!("{} of {all} guests", guests.ended);
+    if guests.failed > 0 {
+        text.push_str(&format!(", {} failed", guests.failed));
+    }
+    text.push_str(&status_line::time_left(done / all as f64, elapsed));
+    text + &running
 }
 
 fn describe(variant: &Variant, outcome: &Outcome) -> String {
@@ -145,27 +136,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_left_follows_from_the_guests_that_ended() {
-        let counts = Counts {
-            running: 2,
+    fn the_time_left_follows_from_the_guests_and_how_far_each_of_them_is() {
+        let mut guests = Guests {
+            running: vec![
+                ("6.1 replica 5".into(), "a".into()),
+                ("6.1-rt replica 5".into(), "b".into()),
+            ],
             ended: 10,
             failed: 0,
         };
-        assert_eq!(
-            status(counts, 40, Duration::from_secs(20)),
-            "10 of 40 guests, 2 running, about 60 s left"
-        );
-        let counts = Counts {
-            failed: 1,
-            ..counts
+        let half = |folder: &Path| {
+            (folder == Path::new("a")).then(|| GuestProgress {
+                phase: "hackbench".into(),
+                elapsed: Nanos::from_secs(20),
+                planned: Nanos::from_secs(40),
+            })
         };
         assert_eq!(
-            status(counts, 40, Duration::from_secs(60)),
-            "10 of 40 guests, 2 running, 1 failed, about 3 min left"
+            status(&guests, 42, Duration::from_secs(20), half),
+            "10 of 42 guests, 60 s left; 6.1 replica 5: hackbench, 20 of 40 s of virtual time; \
+             6.1-rt replica 5: no measurement yet"
+        );
+        guests.failed = 1;
+        guests.running.clear();
+        assert_eq!(
+            status(&guests, 40, Duration::from_secs(60), half),
+            "10 of 40 guests, 1 failed, 3 min left"
         );
         assert_eq!(
-            status(Counts::default(), 3, Duration::ZERO),
-            "0 of 3 guests, 0 running"
+            status(&Guests::default(), 3, Duration::ZERO, half),
+            "0 of 3 guests"
         );
     }
 }

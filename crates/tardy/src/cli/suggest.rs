@@ -120,10 +120,12 @@ fn of_cyclictest(given: &str) -> Option<String> {
     ))
 }
 
-/// The error, with the flag that is most like the unknown one.
+/// The error, with the flag or the command that is most like the unknown one.
 fn with_flag_meant(mut error: Error, arguments: &[String]) -> Error {
-    if error.kind() != ErrorKind::UnknownArgument {
-        return error;
+    match error.kind() {
+        ErrorKind::UnknownArgument => {}
+        ErrorKind::InvalidSubcommand => return with_command_meant(error, arguments),
+        _ => return error,
     }
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else {
         return error;
@@ -150,6 +152,32 @@ fn with_flag_meant(mut error: Error, arguments: &[String]) -> Error {
         error.insert(
             ContextKind::SuggestedArg,
             ContextValue::String(format!("--{meant}")),
+        );
+    }
+    error
+}
+
+/// The error, with the command that is most like the unknown one.
+fn with_command_meant(mut error: Error, arguments: &[String]) -> Error {
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    let command = Cli::command();
+    let names: Vec<&str> = deepest(&command, arguments)
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set())
+        .map(Command::get_name)
+        .collect();
+    let meant = nearest(given, names).map(str::to_owned);
+    let is_version = given == "version";
+    error.remove(ContextKind::SuggestedSubcommand);
+    if is_version {
+        let tip = "use '--version'".into();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    } else if let Some(meant) = meant {
+        error.insert(
+            ContextKind::SuggestedSubcommand,
+            ContextValue::Strings(vec![meant]),
         );
     }
     error
@@ -199,6 +227,14 @@ mod tests {
             let said = said(line);
             assert!(said.contains(meant) && !said.contains("-- -"), "{said}");
         }
+        for (line, meant) in [
+            ("tardy rnu", "'run'"),
+            ("tardy lab atals", "'atlas'"),
+            ("tardy version", "tip: use '--version'"),
+        ] {
+            assert!(said(line).contains(meant), "{}", said(line));
+        }
+        assert!(!said("tardy xyzzy").contains("similar"));
         assert!(
             !said("tardy run --xyzzy 3").contains("similar"),
             "{}",

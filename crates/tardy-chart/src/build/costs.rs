@@ -30,7 +30,7 @@ pub fn charts(runs: &[CostRun]) -> Vec<(Group, Chart)> {
 
 fn chart(runs: &[CostRun], group: Group) -> Option<Chart> {
     let names = names(runs, group);
-    let unit = shown(runs, runs.iter().find_map(|run| find(run, names.first()?))?).unit;
+    let unit = shown(runs, runs.iter().find_map(|run| find(run, names.first()?))?);
     let mut x = Axis::new(
         "",
         Scale::Linear,
@@ -56,12 +56,13 @@ fn chart(runs: &[CostRun], group: Group) -> Option<Chart> {
         range.min = range.min.max(low);
     }
     // The axis of times names its own units, from ns to s.
-    let (title, values) = match unit {
-        "us" | "s" => (
+    let (title, values) = if unit.is_time() {
+        (
             "time of one operation (logarithmic)".to_owned(),
             Values::Latency,
-        ),
-        unit => (format!("{unit} (logarithmic)"), Values::Count),
+        )
+    } else {
+        (format!("{} (logarithmic)", unit.unit), Values::Count)
     };
     let y = Axis::new(title, Scale::Log, values, (low, high));
     x.categories = names.iter().map(|name| (*name).to_owned()).collect();
@@ -71,7 +72,7 @@ fn chart(runs: &[CostRun], group: Group) -> Option<Chart> {
         "figure, the least of the rounds' medians"
     };
     let note = format!(
-        "From the best to the worst of all trials; the thick line is the {figure}. A bar a run."
+        "From the best to the worst of all trials; the thick line is the {figure}. Each run has a bar."
     );
     let mut chart = Chart::new(Kind::Bars, format!("Cost of {}", group.title()), note, x, y);
     for ((index, run), ranges) in runs.iter().enumerate().zip(bars) {
@@ -131,7 +132,7 @@ fn ranges(runs: &[CostRun], run: &CostRun, index: usize, names: &[&str]) -> Vec<
         // Times are drawn in ns, whose axis names the unit; a bandwidth is largest where an
         // operation takes least.
         let drawn = |value: f64| {
-            if matches!(shown.unit, "us" | "s") {
+            if shown.is_time() {
                 value
             } else {
                 shown.value(value)

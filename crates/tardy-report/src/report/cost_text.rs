@@ -115,7 +115,11 @@ fn row(
     published: Option<&PublishedTable>,
     is_program: bool,
 ) -> Vec<String> {
-    let shown = DisplayUnit::new(summary, metric);
+    // Published times of programs are in seconds.
+    let shown = match published {
+        Some(_) => DisplayUnit::of(summary.how.unit, metric.bytes, is_program),
+        None => DisplayUnit::new(summary, metric),
+    };
     let cold = if metric.state == CacheState::Cold {
         " (cold)"
     } else {

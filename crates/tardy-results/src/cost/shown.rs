@@ -7,20 +7,25 @@ use super::summary::{CostSummary, MetricSummary};
 /// The unit that a metric's values are shown in, and the way to it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DisplayUnit {
-    /// `us`, `MB/s` (10^6 bytes a second), `s`, or `instructions`.
+    /// `us`, `MB/s` (10^6 bytes a second), `s`, `ms`, or `instructions`.
     pub unit: &'static str,
     bytes: u64,
 }
 
 impl DisplayUnit {
-    /// Of a metric in its run.
+    /// Of a metric in its run; programs that all take less than a second are shown in `ms`.
     #[must_use]
     pub fn new(summary: &CostSummary, metric: &MetricSummary) -> Self {
-        Self::of(
-            summary.how.unit,
-            metric.bytes,
-            metric.group == Group::Program,
-        )
+        let is_program = |metric: &MetricSummary| metric.group == Group::Program;
+        let shown = Self::of(summary.how.unit, metric.bytes, is_program(metric));
+        let mut programs = summary.metrics.iter().filter(|metric| is_program(metric));
+        if shown.unit == "s" && programs.all(|program| program.max < 1e9) {
+            return Self {
+                unit: "ms",
+                ..shown
+            };
+        }
+        shown
     }
 
     /// Of values in `unit` of the summary: `ns`, or `instructions`.
@@ -38,12 +43,19 @@ impl DisplayUnit {
         }
     }
 
+    /// Whether the values are times.
+    #[must_use]
+    pub fn is_time(&self) -> bool {
+        ["us", "ms", "s"].contains(&self.unit)
+    }
+
     /// `value` of the summary (ns, or instructions, of one operation) in the unit shown.
     #[must_use]
     pub fn value(&self, value: f64) -> f64 {
         match self.unit {
             "MB/s" => self.bytes as f64 * 1e3 / value,
             "s" => value / 1e9,
+            "ms" => value / 1e6,
             "us" => value / 1e3,
             _ => value,
         }

@@ -14,8 +14,7 @@ const FILLED: f64 = 0.76;
 const ROOM_ABOVE: f64 = 0.06;
 
 /// How a bar is read.
-pub(super) const BAR_READS: &str =
-    "Wide to 99.9 %, narrow to the largest; line: median, circle: average.";
+pub(super) const BAR_READS: &str = "The wide bar ends at 99.9 %, the narrow one at the largest value. Line: median; circle: average.";
 
 pub(super) fn chart(runs: &[RunData], probe: &str) -> Option<Chart> {
     let quantity = of_probe(runs, probe).next()?.quantity.clone();
@@ -42,14 +41,22 @@ pub(super) fn chart(runs: &[RunData], probe: &str) -> Option<Chart> {
         (-0.5, loads.len() as f64 - 0.5),
     );
     x.categories = loads.clone();
-    let note = format!("{BAR_READS} A bar a run in each load.");
+    let mut kernels: Vec<String> = runs.iter().map(RunData::kernel).collect();
+    kernels.sort();
+    kernels.dedup();
+    let (by, each) = match (runs.len(), kernels.len()) {
+        (1, _) => ("by load", ""),
+        (_, 1) => ("by load and run", " Each run has a bar for each load."),
+        _ => ("by load and kernel", " Each run has a bar for each load."),
+    };
+    let note = format!("{BAR_READS}{each}");
     let mut y = latency_axis(runs, probe);
     // The number of the highest bar stands above it.
     let (low, high) = (y.scale.place(y.low), y.scale.place(y.high));
     y.high = y.scale.value(high + (high - low) * ROOM_ABOVE);
     let mut chart = Chart::new(
         Kind::Bars,
-        format!("{} by load and kernel", super::capital(&quantity)),
+        format!("{} {by}", super::capital(&quantity)),
         note,
         x,
         y,

@@ -16,6 +16,7 @@ mod repeat;
 mod sections;
 mod side_by_side;
 mod unit;
+mod words;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -74,6 +75,7 @@ pub fn page(
         (sections)
         (layers::section(runs))
         (facts::section(&described))
+        (words::section())
         (repeat::section(runs))
     };
     whole(

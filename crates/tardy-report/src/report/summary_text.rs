@@ -17,7 +17,7 @@ use super::ladder_text;
 use super::screen::{Screen, cut_at_commas, push_wrapped};
 pub(super) use cells::count;
 pub(crate) use words::{gaps, shares_of};
-pub use words::{grave_settings, labels_and_defaults, marks, word, worst_load};
+pub use words::{grave_settings, labels_and_defaults, largest, marks, word, worst_load};
 pub(super) use words::{named, unbounded};
 
 /// Lines of the smallest terminal that a summary fits, its prompt included.

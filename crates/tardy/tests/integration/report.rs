@@ -81,7 +81,7 @@ fn it_opens_without_an_error_and_asks_for_nothing_else() {
         "by percentile",
         "so far",
         "Heat map",
-        "by load and kernel",
+        "by load",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }

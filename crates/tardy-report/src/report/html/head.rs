@@ -52,6 +52,7 @@ pub(super) fn head(
             @if runs.iter().any(|run| !run.watched.is_empty()) { a href="#sections" { "Sections of the kernel" } }
             a href="#statistics" { "Statistics" }
             a href="#machine" { "Machine" }
+            a href="#words" { "Words" }
             a href="#repeat" { "How to repeat it" }
         }
         @if let Some(comparison) = comparison { (comparison::section(comparison, &names, lead)) }
@@ -115,7 +116,17 @@ fn first(run: &RunData, is_named: bool, lead: Option<&Markup>) -> Markup {
             div class={ "verdict " (summary_text::word(*outcome).to_lowercase()) } { b { (summary_text::word(*outcome)) } p { (sentence) } }
         }
         @if verdicts.is_empty() {
-            div class="verdict " { b { "NO DEADLINE GIVEN" } p { (sentence("Give --deadline for a verdict; misses of common ones are below.")) } }
+            div class="verdict " {
+                @for probe in &summary.probes {
+                    @if let Some(largest) = summary_text::largest(summary, probe) {
+                        p { b { @if summary.probes.len() > 1 { (probe.probe) ": " } (largest) } }
+                    }
+                }
+                p {
+                    "No deadline was given, so there is no verdict."
+                    @if summary.probes.iter().any(|probe| probe.ladder.is_some()) { " The misses of common deadlines are below." }
+                }
+            }
         }
         @for probe in &summary.probes {
             @if let Some(worst) = summary_text::worst_load(summary, &probe.probe) {

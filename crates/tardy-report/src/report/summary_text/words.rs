@@ -52,7 +52,7 @@ pub(in crate::report) fn named(summary: &Summary, probe: &ProbeSummary) -> Strin
 
 /// The largest value of a probe with its CPU and load, then its median and 99 % quantile; for runs
 /// without a deadline.
-pub(super) fn largest(summary: &Summary, probe: &ProbeSummary) -> Option<String> {
+pub fn largest(summary: &Summary, probe: &ProbeSummary) -> Option<String> {
     let numbers = probe.numbers.as_ref()?;
     let of_probe = || {
         summary

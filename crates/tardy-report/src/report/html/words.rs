@@ -1,0 +1,65 @@
+//! What the words in a report mean: its reader may not have the tool.
+
+use maud::{Markup, html};
+
+/// As in the README.
+const WORDS: [(&str, &str); 7] = [
+    (
+        "skipped",
+        "periods that passed while the previous wake-up was still late",
+    ),
+    (
+        "misses",
+        "due times later than the deadline; a skipped one counts if the stall left it that late",
+    ),
+    (
+        "upper bound (95 %)",
+        "the true percentile is at most this, for any distribution",
+    ),
+    (
+        "with skipped",
+        "the same percentiles, with the latency that each skipped period would have had",
+    ),
+    (
+        "an hour, 95 %",
+        "at most this many misses an hour under that load",
+    ),
+    (
+        "sampling gap",
+        "the probe looks once a period, so a shorter delay can stay unseen",
+    ),
+    (
+        "not active on",
+        "the load did nothing on that CPU, whose samples are not in its row",
+    ),
+];
+
+pub(super) fn section() -> Markup {
+    html! {
+        section {
+            h2 id="words" { "Words" }
+            div class="scroll" tabindex="0" role="region" aria-label="Words" {
+                table class="facts" {
+                    thead { tr { th scope="col" { "word" } th scope="col" { "meaning" } } }
+                    tbody { @for (word, meaning) in WORDS { tr { td { (word) } td { (meaning) } } } }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_mean_what_the_readme_says() {
+        let readme = include_str!("../../../../../README.md");
+        for (word, meaning) in WORDS {
+            assert!(
+                readme.contains(&format!("| {word} | {meaning} |")),
+                "{word}"
+            );
+        }
+    }
+}

@@ -20,8 +20,9 @@ const RANKS: u64 = 1000;
 const BINS_BITS: u32 = 3;
 /// Peaks that are kept for a view that does not look.
 const PEAKS_MAX: usize = 64;
-/// The first peaks are of so long a time.
-const PEAK_STEP: Nanos = Nanos::from_millis(125);
+/// The first peaks are of so long a time: half of a step of the view's time line, so that each of
+/// its steps has a peak.
+const PEAK_STEP: Nanos = Nanos::from_millis(62);
 
 /// What of a series has to be noted sample by sample.
 #[derive(Debug, Clone)]

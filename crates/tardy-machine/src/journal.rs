@@ -285,6 +285,15 @@ impl Scratch {
     pub fn path(&self) -> &Path {
         &self.path
     }
+
+    /// The purpose of the scratch folder at or above `path`, if there is one.
+    #[must_use]
+    pub fn purpose(path: &Path) -> Option<&str> {
+        let rest = path
+            .components()
+            .find_map(|part| part.as_os_str().to_str()?.strip_prefix(FOLDER_PREFIX))?;
+        rest.rsplitn(3, '-').nth(2)
+    }
 }
 
 impl Drop for Scratch {

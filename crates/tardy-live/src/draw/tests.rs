@@ -241,6 +241,25 @@ fn a_late_value_stands_in_the_phase_in_which_it_was_due() {
 }
 
 #[test]
+fn the_time_line_of_a_value_a_millisecond_has_no_gap() {
+    let mut screen = Screen::new(Owner::Own, true);
+    // The view looks every 570 ms, so that no interval begins where a step of the time line does.
+    for look in 0..15 {
+        let mut figures = figures(0, 15_000, Nanos::from_millis(570 * look));
+        for step in 570 * look..570 * (look + 1) {
+            let value = 10_000 + step * 7_919 % 997 * 1_000;
+            figures
+                .recent
+                .note(START + Nanos::from_millis(step), Nanos(value));
+        }
+        screen.content.take(progress(8), Some(vec![figures]));
+    }
+    let track = screen.content.track(None);
+    let columns = track.columns(Nanos::from_secs(8), 64);
+    assert!(columns.iter().all(Option::is_some), "{columns:?}");
+}
+
+#[test]
 fn no_two_labels_of_an_axis_are_equal() {
     let mut screen = Screen::new(Owner::Own, true);
     screen

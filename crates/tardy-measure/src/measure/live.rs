@@ -10,6 +10,7 @@ use tardy_core::units::Nanos;
 use tardy_live::feed::Feed;
 use tardy_live::progress::RunProgress;
 use tardy_live::view::{Look, View};
+use tardy_machine::journal::Scratch;
 use tardy_run::record::RunRecord;
 use terminal_size::{Width, terminal_size_of};
 
@@ -115,7 +116,11 @@ impl Live {
             tell(phase, elapsed, length);
         }
         if let Some((feed, _)) = &self.screen {
-            feed.publish_progress(RunProgress::of(record, run.display().to_string(), now));
+            let name = Scratch::purpose(run).map_or_else(
+                || run.display().to_string(),
+                |purpose| format!("{purpose}, not kept"),
+            );
+            feed.publish_progress(RunProgress::of(record, name, now));
         }
         if now < self.next() {
             return;

@@ -165,6 +165,15 @@ fn without_a_terminal_or_with_no_live_there_are_plain_lines() {
 }
 
 #[test]
+fn a_run_that_is_not_kept_is_named_after_its_command() {
+    let place = Workplace::new();
+    let mut run = InTerminal::start(&place, "cyclictest -S -i 1000 -D 2", (80, 24));
+    let seen = run.until("cyclictest, not kept");
+    assert!(!seen.contains("scratch"), "{seen}");
+    run.end();
+}
+
+#[test]
 fn the_view_is_drawn_on_a_cpu_that_is_not_measured() {
     let cpus = machine::cpus();
     if cpus.len() < 2 {

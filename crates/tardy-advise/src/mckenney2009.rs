@@ -16,7 +16,7 @@ use tardy_results::cost::reference::{Build, advantage_percent, mckenney2009_buil
 pub struct Conclusions {
     /// Where the numbers come from.
     pub source: &'static str,
-    /// Tables 5 (2008) and 6 (2009), a row a cell.
+    /// Tables 5 (2008) and 6 (2009), a row per cell.
     pub builds: Vec<BuildRow>,
     /// Table 7.
     pub advantages: Vec<Advantage>,

@@ -60,7 +60,7 @@ struct Case {
     samples: Samples,
     /// Standard deviation of the logarithm of a run's level.
     spread: f64,
-    /// Runs a side, and samples of each.
+    /// Runs per side, and samples of each.
     runs: usize,
     length: usize,
     /// How many times as long the candidate's latencies are.
@@ -152,7 +152,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     let mut table = vec![row([
         "samples",
         "between runs",
-        "runs a side",
+        "runs per side",
         "length",
         "truth",
         "margin",
@@ -202,7 +202,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
              number of this standard deviation, drawn for each run."
                 .to_owned(),
             "One run a side at the default spread of 8.5 % can call nothing equivalent within 10 \
-             %: only four runs a side, or a stated spread, can."
+             %: only four runs per side, or a stated spread, can."
                 .to_owned(),
         ],
     })

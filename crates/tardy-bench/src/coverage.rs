@@ -168,7 +168,7 @@ fn report(all: &[(Process, u64, BoundTally)], runs: u64) -> FigureResult {
         tables: vec![held, widths],
         notes: vec![
             format!(
-                "{runs} made runs a row, at 1 kHz: {lengths}. Cells: share of runs, in %, whose \
+                "{runs} synthetic runs per row, at 1 kHz: {lengths}. Cells: share of runs, in %, whose \
                  bound held or that said `not bounded`. With 400 runs the standard error of 95 % \
                  is 1.1 %."
             ),
@@ -178,7 +178,7 @@ fn report(all: &[(Process, u64, BoundTally)], runs: u64) -> FigureResult {
                  above and below."
             ),
             "Deadlines: one that a thousandth of the samples misses, and one that is missed twice \
-             a run and CPU on average (common stalls: 0.7 or 2 stalls a run)."
+             a run and CPU on average (common stalls: 0.7 or 2 stalls per run)."
                 .to_owned(),
             "Autoregressive samples are log-normal through a Gaussian copula; max-autoregressive \
              ones have an extremal index of 0.25; the load switches on and off at random, every \

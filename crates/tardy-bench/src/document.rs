@@ -73,8 +73,8 @@ fn machine() -> String {
         value.unwrap_or("unknown").trim_matches('"').to_owned()
     };
     let cpuinfo = read("/proc/cpuinfo");
-    let is_virtual = if cpuinfo.contains(" hypervisor") {
-        ", virtual machine"
+    let virtual_machine = if cpuinfo.contains(" hypervisor") {
+        "a virtual machine with "
     } else {
         ""
     };
@@ -84,7 +84,7 @@ fn machine() -> String {
     let kernel = read("/proc/sys/kernel/osrelease");
     let load = read("/proc/loadavg");
     format!(
-        "Measured {} on {cpus} CPUs {}{is_virtual}, Linux {}, {}, load average {} at the end.",
+        "Measured {} on {virtual_machine}{cpus} CPUs ({}), Linux {}, {}, load average {} at the end.",
         date.trim(),
         field(&cpuinfo, "model name", ':'),
         kernel.trim(),

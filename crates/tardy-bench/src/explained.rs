@@ -23,8 +23,8 @@ pub(crate) const BLAME: Figure = Figure {
 pub(crate) const COST: Figure = Figure {
     name: "explain-cost",
     title: "cost and storage of `tardy run --explain`",
-    promise: "<= 20 bytes a sample; CPU time of decoding <= 5 s in 10 minutes of 1 kHz on two \
-              CPUs (4.2 us a sample); memory <= 200 MiB",
+    promise: "<= 20 bytes per sample; CPU time of decoding <= 5 s in 10 minutes of 1 kHz on two \
+              CPUs (4.2 us per sample); memory <= 200 MiB",
     measure: measure_cost,
 };
 
@@ -149,7 +149,7 @@ fn measure_blame(bench: &Bench) -> Result<FigureResult> {
             ],
         ]],
         notes: vec![
-            "The truth is the load's own record of each turn: its first and last clock read. \
+            "The ground truth is the load's own record of each turn: its first and last clock read. \
              Interrupts in between count as the load's turn there, and as interrupts in the \
              explanation, so that lengths differ by them."
                 .to_owned(),
@@ -405,7 +405,7 @@ fn measure_cost(bench: &Bench) -> Result<FigureResult> {
     let holds = |is_reached: bool| if is_reached { "holds" } else { "NOT reached" };
     Ok(FigureResult {
         reached: format!(
-            "{:.1} bytes a sample: {}; decoding {:.2} us a sample: {}; {:.0} MiB: {}; {:.0} \
+            "{:.1} bytes per sample: {}; decoding {:.2} us per sample: {}; {:.0} MiB: {}; {:.0} \
              events a second and CPU under hackbench, {:.0} lost; the median is {later_us:+.1} us \
              ({from:+.1} to {to:+.1}) with tracing, {longer_us:+.2} us ({longer_from:+.2} to \
              {longer_to:+.2}) of CPU time a sample in the measuring thread",
@@ -423,12 +423,12 @@ fn measure_cost(bench: &Bench) -> Result<FigureResult> {
             row([
                 "load",
                 "samples",
-                "events a sample",
+                "events per sample",
                 "events a second and CPU",
                 "events lost",
-                "bytes a sample",
+                "bytes per sample",
                 "CPU time an event, ns",
-                "CPU time a sample, us",
+                "CPU time per sample, us",
                 "memory, MiB",
             ]),
             cells("none", idle),

@@ -74,7 +74,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         "without a false alarm",
         "one",
         "two or more",
-        "false alarms a build",
+        "false alarms per build",
     ])];
     let with =
         |count: fn(usize) -> bool| false_alarms.iter().filter(|&&alarms| count(alarms)).count();

@@ -11,7 +11,7 @@ use crate::program;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "instructions",
-    title: "user-space instructions a sample",
+    title: "user-space instructions per sample",
     promise: "measuring thread of tardy, with recording: <= 90",
     measure,
 };

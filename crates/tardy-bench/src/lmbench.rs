@@ -404,8 +404,7 @@ fn report(sides: &Sides, rounds: u32) -> Result<FigureResult> {
              which is on another one. A round's figure is the median of 11 trials of 10 ms, which \
              is what both call their result; the table has the medians of the rounds."
         ),
-        "The difference is the Hodges-Lehmann estimate over the rounds' ratios, its interval by \
-         Wilcoxon's signed ranks: how fast this machine is changes from minute to minute, and \
+        "The difference is the Hodges-Lehmann estimate over the rounds' ratios, its interval is from Wilcoxon's signed-rank test: how fast this machine is changes from minute to minute, and \
          more than the two sides differ."
             .to_owned(),
         format!(

@@ -60,7 +60,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     let slowest = seconds.iter().copied().fold(0.0, f64::max);
     let memory = resident as f64 / f64::from(1 << 20);
     let mut table = vec![row([
-        "samples a run",
+        "samples per run",
         "min, s",
         "median, s",
         "max, s",

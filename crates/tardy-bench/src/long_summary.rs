@@ -46,7 +46,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         "run",
         "samples",
         "file, MB",
-        "bytes a sample",
+        "bytes per sample",
         "min, s",
         "median, s",
         "max, s",

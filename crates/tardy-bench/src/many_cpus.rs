@@ -95,7 +95,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         tables: vec![table],
         notes: vec![
             format!(
-                "The runs are made as for `long-summary`: {SAMPLES} samples a series at 1 kHz."
+                "The runs are made as for `long-summary`: {SAMPLES} samples per series at 1 kHz."
             ),
             format!(
                 "Wall time from the start of the process to its end, {RUNS} runs after one that \

@@ -39,7 +39,7 @@ const MARGIN: u64 = 2;
 struct Run {
     /// CPU time of the measuring thread a sample, in us.
     thread_us: f64,
-    /// CPU time of all its threads a sample, in us.
+    /// CPU time of all its threads per sample, in us.
     process_us: f64,
     median_latency_us: Option<f64>,
 }
@@ -218,7 +218,7 @@ fn measure_cpu_time(bench: &Bench) -> Result<FigureResult> {
     let mut notes = rounds.notes();
     notes.push(
         "Ratios and bounds are Hodges-Lehmann estimates on the logarithms of the rounds' ratios, \
-         bounds by Wilcoxon's signed ranks: a round in which something else ran on the machine \
+         bounds from Wilcoxon's signed-rank test: a round in which something else ran on the machine \
          moves them hardly."
             .to_owned(),
     );
@@ -274,8 +274,7 @@ fn measure_equivalence(bench: &Bench) -> Result<FigureResult> {
          rounds were left out because a median lay beyond it."
     ));
     notes.push(format!(
-        "The difference is the Hodges-Lehmann estimate over the pairs, its interval by Wilcoxon's \
-         signed ranks; their mean is {mean:+.2} us, {:+.2} to {:+.2} by Student's t, which a few \
+        "The difference is the Hodges-Lehmann estimate over the pairs, its interval is from Wilcoxon's signed-rank test; their mean is {mean:+.2} us, {:+.2} to {:+.2} by Student's t, which a few \
          disturbed rounds move.",
         mean - half_width,
         mean + half_width

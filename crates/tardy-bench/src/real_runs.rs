@@ -32,7 +32,7 @@ pub(crate) const MEMORY: Figure = Figure {
 
 pub(crate) const STORED_BYTES: Figure = Figure {
     name: "stored-bytes",
-    title: "stored bytes a sample",
+    title: "stored bytes per sample",
     promise: "<= 3",
     measure: measure_stored_bytes,
 };
@@ -313,7 +313,7 @@ fn measure_memory(bench: &Bench) -> Result<FigureResult> {
 
 fn measure_stored_bytes(bench: &Bench) -> Result<FigureResult> {
     let runs = RealRuns::once(bench)?;
-    let mut table = vec![row(["run", "samples stored", "bytes", "bytes a sample"])];
+    let mut table = vec![row(["run", "samples stored", "bytes", "bytes per sample"])];
     let mut reached = Vec::new();
     for run in &runs.runs {
         let a_sample = run.stored_bytes as f64 / run.counts.stored().max(1) as f64;
@@ -333,7 +333,7 @@ fn measure_stored_bytes(bench: &Bench) -> Result<FigureResult> {
             runs.notes.clone(),
             vec![
                 "Whole series files: heads, chunks and checksums included. cyclictest -v prints \
-                 about 22 bytes a sample, jitterdebugger stores 28."
+                 about 22 bytes per sample, jitterdebugger stores 28."
                     .to_owned(),
             ],
         ]

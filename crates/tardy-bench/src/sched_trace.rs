@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result, While};
 use crate::program;
 
 const TRACEFS: &str = "/sys/kernel/tracing";
-/// Room for events, in KiB a CPU; a switch takes about 70 bytes, and there are some 2000 a second.
+/// Room for events, in KiB per CPU; a switch takes about 70 bytes, and there are some 2000 a second.
 const BUFFER_KIB: &str = "16384";
 
 /// A trace under way.

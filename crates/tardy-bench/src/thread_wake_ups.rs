@@ -160,8 +160,7 @@ impl Pairs {
             differences.len()
         );
         let note = format!(
-            "{}: the difference is the Hodges-Lehmann estimate over the pairs, its interval by \
-             Wilcoxon's signed ranks; their mean is {mean:+.2} us, {:+.2} to {:+.2} by Student's \
+            "{}: the difference is the Hodges-Lehmann estimate over the pairs, its interval is from Wilcoxon's signed-rank test; their mean is {mean:+.2} us, {:+.2} to {:+.2} by Student's \
              t.",
             waker.name(),
             mean - half_width,

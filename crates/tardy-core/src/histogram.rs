@@ -33,7 +33,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// For the recorder, which must stay below 1 MiB a CPU.
+    /// For the recorder, which must stay below 1 MiB per CPU.
     pub const RECORDER: Self = Self {
         pages: 24,
         values: 4096,

@@ -501,11 +501,9 @@ mod tests {
             )
         };
         assert_eq!(skipped(None, None).outcome, Outcome::Passed);
-        assert!(
-            skipped(None, None)
-                .sentence
-                .ends_with("; 7 skipped ones would have been in time (--skipped limits them)")
-        );
+        assert!(skipped(None, None).sentence.ends_with(
+            "; 7 skipped due times would have been in time (--skipped limits their number)"
+        ));
         assert_eq!(skipped(Some(7), None).outcome, Outcome::Failed);
         assert!(
             skipped(Some(7), None)

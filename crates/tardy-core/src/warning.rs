@@ -660,7 +660,7 @@ impl Warning {
             } => {
                 write!(
                     f,
-                    "the kernel's trace was recorded (level {level}, {events} events), so each \
+                    "the kernel's trace was recorded ({events} events), so each \
                      latency includes the time of about six events"
                 )?;
                 if *level == 3 {

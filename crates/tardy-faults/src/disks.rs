@@ -97,7 +97,7 @@ impl Drop for DiskMount {
 }
 
 const OLD: &[u8] = b"an older output\n";
-/// 200 us a sample, so that seconds fill a small disk.
+/// 200 us per sample, so that seconds fill a small disk.
 const BUSY_RUN: &str = "run --for 2s --period 200us --load none --quiet --out disk/run";
 
 fn full(ground: &Ground) -> Result<Tally> {

@@ -1,4 +1,4 @@
-//! Which functions a guest executed before a sample: calls found from the blocks of code that were
+//! Which functions per guest executed before a sample: calls found from the blocks of code that were
 //! executed, one after another.
 //!
 //! A block at the beginning of a function is a call; one at the address behind a block that called

@@ -10,7 +10,7 @@ pub enum FigureKind {
     Cdf,
     /// How many samples have which latency, both axes logarithmic, all kernels in one.
     Hist,
-    /// Latency over the time of the run, a chart a kernel.
+    /// Latency over the time of the run, a chart per kernel.
     Timeline,
     /// Statistics against a number that differs from experiment to experiment.
     Sweep,

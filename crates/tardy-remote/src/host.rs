@@ -100,7 +100,7 @@ impl fmt::Display for Address {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     Machine(Address),
-    /// A line a machine: its address, with a name before it where it shall have another; `#` begins
+    /// A line per machine: its address, with a name before it where it shall have another; `#` begins
     /// a comment.
     List(PathBuf),
 }

@@ -389,7 +389,7 @@ impl Encoder {
 fn code<T: PartialEq>(all: &[T], value: T) -> u64 {
     all.iter()
         .position(|known| *known == value)
-        .expect("every value is in the list of all") as u64
+        .expect("the full list has every value") as u64
 }
 
 /// Appends delays to a file.

@@ -1,4 +1,4 @@
-//! Where a series of one number a run (over commits, kernels, days) changed: E-divisive with
+//! Where a series of one number per run (over commits, kernels, days) changed: E-divisive with
 //! Student's t test.
 //!
 //! Feed it the logarithm of a high quantile of each run, never the raw maximum: the test wants

@@ -2,7 +2,7 @@
 //! that matters.
 //!
 //! What decides, in this order: the ratio of deadline misses ([`rate_ratio`]); with at least four
-//! runs a side, the shift between runs ([`shift`], [`permutation`]), as runs of one configuration
+//! runs per side, the shift between runs ([`shift`], [`permutation`]), as runs of one configuration
 //! differ by more than samples of one run; otherwise differences of quantiles
 //! ([`block_bootstrap`]), widened by how much runs differ among themselves ([`run_spread`]).
 //! [`ranks`], [`welch`] and [`ratio_of_means`] are for the body. An [`equivalence`] verdict is made

@@ -19,7 +19,7 @@ use super::student;
 /// How to watch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Watch {
-    /// Expected false alarms a build, of all families together.
+    /// Expected false alarms per build, of all families together.
     pub false_alarms_a_build: f64,
     /// Builds that a baseline needs.
     pub baseline_min: usize,

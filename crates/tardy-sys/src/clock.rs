@@ -257,7 +257,7 @@ impl Instant {
     }
 
     /// Out of the way: its division in a measuring loop takes registers that the loop wants, at
-    /// some instructions a sample.
+    /// some instructions per sample.
     #[cold]
     #[inline(never)]
     fn advance_far(&mut self, step: i64) {

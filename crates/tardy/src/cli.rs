@@ -216,8 +216,7 @@ pub struct ShowArgs {
     /// Published numbers to print beside those of a cost
     #[arg(long, alias = "reference", value_name = "PAPER", value_parser = choice::parser::<Reference>())]
     pub paper: Option<Reference>,
-    /// Also print all statistics: observed values, bounds, and a model of the tail if no check
-    /// refuses it
+    /// Also print all statistics: observed values, bounds, and a model of the tail unless a check rejects it
     ///
     /// Bounds of percentiles are two-sided at 95 %, those of shares one-sided.
     #[arg(long)]
@@ -235,7 +234,7 @@ pub struct StatisticsArgs {
     /// Buckets and limits of a paper, instead of --bucket and --limits
     #[arg(long, value_name = "PAPER", value_parser = choice::parser::<Preset>(), requires = "statistics", conflicts_with_all = ["limits", "bucket"])]
     pub preset: Option<Preset>,
-    /// Limits to count samples below and above, as in 50us,200us [default: round ones, median to
+    /// Count the samples below and above these latencies, as in 50us,200us [default: round ones, median to
     /// maximum]
     #[arg(long, value_name = "TIME,...", value_delimiter = ',', value_parser = positive_duration, requires = "statistics")]
     pub limits: Vec<Nanos>,
@@ -248,7 +247,7 @@ pub struct StatisticsArgs {
     /// Clock rate of the CPUs in MHz, for OSADL's rule of thumb [default: as the machine reports]
     #[arg(long, value_name = "MHZ", value_parser = clap::value_parser!(u32).range(1..=100_000), requires = "statistics")]
     pub mhz: Option<u32>,
-    /// Also print a model of the tail that a check refused, marked as refused: for inspection only
+    /// Also print a tail model that a check rejected, marked as rejected: for inspection only
     #[arg(long, requires = "statistics")]
     pub show_refused: bool,
 }

@@ -18,7 +18,7 @@ pub(crate) enum Process {
     /// Two levels, log-normal each; all CPUs change between them at the same times, on average
     /// after 500 samples.
     OnOff,
-    /// As independent, and so many stalls a run on average. Each hits all CPUs in the same period.
+    /// As independent, and so many stalls per run on average. Each hits all CPUs in the same period.
     CommonStalls(f64),
 }
 

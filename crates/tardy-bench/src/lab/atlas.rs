@@ -58,7 +58,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         "cells",
         "host's seconds",
         "CPU seconds",
-        "CPU seconds a cell",
+        "CPU seconds per cell",
         "cells an hour on two CPUs, by CPU time",
     ])];
     for (name, cost) in [

@@ -73,7 +73,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         tables: vec![table],
         notes: vec![
             "Instructions: the guest's clock at the end less its idle time, divided by the time \
-             of an instruction (4 ns); the kernel tells its idle time to 10 ms. With idle time: \
+             of an instruction (4 ns); the kernel reports its idle time with a resolution of 10 ms. With idle time: \
              the clock alone."
                 .to_owned(),
             identity(&cold),

@@ -29,7 +29,7 @@ const DRAIN: &str = "memory, munmap-small, io and fork do not tell the stock mod
                      end of a process __mmdrop frees its page directory, two pages in one piece, \
                      and free_unref_page then gives all pages of the CPU's list back \
                      (free_pcppages_bulk, up to 9816 of them in this guest) with interrupts off, \
-                     about 300 instructions a page. Linux 6.7 no longer does so (\"mm, pcp: avoid \
+                     about 300 instructions per page. Linux 6.7 no longer does so (\"mm, pcp: avoid \
                      to drain PCP when process exit\").";
 const REAL_TIME_MAX_US: f64 = 60.0;
 const STOCK_MIN_US: f64 = 1000.0;

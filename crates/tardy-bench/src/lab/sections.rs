@@ -84,9 +84,8 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
             "{equal} of {pairs} pairs equal: {}; {found} of {sections} delays that are sections \
              found as what they are, at most {longer} ns longer than the delay (softirqs \
              {longer_pass} ns, where 1 us does not hold, because the section is the whole pass): \
-             {}; {rightly_none} of {others} that are none rightly seen as none: {}; {agreed} of \
-             {samples} samples above 100 us laid to the same by both, those that one of both does \
-             not have counted as differences: {}; the distribution by sections below the critical \
+             {}; {rightly_none} of {others} delays that are no section not counted as one: {}; {agreed} of \
+             {samples} samples above 100 us attributed to the same cause by both, where samples that only one of them has count as differences: {}; the distribution by sections below the critical \
              distance in {near} of {modelled}: {}; host time {ratio:.2} x: {}",
             holds(pairs >= 20 && equal == pairs),
             holds(sections >= 1000 && found == sections),
@@ -337,7 +336,7 @@ fn beside_traces(
         "kernel",
         "samples",
         "only executed, only traced",
-        "laid to the same",
+        "same cause",
         "a holder's time off by, at most, us",
     ])];
     let (mut samples, mut agreed) = (0, 0);

@@ -1,4 +1,4 @@
-//! What operations cost: a chart a group of metrics, a bar a run.
+//! What operations cost: a chart a group of metrics, a bar per run.
 
 use tardy_results::cost::reference::advantage_percent;
 use tardy_results::cost::run::CostRun;

@@ -216,7 +216,7 @@ fn reaching(axis: Axis, runs: &[RunData], probe: &str) -> Axis {
     }
 }
 
-/// A line a run, with its band where the bands can be told apart.
+/// A line per run, with its band where the bands can be told apart.
 pub(super) fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Chart> {
     let quantity = of_probe(runs, probe).next()?.quantity.clone();
     let side = if kind == Kind::Cdf { "below" } else { "above" };
@@ -226,7 +226,7 @@ pub(super) fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Char
     } else {
         ""
     };
-    let note = format!("Share of samples at or {side} a {quantity}, a line a run.{bands}");
+    let note = format!("Share of samples at or {side} a {quantity}, a line per run.{bands}");
     let title = if kind == Kind::Cdf {
         format!("Distributions of the {quantity}, all runs")
     } else {

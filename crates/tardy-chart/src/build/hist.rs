@@ -18,7 +18,7 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         .collect()
 }
 
-/// A line a run, in the same bins.
+/// A line per run, in the same bins.
 pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
     let quantity = of_probe(runs, probe).next()?.quantity.clone();
     let (bins, x, y) = frame(runs, probe);

@@ -111,7 +111,7 @@ fn mean(values: &[Option<f64>]) -> Option<f64> {
     (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
 }
 
-/// A row a build.
+/// A row per build.
 fn table(found: &History, series: &[&Series]) -> Table {
     let name = |series: &&Series| {
         format!(

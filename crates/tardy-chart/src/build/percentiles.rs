@@ -45,7 +45,7 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     runs.iter().map(one).collect()
 }
 
-/// A line a run, with its band where the bands can be told apart.
+/// A line per run, with its band where the bands can be told apart.
 pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
     let quantity = &of_probe(runs, probe).next()?.quantity;
     let (x, y) = axes(runs, probe);
@@ -60,7 +60,7 @@ pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
     let mut chart = Chart::new(
         Kind::Percentiles,
         title,
-        format!("A line a run.{bands}"),
+        format!("A line per run.{bands}"),
         x,
         y,
     );

@@ -32,7 +32,7 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     runs.iter().map(one).collect()
 }
 
-/// A line a run: the largest of any of its CPUs after so many samples of each.
+/// A line per run: the largest of any of its CPUs after so many samples of each.
 pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
     let quantity = of_probe(runs, probe)
         .find(|probe| probe.has_time())?
@@ -40,7 +40,7 @@ pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
         .clone();
     let (x, y) = axes(runs, probe);
     let note = format!(
-        "A line a run: the largest {quantity} of any CPU, after so many samples of each. A line \
+        "A line per run: the largest {quantity} of any CPU, after so many samples of each. A line \
          that still rises at its end says that a longer run would find a larger one."
     );
     let mut chart = Chart::new(

@@ -140,11 +140,12 @@ fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
             Some(_) => Some("the number of skipped periods is unknown".to_owned()),
             None => match others {
                 0 => None,
-                1 => {
-                    Some("1 skipped one would have been in time (--skipped limits them)".to_owned())
-                }
+                1 => Some(
+                    "1 skipped due time would have been in time (--skipped limits their number)"
+                        .to_owned(),
+                ),
                 _ => Some(format!(
-                    "{others} skipped ones would have been in time (--skipped limits them)"
+                    "{others} skipped due times would have been in time (--skipped limits their number)"
                 )),
             },
         };

@@ -1,4 +1,4 @@
-//! cyclictest -v: a line a sample, `thread: cycle: value`, as fast as it can be read.
+//! cyclictest -v: a line per sample, `thread: cycle: value`, as fast as it can be read.
 //!
 //! Due times are not in it. They follow from the interval and from what cyclictest does after a
 //! late wake-up: it skips the due times that have passed, without counting them. So a sample that
@@ -367,8 +367,7 @@ impl Reader<'_> {
         let unit = self.unit.unwrap_or(Unit::Us);
         let mut notes = vec![
             THREAD_NOTE.to_owned(),
-            "skipped due times follow from latencies longer than the interval: cyclictest skips \
-             them without counting"
+            "skipped due times are derived from latencies longer than the interval, because cyclictest does not count them"
                 .to_owned(),
             format!("values are whole {}, rounded down", unit.word()),
         ];

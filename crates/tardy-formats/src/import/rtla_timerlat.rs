@@ -1,4 +1,4 @@
-//! `rtla timerlat hist`: a row a bucket; up to three columns a CPU, of the timer's interrupt, the
+//! `rtla timerlat hist`: a row a bucket; up to three columns per CPU, of the timer's interrupt, the
 //! kernel's thread, and the return to user space. Each is a distribution of its own, and becomes a
 //! probe of its own.
 

@@ -12,7 +12,7 @@ use super::worker::Worker;
 /// The parameter by which each such load is bounded.
 pub(super) const RATE: Parameter = Parameter::bytes(
     "rate",
-    "bytes a second that all workers together write to a device, which wears flash",
+    "bytes per second that all workers together write to a device (wears out flash)",
     "32MiB",
     4096,
     1 << 40,

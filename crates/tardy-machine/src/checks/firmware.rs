@@ -211,7 +211,7 @@ fn acpi(examined: &CheckInput<'_>) -> Result<State, State> {
         .zip(uptime)
         .map(|(events, seconds)| events / seconds.max(1.0));
     Ok(match rate {
-        // A machine that is well has a few events a day; a device that cannot make itself
+        // A machine that is well has a few events per day; a device that cannot make itself
         // understood has thousands a second.
         Some(rate) if rate > 1.0 => State::improvable(
             format!("{before} events since the start, {rate:.0} a second"),

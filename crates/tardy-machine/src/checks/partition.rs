@@ -15,7 +15,7 @@ pub(super) const SETS: Check = Check {
         "sys/devices/system/cpu/isolated",
         "sys/devices/system/cpu/nohz_full",
     ],
-    why: "a CPU that is isolated in one way only still gets the work that the other ways keep off",
+    why: "a CPU that is isolated by only one method still gets the work that the other methods would keep away",
     source: "Documentation/admin-guide/cpu-isolation.rst",
     look: |examined| either(sets(examined)),
 };

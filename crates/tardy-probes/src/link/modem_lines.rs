@@ -62,8 +62,7 @@ impl Place for Device {
         match error.kind() {
             io::ErrorKind::NotFound => NAME_REMEDY,
             _ => {
-                "run `tardy respond` with the device at the other end, and see that the cable \
-                 crosses RTS and CTS"
+                "run `tardy respond` with the device at the other end, and make sure that the cable crosses RTS and CTS"
             }
         }
     }

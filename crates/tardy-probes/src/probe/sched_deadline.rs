@@ -96,8 +96,7 @@ fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     if runtime > deadline || deadline > probe.period {
         let (deadline, period) = (deadline.exact(), probe.period.exact());
         return Err(Refusal::Request(format!(
-            "a deadline of {deadline} must lie between the runtime of {} and the period of \
-             {period}: give one that does",
+            "a deadline of {deadline} must lie between the runtime of {} and the period of {period}",
             runtime.exact()
         )));
     }

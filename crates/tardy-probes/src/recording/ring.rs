@@ -196,7 +196,7 @@ impl Producer {
     }
 
     /// Its arguments are words, because a sample that is passed by its address lies in memory in
-    /// the fast way too, at a dozen instructions a sample.
+    /// the fast way too, at a dozen instructions per sample.
     #[cold]
     #[inline(never)]
     fn push_or_lose(&mut self, due: Nanos, latency: Nanos, skipped: u32) {

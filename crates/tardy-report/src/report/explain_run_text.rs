@@ -48,14 +48,25 @@ pub fn text(explanation: &RunExplanation) -> String {
     out
 }
 
+/// The answer first, then how many samples it rests on.
 fn head(out: &mut String, explanation: &RunExplanation) {
     let counts = &explanation.samples;
+    let late = match explanation.lateness {
+        Some(late) => format!(": {}", late_by(late)),
+        None if explanation.written_and_missing().1 > 0 => ": how late is unknown".to_owned(),
+        None => String::new(),
+    };
+    let ranked = ranked(counts.ranked, "sample", explanation.threshold);
+    let _ = writeln!(out, "{ranked}{late}");
+    if let Some(cause) = largest_cause(&explanation.holders, explanation.lateness) {
+        let _ = writeln!(out, "{cause}");
+    }
     let sums = format!(
-        "{} of {} add up to their latency",
+        "{} of {} add up to their latency, from due to the clock read",
         counts.checked - counts.not_adding_up,
         counts.checked
     );
-    let what = match &explanation.tracing {
+    match &explanation.tracing {
         Some(tracing) => {
             let mut probes: Vec<&str> = tracing
                 .series
@@ -65,32 +76,19 @@ fn head(out: &mut String, explanation: &RunExplanation) {
             probes.dedup();
             let _ = writeln!(
                 out,
-                "{}: {} late samples explained, at level {} ({sums})",
-                probes.join(", "),
+                "A trace recorded during the run explains {} samples of {}: {sums}",
                 counts.explained,
-                tracing.level
+                probes.join(" and "),
             );
-            "of a traced run"
         }
         None => {
             let _ = writeln!(
                 out,
-                "The {} worst samples of the phases, explained by the plugin trace of every \
-                 instruction ({sums})",
+                "The plugin trace of every instruction explains the {} worst samples of the \
+                 phases: {sums}",
                 counts.explained
             );
-            "of a watched guest"
         }
-    };
-    let late = match explanation.lateness {
-        Some(late) => format!(": {}", late_by(late)),
-        None if explanation.written_and_missing().1 > 0 => ": how late is unknown".to_owned(),
-        None => String::new(),
-    };
-    let ranked = ranked(counts.ranked, "sample", explanation.threshold);
-    let _ = writeln!(out, "{ranked}{late} (from due to the clock read, {what})");
-    if let Some(cause) = largest_cause(&explanation.holders, explanation.lateness) {
-        let _ = writeln!(out, "{cause}");
     }
 }
 

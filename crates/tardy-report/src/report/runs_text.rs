@@ -1,4 +1,4 @@
-//! Several runs in one table, a row a run and probe: what many boards or kernels come to.
+//! Several runs in one table, a row per run and probe: what many boards or kernels come to.
 
 use tardy_core::summary::numbers::Numbers;
 use tardy_core::units::three_digits;

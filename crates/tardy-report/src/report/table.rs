@@ -54,7 +54,7 @@ impl Table {
             .sum()
     }
 
-    /// The table as text, one line a row.
+    /// The table as text, one line per row.
     #[must_use]
     pub fn text(&self) -> String {
         self.of_columns(&(0..self.columns()).collect::<Vec<_>>())

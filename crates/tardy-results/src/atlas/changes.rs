@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(
             of(&[100, 101, 102], &[900, 901, 902]),
             [],
-            "three replicas a side"
+            "three replicas per side"
         );
         assert_eq!(of(&[100; 8], &[110; 8]), [], "a tenth more");
         assert_eq!(of(&[900; 8], &[100; 8]).len(), 1);

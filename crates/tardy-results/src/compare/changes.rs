@@ -1,4 +1,4 @@
-//! Where one number a run changed: what latencies and costs over time have in common.
+//! Where one number per run changed: what latencies and costs over time have in common.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 //! and a verdict.
 //!
 //! Costs are compared as ratios, because a trial's value is a sum of many delays that are never
-//! below zero, and because the user asks for a share. With four runs a side or more a run's figure
+//! below zero, and because the user asks for a share. With four runs per side or more per run's figure
 //! is what is counted, with fewer its trials.
 
 use std::path::{Path, PathBuf};
@@ -386,7 +386,7 @@ fn warnings(base: &Side, side: &Side, of_runs: bool, without_ratio: usize) -> Ve
     }
     if !of_runs {
         warnings.push(format!(
-            "intervals cover trials only: measure {RUNS_MIN} runs a side for differences between \
+            "intervals cover trials only: measure {RUNS_MIN} runs per side for differences between \
              runs"
         ));
     }

@@ -157,7 +157,7 @@ fn undecided(method: Method, rows: &[Row]) -> Option<String> {
             ..
         } => Some(format!(
             "samples are correlated over longer than one block ({:.1} s), so that intervals would \
-             be too narrow: measure longer, or {RUNS_MIN} runs a side",
+             be too narrow: measure longer, or {RUNS_MIN} runs per side",
             length_ns.0.max(length_ns.1).as_secs_f64()
         )),
         _ if rows.is_empty() => {

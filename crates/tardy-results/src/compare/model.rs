@@ -205,7 +205,7 @@ pub enum SpreadSource {
     Runs,
 }
 
-/// Runs a side from which on the run is what is counted: fewer cannot exclude chance at 95 %.
+/// Runs per side from which on the run is what is counted: fewer cannot exclude chance at 95 %.
 pub const RUNS_MIN: usize = 4;
 
 /// Where the intervals come from.
@@ -220,7 +220,7 @@ pub enum Method {
     /// Virtual time: each run is exact for its command line, and no interval is needed where there
     /// is one of each side.
     Exact,
-    /// Virtual time with several replicas: one number a replica.
+    /// Virtual time with several replicas: one number per replica.
     Replicas,
     /// Blocks of time drawn again, and the spread between runs.
     Blocks {
@@ -397,12 +397,12 @@ pub struct Misses {
     pub base: (u64, u64),
     /// Misses and due times of the candidate.
     pub candidate: (u64, u64),
-    /// How many times as often the candidate misses, with four runs a side the median of their
+    /// How many times as often the candidate misses, with four runs per side the median of their
     /// ratios; absent where the baseline, or neither, did.
     pub ratio: Option<f64>,
     /// Of the ratio; an absent end says that there is none.
     pub interval: (f64, Option<f64>),
-    /// Of a split at least as uneven by chance; with four runs a side by relabelling them.
+    /// Of a split at least as uneven by chance; with four runs per side by relabelling them.
     pub probability: f64,
     /// What it says; absent where neither missed.
     pub verdict: Option<Outcome>,

@@ -230,7 +230,7 @@ pub(super) fn tally(histogram: &Histogram) -> Tally {
     Tally::from_counts(counts)
 }
 
-/// The middle of one number a run.
+/// The middle of one number per run.
 pub(super) fn middle(values: &[f64]) -> f64 {
     Tally::from_samples(values).median().unwrap_or_default()
 }

@@ -126,7 +126,7 @@ fn equal_runs_are_equivalent_where_nothing_but_their_samples_counts() {
     assert_eq!(
         outcome,
         Outcome::Equivalent,
-        "four runs a side show by themselves that they do not differ"
+        "four runs per side show by themselves that they do not differ"
     );
     let between = tables[0].between_runs.unwrap();
     assert!(

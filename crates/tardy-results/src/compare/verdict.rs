@@ -279,7 +279,7 @@ fn advice(table: &Table, row: &Row) -> String {
     };
     match table.between_runs.filter(is_open_by_runs) {
         Some(_) if table.base.runs.min(table.candidate.runs) < RUNS_MIN => {
-            format!(": {RUNS_MIN} runs a side would show more")
+            format!(": {RUNS_MIN} runs per side would show more")
         }
         _ => String::new(),
     }

@@ -47,7 +47,7 @@ enum Run {
 
 impl PaperRuns {
     /// Reads what there is below `folder`: a folder an experiment, in it a run, or a folder of runs
-    /// a kernel.
+    /// per kernel.
     #[must_use]
     pub fn read(paper: &Paper, folder: &Path) -> Self {
         let mut found = Self {

@@ -19,7 +19,7 @@ pub struct Permutation {
     pub exact: bool,
 }
 
-/// Compares one number a run, two-sided; `None` when a side is empty or a number is not finite.
+/// Compares one number per run, two-sided; `None` when a side is empty or a number is not finite.
 #[must_use]
 pub fn permutation(baseline: &[f64], candidate: &[f64], seed: u64) -> Option<Permutation> {
     let all: Vec<f64> = baseline.iter().chain(candidate).copied().collect();

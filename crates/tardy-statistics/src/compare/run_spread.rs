@@ -181,7 +181,7 @@ mod tests {
             (one.above - 31.9405).abs() < 0.001 && (one.below - 24.2083).abs() < 0.001,
             "{one:?}"
         );
-        // Four runs a side: half as far on the logarithm.
+        // Four runs per side: half as far on the logarithm.
         let four = reach(0.1, (100.0, 4), (100.0, 4), Confidence::NINETY_FIVE);
         assert!(
             ((1.0 + four.above / 100.0).powi(2) - 1.319405).abs() < 1e-5,

@@ -87,14 +87,13 @@ const AFTER_HELP: &str = "A row is the whole run, or one load. It is worse or be
                           most 1 %.
 The maximum decides only if enough samples of one side lie beyond all samples of the other: two \
                           maxima differ by chance.
-With four runs a side or more (folders of runs), each run counts as one number, so that the \
+With four runs per side or more (folders of runs), each run counts as one number, so that the \
                           interval includes the differences between runs.
 With fewer, blocks of time are resampled, and the interval is widened by --between-runs. At its \
                           default, one run a side cannot show a difference below about 25 %:
-give --between-runs 0 to count the samples only, or measure four runs a side. \
-                          Runs of one side must repeat one measurement.
-Lab runs in virtual time are exact: one replica a side is compared without an interval, several \
-                          replicas as one number each.
+give --between-runs 0 to count the samples only, or measure four runs per side. \
+                          All runs of a side must be repetitions of the same measurement.
+Lab runs in virtual time are exact: with one replica per side, the comparison has no interval; with several, each replica counts as one number.
 Runs of `tardy cost` are compared metric by metric, as percentages.
 Exit codes: 0 no row is worse; 1 a row is worse or mixed; 2 wrong use, or runs that cannot be \
                           compared; 4 no row is worse, and the whole run is inconclusive.";

@@ -109,13 +109,13 @@ pub struct CyclictestArgs {
     /// Policy: other, normal, fifo or rr [default: fifo with a priority, other without]
     #[arg(long, value_name = "NAME")]
     pub policy: Option<String>,
-    /// Each thread's priority is lower by one than that of the thread before
+    /// Each thread's priority is one lower than the previous thread's
     #[arg(long)]
     pub priospread: bool,
     /// Print a summary at the end only
     #[arg(short = 'q', long)]
     pub quiet: bool,
-    /// Sleep for a relative time, instead of until a time (probe `nanosleep`)
+    /// Sleep for a relative time instead of until an absolute time (probe `nanosleep`)
     #[arg(short = 'r', long)]
     pub relative: bool,
     #[arg(short = 'R', long, hide = true)]
@@ -354,7 +354,7 @@ impl CyclictestArgs {
             ),
             (
                 self.secaligned.flatten().is_some_and(|us| us != 0),
-                "--secaligned: due times begin with the second: leave the offset out",
+                "--secaligned: due times start on a full second: leave out the offset",
             ),
         ];
         refused

@@ -28,8 +28,7 @@ pub struct DoctorArgs {
     /// reads them once
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span)]
     pub watch: Nanos,
-    /// Also run the kernel's hardware latency detector (hwlat) on those CPUs in turn; a minute
-    /// finds most. It delays interrupts: do not use it beside work that matters
+    /// Also run the kernel's hardware latency detector (hwlat) on those CPUs in turn; one minute is enough to find most of them. It delays interrupts: do not use it beside work that matters
     #[arg(long, value_name = "TIME", value_parser = super::positive_duration, conflicts_with = "root")]
     pub hardware_latency: Option<Nanos>,
     /// Check another machine, from a folder with copies of its /proc, /sys, /etc and /boot

@@ -129,8 +129,7 @@ pub struct MeasureArguments {
     /// `tardy show --sections` and `tardy compare --sections` read them.
     #[arg(long)]
     pub watch: bool,
-    /// Number of worst samples of each phase that --watch keeps with the code executed before them,
-    /// for `tardy explain` [default: 10]
+    /// How many of the worst samples of each phase --watch keeps, with the code executed before them, for `tardy explain` [default: 10]
     ///
     /// `lab sections` and `lab check --sections` keep none by default.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1024))]
@@ -162,7 +161,7 @@ pub struct MeasureArguments {
     /// Copy a file of this machine into the guest
     #[arg(long, value_name = "FILE:PATH")]
     pub add: Vec<AddArgument>,
-    /// Run this program of the guest, with ARGUMENTS, instead of a measurement (/init is tardy
+    /// Run this program inside the guest, with ARGUMENTS, instead of a measurement (/init is tardy
     /// itself)
     #[arg(long, value_name = "PATH", conflicts_with_all = ["scenario", "length", "cycles"])]
     pub program: Option<String>,

@@ -11,7 +11,7 @@ const HEADING: &str = "Other machines";
 #[derive(Debug, Clone, Default, Args)]
 pub struct OnArgs {
     /// Run the command on this machine over ssh, as in ssh://root@board7, or on the machines that a
-    /// file lists, one per line; repeat it for several
+    /// file lists, one per line; repeat the option for several machines
     ///
     /// This program is copied there and removed afterwards. It keeps running if the connection
     /// breaks. Its output is printed here, and a run's folder is fetched: with several machines,

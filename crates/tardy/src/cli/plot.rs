@@ -102,8 +102,7 @@ fn scale(text: &str) -> Result<f64, String> {
 #[derive(Debug, Args)]
 #[command(
     after_help = "The file is self-contained: it needs neither a network nor other files.
-Several runs are compared with the first. Their numbers stand in one table, and their charts have \
-                  the same axes."
+Several runs are compared with the first. Their numbers appear in one table, and their charts have the same axes."
 )]
 pub struct ReportArgs {
     /// Folders made by `tardy run`, `tardy import` or `tardy cost`, or folders of such folders
@@ -112,7 +111,7 @@ pub struct ReportArgs {
     /// File to write; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub html: PathBuf,
-    /// Limits to count samples below and above, as in 50us,200us [default: round ones, median to
+    /// Count the samples below and above these latencies, as in 50us,200us [default: round ones, median to
     /// maximum]
     #[arg(long, value_name = "TIME,...", value_delimiter = ',', value_parser = positive_duration)]
     pub limits: Vec<Nanos>,

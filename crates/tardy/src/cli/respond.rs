@@ -45,7 +45,7 @@ pub struct RespondArgs {
     /// How long to answer [default: until a signal comes]
     #[arg(long = "for", value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub length: Option<Nanos>,
-    /// Folder for a run of the responder's late wake-ups, which must not exist [default: named
+    /// Folder, which must not exist, for a run with the responder's late wake-ups [default: named
     /// after the time]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,

@@ -19,7 +19,7 @@ pub struct RunArgs {
 const EXAMPLES: &str = "Examples:
   tardy run                                 53 s: idle, then under load, on every CPU
   tardy run --scenario abeni2002 --out timeline
-  tardy run --cycles 50000 --load io        50,000 samples a CPU idle, 50,000 under load
+  tardy run --cycles 50000 --load io        50,000 samples per CPU idle, 50,000 under load
   tardy run --for 1h --cpus 1-3 --deadline 200us --out board7
   tardy run --until-stopped --metrics 9877 --out board7
   tardy run --for 10m -- ./my_loop          your own loop, under the usual loads

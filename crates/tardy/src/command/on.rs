@@ -563,8 +563,7 @@ pub fn fetch(args: &FetchArgs) -> Exit {
     let Some((address, folder)) = parts.filter(|(_, folder)| tardy_remote::board::is_ours(folder))
     else {
         return refuse(format!(
-            "`{}` is not a folder of a command with --on: it ends as in \
-             /var/tmp/tardy-on.Xk3f9a",
+            "`{}` is not the folder of a command started with --on: its path looks like /var/tmp/tardy-on.Xk3f9a",
             args.from
         ));
     };

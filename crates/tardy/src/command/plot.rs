@@ -161,14 +161,14 @@ fn plot(args: &PlotArgs) -> Result<(), PlotError> {
     Ok(picture.write(&named, size, args.scale)?)
 }
 
-/// All probes of a run in one chart, a chart a run.
+/// All probes of a run in one chart, a chart per run.
 fn plot_probes(args: &PlotArgs, picture: &Picture, runs: &[RunData]) -> Result<(), PlotError> {
     let mut charts = build::all_probes(runs);
     for (chart, run) in charts.iter_mut().zip(runs) {
         match chart {
             Some(chart) => chart.subtitle = format!("{}, {}, {}", run.name, run.kernel(), day(run)),
             None => say!(
-                "tardy: {} is left out: it has one probe; name it with --probe",
+                "tardy: {} is left out: it has only one probe; select that with --probe",
                 run.folder
             ),
         }

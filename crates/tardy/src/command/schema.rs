@@ -83,7 +83,7 @@ pub const SCHEMAS: &[Schema] = &[
     schema!(LAB_KERNELS, "lab-kernels", "tardy lab kernels --json"),
     schema!(LAB_RUN, "lab-run", "tardy lab run ... --json"),
     schema!(LIST, "list", "tardy list LIST --json"),
-    schema!(LOAD, "load", "tardy load LOAD --json, a document a line"),
+    schema!(LOAD, "load", "tardy load LOAD --json, a document per line"),
     schema!(PLAN, "plan", "tardy run --dry-run --json"),
     schema!(
         REPRODUCE,

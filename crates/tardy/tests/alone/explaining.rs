@@ -12,7 +12,7 @@ use tardy_machine::root::Root;
 use tardy_machine::tracefs::Tracefs;
 
 /// The most user instructions an event, from its page to the delays in the file. What took 1300
-/// here took 7.3 us a sample on one machine when it took 3000, and 3.8 us since.
+/// here took 7.3 us per sample on one machine when it took 3000, and 3.8 us since.
 const MOST: f64 = 2_000.0;
 
 /// Instructions of the thread that explains, and the events that it read, in a run of so many

@@ -119,7 +119,7 @@ fn a_sample_takes_at_most_90_user_instructions() {
     );
     let a_sample = (long - short) as f64 / (many - few) as f64;
     println!(
-        "user instructions a sample, recording on: {a_sample:.1} (promised: at most \
+        "user instructions per sample, recording on: {a_sample:.1} (promised: at most \
          {INSTRUCTIONS_MAX})"
     );
     assert!(
@@ -128,7 +128,7 @@ fn a_sample_takes_at_most_90_user_instructions() {
     );
     assert!(
         a_sample <= INSTRUCTIONS_MAX,
-        "{a_sample:.1} user instructions a sample"
+        "{a_sample:.1} user instructions per sample"
     );
 }
 

@@ -10,11 +10,11 @@ use support::machine;
 use support::made_run::MadeRun;
 use support::workplace::{Workplace, finish};
 
-/// The most instructions a sample, of commands. A report that asked a histogram for its count with
+/// The most instructions per sample, of commands. A report that asked a histogram for its count with
 /// every sample took tens of thousands: a quarter of an hour for a day at 1 kHz.
 const MOST: [(&str, f64); 2] = [("show", 1_500.0), ("report", 5_000.0)];
 
-/// Instructions of one command on a run of so many samples a CPU.
+/// Instructions of one command on a run of so many samples per CPU.
 fn instructions(place: &Workplace, tardy: &Path, command: &str, samples: usize) -> u64 {
     let run = format!("run-{samples}");
     if !place.path(&run).exists() {
@@ -69,11 +69,11 @@ fn a_reader_takes_few_instructions_a_sample() {
             [few, many].map(|samples| instructions(&place, &tardy, command, samples));
         // Two series.
         let a_sample = long.saturating_sub(short) as f64 / (2 * (many - few)) as f64;
-        println!("tardy {command}: {a_sample:.0} instructions a sample (at most {most})");
+        println!("tardy {command}: {a_sample:.0} instructions per sample (at most {most})");
         assert!(a_sample > 5.0, "{a_sample:.1} instructions cannot be all");
         assert!(
             a_sample <= most,
-            "tardy {command}: {a_sample:.0} instructions a sample"
+            "tardy {command}: {a_sample:.0} instructions per sample"
         );
     }
 }

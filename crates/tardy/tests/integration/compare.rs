@@ -159,7 +159,7 @@ fn one_run_a_side_is_not_called_worse_for_what_runs_differ_by_anyway() {
         let seed = 10 * index as u64;
         let outcome = compare(&at_level(seed, base), &at_level(seed + 1, new), "").ends_with(4);
         assert!(
-            outcome.stdout.contains("4 runs a side"),
+            outcome.stdout.contains("4 runs per side"),
             "{}",
             outcome.stdout
         );

@@ -53,7 +53,7 @@ fn the_plan_names_settings_as_the_doctor_does_and_changes_nothing() {
     assert!(
         unknown
             .stderr
-            .contains("there is no setting `colour` here: choose from"),
+            .contains("unknown setting `colour`: choose one of"),
         "{}",
         unknown.stderr
     );

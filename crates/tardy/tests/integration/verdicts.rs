@@ -96,16 +96,16 @@ fn a_skipped_due_time_is_as_late_as_the_stall_left_it() {
             outcome.stdout
         );
         assert!(
-            outcome
-                .stdout
-                .contains("; 300 skipped ones would have been in time (--skipped limits them)"),
+            outcome.stdout.contains(
+                "; 300 skipped due times would have been in time (--skipped limits their number)"
+            ),
             "{}",
             outcome.stdout
         );
     }
     let outcome = show(&run, "--deadline 3ms").ends_with(1);
     let expected = "FAILED: 180 of 60000 due times missed the deadline of 3ms (120 of them \
-                    skipped); 180 skipped ones would have been in time";
+                    skipped); 180 skipped due times would have been in time";
     assert!(outcome.stdout.contains(expected), "{}", outcome.stdout);
     let json = show(&run, "--deadline 3ms --json").json();
     let numbers = &json["probes"][0]["numbers"];

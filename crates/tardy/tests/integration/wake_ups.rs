@@ -1,4 +1,4 @@
-//! Threads that wake each other, and work that a timer starts: accounting, order, and verdicts that
+//! Threads that wake each other; work of known length that a timer starts: accounting, order, and verdicts that
 //! no machine can change. Never a latency.
 
 use crate::support;

@@ -157,7 +157,7 @@ fn kernel(out: &mut String, judgement: &Judgement, advice: &Advice) {
     if let Some(misses) = judgement.misses_a_year_at_most {
         let _ = writeln!(
             out,
-            "  misses a year: at most {} at 95 %, if these conditions last all year",
+            "  at most {} misses per year (95 % confidence), if these conditions last all year",
             count(misses)
         );
     }

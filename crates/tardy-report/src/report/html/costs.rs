@@ -13,7 +13,7 @@ use crate::report::summary_text;
 use tardy_chart::build::costs;
 use tardy_run::shell::quoted;
 
-/// What stands above the machines' facts is a column a run, the charts have a bar a run.
+/// What stands above the machines' facts is a column a run, the charts have a bar per run.
 pub(super) fn content(runs: &[CostRun], figures: &mut Figures) -> Markup {
     let charts: Vec<_> = costs::charts(runs)
         .into_iter()

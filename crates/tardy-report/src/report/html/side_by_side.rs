@@ -1,4 +1,4 @@
-//! Several runs in tables that have them all: a row a run, and a row for each load and run, so that
+//! Several runs in tables that have them all: a row per run, and a row for each load and run, so that
 //! nothing is cut off however many there are.
 
 use maud::{Markup, html};

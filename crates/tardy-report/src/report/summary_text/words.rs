@@ -417,7 +417,7 @@ pub(super) fn overhead(summary: &Summary) -> Option<String> {
         .iter()
         .fold(Nanos::ZERO, |sum, thread| sum + thread.cpu_time_ns);
     Some(format!(
-        "tool: clock read {}, loop {} of CPU time a sample, whole process {}, {:.1} MiB",
+        "tool: clock read {}, loop {} of CPU time per sample, whole process {}, {:.1} MiB",
         overhead.clock_read_ns,
         a_sample(threads),
         a_sample(overhead.process_cpu_time_ns),

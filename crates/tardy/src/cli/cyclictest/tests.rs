@@ -100,7 +100,7 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         ("--secaligned", "+"),
         (
             "--secaligned 100",
-            "--secaligned: due times begin with the second",
+            "--secaligned: due times start on a full second",
         ),
         ("-A 0", "+"),
         ("--align=0", "+"),

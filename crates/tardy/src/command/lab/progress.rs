@@ -1,4 +1,4 @@
-//! How far an experiment is: one line a guest on stderr, and on a terminal a last line that is kept
+//! How far an experiment is: one line per guest on stderr, and on a terminal a last line that is kept
 //! up to date.
 
 use std::path::{Path, PathBuf};

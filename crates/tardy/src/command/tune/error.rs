@@ -15,7 +15,7 @@ use crate::command::lab::LabError;
 pub(in crate::command) enum TuneError {
     #[error("--settings: {0}")]
     Settings(#[from] SettingsError),
-    #[error("there is no setting `{0}` here: choose from {1}")]
+    #[error("unknown setting `{0}`: choose one of {1}")]
     NoSetting(String, String),
     #[error("--cpus: these CPUs are not online: name some of {0}")]
     NoCpu(CpuList),

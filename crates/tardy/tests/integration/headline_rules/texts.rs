@@ -3,8 +3,7 @@
 pub(super) const PASSED: &str = "\
 board7: cyclic every 1ms on CPUs 0-1, 3.00 s measured
 PASSED: no miss in 6000 due times: fewer than 63000 an hour on 2 CPUs together
-  at 95 %, over this mixture of loads; 5 skipped ones would have been in time
-  (--skipped limits them)
+  at 95 %, over this mixture of loads; 5 skipped due times would have been in time (--skipped limits their number)
 worst load: hackbench, 1.48 ms; idle, 1.36 ms
 latency             samples  skipped      min   median     mean    99.9 %      max      at  misses  longest burst
 CPU 0                  2995        5  12.5 us  16.5 us  20.3 us  ~1.16 ms  1.48 ms  2.11 s       0              0
@@ -26,8 +25,7 @@ pub(super) const FAILED: &str = "\
 two/a: cyclic every 1ms on CPUs 0-1, 999 ms measured
 FAILED: cyclic on CPU 1 alone: 8 of 1000 due times missed the deadline of 2ms (5
   of them skipped): between 1.150e-3 and 2.715e-2 of them at 95 % each; more
-  than the 1e-3 allowed; 6 skipped ones would have been in time (--skipped
-  limits them)
+  than the 1e-3 allowed; 6 skipped due times would have been in time (--skipped limits their number)
 latency             samples  skipped   median    99.9 %      max  misses
 CPU 1                   989       11  30.5 us  ~4.52 ms  4.52 ms       8
 CPU 0                   996        4  26.5 us  ~1.95 ms  1.95 ms       0
@@ -123,7 +121,7 @@ pub(super) const NARROW_BETTER: &str = "\
 new against base: BETTER: better in 1 of 4 rows (whole run:
   99 % quantile -27.7 us), undecided in 3 (margin 5 %)
 ! 1 run against 1 run: each run is assumed to vary by 8.5 %
-  (standard deviation); 4 runs a side would measure that,
+  (standard deviation); 4 runs per side would measure that,
   --between-runs states it
 base -> new                          verdict
 idle                            inconclusive
@@ -139,7 +137,7 @@ next: tardy compare base new --full
 pub(super) const MIXED: &str = "\
 new against base: MIXED: better in 5 of 6 rows (reclaim: median -33.8 us), better and worse in 1 (whole run: median -33.3 us, maximum 6.5 times longer) (margin
   5 %)
-! 1 run against 1 run: each run is assumed to vary by 8.5 % (standard deviation); 4 runs a side would measure that, --between-runs states it
+! 1 run against 1 run: each run is assumed to vary by 8.5 % (standard deviation); 4 runs per side would measure that, --between-runs states it
 base -> new                    median                    99.9 %                      max  verdict
 whole run    72.0 -> 38.7 us (-46 %)*   ~86.5 -> 564 us (x 6.5)  86.6 -> 565 us (x 6.5)*    mixed
 hackbench    72.0 -> 38.8 us (-46 %)*   ~86.5 -> 564 us (x 6.5)   86.6 -> 565 us (x 6.5)   better
@@ -155,8 +153,8 @@ next: tardy compare base new --full
 
 pub(super) const OPEN: &str = "\
 new against base: INCONCLUSIVE: 50 % quantile of cyclic latency under idle: +14.4 us may or may not pass the margin: 4
-  runs a side would show more (margin 5 %)
-! 1 run against 1 run: each run is assumed to vary by 8.5 % (standard deviation); 4 runs a side would measure that,
+  runs per side would show more (margin 5 %)
+! 1 run against 1 run: each run is assumed to vary by 8.5 % (standard deviation); 4 runs per side would measure that,
   --between-runs states it
 base -> new                   median                      99.9 %                        max       verdict
 hackbench    44.0 -> 58.4 us (+33 %)  ~83.9 us -> 6.22 ms (x 74)  84.0 us -> 6.24 ms (x 74)  inconclusive
@@ -171,7 +169,7 @@ next: tardy compare base new --full
 
 pub(super) const OPEN_BETTER: &str = "\
 new against base: BETTER: better in 2 of 5 rows (idle: maximum 27 times shorter), undecided in 3, so inconclusive as a whole (margin 5 %)
-! 1 run against 1 run: each run is assumed to vary by 8.5 % (standard deviation); 4 runs a side would measure that, --between-runs states it
+! 1 run against 1 run: each run is assumed to vary by 8.5 % (standard deviation); 4 runs per side would measure that, --between-runs states it
 base -> new                   median                      99.9 %                        max       verdict
 fork         34.1 -> 42.9 us (+26 %)  ~850 us -> 5.50 ms (x 6.5)  860 us -> 5.51 ms (x 6.4)  inconclusive
 hackbench    34.3 -> 42.8 us (+25 %)    ~3.96 -> 5.50 ms (+39 %)    3.96 -> 5.51 ms (+39 %)  inconclusive

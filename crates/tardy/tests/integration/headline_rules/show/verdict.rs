@@ -62,8 +62,8 @@ impl<'a> Verdict<'a> {
             due_times: number_before(sentence, " due times"),
             misses: if says_no_miss { Some(0.0) } else { counted },
             skipped_misses: number_before(sentence, " of them skipped").unwrap_or(0.0),
-            skipped_in_time: number_before(sentence, " skipped ones would")
-                .or(number_before(sentence, " skipped one would")),
+            skipped_in_time: number_before(sentence, " skipped due times would")
+                .or(number_before(sentence, " skipped due time would")),
             skipped_periods: number_before(sentence, " periods were skipped")
                 .or(number_before(sentence, " period was skipped")),
             bounds: bounds(sentence),

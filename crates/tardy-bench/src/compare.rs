@@ -29,7 +29,7 @@ pub(crate) const FIGURE: Figure = Figure {
     name: "compare",
     title: "verdicts of comparisons of runs whose truth is known",
     promise: "at least 400 pairs each: at most 5 % of equal pairs called worse or better; with 5 \
-              % between runs, +50 % found in 95 % with one run a side, +30 % with four; equal \
+              % between runs, +50 % found in 95 % with one run per side, +30 % with four; equal \
               pairs of 10 minutes equivalent within 10 % in 80 %",
     measure,
 };
@@ -201,7 +201,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
             "Between runs: all latencies of a run are multiplied by the exponential of a Gaussian \
              number of this standard deviation, drawn for each run."
                 .to_owned(),
-            "One run a side at the default spread of 8.5 % can call nothing equivalent within 10 \
+            "One run per side at the default spread of 8.5 % can call nothing equivalent within 10 \
              %: only four runs per side, or a stated spread, can."
                 .to_owned(),
         ],

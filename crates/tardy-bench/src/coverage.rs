@@ -177,13 +177,12 @@ fn report(all: &[(Process, u64, BoundTally)], runs: u64) -> FigureResult {
                  should hold in 97.5 %. Misses: one-sided 95 % bounds of the share of misses, \
                  above and below."
             ),
-            "Deadlines: one that a thousandth of the samples misses, and one that is missed twice \
-             a run and CPU on average (common stalls: 0.7 or 2 stalls per run)."
+            "Deadlines: one that a thousandth of the samples misses, and one that is missed twice per run and CPU on average (common stalls: 0.7 or 2 stalls per run)."
                 .to_owned(),
             "Autoregressive samples are log-normal through a Gaussian copula; max-autoregressive \
              ones have an extremal index of 0.25; the load switches on and off at random, every \
              500 samples on average, for all CPUs at once; a common stall hits all CPUs in the \
-             same period. But for these, CPUs are independent."
+             same period. Otherwise, CPUs are independent."
                 .to_owned(),
             "Width: for one CPU the promise is about the bound of a percentile beyond the true \
              percentile, and about the bound of the share of misses, each over the exact binomial \

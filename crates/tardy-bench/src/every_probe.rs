@@ -96,7 +96,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     ]);
     Ok(FigureResult {
         reached: format!(
-            "exact in {} of {} series of {length}; lacking here: {}; failed: {}",
+            "exact in {} of {} series of {length}; absent here: {}; failed: {}",
             found.series - found.inexact.len(),
             found.series,
             text(&found.lacking),
@@ -109,11 +109,10 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
             .collect(),
         tables: vec![std::iter::once(head).chain(found.rows).collect()],
         notes: vec![
-            "Series of each probe over all its CPUs. Probes of one number ran at once, on one \
+            "Each row has the series of a probe over all its CPUs. Probes of one number ran at once, on one \
              clock."
                 .to_owned(),
-            "Expected comes from the clock and the grid, or from the cycles begun. Skipped are \
-             due times that passed meanwhile: the system's lateness, and no loss."
+            "Expected comes from the clock and the grid, or from the cycles begun. Skipped due times passed while the thread was late: they measure the system's lateness and are not lost."
                 .to_owned(),
         ],
     })

@@ -31,7 +31,7 @@ pub(crate) const COST: Figure = Figure {
 pub(crate) const RATE: Figure = Figure {
     name: "explain-rate",
     title: "events that `tardy run --explain` reads and decodes without loss",
-    promise: ">= 200,000 events a second and CPU, for as long as the run lasts, none lost",
+    promise: ">= 200,000 events per second and CPU, for as long as the run lasts, none lost",
     measure: measure_rate,
 };
 
@@ -266,7 +266,7 @@ fn measure_rate(bench: &Bench) -> Result<FigureResult> {
                 "a second",
                 "lost",
                 "gaps",
-                "CPU time an event, ns",
+                "CPU time per event, ns",
                 "reader's share of a CPU",
                 "samples explained",
             ]),
@@ -406,9 +406,9 @@ fn measure_cost(bench: &Bench) -> Result<FigureResult> {
     Ok(FigureResult {
         reached: format!(
             "{:.1} bytes per sample: {}; decoding {:.2} us per sample: {}; {:.0} MiB: {}; {:.0} \
-             events a second and CPU under hackbench, {:.0} lost; the median is {later_us:+.1} us \
+             events per second and CPU under hackbench, {:.0} lost; the median is {later_us:+.1} us \
              ({from:+.1} to {to:+.1}) with tracing, {longer_us:+.2} us ({longer_from:+.2} to \
-             {longer_to:+.2}) of CPU time a sample in the measuring thread",
+             {longer_to:+.2}) of CPU time per sample in the measuring thread",
             idle[4],
             holds(idle[4] <= 20.0),
             idle[6],
@@ -424,10 +424,10 @@ fn measure_cost(bench: &Bench) -> Result<FigureResult> {
                 "load",
                 "samples",
                 "events per sample",
-                "events a second and CPU",
+                "events per second and CPU",
                 "events lost",
                 "bytes per sample",
-                "CPU time an event, ns",
+                "CPU time per event, ns",
                 "CPU time per sample, us",
                 "memory, MiB",
             ]),
@@ -436,10 +436,9 @@ fn measure_cost(bench: &Bench) -> Result<FigureResult> {
         ]],
         notes: vec![
             format!(
-                "Medians and CPU times of {pairs} interleaved pairs; 95 % intervals by signed \
-                 ranks. The reader shares the measured CPUs."
+                "Medians and CPU times of {pairs} interleaved pairs; 95 % intervals by the signed-rank test. The reader shares the measured CPUs."
             ),
-            "CPU time an event includes reading pages, decoding, matching samples and writing \
+            "CPU time per event includes reading pages, decoding, matching samples and writing \
              their delays."
                 .to_owned(),
         ],

@@ -130,11 +130,9 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
                  build; the margin is the command's own, 5 %. Regressions begin at build {FROM}.",
                 100.0 * NOISE
             ),
-            "The command shares out one false alarm in 1000 builds among all families; as \
-             families overlap and small differences are none, fewer come."
+            "The command spreads one false alarm in 1000 builds over all families. Families overlap and small differences are ignored, so fewer occur."
                 .to_owned(),
-            "One load on one board cannot be found within 3 builds as often: one false alarm in \
-             1000 builds, shared out among 231 families, takes 5.0 standard deviations, and three \
+            "One load on one board cannot be found within 3 builds as often: one false alarm in 1000 builds, spread over 231 families, takes 5.0 standard deviations, and three \
              builds at 15 % with 5 % of noise (2.8 each) give 4.7 against a baseline that has \
              noise itself."
                 .to_owned(),

@@ -76,7 +76,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         tables: vec![table],
         notes: vec![
             "The text is that of two threads every 1 ms, in the format of cyclictest -v, values \
-             about exponential; the run that comes of it is written and brought to the disk."
+             about exponential; the resulting run is written and synced to the disk."
                 .to_owned(),
             format!(
                 "Wall time from the start of the process to its end, {RUNS} runs after one that \

@@ -97,8 +97,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
                  warms the page cache; peak memory is the process's own (wait4)."
             ),
             "Cold: after each file was dropped from the page cache (dd iflag=nocache); reading \
-             means the files in order, 1 MiB at a time, by one thread. Each in turn, medians; \
-             layers below the file system may keep the data. A summary computes for as long as it \
+             means the files in order, 1 MiB at a time, by one thread. The two are measured in turn; medians are shown. Layers below the file system may keep the data. A summary computes for as long as it \
              does with a warm cache: the ratio can come near 1 only where the disk is slower than \
              that."
                 .to_owned(),

@@ -277,8 +277,7 @@ fn report(
              mostly that, and other work of that time."
                 .to_owned(),
             "Left out: intervals with less CPU time than length, and those next to which the \
-             kernel's steal time grew, which it tells in steps of 10 ms and was asked for every 5 \
-             ms."
+             kernel's steal time grew. The kernel reports steal time in steps of 10 ms; it was read every 5 ms."
             .to_owned(),
         ],
     }

@@ -1,6 +1,6 @@
 //! CPU time of a sample, and equivalence of the median latency, from the same interleaved rounds.
 //!
-//! In each round every tool runs once on the same CPU, in an order that turns from round to round,
+//! In each round every tool runs once on the same CPU, in an order that rotates from round to round,
 //! so that what drifts on the machine falls on all alike.
 
 use std::sync::OnceLock;
@@ -126,8 +126,7 @@ impl Rounds {
         vec![
             format!(
                 "{} rounds; in each, every tool runs once on CPU {} (SCHED_FIFO 95, {PERIOD_US} \
-                 us, memory locked, cpu_dma_latency 0), in an order that turns from round to \
-                 round.",
+                 us, memory locked, cpu_dma_latency 0), in an order that rotates from round to round.",
                 self.of(Contender::Tardy).len(),
                 self.cpu
             ),

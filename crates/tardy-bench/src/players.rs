@@ -103,9 +103,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     ));
     measured.reached = reached.join("; ");
     measured.notes = vec![
-        "30 frames a second under the load io. The audio clock of the simulated player is \
-         modelled; mpv plays to null outputs, and its skew is what it reports when it gives a \
-         frame to its output."
+        "30 frames a second under the load io. The audio clock of the simulated player is modelled. mpv plays to null outputs; its skew is the one that it reports when it passes a frame to its output."
             .to_owned(),
         "The paper measured a player on a CPU of 1.8 GHz with a tick of 10 ms; its table has no \
          rows of SCHED_OTHER."

@@ -247,8 +247,7 @@ fn measure_losses(bench: &Bench) -> Result<FigureResult> {
         notes: [
             runs.notes.clone(),
             vec![
-                "Skipped are due times that passed while the thread had not yet been woken: they \
-                 are the system's lateness, counted with their latency, and no loss."
+                "Skipped due times passed before the thread was woken: they measure the system's lateness, count with their latency, and are not lost."
                     .to_owned(),
             ],
         ]

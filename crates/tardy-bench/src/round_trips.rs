@@ -119,7 +119,7 @@ fn told(
     ]);
     FigureResult {
         reached: format!(
-            "medians {difference:+.1} us apart (tardy less sockperf), 95 % interval {lower:+.1} \
+            "medians {difference:+.1} us apart (tardy minus sockperf), 95 % interval {lower:+.1} \
              to {upper:+.1}, {} pairs",
             own.len()
         ),
@@ -127,7 +127,7 @@ fn told(
         tables: vec![vec![head, line("tardy", own), line("sockperf", peer)]],
         notes: vec![
             format!(
-                "{} rounds of {seconds} s, in an order that turns, a datagram of {BYTES} bytes \
+                "{} rounds of {seconds} s, in rotating order, a datagram of {BYTES} bytes \
                  every ms; the asking thread busy-polls on CPU {asking}, the answering one sleeps \
                  on CPU {answering}, all at SCHED_FIFO {PRIORITY}.",
                 own.len()

@@ -112,7 +112,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     measured.notes.insert(
         0,
         format!(
-            "{rounds} rounds of {cycles} wake-ups each, in an order that turns; the woken thread \
+            "{rounds} rounds of {cycles} wake-ups each, in rotating order; the woken thread \
              on CPU {woken} at SCHED_FIFO {PRIORITY}, the waker on the same or on CPU {other}; \
              tardy's waker one priority lower, ptsematest's at the same. Across CPUs ptsematest \
              has no option for it: its two threads are bound from outside as soon as there are \

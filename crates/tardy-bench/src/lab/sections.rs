@@ -21,8 +21,7 @@ pub(crate) const FIGURE: Figure = Figure {
     title: "watched guests: equal samples, known delays as sections, host time",
     promise: "20 pairs over kernels, models and loads with equal samples; 1000 delays that are \
               sections, in every context, 20 us to 1 ms: every one found, of its kind, within 1 \
-              us and its entry; a trace of the same run lays at least 99 % of the samples above \
-              100 us to the same; the distribution that sections make below the 5 % distance of \
+              us and its entry; a trace of the same run attributes at least 99 % of the samples above 100 us to the same cause; the distribution that sections make below the 5 % distance of \
               20,000 samples; host time at most 1.6 x",
     measure,
 };
@@ -81,8 +80,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     } = truth;
     Ok(FigureResult {
         reached: format!(
-            "{equal} of {pairs} pairs equal: {}; {found} of {sections} delays that are sections \
-             found as what they are, at most {longer} ns longer than the delay (softirqs \
+            "{equal} of {pairs} pairs equal: {}; {found} of {sections} delays that are sections found as such, at most {longer} ns longer than the delay (softirqs \
              {longer_pass} ns, where 1 us does not hold, because the section is the whole pass): \
              {}; {rightly_none} of {others} delays that are no section not counted as one: {}; {agreed} of \
              {samples} samples above 100 us attributed to the same cause by both, where samples that only one of them has count as differences: {}; the distribution by sections below the critical \

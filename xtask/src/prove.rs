@@ -152,7 +152,11 @@ const LANES: &[Lane] = &[
     Lane {
         name: "perfetto",
         about: "the trace for Perfetto, read with its published schema",
-        paths: &["crates/tardy-trace", "xtask/src/perfetto.rs"],
+        paths: &[
+            "crates/tardy-trace",
+            "crates/tardy/tests/support/perfetto_schema.py",
+            "xtask/src/perfetto.rs",
+        ],
         except: &[],
         run: || xtask(&["perfetto"]),
     },

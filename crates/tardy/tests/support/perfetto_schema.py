@@ -76,8 +76,8 @@ def main(perfetto, report, explanation, text):
     parts = {
         "timer": "due to timer interrupt",
         "interrupt": "timer interrupt to the timer's function",
-        "expiry": "the timer's function to waking",
-        "switch": "waking to running",
+        "expiry": "the timer's function to wake-up",
+        "switch": "wake-up to running",
     }
     wanted = []
     for story in stories:

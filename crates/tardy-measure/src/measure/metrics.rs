@@ -96,20 +96,25 @@ impl Desk {
             ("scenario", &record.plan.scenario),
             ("version", &record.tool.version),
         ]);
+        let is_first = numbers.run.is_none();
         numbers.run = Some(RunStatus {
             labels,
             started: record.started.realtime_ns,
             progress: RunProgress::of(record, String::new(), now),
             warnings: record.warnings.len(),
         });
+        if is_first {
+            self.have_come.notify_all();
+        }
     }
 
-    /// The numbers of now, as text; those of before where no newer ones come.
+    /// The numbers of now, with the status of the run, as text; those of before where no newer ones
+    /// come.
     fn text(&self) -> String {
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
         let (edition, begin) = (numbers.edition, Instant::now());
         self.is_wanted.store(true, Ordering::Release);
-        while numbers.edition == edition {
+        while numbers.edition == edition || numbers.run.is_none() {
             let left = NUMBERS_LIMIT.saturating_sub(begin.elapsed());
             if left.is_zero() {
                 break;

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
 
+use crate::experiment::Place;
 use crate::published;
 
 /// Every kernel of the experiment in turn, as the name of a kernel.
@@ -19,6 +20,8 @@ pub enum Unit {
     Time,
     /// A share of 1.
     Share,
+    /// Executed instructions.
+    Instructions,
     /// Anything else.
     Number,
 }
@@ -31,6 +34,7 @@ impl Unit {
             // The largest time that is ever shown is far below 2^53 ns.
             Self::Time => Nanos(value.round() as i64).to_string(),
             Self::Share => format!("{:.4} %", value * 100.0),
+            Self::Instructions => format!("{value:.0} instructions"),
             Self::Number if value.abs() >= 100.0 || value.fract() == 0.0 => format!("{value:.0}"),
             Self::Number => format!("{value:.2}"),
         }
@@ -134,12 +138,13 @@ pub enum QuantitySource {
 }
 
 impl Quantity {
-    /// What its numbers are.
+    /// What its numbers are: the lab counts the instructions of a service, and a machine its time.
     #[must_use]
-    pub fn unit(&self) -> Unit {
-        match &self.of {
-            QuantitySource::Phase { statistic, .. } => statistic.unit(),
-            QuantitySource::Cost { .. } => Unit::Number,
+    pub fn unit(&self, place: Place) -> Unit {
+        match (&self.of, place) {
+            (QuantitySource::Phase { statistic, .. }, _) => statistic.unit(),
+            (QuantitySource::Cost { .. }, Place::Lab) => Unit::Instructions,
+            (QuantitySource::Cost { .. }, Place::Local) => Unit::Time,
         }
     }
 }
@@ -258,7 +263,7 @@ mod tests {
     fn a_quantity_names_kernel_phase_and_statistic_and_may_name_experiment_and_probe() {
         let found: Quantity = "sweep:rt idle p99.999 parallel".parse().unwrap();
         assert_eq!(
-            (found.experiment.as_deref(), &*found.kernel, found.unit()),
+            (found.experiment.as_deref(), &*found.kernel, found.unit(Place::Lab)),
             (Some("sweep"), "rt", Unit::Time)
         );
         let QuantitySource::Phase {
@@ -275,7 +280,7 @@ mod tests {
             "{statistic:?}"
         );
         assert_eq!(
-            "none io <10us".parse::<Quantity>().unwrap().unit(),
+            "none io <10us".parse::<Quantity>().unwrap().unit(Place::Lab),
             Unit::Share
         );
         assert_eq!(

@@ -189,7 +189,7 @@ fn of_paper(
         tables: paper
             .tables
             .iter()
-            .map(|table| of_table(table, &measured))
+            .map(|table| of_table(table, &measured, place))
             .collect(),
     }
 }
@@ -233,7 +233,7 @@ fn of_claim(claim: &Claim, measured: &PaperRuns, place: Place) -> ClaimResult {
         name: value.name.clone(),
         published: value.paper.as_ref().map(|cell| cell.printed.clone()),
         ours: middle(cases.iter().map(|case| case.values[index]).collect()),
-        unit: value.ours.unit(),
+        unit: value.ours.unit(place),
     };
     ClaimResult {
         id: claim.id.clone(),
@@ -327,7 +327,7 @@ fn middle(mut values: Vec<f64>) -> Option<[f64; 3]> {
     ])
 }
 
-fn of_table(table: &TableBeside, measured: &PaperRuns) -> TableResult {
+fn of_table(table: &TableBeside, measured: &PaperRuns, place: Place) -> TableResult {
     let cell = |row: &str, kernel: &str, column: &str, rest: &str| {
         let published = table.published(row, column).map(|cell| cell.printed);
         let Some(quantity) = table
@@ -342,7 +342,7 @@ fn of_table(table: &TableBeside, measured: &PaperRuns) -> TableResult {
             .collect();
         (
             published,
-            middle(values).map(|[median, ..]| quantity.unit().show(median)),
+            middle(values).map(|[median, ..]| quantity.unit(place).show(median)),
         )
     };
     let row = |(name, kernel): &(String, String)| TableRow {

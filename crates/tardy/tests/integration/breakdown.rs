@@ -6,7 +6,7 @@ use serde_json::Value;
 use support::machine;
 use support::workplace::Workplace;
 
-/// All three sources in a second and a half.
+/// All three sources. The last phase leaves a busy machine time to start all forking processes.
 const SCENARIO: &str = r#"
 name = "small"
 [[probe]]
@@ -24,7 +24,7 @@ length = "500ms"
 loads = ["busy:length=3ms:period=10ms:priority=90"]
 [[phase]]
 name = "forks"
-length = "500ms"
+length = "3s"
 loads = ["fork:processes=8"]
 "#;
 

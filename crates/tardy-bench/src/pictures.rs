@@ -17,9 +17,9 @@ use crate::example_runs::ExampleRuns;
 use crate::failure::{Failure, Result, While};
 use crate::workspace;
 
-/// Pictures are to be small: all of them together, in bytes.
+/// Largest size of all pictures together, in bytes.
 const BYTES_MAX: u64 = 1_200_000;
-/// Height of a page's picture in px: what is seen first.
+/// Size of a page's picture in px: its first screen.
 const PAGE: Screen = Screen {
     width: 1200,
     height: 900,
@@ -42,13 +42,13 @@ const LIVE_AT: Duration = Duration::from_secs(10);
 /// When the view of another process's run is pictured, in s of that run's 12.
 const TOP_AT: Duration = Duration::from_secs(8);
 
-/// The list of the words of all pictures.
+/// The file with the text of each picture.
 const WORDS: &str = "words.json";
 /// The pictures of terminals, and the share of words that they have in common on all machines.
 const TERMINALS: [&str; 4] = ["live.png", "top.png", "summary.png", "compare.png"];
 const TERMINAL_COMMON: f64 = 0.7;
 
-/// How long a command that is pictured meanwhile may go on.
+/// Time limit of a command after its picture was taken.
 const AFTER_PICTURE: Duration = Duration::from_secs(15);
 
 /// `cargo xtask pictures`.
@@ -60,7 +60,7 @@ pub(crate) struct PicturesArguments {
     /// Use this binary instead of a new release build
     #[arg(long, value_name = "FILE")]
     tardy: Option<PathBuf>,
-    /// Write nothing: compare the words of new pictures with those of the folder
+    /// Compare the text of new pictures with the folder's, and write nothing
     #[arg(long)]
     check: bool,
 }
@@ -115,8 +115,8 @@ fn make(tardy: &Path, out: &Path) -> Result<Words> {
     Ok(album.words)
 }
 
-/// Of each picture: headings and heads of tables of a page, and all words of a terminal; without
-/// digits.
+/// Text of each picture without digits: a page's headings and table heads, and all text of a
+/// terminal.
 type Words = BTreeMap<String, BTreeSet<String>>;
 
 fn read_words(folder: &Path) -> Result<Words> {
@@ -126,7 +126,8 @@ fn read_words(folder: &Path) -> Result<Words> {
     serde_json::from_str(&text).while_doing(|| format!("reading {}", file.display()))
 }
 
-/// The pictures whose words are not today's. What a terminal shows depends on the machine in part.
+/// Returns the pictures whose text differs from today's. Part of a terminal's text depends on the
+/// machine.
 fn stale(kept: &Words, today: &Words) -> Vec<String> {
     let names: BTreeSet<&String> = kept.keys().chain(today.keys()).collect();
     let none = BTreeSet::new();
@@ -179,7 +180,7 @@ impl Album {
             "watched",
         ])?;
         let drawn = self.terminal("top.png", "tardy top watched", (100, 30), Some(TOP_AT));
-        // It ends by itself, whatever came of the picture.
+        // The command ends by itself, with or without a picture.
         watched
             .wait()
             .while_doing(|| "waiting for the run that is watched".to_owned())?;
@@ -275,7 +276,7 @@ impl Album {
         )
     }
 
-    /// A picture of what a command leaves in a terminal.
+    /// Takes a picture of a terminal after a command.
     fn terminal(
         &mut self,
         name: &str,
@@ -362,7 +363,7 @@ fn picture(page: &Path, look: Look, out: &Path) -> Result<BTreeSet<String>> {
         .collect())
 }
 
-/// Words of three letters or more.
+/// Returns each word of three letters or more.
 fn words(text: &str) -> impl Iterator<Item = String> {
     text.split(|letter: char| !letter.is_alphabetic())
         .filter(|word| word.len() > 2)

@@ -20,11 +20,11 @@ const RANKS: u64 = 1000;
 const BINS_BITS: u32 = 3;
 /// Peaks that are kept for a view that does not look.
 const PEAKS_MAX: usize = 64;
-/// The first peaks are of so long a time: half of a step of the view's time line, so that each of
-/// its steps has a peak.
+/// Length of the first intervals: half a step of the view's time line, so that each step has a
+/// peak.
 const PEAK_STEP: Nanos = Nanos::from_millis(62);
 
-/// What of a series has to be noted sample by sample.
+/// Per-sample state of a series.
 #[derive(Debug, Clone)]
 pub struct Watch {
     window: Option<Window>,
@@ -35,12 +35,12 @@ pub struct Watch {
     recent: Peaks,
 }
 
-/// The largest value of each stretch of time, in constant memory: where there are too many, the
-/// smaller of two neighbours goes.
+/// The largest value of each interval, in constant memory: if there are too many, the smaller of
+/// two neighbours is dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peaks {
     step: Nanos,
-    /// When the last stretch ends.
+    /// End of the last interval.
     end: Nanos,
     /// When each of them was due, and the value.
     peaks: Vec<(Nanos, Nanos)>,

@@ -1,5 +1,5 @@
 //! Runs of many boards as one table (CSV, or CSV in gzip): a row for each run, probe, quantity and
-//! load, in place of the runs' folders.
+//! load, instead of the runs' folders.
 //!
 //! Read by DuckDB, polars, pandas and R, and by `tardy history`, also after one of these has
 //! filtered it or put tables together: columns are known by name, and others are left alone.

@@ -1,7 +1,7 @@
 //! The memory that host and guest share (QEMU's ivshmem device): a header and one archive; before
 //! that, in a run from a snapshot, the job.
 //!
-//! While the guest measures, the header also says how far it is.
+//! While the guest measures, the header also has its progress.
 //!
 //! The guest sees the memory as a PCI resource, for which no kernel needs a driver; writing to it
 //! costs no virtual time worth naming and wakes nothing on the host, so the measurement stays
@@ -68,7 +68,7 @@ fn header(magic: &[u8; 8], checksum: u32, length: usize) -> [u8; HEADER_LENGTH] 
     header
 }
 
-/// Says that the guest is about to stop itself and wait for a job.
+/// Announces that the guest is about to stop itself and wait for a job.
 ///
 /// # Errors
 /// `UnexpectedEof` when the memory is smaller than a header.
@@ -129,7 +129,7 @@ pub struct GuestProgress {
     pub planned: Nanos,
 }
 
-/// Says how far a run is.
+/// Writes the progress of a run into the header.
 ///
 /// # Errors
 /// `UnexpectedEof` when the memory is smaller than a header.

@@ -260,8 +260,8 @@ pub(crate) struct WakingCalls {
     waker: usize,
 }
 
-/// Who woke the thread: the timer that it slept on, else another timer from its due time on, else
-/// whoever made the switch to it due.
+/// Finds the waker of the thread: the timer that it slept on; else another timer from its due time
+/// on; else the call that made the switch to it due.
 pub(crate) fn waking(window: &Window, calls: &Calls) -> Option<WakingCalls> {
     if slept_on_timer(window, calls) {
         return woken_by_sleep(window, calls);

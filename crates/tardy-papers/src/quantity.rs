@@ -263,7 +263,11 @@ mod tests {
     fn a_quantity_names_kernel_phase_and_statistic_and_may_name_experiment_and_probe() {
         let found: Quantity = "sweep:rt idle p99.999 parallel".parse().unwrap();
         assert_eq!(
-            (found.experiment.as_deref(), &*found.kernel, found.unit(Place::Lab)),
+            (
+                found.experiment.as_deref(),
+                &*found.kernel,
+                found.unit(Place::Lab)
+            ),
             (Some("sweep"), "rt", Unit::Time)
         );
         let QuantitySource::Phase {
@@ -280,7 +284,10 @@ mod tests {
             "{statistic:?}"
         );
         assert_eq!(
-            "none io <10us".parse::<Quantity>().unwrap().unit(Place::Lab),
+            "none io <10us"
+                .parse::<Quantity>()
+                .unwrap()
+                .unit(Place::Lab),
             Unit::Share
         );
         assert_eq!(

@@ -1,4 +1,4 @@
-//! A line on standard error that says how far a command is, at a terminal alone.
+//! A line on standard error with the progress of a command, only at a terminal.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -32,7 +32,7 @@ impl StatusLine {
             let mut wait = FIRST;
             while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 let line = fitted(&line());
-                // Whatever is printed next begins where the line does.
+                // The next output begins at the start of this line.
                 let _ = write!(io::stderr(), "{CLEAR}{line}\r");
                 wait = EACH;
             }
@@ -82,7 +82,7 @@ pub(super) fn time_left(share: f64, elapsed: Duration) -> String {
     }
 }
 
-/// What goes over the edge could not be wiped out.
+/// Cuts the line at the terminal's width: text beyond it could not be erased.
 fn fitted(line: &str) -> String {
     let width = terminal_size_of(io::stderr()).map_or(usize::MAX, |(Width(columns), _)| {
         usize::from(columns).saturating_sub(1)

@@ -61,7 +61,7 @@ impl Flame {
     }
 }
 
-/// Nothing where there are no stacks. A trace from outside of a guest takes no time of it.
+/// Returns nothing without stacks. A plugin trace takes no time of the guest.
 pub(super) fn graph(rows: &[StackRow], is_from_outside: bool) -> Markup {
     let mut root = Flame::default();
     for row in rows {

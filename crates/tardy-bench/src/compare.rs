@@ -27,10 +27,7 @@ const MINUTE: usize = 60_000;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "compare",
-    title: "verdicts of comparisons of runs whose truth is known",
-    promise: "at least 400 pairs each: at most 5 % of equal pairs called worse or better; with 5 \
-              % between runs, +50 % found in 95 % with one run per side, +30 % with four; equal \
-              pairs of 10 minutes equivalent within 10 % in 80 %",
+    promise: "At most 5 % of equal pairs are called different; +50 % is found in 95 % with one run per side, +30 % with four",
     measure,
 };
 

@@ -14,9 +14,7 @@ use process::Process;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "coverage",
-    title: "how often bounds hold on made runs",
-    promise: "nominal 95 % bounds hold in at least 94 % of 400 runs, or say `not bounded`; on \
-              independent samples of one CPU at most 1.3 times as wide as the exact ones",
+    promise: "95 % bounds hold in at least 94 % of generated runs, or the tool says `not bounded`",
     measure,
 };
 

@@ -1,25 +1,15 @@
-//! docs/benchmarks.md: a section a figure, each with its own date and machine, because they are not
-//! all measured on the same day.
+//! Results as text, and their rows in docs/promises.md.
 
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use super::figure::{Figure, FigureResult};
-use crate::failure::{Result, While};
+use crate::failure::{Failure, Result, While};
 use crate::{program, workspace};
 
-const HEAD: &str = "# Benchmarks\n\nMade by `cargo xtask bench --write`; timing fails nothing. \
-                    Each section states a promise and the result.\nPeers are the packages \
-                    rt-tests (cyclictest) and jitterdebugger of the distribution named in each \
-                    section.\n";
-
-/// Heading of the table of all figures.
-const OVERVIEW: &str = "## All figures";
-
-/// A figure's section.
+/// The result of one figure, with all its tables, notes and commands, as Markdown.
 pub(crate) fn section(figure: &Figure, measured: &FigureResult) -> String {
-    let mut text = format!("{}\n\n", heading(figure));
+    let mut text = format!("## {}\n\n", figure.name);
     let _ = writeln!(
         text,
         "Promised: {}\n\n**Reached: {}**\n",
@@ -41,10 +31,6 @@ pub(crate) fn section(figure: &Figure, measured: &FigureResult) -> String {
         measured.commands.join("\n")
     );
     text
-}
-
-fn heading(figure: &Figure) -> String {
-    format!("## {}: {}", figure.name, figure.title)
 }
 
 fn markdown(table: &[Vec<String>]) -> String {
@@ -79,13 +65,11 @@ fn machine() -> String {
         ""
     };
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let date = program::capture(std::process::Command::new("date").args(["-u", "+%Y-%m-%d"]))
-        .unwrap_or_default();
     let kernel = read("/proc/sys/kernel/osrelease");
     let load = read("/proc/loadavg");
     format!(
         "Measured {} on {virtual_machine}{cpus} CPUs ({}), Linux {}, {}, load average {} at the end.",
-        date.trim(),
+        date(),
         field(&cpuinfo, "model name", ':'),
         kernel.trim(),
         field(&read("/etc/os-release"), "PRETTY_NAME", '='),
@@ -93,224 +77,70 @@ fn machine() -> String {
     )
 }
 
-/// Puts the section in its place in the document.
-pub(crate) fn replace(figure: &Figure, section: &str, figures: &[Figure]) -> Result<()> {
-    let path: PathBuf = workspace::root().join("docs/benchmarks.md");
-    let old = fs::read_to_string(&path).unwrap_or_default();
-    fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))
-        .while_doing(|| format!("making {}", path.display()))?;
-    fs::write(&path, replaced(&old, figure, section, figures))
-        .while_doing(|| format!("writing {}", path.display()))
+/// Today, as year-month-day.
+fn date() -> String {
+    program::capture(std::process::Command::new("date").args(["-u", "+%Y-%m-%d"]))
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
 }
 
-/// `old` with one section replaced; the sections stand in the order of `figures`, and those of no
-/// figure, written by hand, behind them.
-fn replaced(old: &str, figure: &Figure, section: &str, figures: &[Figure]) -> String {
-    let old = sections(old);
-    let of_figures = figures.iter().filter_map(|other| {
-        let of_old = || {
-            old.iter()
-                .copied()
-                .find(|section| section.starts_with(&heading(other)))
-        };
-        if other.name == figure.name {
-            Some(section)
-        } else {
-            of_old()
-        }
-    });
-    let by_hand = old.iter().copied().filter(|section| {
-        !figures
-            .iter()
-            .any(|figure| section.starts_with(&heading(figure)))
-    });
-    let kept: Vec<&str> = of_figures
-        .chain(by_hand)
-        .filter(|section| !section.starts_with(OVERVIEW))
-        .collect();
-    let details = kept
-        .iter()
-        .map(|section| format!("\n{}\n", section.trim_end()))
-        .collect::<String>();
-    format!("{HEAD}\n{}{details}", overview(&kept))
+/// Replaces the row of `figure` in docs/promises.md.
+pub(crate) fn replace(figure: &Figure, measured: &FigureResult) -> Result<()> {
+    let path = workspace::root().join("docs/promises.md");
+    let old = fs::read_to_string(&path).while_doing(|| format!("reading {}", path.display()))?;
+    let new = replaced(&old, figure, &measured.reached, &date())
+        .ok_or_else(|| Failure::new(format!("{} has no row `{}`", path.display(), figure.name)))?;
+    fs::write(&path, new).while_doing(|| format!("writing {}", path.display()))
 }
 
-/// A row for each section: its title, and in short whether the promise held. What was promised and
-/// reached stands in the section.
-fn overview(sections: &[&str]) -> String {
-    let mut text = format!("{OVERVIEW}\n\n| figure | promise |\n|---|---|\n");
-    for section in sections {
-        let after = |mark: &str| {
-            section
-                .lines()
-                .find_map(|line| line.strip_prefix(mark))
-                .unwrap_or_default()
-        };
-        let title = after("## ");
-        let verdict = in_short(after("**Reached: ").trim_end_matches("**"));
-        let _ = writeln!(
-            text,
-            "| [{title}](#{}) | {} |",
-            anchor(title),
-            cell(&verdict)
-        );
-    }
-    text
-}
-
-/// Whether what was reached holds; where it has several parts, how many of them do; its beginning
-/// where it does not say so.
-fn in_short(reached: &str) -> String {
-    let (holds, misses) = (
-        reached.matches("holds").count(),
-        reached.matches("NOT reached").count(),
+/// The page with the figure's row replaced, or `None` if it has no such row.
+fn replaced(page: &str, figure: &Figure, reached: &str, date: &str) -> Option<String> {
+    let old = page
+        .split_inclusive('\n')
+        .find(|line| line.starts_with(&beginning(figure)))?;
+    let new = format!(
+        "{} {} | {date} |\n",
+        beginning(figure),
+        reached.replace('|', "\\|")
     );
-    match (holds, misses) {
-        (0, 0) => reached.split(';').next().unwrap_or_default().to_owned(),
-        (_, 0) => "holds".to_owned(),
-        (0, _) => "NOT reached".to_owned(),
-        _ => format!("{holds} of {} parts hold", holds + misses),
-    }
+    Some(page.replace(old, &new))
 }
 
-fn cell(text: &str) -> String {
-    text.replace('|', "\\|")
-}
-
-/// The name by which a heading is linked to: lower case, words joined by `-`, without other signs.
-fn anchor(title: &str) -> String {
-    let signs = title
-        .to_lowercase()
-        .chars()
-        .filter(|sign| sign.is_alphanumeric() || matches!(sign, ' ' | '-' | '_'))
-        .collect::<String>();
-    signs.replace(' ', "-")
-}
-
-/// The document from heading to heading; what stands before the first one is left out. A line of a
-/// quoted command is no heading.
-fn sections(text: &str) -> Vec<&str> {
-    let (mut begins, mut at, mut is_quoted) = (Vec::new(), 0, false);
-    for line in text.split_inclusive('\n') {
-        is_quoted ^= line.starts_with("```");
-        if !is_quoted && line.starts_with("## ") {
-            begins.push(at);
-        }
-        at += line.len();
-    }
-    let ends = begins.iter().skip(1).copied().chain([text.len()]);
-    begins
-        .iter()
-        .zip(ends)
-        .map(|(begin, end)| &text[*begin..end])
-        .collect()
+/// The cells of a row that do not depend on a result.
+fn beginning(figure: &Figure) -> String {
+    format!("| `{}` | {} |", figure.name, figure.promise)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn figure(name: &'static str) -> Figure {
-        Figure {
-            name,
-            title: "a title",
-            promise: "<= 1",
-            measure: |_| Ok(FigureResult::default()),
-        }
-    }
+    use crate::FIGURES;
 
     #[test]
-    fn a_section_is_replaced_and_the_others_stay() {
-        let figures = [figure("one"), figure("two")];
-        let measured = |reached: &str| FigureResult {
-            reached: reached.to_owned(),
-            ..FigureResult::default()
-        };
-        let mut text = String::new();
-        for (which, reached) in [(1, "old two"), (0, "first"), (1, "new two")] {
-            text = replaced(
-                &text,
-                &figures[which],
-                &section(&figures[which], &measured(reached)),
-                &figures,
+    fn every_figure_has_a_row_and_a_new_result_replaces_it_alone() {
+        let page = fs::read_to_string(workspace::root().join("docs/promises.md")).unwrap();
+        let mut rows = page.lines().filter(|line| line.starts_with("| `"));
+        for figure in FIGURES {
+            let row = rows.next().unwrap_or_default();
+            assert!(
+                row.starts_with(&beginning(figure)),
+                "{}: {row}",
+                figure.name
             );
-        }
-        assert!(
-            text.contains("Reached: first")
-                && text.contains("Reached: new two")
-                && !text.contains("old two"),
-            "{text}"
-        );
-        assert!(text.find("## one") < text.find("## two"), "{text}");
-        assert_eq!(text.matches("# Benchmarks").count(), 1);
-    }
-
-    #[test]
-    fn a_section_written_by_hand_stays() {
-        let figures = [figure("one")];
-        let section = section(&figures[0], &FigureResult::default());
-        // Without an empty line before it, as merging two documents may leave it.
-        let by_hand = "## ours: measured in the lab\n\n```\n## no heading\n```\n";
-        let text = replaced(
-            &format!("{section}{by_hand}"),
-            &figures[0],
-            &section,
-            &figures,
-        );
-        let table = overview(&[&section, by_hand]);
-        assert_eq!(text, format!("{HEAD}\n{table}\n{section}\n{by_hand}"));
-        assert_eq!(replaced(&text, &figures[0], &section, &figures), text);
-    }
-
-    #[test]
-    fn the_table_of_all_figures_links_to_each_with_a_short_verdict() {
-        let row = |reached: &str| {
-            let section = section(
-                &figure("one"),
-                &FigureResult {
-                    reached: reached.to_owned(),
-                    ..FigureResult::default()
-                },
-            );
-            overview(&[&section])
+            let new = replaced(&page, figure, "a|b", "2000-01-01").unwrap();
+            let changed: Vec<&str> = new
                 .lines()
-                .last()
-                .unwrap_or_default()
-                .to_owned()
-        };
-        assert_eq!(
-            row("0.5 a|b; more"),
-            "| [one: a title](#one-a-title) | 0.5 a\\|b |"
-        );
-        for (reached, verdict) in [
-            ("0.5: holds; 0.7: holds", "holds"),
-            ("2.0: NOT reached", "NOT reached"),
-            (
-                "2.0: NOT reached; 0.5: holds; 0.6: holds",
-                "2 of 3 parts hold",
-            ),
-        ] {
+                .zip(page.lines())
+                .filter_map(|(new, old)| (new != old).then_some(new))
+                .collect();
             assert_eq!(
-                row(reached),
-                format!("| [one: a title](#one-a-title) | {verdict} |")
+                changed,
+                [format!("{} a\\|b | 2000-01-01 |", beginning(figure))]
             );
+            assert_eq!(new.lines().count(), page.lines().count());
         }
-    }
-
-    #[test]
-    fn the_document_begins_with_the_table_of_its_sections() {
-        let text = fs::read_to_string(workspace::root().join("docs/benchmarks.md")).unwrap();
-        let all = sections(&text);
-        let details: Vec<&str> = all
-            .iter()
-            .copied()
-            .filter(|section| !section.starts_with(OVERVIEW))
-            .collect();
-        assert!(
-            text.starts_with(&format!("{HEAD}\n{}\n## ", overview(&details))),
-            "{}",
-            overview(&details)
-        );
+        assert_eq!(rows.next(), None);
     }
 
     #[test]

@@ -12,9 +12,7 @@ use crate::{program, workspace};
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "probes-60s",
-    title: "every probe for 60 s, accounting",
-    promise: "expected = recorded + skipped + lost in every series, or exit code 3 and the missing \
-              feature",
+    promise: "Every due time of every probe is recorded, skipped or lost, and counted",
     measure,
 };
 

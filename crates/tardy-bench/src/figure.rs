@@ -12,8 +12,7 @@ use crate::failure::{Failure, Result, While};
 pub(crate) struct Figure {
     /// Its name on the command line.
     pub(crate) name: &'static str,
-    /// Its title in the document.
-    pub(crate) title: &'static str,
+    /// What the project promises, as one sentence in docs/promises.md.
     pub(crate) promise: &'static str,
     pub(crate) measure: fn(&Bench) -> Result<FigureResult>,
 }

@@ -13,9 +13,7 @@ use crate::failure::Result;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "history",
-    title: "false alarms and found regressions on made histories",
-    promise: "200 builds of noise: at most one false alarm; 15 % worse on one board, or under one \
-              load, or everywhere: found within 3 builds in 95 %",
+    promise: "200 builds of noise give at most one false alarm; a change of 15 % on one board, load, or everywhere is found within 3 builds in 95 %",
     measure,
 };
 

@@ -23,8 +23,7 @@ use crate::program;
 /// Costs side by side.
 pub(crate) const FIGURE: Figure = Figure {
     name: "lmbench",
-    title: "costs of kernel services beside LMbench's own programs",
-    promise: "each within 10 %, at most 3 explained",
+    promise: "Costs are those of LMbench's programs within 10 %, with at most 3 exceptions",
     measure,
 };
 

@@ -13,16 +13,14 @@ use crate::program;
 /// hackbench against hackbench.
 pub(crate) const HACKBENCH: Figure = Figure {
     name: "hackbench",
-    title: "messages a second of the load hackbench",
-    promise: "within 10 % of the packaged hackbench with the same parameters",
+    promise: "The load hackbench sends as many messages as the packaged hackbench, within 10 %",
     measure: measure_hackbench,
 };
 
 /// ttcp against iperf3.
 pub(crate) const TTCP: Figure = Figure {
     name: "ttcp",
-    title: "bytes a second of the load ttcp",
-    promise: "at least 0.9 x iperf3 over loopback",
+    promise: "The load ttcp sends at least 0.9 times the bytes of iperf3",
     measure: measure_ttcp,
 };
 

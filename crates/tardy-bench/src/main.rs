@@ -127,7 +127,7 @@ struct BenchArguments {
     /// Measure this binary instead of a new release build
     #[arg(long, value_name = "FILE")]
     tardy: Option<std::path::PathBuf>,
-    /// Write the results to docs/benchmarks.md; sections of other figures are kept
+    /// Replace the rows of these figures in docs/promises.md
     #[arg(long, conflicts_with = "quick")]
     write: bool,
 }
@@ -145,9 +145,9 @@ fn main() -> ExitCode {
 /// Measures the figures asked for.
 fn run(arguments: &BenchArguments) -> Result<()> {
     if arguments.list {
-        FIGURES.iter().for_each(|figure| {
-            println!("{:<14} {}: {}", figure.name, figure.title, figure.promise)
-        });
+        FIGURES
+            .iter()
+            .for_each(|figure| println!("{:<16} {}", figure.name, figure.promise));
         return Ok(());
     }
     let chosen = chosen(&arguments.names)?;
@@ -159,15 +159,12 @@ fn run(arguments: &BenchArguments) -> Result<()> {
     };
     let bench = Bench::new(tardy, arguments.quick, arguments.runs);
     for figure in chosen {
-        eprintln!("measuring {}: {}", figure.name, figure.title);
+        eprintln!("measuring {}: {}", figure.name, figure.promise);
         match (figure.measure)(&bench) {
             Ok(measured) => {
-                // Where the binary lies on this machine says nothing to others.
-                let section = document::section(figure, &measured)
-                    .replace(&*bench.tardy.to_string_lossy(), "tardy");
-                println!("{section}");
+                println!("{}", document::section(figure, &measured));
                 if arguments.write {
-                    document::replace(figure, &section, FIGURES)?;
+                    document::replace(figure, &measured)?;
                 }
             }
             Err(failure) => eprintln!("xtask: {} not measured: {failure}", figure.name),

@@ -16,9 +16,7 @@ use crate::program;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "oslat",
-    title: "gaps found by the probe oslat against the record of the load busy",
-    promise: "count within 1, lengths within 5 us, over intervals in which neither the record \
-              shows a gap nor steal time grew; at most 20 % left out",
+    promise: "The probe oslat finds each gap that the load busy recorded, within 5 us, with at most 20 % left out",
     measure,
 };
 

@@ -11,8 +11,7 @@ use crate::program;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "media",
-    title: "players under the load io, SCHED_OTHER and SCHED_FIFO",
-    promise: "as found",
+    promise: "Players under the load io, as measured",
     measure,
 };
 

@@ -18,22 +18,19 @@ use crate::program;
 /// Samples lost.
 pub(crate) const LOSSES: Figure = Figure {
     name: "losses",
-    title: "samples lost at 20 kHz under io and fork",
-    promise: "0 on every CPU for 60 s, accounting exact",
+    promise: "No sample is lost at 20 kHz under io and fork",
     measure: measure_losses,
 };
 
 pub(crate) const MEMORY: Figure = Figure {
     name: "memory",
-    title: "memory in a long run",
-    promise: "constant, below 64 MiB + 1 MiB a measured CPU",
+    promise: "A long run takes constant memory, below 64 MiB plus 1 MiB per CPU",
     measure: measure_memory,
 };
 
 pub(crate) const STORED_BYTES: Figure = Figure {
     name: "stored-bytes",
-    title: "stored bytes per sample",
-    promise: "<= 3",
+    promise: "A stored sample takes at most 3 bytes",
     measure: measure_stored_bytes,
 };
 

@@ -13,8 +13,7 @@ use crate::program;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "response",
-    title: "round trips over UDP between network namespaces, beside sockperf",
-    promise: "side by side with sockperf ping-pong",
+    promise: "UDP round trips are measured beside sockperf",
     measure,
 };
 

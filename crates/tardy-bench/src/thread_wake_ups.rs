@@ -18,9 +18,7 @@ use crate::program;
 /// Equivalence with ptsematest.
 pub(crate) const FIGURE: Figure = Figure {
     name: "futex",
-    title: "wake-up of a thread by futex against ptsematest",
-    promise: "on one CPU and across CPUs: 95 % interval of the median difference within max(1 us, \
-              5 %), at least 20 interleaved pairs",
+    promise: "A futex wake-up takes as long as in ptsematest, within 1 us or 5 %",
     measure,
 };
 

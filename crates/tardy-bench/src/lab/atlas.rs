@@ -17,9 +17,7 @@ use crate::{program, workspace};
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "lab-atlas",
-    title: "cells of an atlas, each a guest from a snapshot",
-    promise: "3000 cells (kernel x load x replica) an hour on two CPUs, once the snapshots are \
-              there",
+    promise: "Two CPUs make 3,000 cells of an atlas an hour",
     measure,
 };
 

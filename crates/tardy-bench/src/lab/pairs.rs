@@ -8,8 +8,7 @@ use crate::figure::{Bench, Figure, FigureResult, row};
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "lab-pairs",
-    title: "the same guests twice, the host idle and busy",
-    promise: "identical samples in all pairs of 6 variants x 3 replicas, n = expected > 0 in each",
+    promise: "The same guest gives the same samples, on an idle and on a busy host",
     measure,
 };
 

@@ -1,5 +1,5 @@
 //! Delays whose kind and length are known, and whom `tardy run --explain` blames for them.
-//! docs/benchmarks.md has all kernels (`cargo xtask bench lab-blame`).
+//! `cargo xtask bench lab-blame` has all kernels.
 
 use std::collections::BTreeMap;
 

@@ -6,16 +6,12 @@ mod debian;
 mod extend;
 mod fleet;
 mod fuzz;
-#[cfg(test)]
-mod names;
 mod package;
 mod perfetto;
 mod product;
 #[cfg(test)]
 mod profiles;
 mod prove;
-#[cfg(test)]
-mod rings;
 mod sanitize;
 mod sbom;
 mod static_build;

@@ -1,5 +1,11 @@
 //! `cargo xtask package`: a tarball and a Debian package, and a trial of the package in a bare
 //! Debian.
+//!
+//! The package is called `tardy-latency` and conflicts with `tardy`. Debian's `tardy` is a
+//! post-processor for tar and has /usr/bin/tardy.
+//!
+//! Manual pages and completions come from the packaged binary, so that they cannot differ from its
+//! flags.
 
 mod trial;
 

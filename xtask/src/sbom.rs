@@ -2,6 +2,11 @@
 //! is linked, from Cargo.lock, with licence and checksum, and what brings it.
 //!
 //! The same tree gives the same bytes: there is no time and no drawn number in it.
+//!
+//! The bill of materials comes from cargo's own graph, with a few lines of our own code. A tool for
+//! it takes longer to build than the product, and writes a time and a random number, which differ
+//! in a second build. The bill also names Rust's standard library and the C library: they are
+//! linked in.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

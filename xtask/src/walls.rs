@@ -236,39 +236,6 @@ mod tests {
         );
     }
 
-    /// A decision that nobody finds in the code is forgotten at the next change.
-    #[test]
-    fn every_decision_names_the_place_that_it_is_found_in() {
-        let text = std::fs::read_to_string(workspace::root().join("docs/decisions.md")).unwrap();
-        let decisions: Vec<&str> = text
-            .lines()
-            .filter(|line| line.starts_with("- **"))
-            .collect();
-        assert!(decisions.len() > 100, "{}", decisions.len());
-        for decision in decisions {
-            let places: Vec<&str> = decision.split('`').skip(1).step_by(2).collect();
-            assert!(!places.is_empty(), "{decision}");
-            let folders = ["", "crates/tardy", "crates/tardy-report/src/report"]
-                .map(|folder| workspace::root().join(folder));
-            let is_there = |place: &&str| folders.iter().any(|folder| folder.join(place).exists());
-            let of_files = places.into_iter().filter(|place| {
-                place.contains('/') && place.ends_with(".rs") && !place.contains(' ')
-            });
-            let tests: Vec<&str> = of_files
-                .filter(|place| {
-                    ["tests/", "crates/", "xtask/"]
-                        .iter()
-                        .any(|start| place.starts_with(start))
-                })
-                .collect();
-            assert_eq!(
-                tests.iter().find(|place| !is_there(place)),
-                None,
-                "{decision}"
-            );
-        }
-    }
-
     #[test]
     fn every_file_of_tests_is_in_its_program() {
         let programs = std::fs::read_dir(workspace::root().join("crates/tardy/tests"))

@@ -1,6 +1,10 @@
 //! How to choose: the decision flow of mckenney2009, section 5, as a table of rules. Each is
 //! answered from what was measured where that tells, else from what the user said, else with what
 //! most systems are, called assumed. What comes out is the whole path with its reasons.
+//!
+//! The user's statement about a machine overrides the detected machine. Commands are often typed in
+//! a virtual machine, but the real-time work seldom runs there. Kernels of the lab have curves,
+//! because lengths of code can be compared, and answer no rule.
 
 use serde::Serialize;
 use tardy_core::bytes::format_bytes;

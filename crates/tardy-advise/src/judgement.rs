@@ -4,6 +4,12 @@
 //! What is judged is, best first: completions of work, which were measured; late starts, against
 //! the time that the model leaves for them; late starts alone. A run in virtual time is never
 //! judged: it has lengths of code paths, and no deadline is kept by those.
+//!
+//! Advice uses the same `verdict::judge` as a run, on one probe's counts, over all runs of a
+//! kernel. Completions take precedence over late starts. Late starts are judged against the time
+//! that the stated work leaves, extended by a measured slowdown, and are called a model.
+//! Measurements take precedence over the rules, which break ties; a run in virtual time has no
+//! verdict here.
 
 mod taken;
 

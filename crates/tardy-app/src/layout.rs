@@ -1,6 +1,9 @@
 //! Where what stands in the memory that is shared with tardy, in words of 64 bits, version 1. For
 //! programs in C the same stands in `include/tardy.h`; a test of the tool compares the two. Not for
 //! users: the tool reads it from here.
+//!
+//! The shared-memory layout is defined in one place, `tardy_app::layout`. The tool reads it from
+//! there. A C program prints the header's offsets and the two are compared.
 
 /// In the first word.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"TARDYAP1");

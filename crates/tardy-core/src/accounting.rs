@@ -1,5 +1,10 @@
 //! Where every due time of a series went: expected = recorded + skipped + lost, and recorded =
 //! stored + unstored.
+//!
+//! Readers refuse impossible counts and times, so that sums and differences of values that were
+//! read need no checks: `COUNT_MAX` in `crates/tardy-core/src/accounting.rs` (2^48),
+//! `crates/tardy-samples/src/far_time.rs` (2^62 ns), `crates/tardy-outside/src/stream.rs` (2^50).
+//! The fuzz targets run with overflow checks.
 
 use serde::{Deserialize, Serialize};
 

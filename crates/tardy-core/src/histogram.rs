@@ -8,6 +8,9 @@
 //!
 //! [`Histogram::pack`] makes it small, for readers that hold many: it grows back by itself when
 //! something is counted.
+//!
+//! Readers hold every series at once, packed, at about two bytes per distinct value. Pages of
+//! counters are for counting only: they cost a megabyte per series of any length.
 
 mod packed;
 

@@ -1,5 +1,8 @@
 //! What a series is: the samples of one probe thread, and the descriptor that stands at the head of
 //! its file.
+//!
+//! A series describes itself with keys that older readers skip, and a probe's second series has its
+//! own name. Summaries, comparisons and the lab needed no second way of grouping.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,11 @@
 //! Durations and points in time as whole nanoseconds, read and printed with their unit.
 //!
 //! A bare number is refused: `200` may mean microseconds to one tool and nanoseconds to the next.
+//!
+//! Times for people have three digits and a fitting unit everywhere, in columns too. Microseconds
+//! are `us` in the terminal, in reports and in charts, as in the kernel and in options, so that
+//! text can be searched and copied. Numbers that printing must not make smaller are rounded up, and
+//! numbers that are read again are written in full.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Mul, Neg, Sub};

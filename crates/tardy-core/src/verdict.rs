@@ -1,4 +1,22 @@
 //! Whether a deadline was met, said with no more certainty than the samples give.
+//!
+//! A deadline is judged by latency. The period of a sampling probe is how often it samples, not how
+//! often work is due, so a skipped due time is as late as the stall left it. Otherwise the verdict
+//! would depend on the chosen period instead of the system.
+//!
+//! Where work was due, a skipped due time misses any deadline, because the work was never done.
+//! `stands_for_work` in the series' descriptor marks such work, `quantity` in older folders.
+//!
+//! A miss that was seen counts even if other samples were lost (failed, exit code 1). A degraded
+//! set-up decides nothing (inconclusive, 4), because it does not represent the system under test.
+//!
+//! A share of misses is judged over all series of a probe, over each series, and over each load.
+//! One that surely misses more fails the run, regardless of the others. One that stays undecided
+//! alone is decided by all together.
+//!
+//! Each probe and each load has a verdict and a rate. Five seconds idle and four under load are not
+//! one population; the run's verdict is that of its worst probe. A rate over several loads is
+//! called a mixture, and "under these loads" appears only if the same loads ran all the time.
 
 pub mod longer;
 pub mod requirement;

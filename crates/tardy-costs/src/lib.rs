@@ -4,6 +4,11 @@
 //! The way of the data: [`metric`] says what can be measured, [`session`] measures into a run
 //! folder of kind `cost`, [`program`] times whole programs into one. `tardy_results::cost` reads
 //! one, and holds published numbers to set beside it.
+//!
+//! A cost is stored as the time of one operation in ps, bandwidths too. Less is better everywhere,
+//! and values of two runs divide, even with loops of other lengths. In an emulated machine the unit
+//! is a thousandth of an instruction; `waiting` is stored beside it, the share in which the clock
+//! moves and nothing executes.
 #![forbid(unsafe_code)]
 
 pub mod folder;

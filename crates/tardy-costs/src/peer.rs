@@ -1,5 +1,9 @@
 //! Others that take part in a metric: a process that answers, a thread that takes turns. Both end
 //! with the value that stands for them.
+//!
+//! A metric with two processes forks before anything has threads. The peer is tied to the tool and
+//! runs on the same CPU (except for `shared-line`), because the scheduler places pairs differently
+//! from run to run.
 
 use std::io;
 use std::sync::Arc;

@@ -1,5 +1,9 @@
 //! Timing whole programs, as mckenney2009 does with kernel builds: elapsed time, and CPU time of
 //! the program and of all that it waited for.
+//!
+//! A command is run once before it is timed. Its record states that its caches are warm. `--warm-up
+//! 0` is for commands that must not run twice; kernel builds have no warm-up, since each begins in
+//! an empty folder.
 
 use std::io;
 use std::os::fd::AsFd;

@@ -3,6 +3,10 @@
 //!
 //! Read by DuckDB, polars, pandas and R, and by `tardy history`, also after one of these has
 //! filtered it or put tables together: columns are known by name, and others are left alone.
+//!
+//! The numbers of runs are CSV, which DuckDB, polars and pandas read and write as well as Parquet.
+//! Parquet and Arrow took 1,000 lines, 39 more crates and a cargo feature that the binary for users
+//! did not have.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};

@@ -4,6 +4,21 @@
 //! make numbers wrong. Where a tool kept no samples the folder holds a histogram, and where it kept
 //! no histogram only what the tool stated. Unreadable input is an error with file, line and what
 //! was expected; nothing is left behind then.
+//!
+//! An import keeps no more than its file has: samples, else a histogram, else the reported values
+//! (`imported` in `run.json`). Samples without a bucket count at the maximum, so no percentile
+//! looks better than it was; samples without any value are lost. The tool asks for values that a
+//! file omits and numbers depend on (unit of a .hgrm, interval of -v); it assumes usual values with
+//! a warning.
+//!
+//! An import is written under another name and then renamed, so unreadable input leaves nothing.
+//! Our own code reads HdrHistogram's encoding, because the crate of that name allocates as many
+//! bytes as a file claims. A reader never panics, on any bytes
+//! (`tests/integration/import_damage.rs`, and at length the fuzz target `import`:
+//! `fuzz/README.md`).
+//!
+//! Skipped periods are unknown if the other tool does not count them (`StatedTotals::skipped`
+//! absent). Reports leave them out instead of printing 0.
 
 mod cyclictest_histogram;
 mod cyclictest_json;

@@ -4,6 +4,9 @@
 //! A cell is a run folder below `cells`, named by the digest of what determines it ([`index`]). One
 //! that is there is not made again, so an atlas that was killed goes on where it was, and folders
 //! of several machines are put together by copying their cells into one.
+//!
+//! A failure that repeats with the same inputs is a result of a cell: a panic, or a load that the
+//! kernel lacks the feature for. Failures of the host (its time limit, a full disk) are retried.
 
 pub mod index;
 mod shard;

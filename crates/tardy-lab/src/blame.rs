@@ -1,5 +1,10 @@
 //! What the explanation of a run says of delays whose truth is known: those that the module in
 //! `inject/` made while a probe ran with `--explain`.
+//!
+//! Explanations are checked against delays of known cause. If a thread was woken before a section
+//! began, by a kernel that does not preempt its own code, it waited for the code around the
+//! section: there "kernel code" is the truth, because with preemption the thread would have run
+//! before.
 
 use std::collections::BTreeMap;
 use std::io;

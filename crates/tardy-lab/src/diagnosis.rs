@@ -1,5 +1,9 @@
 //! Why a guest gave no result, told from how its machine ended, what it handed out and what stands
 //! on its console.
+//!
+//! `lab check` reports "bad" only for faults of the kernel. A kernel that panics after its boot is
+//! bad, one that does not boot is skipped, and trouble of the host stops the bisection: `git bisect
+//! run` takes every other code for a bad commit.
 
 use std::fmt;
 use std::path::Path;

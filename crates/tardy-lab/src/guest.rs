@@ -4,6 +4,9 @@
 //! the arguments of its job, collects every orphan, hands the result out and switches the machine
 //! off. Where the host keeps snapshots it stops the machine before that. It has one thread and
 //! sleeps while the measurement runs.
+//!
+//! In virtual time an explanation never blames the host. A host that runs something else takes no
+//! time that the guest sees.
 
 mod hand_out;
 mod inject;

@@ -1,5 +1,11 @@
 //! The virtual machine that a guest runs in, and the kernel's command line; what of both determines
 //! a run.
+//!
+//! QEMU's main thread takes turns with the guest; equal samples depend on it. That thread moves the
+//! clock to the next timer when the guest halts; before the executed instructions were added, it
+//! saw the old clock and moved it too far (`icount_start_warp_timer` against `rr_cpu_thread_fn`,
+//! QEMU 7.2 and later). Binding QEMU to one CPU made this rare (3 of 36 runs on a busy host); the
+//! lock of record and replay excludes it.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;

@@ -1,5 +1,8 @@
 //! The preemption models that a kernel lets one choose at boot. Only the kernel itself can tell, so
 //! it is booted once; what it said is kept in the cache.
+//!
+//! Only the kernel itself shows which preemption models it offers. The lab boots it once and keeps
+//! the answer under the image's digest.
 
 use std::path::Path;
 use std::time::Duration;

@@ -5,6 +5,13 @@
 //! machine's state to a file, and every run begins by reading that file, the first one too. What a
 //! run begins from is part of its identity: two runs from the same snapshot with the same job give
 //! the same samples; a run that booted gives others, as another replica does.
+//!
+//! A snapshot is taken where the guest stops itself, not at an arbitrary moment of the host. The
+//! guest's job arrives afterwards through the shared memory, so a snapshot contains nothing of the
+//! measurement. Even the run that made it reads it again, so all runs from it are alike.
+//!
+//! The boot before a snapshot runs without the lock of record and replay, because a recording
+//! machine cannot save its state. The snapshot's digest identifies the resulting state.
 
 use std::fs::File;
 use std::io;

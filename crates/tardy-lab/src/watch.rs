@@ -4,6 +4,10 @@
 //! The symbols of a kernel come from a boot of its own, once for each kernel and its modules, and
 //! are kept in the cache: a watched guest has the same initial file system, command line and job as
 //! one that is not watched, and therefore the same samples.
+//!
+//! A watched guest boots from the same files as an unwatched one. A separate boot provides the
+//! kernel's symbols, which the plugin needs: exporting them from the watched guest would change its
+//! job, and with it its boot.
 
 use std::fs;
 use std::io;

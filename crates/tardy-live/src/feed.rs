@@ -1,5 +1,8 @@
 //! What a run hands to whoever shows it. Whoever measures or records never waits here: where the
 //! other side looks at it just now, it comes back later.
+//!
+//! The recorder never waits for the view. It makes figures when the view asks for them, and
+//! publishes them only if the view is not reading at that moment.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};

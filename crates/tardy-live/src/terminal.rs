@@ -1,5 +1,9 @@
 //! The terminal while a screen is drawn on it. It is put back on every way out but SIGKILL, after
 //! which `reset` does it.
+//!
+//! The view reads its few keys itself, without the event loop of a terminal library. Such loops
+//! install a handler of SIGWINCH, and the kernel may run a process's handler in any thread, a
+//! measuring one included. Each picture queries the size of the terminal.
 
 use std::io::{self, BufWriter, Stderr, Write};
 use std::os::fd::AsFd;

@@ -1,5 +1,12 @@
 //! The thread that draws a run, on the CPUs of the tool's own work, and hears keys. It sleeps in
 //! between.
+//!
+//! Ctrl-C stays a signal. The view's thread may hang in a terminal that accepts no output; stopping
+//! a run must not need it. Ctrl-Z and Ctrl-\ are off, because both return the terminal to the shell
+//! as it is.
+//!
+//! A mark is the moment of the key press, not of its entry into the record: the view takes the
+//! time.
 
 use std::io;
 use std::os::fd::AsFd;

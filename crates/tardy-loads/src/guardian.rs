@@ -20,6 +20,10 @@
 //! - Where no namespace is to be had, each process is tied to its parent by PR_SET_PDEATHSIG, and
 //!   the guardian, as their subreaper, kills what is left. What a user's own command forks and
 //!   abandons can then survive a SIGKILL of tool and guardian together; [`Containment`] says so.
+//!
+//! The tool limits every wait for its supervisor. Commands do not block, loads still there 2 s
+//! after their phase are abandoned, and a stopped supervisor is killed. Loads that died make a run
+//! incomplete if they were away for a tenth of a phase.
 
 pub mod client;
 mod guard;

@@ -7,6 +7,14 @@
 //! and hardware.rst), Documentation/admin-guide (kernel-parameters.txt,
 //! kernel-per-CPU-kthreads.rst, sysctl/), TuneD's real-time profiles, the real-time guides of Red
 //! Hat and Ubuntu.
+//!
+//! Checks read the facts that a run stored, and files of this machine only if its boot id is the
+//! run's. Unreadable facts are unknown, never good.
+//!
+//! One table of checks serves `doctor` and `advise`. A row names the files that it needs. From
+//! these files, the tests build two more machines for each row: one without the files (no fault),
+//! and one where they cannot be read (unknown). A row fails the tests unless it has a machine on
+//! which it is good and one on which it is a fault.
 
 mod background;
 mod cache;

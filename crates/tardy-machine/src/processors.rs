@@ -4,6 +4,11 @@
 //! The shell's own affinity does not tell. `isolcpus=` moves the first process, and with it every
 //! shell, off the isolated CPUs: the place where real-time tasks run. What the kernel accepts
 //! tells, and a control group's cpuset still bounds it.
+//!
+//! The kernel decides which CPUs exist. `isolcpus=` moves every shell off the isolated CPUs, so a
+//! thread asks for all CPUs and reads back its actual affinity; a cpuset still bounds it. Isolated
+//! CPUs are the default unless the process was restricted further, because real-time tasks run
+//! there; loads and the tool's threads stay on the others.
 
 use std::io;
 

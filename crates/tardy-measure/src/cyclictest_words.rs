@@ -1,5 +1,10 @@
 //! The words of cyclictest's options as values: numbers, times, clocks and sets of CPUs as it reads
 //! them, and what threads of its kind are as a probe.
+//!
+//! `tardy cyclictest` is a normal run with another command line and output. Its options become a
+//! request like that of `tardy run`, and its output is read from the run's folder: the measurement
+//! is the same, and `--tardy-out` keeps all of it. Threads of one interval and priority on
+//! different CPUs are one probe, others separate probes, bound by `cpus=`.
 
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;

@@ -1,5 +1,8 @@
 //! The scenario that a request asks for: flags go before the scenario's own values. Pure but for
 //! reading a scenario's file.
+//!
+//! A request is parsed once. Flags and TOML give the same values; the text of a probe is kept for
+//! messages only, and a program's arguments stay separate from the command line to `execve`.
 
 use tardy_core::units::Nanos;
 use tardy_probes::probe::request::ProbeRequestError;

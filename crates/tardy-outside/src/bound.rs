@@ -5,6 +5,15 @@
 //! Theorem 8: the latency is at most the least positive L with
 //! `L = max(D_ST, D_POID) + D_PAIE + D_PSD + I(L)`, where I(L) is what hard interrupts take within
 //! L. Everything here is in instructions; nothing here reads a file.
+//!
+//! The plugin measures the terms of the scheduling latency's bound, and reports only the longest of
+//! each. All of them would double the record. Preemption off counts as off to schedule from where
+//! it was switched off if `__schedule` is entered before it is on again. The idle task's way from
+//! due to the scheduler counts as D_PAIE as a whole, because that task is not preemptible and
+//! polls.
+//!
+//! An interrupt counts whole if any of it can lie within the latency, unlike the paper's window of
+//! arrivals: the one that makes the switch due began before it was due.
 
 use std::collections::BTreeMap;
 

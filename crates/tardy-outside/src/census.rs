@@ -1,4 +1,8 @@
 //! Every section of one or more watched guests, counted by kind, length and place.
+//!
+//! Due times that passed in a late wake-up count in the distribution of latencies by sections
+//! (`census::latencies`): they fell into the same section, and without them long sections would be
+//! seen as often as short ones.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,12 @@
 //! The plugin itself, as bytes for QEMU to load.
+//!
+//! The plugin reads the preemption count from the guest's memory after each instruction that
+//! changes it, instead of adding up the changes. Some instructions add a register, and a separate
+//! count would be wrong for good after the first miss. QEMU provides the host's address of the
+//! kernel's code, from which the plugin finds the guest's memory.
+//!
+//! The plugin has no header and no library. QEMU's header is in no package, and linking a C library
+//! would tie a copied program to that library, while QEMU has already loaded its own.
 
 /// The shared library; empty where this program was built for another architecture than that of the
 /// machine that built it, or without a C compiler.

@@ -1,4 +1,15 @@
 //! Claims: what a paper says, in short and in our words, and the rule by which it is tested.
+//!
+//! Claims are data, and their rules are tested on the paper's own numbers. A rule that those break
+//! would test something that the paper does not claim. Numbers of papers are kept once, each table
+//! with its source, and a test compares them with the files that were checked against the papers.
+//!
+//! A claim holds if its rule holds in every replica. Claims that do not hold stay in the report,
+//! with a note.
+//!
+//! A published table appears in the report in full, even where we have no number beside it. A gap
+//! with its reason is a finding; an omitted table is not. Figures are data too, drawn by
+//! `tardy_report::report::reproduce_figures`.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,11 @@
 //! Experiments: command lines of this tool that repeat a paper's, each of them what a user could
 //! type.
+//!
+//! An experiment is a command line of this tool, which a user can type by hand; `tardy reproduce`
+//! starts nothing else. A test parses every one of them, including those of guests.
+//!
+//! Culprits come from a separate run. Stacks take tens of microseconds each, so no claim is tested
+//! on such a run; a test checks that.
 
 use serde::{Deserialize, Serialize};
 

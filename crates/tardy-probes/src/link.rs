@@ -4,6 +4,14 @@
 //!
 //! A link is one file in this folder and one line in [`LINKS`]. The file has the link's
 //! [`LinkInfo`], and its [`Place`]: where it leads, and how both ends open.
+//!
+//! A stimulus without an answer is a sample of the time-out, so it fails any shorter deadline.
+//! Stimuli sent after the last answer do not count as samples, because a dead responder is not a
+//! late one.
+//!
+//! A round trip in which the initiator was interrupted stays. A second series holds the longest
+//! time between two of its polls. Answers of the other machine's kernel have a series of another
+//! name than answers of a process.
 
 pub mod answer_log;
 mod budget;

@@ -35,6 +35,9 @@
 //! **Tests.** Kernel calls of the loop stand in `tardy-sys`. `tests/alone/hot_loop.rs` walks
 //! [`PROBES`]: no loop allocates, and none makes a system call that its description does not name.
 //! Tests of one probe's own behaviour go into `tests/integration/probes.rs`.
+//!
+//! Probes open before any thread starts. A signal must be blocked in every thread, or it kills the
+//! process.
 
 pub mod app;
 mod busy_loop;

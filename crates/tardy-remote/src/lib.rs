@@ -4,6 +4,9 @@
 //! The engine is OpenSSH's client, so that its configuration, keys and jump hosts hold. What runs
 //! on the board is the same binary ([`on_board`]); of the board itself only a shell, `uname`,
 //! `mktemp`, `cat`, `chmod` and `rm` are needed.
+//!
+//! Defaults files are those of the board (`/etc/tardy.toml` there): the CPUs of this machine mean
+//! nothing on the board.
 #![forbid(unsafe_code)]
 
 pub mod binary;

@@ -7,6 +7,21 @@
 //! FOLDER/out/             what the command made
 //! FOLDER/job/             its words: stdout, stderr, pid; status once it has ended; locked until then
 //! ```
+//!
+//! The board needs a shell, `uname`, `mktemp`, `cat`, `chmod` and `rm`; the copied binary does the
+//! rest itself, so that a board with busybox is enough, and a copy that lost a byte refuses to
+//! start.
+//!
+//! A command belongs to the board as soon as it starts. It has its own session, its output goes to
+//! files, and a waiting client sleeps on a lock that is free when the command ends. The board
+//! sleeps undisturbed meanwhile, and a broken connection breaks nothing. The address in the message
+//! contains the location, so that `tardy fetch` needs no state on this side.
+//!
+//! A start request without an answer is repeated. This side cannot know whether it arrived, so a
+//! board starts a command once, however often it is asked, and removes nothing of it.
+//!
+//! The folder arrives as one archive whose last entry marks it as complete, and takes its name by a
+//! rename. Files and folders only: a board writes nowhere else.
 
 use std::cell::Cell;
 use std::fs::{self, File};

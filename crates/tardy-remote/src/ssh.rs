@@ -1,4 +1,9 @@
 //! OpenSSH's client as the engine.
+//!
+//! OpenSSH's client is the engine, not a library: users have set up and trust its configuration,
+//! keys, agents and jump hosts. Each step is a separate connection, five in all. Sharing one would
+//! be faster, but a shared connection holds the standard error of its first user, and users who
+//! share connections have configured that already.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,5 +1,12 @@
 //! JSON documents of commands: the first key of each says what it is, so that a reader can refuse
 //! what it does not know.
+//!
+//! Schemas are kept, not derived, so that a build for users has no further macro on three hundred
+//! types. They cannot differ from the documents: tests read every document with a schema that
+//! forbids keys which it does not name, although readers must skip such keys.
+//!
+//! A format is a name and a version in one key, which no type of results has. A document that is
+//! cut out of its file still names its format.
 
 use serde::Serialize;
 

@@ -1,5 +1,8 @@
 //! What papers claimed, tested on runs: the folders of their experiments, read back to quantities,
 //! and each claim's outcome by its rule.
+//!
+//! Reports of `reproduce` contain no time and no path, so that two invocations in the lab write the
+//! same bytes.
 
 pub mod culprits;
 pub mod measured;

@@ -1,4 +1,7 @@
 //! Making, opening and updating a run folder.
+//!
+//! Stored samples must exist. If a file has fewer samples than the last record counts, the tool
+//! reports it and decides nothing; a cut file once passed its deadline.
 
 use std::fs::{self, File, TryLockError};
 use std::io;

@@ -1,4 +1,7 @@
 //! Files that a user asks for: whole or not there, in place of another file only.
+//!
+//! One function writes all files that users ask for. It refuses links: following one would write a
+//! half file at its target, and replacing it would cut the link.
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write};

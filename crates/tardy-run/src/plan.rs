@@ -1,5 +1,9 @@
 //! What a run will do, as a value: stored in its folder, and the same for a guest, a board over SSH
 //! and this machine.
+//!
+//! A probe's name is the name of its series; its kind identifies the probe. Several of one kind run
+//! side by side, and readers distinguish them without a new key. Names have no dots, because a dot
+//! separates a probe's name from its parts.
 
 pub mod request;
 

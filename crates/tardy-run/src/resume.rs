@@ -7,6 +7,12 @@
 //! leaves the old one whole, or the new one.
 //!
 //! A run that lost samples is refused, because no later number would include them.
+//!
+//! A resumed run is rebuilt beside its folder, and the two are exchanged in one step. All samples
+//! of the earlier part are folded into hourly histograms, and the time of day maps their times to
+//! the current clock. Moving times in place would need a separate journal: a crash in the middle
+//! would have moved some of them twice. Without single samples of the earlier part, a series keeps
+//! one grid of due times, and readers need no change.
 
 use std::fs::{self, File};
 use std::io;

@@ -3,6 +3,12 @@
 //! All times of a run are of CLOCK_MONOTONIC. The others run at its rate, adjustments by NTP and
 //! PTP included, and differ from it by a number of ns that changes in steps alone. So a due time on
 //! another clock is one on the run's, as long as nobody steps that clock.
+//!
+//! Times of a run are CLOCK_MONOTONIC, independent of the timers' clock. The clocks run at one rate
+//! and differ by a number that changes only in steps. `run.json` stores it per thread, exact to the
+//! ns, read from the coarse clocks that the kernel moves together. After a step, timers are set
+//! again, a signal cuts short waits that would last as long as the step, and the run decides
+//! nothing.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;

@@ -1,5 +1,10 @@
 //! When the loads of a phase were at work: the samples of that time are the phase's, and those
 //! before and after it belong to no phase.
+//!
+//! Samples belong to a load while it worked. Each worker reports its begin and the init its end
+//! (`load_work` in `run.json`); all other samples count in the whole run and in no phase. With
+//! several loads it is the time when all worked. Tables, charts, comparisons and exports all ask
+//! `RunRecord::under_load`.
 
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;

@@ -1,4 +1,8 @@
 //! Whether a run goes on: the record of one that was killed stays as it was.
+//!
+//! The process and the boot of a run show whether it is still running. A killed run leaves the same
+//! `run.json`; a folder that was copied from another machine, or is older than a reboot, must not
+//! look alive because some process has its number.
 
 use tardy_core::units::Nanos;
 use tardy_machine::root::Root;

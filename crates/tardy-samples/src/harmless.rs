@@ -1,4 +1,7 @@
 //! Texts of files that others may have written, before anything prints them.
+//!
+//! Texts are made harmless where a run is opened, not where they are printed. Two functions open a
+//! run and fifty print it; exports and reports get the same text.
 
 use serde_json::Value;
 

@@ -5,6 +5,9 @@
 //!
 //! A series of a run with `--disk` has several files ([`crate::rotation`]): they are read as one,
 //! and what gave way is in [`SeriesFile::hours`].
+//!
+//! Reading resynchronises after damage instead of stopping there. The counts in each chunk make
+//! guesses unnecessary.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};

@@ -1,5 +1,9 @@
 //! A file whose room is taken before it is needed, so that a full disk cannot keep it from being
 //! written.
+//!
+//! Space for the last `run.json` and the last histograms is reserved at the start, so a run on a
+//! full disk can still report that the disk was full. The space has no name (O_TMPFILE) until it is
+//! written, so a killed tool leaves none of it behind.
 
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};

@@ -5,6 +5,13 @@
 //! the chunks. Whoever writes samples begins a new segment where the last one is full, and waits
 //! for nothing. Another thread adds the oldest segment to the histograms, which are on the disk
 //! before it is removed.
+//!
+//! With `--disk`, samples are folded into histograms by whole segments. A file cannot lose its
+//! beginning, so a series is a head, segments, and one file of hourly histograms. The histograms
+//! name the last segment that they include and reach the disk before it is removed: a crash between
+//! any two steps counts nothing twice and loses nothing (a property test stops at each step). The
+//! writer of samples only opens a new segment; another thread frees space. Without `--disk`, the
+//! files of a run are the usual ones.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

@@ -6,6 +6,11 @@
 //! upper bound adds one cluster of `unseen` events, as M. P. Fay and E. J. Feuer do for weighted
 //! sums of Poisson variables (Statistics in Medicine 16, 1997, equation 2: `unseen` is their
 //! largest weight). With `unseen = dispersion = 1` the bounds are those of Clopper and Pearson.
+//!
+//! An unseen event may hit all CPUs at once. Upper bounds add one such event (`clustering`, after
+//! Fay and Feuer), so they do not shrink with the number of CPUs where nothing was seen. Runs
+//! without a common stall look independent; a method cannot be narrow for those and right for the
+//! others.
 
 use serde::{Deserialize, Deserializer, Serialize};
 

@@ -7,6 +7,16 @@
 //! largest variance counts. With few stretches a variance is uncertain itself; it is widened as
 //! Student's t widens an interval (E. L. Korn and B. I. Graubard, Survey Methodology 24, 1998, who
 //! give clustered samples their effective number in this way).
+//!
+//! Bounds use an effective number of samples, one per percentile. It comes from the variance of the
+//! number of samples above the percentile, over at most 256 time blocks that are merged repeatedly.
+//! In the far tail the extremal index counts if it shows more dependence. Blocks begin at multiples
+//! of a power of two ns on the run's clock and are the same on all CPUs. They therefore do not
+//! depend on cutting, and a stall of several CPUs varies as one event.
+//!
+//! A level with fewer than 60 independent samples has no bound. Drift at that level may drive rarer
+//! samples too; those have a bound if 60 clusters of them were seen. Phases with different names
+//! have different levels by plan, which is not dependence.
 
 /// Fewer degrees of freedom say too little about a variance.
 pub const FREEDOM_MIN: usize = 12;

@@ -3,6 +3,10 @@
 //!
 //! Passing does not make a model true; it only means that the data gave no reason to refuse it. And
 //! it speaks for the conditions that were measured, not for the machine.
+//!
+//! A tail model covers one series and one load. Pooled CPUs are a mixture, and so are phases of
+//! several loads. Without samples in order of time, the gate cannot pass. A refused model is
+//! printed only on request, under that name, and never drawn.
 
 mod check;
 mod hold_out;

@@ -1,5 +1,9 @@
 //! The generalised Pareto distribution, the limit law of excesses over a high threshold (Coles
 //! 2001, chapter 4).
+//!
+//! Return levels have profile-likelihood intervals; symmetric ones are kept for comparison with
+//! books. Rounded data, such as a histogram in microseconds, are fitted by the likelihood of their
+//! buckets and tested by chi-square, because ties break the tests for exact values.
 
 pub mod excesses;
 pub mod fit;

@@ -4,6 +4,9 @@
 //! statrs 0.19 ends its continued fraction after 140 terms; about the square root of the larger
 //! argument is needed, 3000 for the median of ten million samples, so that its result is wrong
 //! there without saying so. This one takes as many as it needs.
+//!
+//! The incomplete beta and gamma functions are our own. statrs 0.19 ends its continued fraction
+//! after 140 terms and is off by 0.009 at the median of two million samples.
 
 use std::f64::consts::PI;
 

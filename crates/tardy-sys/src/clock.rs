@@ -2,6 +2,9 @@
 //!
 //! The sleeps go straight to the kernel: glibc's wrapper is a cancellation point and costs 50 user
 //! instructions more than the call itself, in the one loop whose length is promised.
+//!
+//! The loop calls the kernel without the C library. The C wrapper is a cancellation point and costs
+//! more instructions than the rest of the sample.
 
 use std::io;
 use std::mem::MaybeUninit;

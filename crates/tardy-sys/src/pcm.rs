@@ -1,6 +1,9 @@
 //! Playing sound by the kernel's own interface (`/dev/snd/pcmCxDyp`, include/uapi/sound/asound.h,
 //! protocol 2.0.15), without a library: the hardware's space of parameters, writing frames, and the
 //! hardware pointer with its time stamp. Calls do not wait.
+//!
+//! Sound cards are played through the kernel's own interface. The binary is static, and alsa-lib
+//! loads plug-ins at run time.
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -5,6 +5,11 @@
 //! There is one area a thread. glibc from 2.35 on registers its own and says where it is
 //! (`__rseq_offset` from the thread pointer); with other C libraries, and older ones, we register
 //! ours.
+//!
+//! The kernel's rseq area shows which CPU took a sample. It costs a few instructions per sample and
+//! no system call. Policy, priority and affinity are checked once a second, and by each thread at
+//! its end. Findings are `elsewhere` and `scheduling_changes` in `run.json`; readers turn them into
+//! warnings.
 
 use std::cell::Cell;
 use std::io;

@@ -1,5 +1,9 @@
 //! Files of data that somebody names: no FIFO whose other end never comes, no device without an
 //! end.
+//!
+//! A file named by a user or another program is opened without blocking, and read up to a limit of
+//! its kind. The length that a file reports decides nothing: /dev/zero reports none. Unpacked data
+//! have a limit as well: some kB of a package can expand to any length.
 
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, Read};

@@ -1,6 +1,10 @@
 //! Threads where the kernel may give none: EAGAIN at the limit of processes of a user, of a control
 //! group or of the machine. What only reads goes on without them; what cannot says which limit it
 //! is.
+//!
+//! Readers work with fewer threads if the kernel refuses some; a measurement does not. Others may
+//! use up a container's process limit at any moment, and a summary is the same on one thread. A run
+//! with fewer threads than its plan would measure something else.
 
 use std::io;
 use std::sync::Mutex;

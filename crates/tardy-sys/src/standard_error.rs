@@ -1,4 +1,9 @@
 //! Lines for people on standard error.
+//!
+//! Text on standard error may be lost, results on standard output may not. A week-long run keeps
+//! running when the disk of its log fills up; an export that cannot be written is exit code 3.
+//! `eprintln!` and `println!` would end the program in both cases, so a lint bans them from the
+//! code that users run.
 
 use std::io::{self, Write};
 

@@ -8,6 +8,9 @@
 //! [`event::Decoder`] → [`merge::Merge`] (one stream of all CPUs) → [`explain::Explainer`]
 //! (wake-ups of a thread, cut into pieces by who held the CPU). [`perfetto::Writer`] makes a file
 //! of both that others show.
+//!
+//! Every byte of a trace is treated as hostile. A reader returns an error. It neither panics nor
+//! takes more memory than its limits allow.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -8,6 +8,20 @@
 //! The events that this needs: `hrtimer_start`, `hrtimer_cancel`, `hrtimer_expire_entry`,
 //! `hrtimer_expire_exit`, `sched_waking`, `sched_switch`. Nothing here knows of the system: whoever
 //! feeds it says which threads to follow, and how far the kernel's clocks lie apart.
+//!
+//! A program's timer is due when the program asked, not when its slack ends. A loop sees the same
+//! latency; the slack is a named part of it.
+//!
+//! A cancelled timer did not end the wait. A timer ended it if the wake-up lies between the entry
+//! and the exit of the timer's function. An unrelated wake-up in the same interrupt would otherwise
+//! become a sample as late as the wait was long. The exit event is worth its cost.
+//!
+//! After lost events, all pending timers count as lost. One of them may have been set again among
+//! the lost events; it would then look late by a whole period.
+//!
+//! The clock of a timer follows from the value that its interrupt read. The events do not name the
+//! clock. The offsets between clocks are read exactly in user space, because the event comes some
+//! microseconds after the interrupt's read.
 
 use foldhash::{HashMap, HashSet};
 use serde::Serialize;

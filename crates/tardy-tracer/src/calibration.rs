@@ -1,5 +1,8 @@
 //! Wake-ups of the tool's own, before anything is measured: what this kernel's trace tells of them
 //! decides how much can be explained.
+//!
+//! Threads announce themselves by a write to `trace_marker`. In a container a thread does not know
+//! the number that the trace has for it.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};

@@ -1,4 +1,12 @@
 //! The events that explanations use, on whatever kernel.
+//!
+//! A program's loop is identified by the thread ID that it reports, if the calibration's own thread
+//! has the same ID in the trace as for itself, and if the thread with the reported ID has the
+//! loops' memory mapped. futex calls are recorded in such runs only: the event sends all threads
+//! through the slow path of system calls.
+//!
+//! Page faults and locks are recorded of measuring threads only, by filters that name them once
+//! they have announced themselves. Loads fault a hundred thousand times a second.
 
 /// An event, by its folder below `events`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,15 @@
 //! The thread that reads the kernel's pages while the run lasts.
+//!
+//! Names of threads come from events, not from `saved_cmdlines`. Reading that file keeps preemption
+//! off throughout: 390 to 950 us in a guest. Those were the worst latencies of 6.1-rt and 6.12-rt,
+//! and the tool's own explanation attributed them to its reader.
+//!
+//! The reader polls ten times a second instead of being woken. A wake-up for each page would put
+//! the reader's own events among those of the machine; the buffer holds the events of one second at
+//! 200,000 events per second.
+//!
+//! The stream is read 20 ms behind the clock. A CPU may be stopped between the time of an event and
+//! its commit. A sample is explained another 20 ms later, so that the thread's next event is known.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,16 @@
 //! An instance of tracefs of the run's own: buffers, clock, events, CPUs. Nothing outside of its
 //! folder is written.
+//!
+//! If tracefs is not mounted, the tool mounts it without a mount point. It reaches the mount by a
+//! descriptor, no other process sees it, and it disappears with the process.
+//!
+//! New events overwrite old ones in a full buffer. Only in this mode does the kernel mark the page
+//! before which events were lost, and count them; in the other mode the position of a loss is
+//! unknown (kernel/trace/ring_buffer.c; `tardy_tracer::instance`).
+//!
+//! Stacks are recorded on request, by triggers of two events. Triggers need no tracer, and their
+//! filters leave the idle thread out; but unwinding takes longer than everything else that is
+//! recorded. Commands record stacks only if asked, and `tardy compare` refuses such a run.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};

@@ -1,6 +1,9 @@
 //! Settings in force for a while: old values are in the journal before anything is written, and are
 //! back on every way out. A killed process's are put back by the next start of the tool, or by
 //! `tardy restore`.
+//!
+//! A search applies and undoes its settings run by run. Between runs the machine is as it was
+//! found, and a kill leaves one journal.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};

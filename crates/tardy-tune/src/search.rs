@@ -5,6 +5,15 @@
 //! A setting is called useful or harmful by its pairs alone. Those are other runs than the ones
 //! that chose it, so that choosing from many does not make chance look like an effect. The
 //! probability that a search calls any setting so that does nothing is that of `confidence` in all.
+//!
+//! Whether a setting is useful is decided by runs that were not used to choose it. The design picks
+//! candidates, pairs judge them; otherwise the best of many would look good by chance.
+//!
+//! Pairs of a candidate also vary the other candidates, on or off by chance and the same in both
+//! runs, so that the effect is that of the design: the average over the other settings.
+//!
+//! The length of a search is a number of runs, fixed at the start from the budget. A clock would
+//! make a continued search a different one.
 
 use rand::RngExt;
 use rand::SeedableRng;

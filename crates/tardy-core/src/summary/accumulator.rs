@@ -1,4 +1,8 @@
 //! One pass over a series.
+//!
+//! Samples are counted once, in cells by the set of phases that they touch. Phases, loads and the
+//! whole run are merges of cells. A sample across a phase's edge belongs to both phases and counts
+//! once in the whole.
 
 use std::collections::BTreeMap;
 

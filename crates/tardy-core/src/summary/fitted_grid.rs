@@ -4,6 +4,10 @@
 //! An interval error is the difference of two latenesses. Against the fitted grid each event has a
 //! lateness of its own again, but for what every event has in common: the grid cannot lie earlier
 //! than the earliest event allows.
+//!
+//! Interval errors are stored, latencies computed, because the fitted grid needs the whole run. The
+//! grid is the line below all events with the smallest sum of distances, an edge of their lower
+//! convex hull; it also finds the timer's own rate.
 
 use crate::units::Nanos;
 

@@ -1,4 +1,7 @@
 //! What a run is held to.
+//!
+//! Skipped periods have a separate limit, because a loop with this period would have lost them. A
+//! deadline at or below the period implies the limit: none, or the share of `--misses`.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,10 @@
 //! How late the due times are that a wake-up skipped: each as late as the wake-up that skipped it,
 //! less the periods between the two.
+//!
+//! Skipped due times get a latency only if the wake-up's own latency covers them. If the wake-up
+//! was on time and the work after it took long, only a bound is known: the probe returned before
+//! the next due time that it did not skip. The histogram then stays uncorrected, and verdicts use
+//! the bound.
 
 use super::Window;
 use crate::sample::Sample;

@@ -5,6 +5,11 @@
 //! What those parsers cannot know stands beside it under keys of its own, which they skip.
 //! `return_code` is the run's exit code: 0 where the deadline held. Source: rt-tests 2.6,
 //! src/lib/rt-utils.c and src/cyclictest/cyclictest.c.
+//!
+//! `rt-tests-json` is cyclictest's document key for key, including its two misspelt keys, in whole
+//! us rounded down, so parsers of rt-tests read runs unmodified. `return_code` is the run's exit
+//! code; data for which cyclictest has no key are added beside. Files are replaced by renaming, so
+//! that a metrics collector never reads half a file.
 
 use std::io::Write;
 

@@ -1,4 +1,7 @@
 //! Values whose order a file gives. At most the period says when they were due.
+//!
+//! Values without times keep their order: the n-th stands at n ns, and the folder records that.
+//! Such a run has no length, no rate and no chart over time.
 
 use std::io;
 

@@ -5,6 +5,9 @@
 //! resolution. jitterdebugger does not skip due times, so that they form a grid with a sample for
 //! each. The values' unit is not in the file: with the wrong one due times would not lie on a grid,
 //! and that tells it.
+//!
+//! The unit of jitterdebugger's samples follows from the grid. Wake-up time minus latency is
+//! regular only in the right unit.
 
 use std::io::{BufRead, BufReader, Read};
 

@@ -1,6 +1,10 @@
 //! The unit of cyclictest's values, where its output does not say it: us, and ns with -N. Taking
 //! the one for the other makes a machine 1000 times worse or better than it is, so that only what
 //! is certain is taken.
+//!
+//! The unit of cyclictest's values follows from their size; otherwise the tool asks. Below 1000
+//! they are us, because no wake-up takes less than 1 us; above the interval they are ns, because as
+//! us most wake-ups would be later than the next due time. Between these both are possible.
 
 use super::{ImportError, Settings, Source, Unit};
 

@@ -1,4 +1,9 @@
 //! What an atlas consists of, and the name of each cell: the digest of what determines its run.
+//!
+//! A cell of an atlas is named by its guest's inputs before the boot, not by the snapshot that it
+//! starts from: the name must be known before anything is booted. All cells of a kernel in one
+//! replica are one piece of work, so that one worker makes their snapshot. A file lock excludes
+//! other labs, and the holder of the lock removes the remains of a killed lab.
 
 use std::io;
 use std::path::Path;

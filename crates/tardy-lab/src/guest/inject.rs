@@ -1,5 +1,8 @@
 //! Firing known delays in the guest while the guest's program runs, and keeping the module's log
 //! with the run.
+//!
+//! Delays begin when the measurement has made its files, not when its program starts: with
+//! `--explain` that is seconds later in a guest.
 
 use std::fs;
 use std::io::Write;

@@ -5,6 +5,10 @@
 //! with Linux 6.1). Linux 5.18 to 6.6 give the whole list back at the end of some later process,
 //! with interrupts off for 12 ms: that would fall into any phase of the measurement, and would say
 //! nothing of its load.
+//!
+//! A guest empties the CPU's list of free pages before the snapshot. Its boot leaves the list full,
+//! and kernels 5.18 to 6.6 return it with interrupts off at the end of some later process. That is
+//! not a property of the load running then (docs/lab.md).
 
 use std::io;
 

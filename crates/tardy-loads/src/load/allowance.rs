@@ -1,5 +1,9 @@
 //! How fast a load may write to a device: flash wears by what is written to it, so that every load
 //! that writes has a bound.
+//!
+//! Device writes are bounded by a rate, not by a sum. A load that had used up its sum would leave
+//! the rest of its phase without load. Between writes `io` reads from the device, which wears
+//! nothing; journals of file systems come on top.
 
 use tardy_run::device_writes::DeviceWrites;
 use tardy_run::parameter::Parameter;

@@ -1,5 +1,7 @@
 //! The pace of threads whose priority takes them out of the kernel's own shares: they rest in
 //! proportion to the CPU time that they used.
+//!
+//! A load that lends priorities paces itself, because no share bounds it.
 
 use std::time::Duration;
 

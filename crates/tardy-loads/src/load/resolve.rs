@@ -1,5 +1,7 @@
 //! From requests to plans: every value decided, every need looked at, nothing started and nothing
 //! changed yet.
+//!
+//! A list of loads continues without a missing one. A load named alone must exist.
 
 use std::collections::BTreeMap;
 

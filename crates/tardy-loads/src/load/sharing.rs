@@ -7,6 +7,11 @@
 //! that is on several CPUs by what it takes for the group's load on each of them, and a load of
 //! short-lived or sleeping tasks then got three to five times its share. Where neither is to be
 //! had, loads of hundreds of tasks have fewer of them.
+//!
+//! Loads that run together share the CPUs by load, not by task (`sharing`): each worker has a
+//! session (autogroup), else a control group (version 1 or 2). One group for a load on all CPUs got
+//! several times its share if its tasks sleep or end soon, because the kernel divides the weight
+//! among CPUs by an average of their load. The journal has the groups.
 
 use std::io;
 use std::path::{Path, PathBuf};

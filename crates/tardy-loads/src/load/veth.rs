@@ -1,5 +1,8 @@
 //! Two network namespaces with a pair of virtual Ethernet devices between them: made over route
 //! netlink, gone when the last socket and thread in them is.
+//!
+//! Loads bring their own network and memory: two network namespaces with a pair of devices, which
+//! disappear with their last process, and a control group in which alone memory runs out.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -1,4 +1,8 @@
 //! The process of a worker, from its start to its end: `tardy __load PLAN`.
+//!
+//! A load's process drops its rights itself, after it has its share of the CPUs and before it
+//! works. Its parent needs them, to undo groups and settings. PR_SET_NO_NEW_PRIVS comes with it,
+//! because root's next program would have everything again.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,9 @@
 //! What the checks look at, and how they read it: absent, unreadable and unknown are three
 //! different answers.
+//!
+//! The file system, not the file, separates absent from unreadable: a file that is missing from a
+//! mounted /proc, /sys, debugfs or tracefs means a kernel without that feature; a file system that
+//! is not mounted proves nothing.
 
 use std::cell::OnceCell;
 use std::io::{self, ErrorKind, Read};

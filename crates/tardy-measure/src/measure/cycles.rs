@@ -3,6 +3,11 @@
 //! Cycles count from the moment when the phase's loads all work, so that there are as many samples
 //! under load as were asked for. Due times on a grid come by the clock; sleeps take as long as they
 //! take, and the recorder tells how many there were.
+//!
+//! Cycles of a phase count from when all its loads work, and are at least as many as requested,
+//! under each load, as in the papers. Due times follow the clock, the recorder counts sleeps, and
+//! the phase ends after the slowest. Only a single phase without load ends each thread after
+//! exactly that number.
 
 use tardy_core::units::Nanos;
 use tardy_samples::series_writer::FLUSH_INTERVAL;

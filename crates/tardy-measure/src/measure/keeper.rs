@@ -5,6 +5,9 @@
 //! that others keep busy was seen to take half a minute for that; the journal of the file system
 //! then holds up every other write too. Whoever ends phases or empties rings must not wait for it:
 //! phases would last longer than planned, and samples would be lost.
+//!
+//! A separate thread writes replaced files to the disk during a run. A busy disk took half a minute
+//! for `run.json` at a phase's begin: the phase lasted longer, and samples were lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};

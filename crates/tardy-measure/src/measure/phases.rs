@@ -1,5 +1,17 @@
 //! The run's timeline: which phase it is in, and what happens next. No clock and no processes of
 //! its own, so that it can be tested.
+//!
+//! Loads are abandoned 5 s after they should be gone, but only once their supervisor had a chance
+//! to answer: a machine that its host did not run for a while loses no loads.
+//!
+//! A phase ends on time even if its loads do not, so `--for` is kept. In its last tenth (500 ms at
+//! most) loads are asked to stop, and halfway through killed; their changes are undone before the
+//! next phase. The last phase's loads work to the run's end.
+//!
+//! Rows leave out the end of loads and threads. A load's row ends when the load sees the request to
+//! stop. Its worker then undoes its changes and sleeps until the probes are disarmed: on a kernel
+//! without preemption its exit takes hundreds of us. Measuring threads wait for one another before
+//! they take anything apart.
 
 use tardy_core::units::Nanos;
 use tardy_run::plan::PhasePlan;

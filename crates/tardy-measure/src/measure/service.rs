@@ -4,6 +4,13 @@
 //! A run that hangs must lose its watchdog. A thread of its own, on the CPUs of the tool's own
 //! work, therefore looks at what the recorder has counted and at whether the session still turns,
 //! and keeps the watchdog alive only while all of it goes forward.
+//!
+//! A run that hangs loses its service manager's watchdog. A thread that only lives would feed the
+//! watchdog while nothing is measured. The watchdog depends on the samples that the recorder has
+//! taken from each ring and on the turns of the session; a series may stand still for half of the
+//! manager's time, for a second, or for two of its periods (the longest of the three). The
+//! notifications are two lines of `std`'s datagram sockets, without a crate. The unit resumes the
+//! same run.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;

@@ -1,5 +1,11 @@
 //! Threads of the tool that are kept from their CPUs once the run should have ended: somebody's
 //! loop of a higher real-time priority that never sleeps would keep the run from ending too.
+//!
+//! After the run's end the watchdog frees threads that are kept from their CPUs. A foreign loop, of
+//! a higher real-time priority and without the kernel's throttling, kept a run from ever ending. A
+//! thread that was runnable and never ran at ten checks in a row gets priority 99, and four checks
+//! later the housekeeping CPUs. Before the end, anything that keeps a thread waiting is part of the
+//! measurement.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,9 @@
 //! The measuring threads: prepare, arm, loop, disarm, publish.
+//!
+//! The first measuring thread to pass the barrier sets the start. Files, memory, threads and
+//! `run.json` exist by then, so no wait of the tool becomes latency. Heads of series and the start
+//! in `run.json` are written in the 100 ms before the first due time, without waiting for the disk
+//! (`tests/integration/start.rs` delays every fsync).
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

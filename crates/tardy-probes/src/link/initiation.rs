@@ -1,5 +1,8 @@
 //! The initiator's end of a link, open: what is known of the way before the first stimulus, and the
 //! exchange that is to come.
+//!
+//! A link's exchange is compiled for its type and called once. The loop that polls for answers
+//! calls the link directly; a call through a table would be in every poll.
 
 use std::fmt;
 

@@ -1,5 +1,10 @@
 //! Whom a responder answers: the peer of its session, and nobody else until that one has been
 //! silent for a while.
+//!
+//! A responder over a network answers one address at a time, with as many bytes as it received, and
+//! takes a bounded number of datagrams in 100 ms. It has a real-time priority, so other tasks wait
+//! while it serves a sender. The peer is an address and not a port, so that one run after another
+//! is answered at once.
 
 use std::net::IpAddr;
 

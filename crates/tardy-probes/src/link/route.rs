@@ -1,4 +1,8 @@
 //! Whether an address lies outside of this machine, as far as its network devices show.
+//!
+//! The tool detects whether a link leaves this machine. The responder sends a digest of its boot;
+//! for echo requests the route's device must have hardware behind it. Otherwise the series has
+//! `external=false`, and no verdict rests on it.
 
 use std::net::{IpAddr, Ipv4Addr};
 

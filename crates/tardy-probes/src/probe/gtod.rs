@@ -1,5 +1,13 @@
 //! `gtod`: reads one clock again and again and counts the time between any two reads, as
 //! gtod_latency of koolwal2009 does for the largest; two clocks in turns.
+//!
+//! `gtod` reads one clock for 1 ms, then the other. With alternating reads, the time between two
+//! reads of one clock included three calls. Each clock's first read of a turn comes before the
+//! other's last, so a delay between turns falls into one gap.
+//!
+//! A gap of `gtod` is time of the run's clock if the time of day is set during it. A step forward
+//! by an hour was a gap of an hour, and one back kept the thread reading for an hour. Only a gap
+//! without a bin can contain a step, so other reads cost no more.
 
 use std::io;
 

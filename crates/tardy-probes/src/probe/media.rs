@@ -1,6 +1,19 @@
 //! `media`: audio/video skew and inter-frame time, by which abeni2002 judged a player. Of a
 //! player's loop that is built in, with the audio clock of a sound card or a modelled one, and of a
 //! real player; no two of these stand under one name.
+//!
+//! Player reports are used as given, and no further. mpv plays a clip without a file and without an
+//! end (libavfilter); its statistics have frame times, its JSON interface the skew, and counting
+//! frames joins the two. A frame without a reported skew counts as lost, a frame that was not shown
+//! as skipped. The series of simulated players have names of their own, so no table mixes a
+//! simulated and a real player.
+//!
+//! The audible sound is the card's pointer at the kernel's own stamp, extrapolated to the frame at
+//! the nominal rate. It is only as good as the pointer is even; the run reports that, and the
+//! clock's own rate. After an xrun the sound resumes where it ended.
+//!
+//! `media.alsa` is never `media`, whose clock is modelled. Without `player=` the machine decides
+//! between them; the run stores the choice with its reason.
 
 mod alsa;
 mod audio;

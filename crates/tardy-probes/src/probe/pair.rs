@@ -5,6 +5,10 @@
 //! switches to it. Either of the two keeps the time: the one that does sleeps until a due time on a
 //! grid, and records in a series of its own how late that timer was. When a period passes while the
 //! woken thread has not yet come back, no wake-up is made in it, and it is counted as skipped.
+//!
+//! A pair of threads has two series: wake-ups, each due at the waker's stamp, and the timer that
+//! paces them, on a grid. A late timer is not a late wake-up; a period that passes before the woken
+//! thread is back is one. One atomic step decides between them, so each period counts once.
 
 use std::io;
 use std::sync::Arc;

@@ -4,6 +4,14 @@
 //! A full ring never stops the writer. What could not be handed over is counted, and handed over as
 //! a [`Gap`] before the next sample, or left in the ring's closing statement; so that a loss is
 //! known, with its place.
+//!
+//! The ring is plain atomics in safe code, three words per sample: due time, latency, skipped
+//! periods. A loss is a gap in the stream, not a separate counter: its position is kept, and due
+//! times stay predictable in the file.
+//!
+//! A ring's memory is first touched on its CPU, which puts it on that CPU's NUMA node.
+//!
+//! The ring holds 32,768 samples: 1.6 s at 20 kHz, 32 s at 1 kHz.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};

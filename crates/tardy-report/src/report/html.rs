@@ -3,6 +3,10 @@
 //!
 //! Text from runs is data: maud escapes it where it stands in the page, [`json::embedded`] in what
 //! the script reads, and the page's own policy lets no script run but ours.
+//!
+//! Moving charts are drawn on a canvas. After the first zoom the script draws the same extremes as
+//! rectangles, a column per pixel: a path that changes with every frame is rasterised again in
+//! every tile it touches. Paper gets paths.
 
 mod comparison;
 mod costs;

@@ -1,4 +1,7 @@
 //! Whether the runs of one side repeat one measurement: only then may their samples stand together.
+//!
+//! Runs of one side repeat one measurement (probes, loads, CPUs, kernel, tool), or the side is
+//! refused. A pool of two measurements describes neither.
 
 use serde_json::json;
 use tardy_run::record::{RunKind, RunRecord};

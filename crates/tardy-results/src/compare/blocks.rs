@@ -1,4 +1,8 @@
 //! The samples of a run in stretches of time.
+//!
+//! A comparison by time blocks is inconclusive if samples depend on each other for longer than a
+//! block. Two runs of one machine, seconds apart, came out as worse. Longer runs, or four per side,
+//! decide.
 
 use tardy_core::units::Nanos;
 use tardy_run::record::{RunRecord, SeriesRecord};

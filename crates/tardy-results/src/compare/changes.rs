@@ -1,4 +1,7 @@
 //! Where one number per run changed: what latencies and costs over time have in common.
+//!
+//! Numbers over time share the probability of a change. If many probes, quantiles and metrics are
+//! tested separately, some change by chance.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

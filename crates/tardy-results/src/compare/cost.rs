@@ -4,6 +4,10 @@
 //! Costs are compared as ratios, because a trial's value is a sum of many delays that are never
 //! below zero, and because the user asks for a share. With four runs per side or more per run's figure
 //! is what is counted, with fewer its trials.
+//!
+//! Costs are compared as ratios (Hodges and Lehmann's shift of logarithms): with fewer than four
+//! runs per side, trials of one run, with the confidence shared among the metrics (Bonferroni);
+//! with more, one figure per run. Programs are compared by their averages, as mckenney2009 does.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,9 @@
 //! Deadline misses of two sides against each other.
+//!
+//! Misses count as their clusters: by the variance of their number, or by the extremal index if
+//! that shows more dependence. A side with few misses cannot show how they cluster, and is taken to
+//! be like both sides together. With four runs per side, each run's share of misses is one number,
+//! as its quantiles are.
 
 use tardy_core::verdict::Window;
 use tardy_statistics::compare::permutation::permutation;

@@ -1,4 +1,7 @@
 //! What the tables of a comparison come to, and in words why.
+//!
+//! The first line of a comparison counts its rows. Rows that became worse do not hide behind better
+//! ones, or the reverse: both together are mixed.
 
 use tardy_core::units::three_digits;
 

@@ -1,4 +1,10 @@
 //! From a run folder of kind `cost` to numbers.
+//!
+//! Costs have a separate model. A cost is the figure of a few hundred trials that each sum many
+//! operations, compared as a ratio; a latency is a distribution, compared by quantiles, misses and
+//! maxima. Both share run folders, facts that differ, change points and their wording, tables,
+//! charts and exporters. The latencies' model with every field optional would be longer, and
+//! shorten no reader.
 
 use std::path::Path;
 

@@ -1,5 +1,8 @@
 //! OSADL's rule of thumb: the worst case is about 10^5 clock cycles (koolwal2009, section 4.4). A
 //! verdict on what was seen, never on more.
+//!
+//! A rule of thumb is a verdict on the observed samples and changes no exit code. It is not a
+//! requirement that a user stated; the text names the `--deadline` that would be one.
 
 use serde::Serialize;
 use tardy_core::series::ClockKind;

@@ -2,6 +2,9 @@
 //! non-preemptable sections. Each is taken from a phase that isolated it; what no phase isolated is
 //! named, with the reason. Nothing is computed by subtracting: quantiles and maxima of sums do not
 //! come apart.
+//!
+//! Sources of latency are separated by runs that isolate them, never by subtraction. Quantiles and
+//! maxima of sums cannot be taken apart.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,8 @@
 //! What a run says of deadlines when none was asked for: how many of some common ones were missed,
 //! and which one was not.
+//!
+//! A run without a deadline ends with a ladder of common ones. The function that judges a given
+//! deadline judges each rung.
 
 use tardy_core::series::{ClockKind, Meaning};
 use tardy_core::summary::cell::Cell;

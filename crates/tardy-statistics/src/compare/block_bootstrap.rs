@@ -5,6 +5,10 @@
 //! tally of its samples. Blocks have to be longer than the period of the load and than
 //! [`super::block_length`] says. The intervals speak of these runs; they leave out how much runs
 //! differ among themselves. Source: H. R. Kuensch, Annals of Statistics 17, 1989.
+//!
+//! Blocks are counted in buckets of 1/1024, about 500 per run, so memory does not depend on the
+//! length of runs. The interval of a difference is off by less than a bucket; point values are
+//! exact.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,9 @@
 //! From an interval and the user's margin to a verdict: which of three regions the difference
 //! surely lies in.
+//!
+//! A verdict names the region that holds the whole interval: better, worse, or equivalent by the
+//! user's margin. If the interval lies in more than one, the verdict is inconclusive and states how
+//! much data would decide.
 
 use serde::{Deserialize, Serialize};
 

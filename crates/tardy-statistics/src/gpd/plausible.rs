@@ -6,6 +6,10 @@
 //! [`Tail::return_level_interval`]. Of a region without a hole only the edge is needed. Source: S.
 //! Coles, An Introduction to Statistical Modeling of Extreme Values, 2001, sections 2.6.5 and
 //! 2.6.6.
+//!
+//! The band of the modelled tail is the edge of the likelihood's region: all scales and shapes that
+//! the data do not exclude, found once for all levels. A chart draws it from the threshold to the
+//! level of `--horizon`. At each level it agrees with that level's profile.
 
 use super::Gpd;
 use super::return_level::Tail;

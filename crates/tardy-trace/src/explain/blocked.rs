@@ -1,5 +1,9 @@
 //! When threads that are explained waited in the kernel, though nobody was to wake them there: for
 //! a page, for a lock.
+//!
+//! A thread that waits where no signal wakes it was not waiting for its wake-up. Such a wait is a
+//! page fault or a lock of the kernel, even if the sample became due in it and another thread woke
+//! it. Without this rule, the wait would count as that thread's way to wake the probe.
 
 use std::collections::VecDeque;
 

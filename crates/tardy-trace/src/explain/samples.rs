@@ -4,6 +4,13 @@
 //! A sample says itself when it was due and when the thread read the clock; the trace says what lay
 //! between. The pieces cover exactly that interval, whatever the trace has of it, so that their sum
 //! is the sample's latency to the nanosecond.
+//!
+//! A sample's own times bound its explanation. The sample has the due time and the clock read, the
+//! trace what lay between. The sum is exact by construction, even if the trace lacks events; a gap
+//! in the trace is a piece called unknown.
+//!
+//! A sample of a probe place with several threads belongs to the thread that had a CPU at its clock
+//! read. No probe has to declare which of its threads takes which series.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 

@@ -1,4 +1,12 @@
 //! The sweep over a trace that finds the wake-ups of a thread.
+//!
+//! Explained runs do not record the end of a timer's function. The end of its interrupt gives the
+//! same information; a wake-up in between counts as the timer's only if the interrupted thread is
+//! the same.
+//!
+//! A stack is not an event of the stream. It belongs to the preceding event on its CPU and carries
+//! the number of the thread that ran then: after a switch it would make the previous thread seem to
+//! run again.
 
 use std::collections::BTreeMap;
 

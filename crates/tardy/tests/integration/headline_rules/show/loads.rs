@@ -90,7 +90,7 @@ fn check_rows(
     }
 }
 
-/// A sample across a phase's edge belongs to both phases (docs/decisions.md): on each CPU, one
+/// A sample across a phase's edge belongs to both phases (`tardy_core::summary`): on each CPU, one
 /// sample at each edge may count twice, with the periods that it skipped.
 fn check_sums(page: &Page, latencies: &Latencies, found: &mut Findings) {
     let loads = rows(page);

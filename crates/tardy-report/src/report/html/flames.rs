@@ -82,7 +82,7 @@ pub(super) fn graph(rows: &[StackRow], is_from_outside: bool) -> Markup {
         @if !flames.is_empty() {
             h3 { "Functions that made samples late" }
             p class="note" {
-                "Stacks of the kernel, as wide as the lateness while they were under way (" (time(root.ns)) " in all). Callers are below their callees. "
+                "Kernel stacks. A function is as wide as the latency that it and its callees caused (" (time(root.ns)) " in all). Callers are below their callees. "
                 @if !is_from_outside { "Recording stacks takes up to tens of microseconds each: these latencies are not for comparison." }
             }
             svg class="flames" width="100%" height=(rows_high * ROW) role="img" aria-label="Flame graph of lateness by functions of the kernel" {

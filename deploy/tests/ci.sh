@@ -18,9 +18,9 @@ import yaml
 (step,) = yaml.safe_load(open(sys.argv[1]))["runs"]["steps"]
 print(step["run"])
 END
-export TARDY=$tardy OUT=run GOOD= MARGIN=5% BUILD=c0ffee BOARD=board7 GITHUB_STEP_SUMMARY=$folder/summary GITHUB_OUTPUT=$folder/output
+export TARDY=$tardy OUT=run GOOD= MARGIN=5% INCONCLUSIVE=fail BUILD=c0ffee BOARD=board7 GITHUB_STEP_SUMMARY=$folder/summary GITHUB_OUTPUT=$folder/output
 cd "$folder"
-github() { : > output; code=0; ARGUMENTS=$1 bash --noprofile --norc -eo pipefail action.sh 2> said || code=$?; grep -q "^code=$2\$" output || { cat output said; exit 1; }; }
+github() { : > output; code=0; ARGUMENTS=$1 bash --noprofile --norc -eo pipefail action.sh > said.out 2> said || code=$?; grep -q "^code=$2\$" output || { cat output said; exit 1; }; }
 github "--for 1s --load none --deadline 10s" 0
 [ "$code" -eq 0 ] && grep -q PASSED summary && [ -e run.xml ]
 rm -r run run.xml summary
@@ -30,6 +30,19 @@ github "--for 1s --load none --deadline 1ns" 1
 rm -r run
 github "--for nothing" 2
 [ "$code" -eq 2 ] && [ ! -e run ]
+# Inconclusive: ten samples show no rate of one in a million.
+few="--cycles 10 --load none --deadline 10s --misses 0.0001%"
+: > summary; github "$few" 4
+[ "$code" -eq 4 ] && grep -q "NOT PROVED" summary
+rm -r run
+INCONCLUSIVE=warn; github "$few" 4
+[ "$code" -eq 0 ] && grep -q "::warning::tardy: NOT PROVED" said.out
+INCONCLUSIVE=fail
+rm -r run
+printf '#!/bin/sh\nexit 3\n' > cannot && chmod 700 cannot
+TARDY=./cannot; github "--for 1s" 3
+[ "$code" -eq 3 ]
+TARDY=$tardy
 OUT=good1; github "--for 1s --load none --deadline 10s" 0
 OUT=run GOOD=good1; : > summary; github "--for 1s --load none --deadline 10s" "[014]"
 grep -Eq 'worse|better|equivalent|inconclusive' summary
@@ -39,9 +52,14 @@ import sys
 import yaml
 print("\n".join(yaml.safe_load(open(sys.argv[1]))[".tardy"]["script"]))
 END
-export CI_COMMIT_SHA=c0ffee CI_RUNNER_DESCRIPTION=board7 TARDY_ARGUMENTS="--for 1s --load none --deadline 1ns"
-code=0
-bash -eo pipefail gitlab.sh 2> said || code=$?
+export CI_COMMIT_SHA=c0ffee CI_RUNNER_DESCRIPTION=board7 TARDY_ARGUMENTS TARDY_INCONCLUSIVE=fail
+gitlab() { code=0; TARDY_ARGUMENTS=$1; rm -rf tardy-run; bash -eo pipefail gitlab.sh > said.out 2> said || code=$?; [ "$code" -eq "$2" ] || { cat said; exit 1; }; }
+gitlab "$few" 4
+grep -q "NOT PROVED" said.out
+TARDY_INCONCLUSIVE=warn; gitlab "$few" 104
+TARDY=./cannot; gitlab "--for 1s" 3
+TARDY=$tardy; gitlab "--for 1s --load none --deadline 10s" 0
+gitlab "--for 1s --load none --deadline 1ns" 1
 [ "$code" -eq 1 ] && grep -q '<failure' tardy-run.xml && grep -q '^# EOF' tardy-run.metrics && [ -s tardy-run.html ] || { cat said; exit 1; }
 
 "$tardy" export tardy-run --format kcidb --origin board7 --build-id maestro:42 > kcidb.json

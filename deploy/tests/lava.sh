@@ -27,6 +27,10 @@ chmod +x "$folder/bin/lava-test-case"
 mkdir -p "$folder/tmp"
 PATH=$folder/bin:$PATH sh -e -c "$(sed "s|/tmp|$folder/tmp|g" "$folder/steps")" > "$folder/said" 2>"$folder/warned" || { cat "$folder/warned"; exit 1; }
 grep -q 'TEST_CASE_ID=tardy-ran RESULT=pass' "$folder/said"
+grep -Eq 'TEST_CASE_ID=tardy-proved RESULT=(pass|fail)' "$folder/said"
+# Its result for each exit code of `tardy run`, and for what the job sets.
+proved() { code=$1 TARDY_INCONCLUSIVE=$2 PATH=$folder/bin:$PATH sh -e -c "$(grep tardy-proved "$folder/steps")" | grep -q "RESULT=$3>" || { echo "tardy-proved: exit code $1, $2"; exit 1; }; }
+proved 0 fail pass; proved 1 fail fail; proved 3 fail fail; proved 4 fail fail; proved 4 warn skip; proved 1 warn fail
 grep -Eq 'TEST_CASE_ID=deadline RESULT=(pass|fail)' "$folder/said"
 grep -Eq 'TEST_CASE_ID=[a-z-]+-cpu0-max .*MEASUREMENT=[0-9.]+ UNITS=us' "$folder/said"
 grep LAVA_SIGNAL "$folder/said" | sed -n 1,4p

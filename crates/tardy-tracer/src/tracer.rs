@@ -144,13 +144,36 @@ impl Marker {
 #[derive(Debug)]
 pub struct Tracer {
     marker: Marker,
-    is_ending: Arc<AtomicBool>,
     batches: SyncSender<Batch>,
     new_series: SyncSender<(Vec<SeriesFollower>, Vec<FollowedLoop>)>,
     are_numbers_shared: bool,
-    handle: JoinHandle<TracerEnd>,
+    reader: ReaderThread,
     record: TracingRecord,
     folder: PathBuf,
+}
+
+/// The thread that reads the trace, and with it the instance. If the run ends before its time, it
+/// ends too, and removes the instance.
+#[derive(Debug)]
+struct ReaderThread {
+    is_ending: Arc<AtomicBool>,
+    handle: Option<JoinHandle<TracerEnd>>,
+}
+
+impl ReaderThread {
+    /// Ends the thread; `None` if it panicked.
+    fn end(&mut self) -> Option<TracerEnd> {
+        let handle = self.handle.take()?;
+        self.is_ending.store(true, Ordering::Release);
+        handle.thread().unpark();
+        handle.join().ok()
+    }
+}
+
+impl Drop for ReaderThread {
+    fn drop(&mut self) {
+        self.end();
+    }
 }
 
 /// What the thread ends with.
@@ -293,11 +316,13 @@ impl Tracer {
         let are_numbers_shared = calibrated.are_numbers_shared;
         Ok(Self {
             marker,
-            is_ending,
             batches,
             new_series,
             are_numbers_shared,
-            handle,
+            reader: ReaderThread {
+                is_ending,
+                handle: Some(handle),
+            },
             record,
             folder: options.folder.to_owned(),
         })
@@ -367,13 +392,11 @@ impl Tracer {
     ///
     /// # Errors
     /// If the thread ended before its time.
-    pub fn finish(self) -> io::Result<TracingRecord> {
-        self.is_ending.store(true, Ordering::Release);
-        self.handle.thread().unpark();
+    pub fn finish(mut self) -> io::Result<TracingRecord> {
         let ended = self
-            .handle
-            .join()
-            .map_err(|_| io::Error::other("the reader of the trace ended unexpectedly"))?;
+            .reader
+            .end()
+            .ok_or_else(|| io::Error::other("the reader of the trace ended unexpectedly"))?;
         let TracerEnd { follower, cpu_time } = ended;
         if follower.kept.is_some() {
             KeptPages::write_head(

@@ -771,3 +771,30 @@ fn the_loop_of_a_program_is_explained_and_judged_by_the_rules_for_loops() {
         );
     }
 }
+
+#[test]
+fn a_run_that_cannot_begin_leaves_no_recording() {
+    if !can_trace("a_run_that_cannot_begin_leaves_no_recording") {
+        return;
+    }
+    let place = Workplace::new();
+    for flags in [
+        "--explain -- true",
+        "--explain -- /nonexistent",
+        "-b 100us -- true",
+        "--deadline 1s --on-threshold trace -- true",
+    ] {
+        let run = place.start(&format!("run --for 1s --load none --out run {flags}"));
+        let process = u32::try_from(run.pid()).unwrap();
+        let ended = run.wait();
+        assert!([2, 3].contains(&ended.code()), "{flags}: {ended:?}");
+        assert_eq!(instances_of(process), [""; 0], "{flags}");
+        let restored = place.tardy("restore").ends_with(0);
+        assert!(
+            !restored.stdout.contains("trace instance"),
+            "{}",
+            restored.stdout
+        );
+        assert!(!place.path("run").exists());
+    }
+}

@@ -9,6 +9,9 @@ use crate::cause::plainly;
 use crate::cpu::{CpuId, CpuList};
 use crate::units::Nanos;
 
+/// How the reason for a refused policy begins if a control group is the cause; its path follows.
+pub const NO_BUDGET: &str = "no real-time budget in the control group ";
+
 /// How much a warning takes away from the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -437,7 +440,12 @@ impl Warning {
             Self::NoRealTimePolicy { policy, error } => write!(
                 f,
                 "probes ran as ordinary tasks instead of {policy} ({error}), so latencies are \
-                 those of an ordinary task: run as root, or give CAP_SYS_NICE or an rtprio limit"
+                 those of an ordinary task: {}",
+                if error.starts_with(NO_BUDGET) {
+                    "write one to its cpu.rt_runtime_us, or run outside of the group"
+                } else {
+                    "run as root, or give CAP_SYS_NICE or an rtprio limit"
+                }
             ),
             Self::MemoryNotLocked { error } => {
                 write!(

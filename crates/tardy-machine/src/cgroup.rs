@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
+use tardy_core::warning::NO_BUDGET;
 
 use super::root::Root;
 
@@ -94,6 +95,22 @@ impl CgroupLimits {
             limits.groups.insert("memory".to_owned(), branch.group);
         }
         limits
+    }
+}
+
+/// Why the kernel refused a real-time policy with `error`. Without a budget of its control group,
+/// root is refused too (`RT_GROUP_SCHED`).
+#[must_use]
+pub fn why_no_real_time(root: &Root, error: &std::io::Error) -> String {
+    let limits = CgroupLimits::read(root);
+    match (limits.real_time, limits.groups.get("cpu")) {
+        (Some(budget), Some(group))
+            if budget.quota == Nanos::ZERO
+                && error.kind() == std::io::ErrorKind::PermissionDenied =>
+        {
+            format!("{NO_BUDGET}{group}")
+        }
+        _ => error.to_string(),
     }
 }
 

@@ -6,6 +6,8 @@ use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 
 use tardy_core::warning::Warning;
+use tardy_machine::cgroup;
+use tardy_machine::root::Root;
 use tardy_probes::link::answer_log::AnswerLog;
 use tardy_probes::link::respond::{Responder, ResponderResult};
 use tardy_sys::{affinity, memlock, sched, scoped};
@@ -47,7 +49,7 @@ pub fn start(
             {
                 warnings.push(Warning::NoRealTimePolicy {
                     policy: format!("SCHED_FIFO {priority}"),
-                    error: error.to_string(),
+                    error: cgroup::why_no_real_time(&Root::system(), &error),
                 });
             }
             memlock::touch_stack();

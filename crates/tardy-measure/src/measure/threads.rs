@@ -15,7 +15,8 @@ use std::thread::JoinHandle;
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
-use tardy_machine::groups;
+use tardy_machine::root::Root;
+use tardy_machine::{cgroup, groups};
 use tardy_probes::probe::{Member, StartGate};
 use tardy_probes::recording::control::Control;
 use tardy_run::overhead::ThreadOverhead;
@@ -229,7 +230,7 @@ fn prepare(member: &Member) -> Vec<Warning> {
         Ok(()) => drop(sched::set_timer_slack(1)),
         Err(error) => warnings.push(Warning::NoRealTimePolicy {
             policy: describe(member.policy),
-            error: error.to_string(),
+            error: cgroup::why_no_real_time(&Root::system(), &error),
         }),
     }
     warnings

@@ -8,6 +8,7 @@ use tardy_core::cpu::CpuList;
 use tardy_core::series::ClockKind;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_machine::cgroup;
 use tardy_machine::clock::clock_kind;
 use tardy_machine::groups;
 use tardy_machine::host::Host;
@@ -264,7 +265,7 @@ fn without_rights(probe: &ProbePlan) -> Option<std::io::Result<Warning>> {
     match scoped::apart(|| sched::set_policy(0, policy)) {
         Err(error) => Some(Err(error)),
         Ok(tried) => {
-            let error = tried.err()?.to_string();
+            let error = cgroup::why_no_real_time(&Root::system(), &tried.err()?);
             Some(Ok(Warning::NoRealTimePolicy {
                 policy: format!("{name} {priority}"),
                 error,

@@ -209,3 +209,35 @@ fn the_limit_of_measured_cpus_is_put_back_also_after_a_kill() {
     place.tardy("restore");
     assert_eq!(content(), before);
 }
+
+/// Groups of the version 1 controller `cpu` get no real-time budget when they are made
+/// (`RT_GROUP_SCHED`), and refuse root too.
+#[test]
+fn a_group_without_a_real_time_budget_is_named_as_the_cause() {
+    const TEST: &str = "a control group without a real-time budget";
+    let name = format!("tardy-test-budget-{}", std::process::id());
+    let group = Path::new("/sys/fs/cgroup/cpu").join(&name);
+    let is_made = std::fs::create_dir(&group).is_ok() && group.join("cpu.rt_runtime_us").exists();
+    if !is_made {
+        let _ = std::fs::remove_dir(&group);
+        return machine::left_out(
+            TEST,
+            "this machine cannot make a version 1 group with budgets",
+        );
+    }
+    let place = Workplace::new();
+    let line = format!(
+        "echo $$ > {}/tasks; exec \"$0\" run --cycles 10 --load none --quiet --out run",
+        group.display()
+    );
+    let words = ["-c", &line, env!("CARGO_BIN_EXE_tardy")];
+    let ran = place
+        .start_command(std::process::Command::new("sh"), words)
+        .wait();
+    std::fs::remove_dir(&group).unwrap();
+    let expected = format!(
+        "(no real-time budget in the control group /{name}), so latencies are those of an \
+         ordinary task: write one to its cpu.rt_runtime_us"
+    );
+    assert!(ran.stdout.contains(&expected), "{ran:?}");
+}

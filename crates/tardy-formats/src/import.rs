@@ -20,6 +20,7 @@
 //! Skipped periods are unknown if the other tool does not count them (`StatedTotals::skipped`
 //! absent). Reports leave them out instead of printing 0.
 
+mod cyclicdeadline;
 mod cyclictest_histogram;
 mod cyclictest_json;
 mod cyclictest_summary;
@@ -28,14 +29,20 @@ pub mod folder_sink;
 mod hdr_log;
 mod hdr_percentiles;
 mod hdr_v2;
+mod hwlatdetect;
 mod in_order;
 mod jitterdebugger_json;
 mod jitterdebugger_samples;
+mod jitterdebugger_text;
 mod npy;
 mod oslat;
+mod parts;
+mod pasted;
+mod refused;
 mod rt_tests_pairs;
 mod rteval;
-mod rtla_timerlat;
+mod rtla_hist;
+mod rtla_top;
 mod signaltest;
 pub mod sink;
 mod text;
@@ -53,6 +60,7 @@ use tardy_core::units::Nanos;
 use tardy_run::folder::FolderError;
 use tardy_sys::regular_file;
 
+use self::parts::{Cut, Parts};
 use self::sink::{ImportedRun, Sink};
 use self::text::{NEAR_TIME, is_near};
 
@@ -63,14 +71,20 @@ const HEAD_BYTES: u64 = 64 << 10;
 pub const FORMATS: &[Format] = &[
     signaltest::JSON,
     rt_tests_pairs::JSON,
+    cyclicdeadline::JSON,
     cyclictest_json::FORMAT,
     oslat::JSON,
     jitterdebugger_json::FORMAT,
     rteval::FORMAT,
-    rtla_timerlat::FORMAT,
+    rtla_hist::TIMERLAT,
+    rtla_hist::OSNOISE,
+    rtla_top::FORMAT,
+    hwlatdetect::FORMAT,
     xenomai_latency::FORMAT,
     zyclictest::FORMAT,
     rt_tests_pairs::TEXT,
+    jitterdebugger_text::FORMAT,
+    cyclicdeadline::TEXT,
     signaltest::TEXT,
     cyclictest_verbose::FORMAT,
     cyclictest_histogram::FORMAT,
@@ -90,13 +104,32 @@ pub struct Format {
     pub name: &'static str,
     /// What it is, in a line.
     pub about: &'static str,
-    /// Whether a file that begins so is one.
+    /// Whether a file that begins so is one. A text comes as its tool printed it.
     detect: fn(&[u8]) -> bool,
     /// Reads a file that is not empty.
     reader: fn(&mut Source, &Settings, &mut dyn Sink) -> Result<ImportedRun, ImportError>,
+    /// Finds several measurements in one text.
+    parts: Parts,
+    /// Whether its files are no text.
+    is_binary: bool,
 }
 
 impl Format {
+    /// The tool whose text it is, where no other tool's text looks alike.
+    fn family(&self) -> Option<&'static str> {
+        let name = self.name;
+        [
+            "cyclictest",
+            "rtla",
+            "xenomai",
+            "oslat",
+            "hwlatdetect",
+            "zyclictest",
+        ]
+        .into_iter()
+        .find(|tool| name.starts_with(tool) && !name.ends_with("json"))
+    }
+
     /// Reads the file.
     ///
     /// # Errors
@@ -112,7 +145,24 @@ impl Format {
                 path: source.path.clone(),
             });
         }
+        if !self.is_binary && pasted::is_wrapped(source.head()) {
+            source.unwrap_text()?;
+        }
+        source.cut = Some(Cut {
+            parts: self.parts,
+            wanted: settings.part,
+        });
         let imported = (self.reader)(source, settings, sink)?;
+        if source.cut.is_some() && settings.part.is_some() {
+            return Err(source.expected(
+                1,
+                format!(
+                    "one measurement, as every file of {} has: leave --part out",
+                    self.name
+                ),
+                "",
+            ));
+        }
         match [imported.started, imported.length]
             .into_iter()
             .flatten()
@@ -134,6 +184,8 @@ pub struct Source {
     /// As on the command line, for messages.
     pub path: PathBuf,
     input: Input,
+    /// How the text is cut into measurements, until it was read.
+    cut: Option<Cut>,
 }
 
 /// The bytes of a file. Its head is kept aside, so that a pipe can be looked at before it is read
@@ -164,6 +216,8 @@ pub struct Settings {
     pub period: Option<Nanos>,
     /// Name, or number from 1 on, of the column that holds the values.
     pub column: Option<String>,
+    /// Which of several measurements in the file, from 1 on.
+    pub part: Option<usize>,
 }
 
 /// The unit of a file's values.
@@ -225,6 +279,28 @@ pub enum ImportError {
         path: PathBuf,
         /// All formats.
         known: String,
+    },
+    /// Output of a tool that is known and not read.
+    #[error("{path}: this is {tool}: {why}")]
+    Refused {
+        path: PathBuf,
+        tool: &'static str,
+        why: &'static str,
+    },
+    /// Output of several tools.
+    #[error("{path}: holds output of {tools}: name one with --as")]
+    Mixed {
+        path: PathBuf,
+        /// Names of formats.
+        tools: String,
+    },
+    /// Several measurements, or no part of this number.
+    #[error("{path}: holds {parts} measurements, at lines {lines}: choose one, as in --part 1")]
+    Several {
+        path: PathBuf,
+        parts: usize,
+        /// Where they begin.
+        lines: String,
     },
     /// Something else stands there.
     #[error("{path}: line {line}: expected {expected}, found {found}")]
@@ -299,6 +375,7 @@ impl Source {
                 head: io::Cursor::new(head),
                 rest: Some(file),
             },
+            cut: None,
         })
     }
 
@@ -311,13 +388,15 @@ impl Source {
                 head: io::Cursor::new(bytes),
                 rest: None,
             },
+            cut: None,
         }
     }
 
     /// The format that its beginning shows.
     ///
     /// # Errors
-    /// [`ImportError::Empty`], [`ImportError::Unknown`].
+    /// [`ImportError::Empty`], [`ImportError::Refused`], [`ImportError::Mixed`],
+    /// [`ImportError::Unknown`].
     pub fn detect(&self) -> Result<&'static Format, ImportError> {
         let head = self.head();
         if head.is_empty() {
@@ -329,10 +408,49 @@ impl Source {
             path: self.path.clone(),
             known: names().join(", "),
         };
-        FORMATS
-            .iter()
-            .find(|format| (format.detect)(head))
-            .ok_or_else(unknown)
+        let text = pasted::cleaned(head);
+        let is_known = |format: &&Format| {
+            (format.detect)(if format.is_binary {
+                head
+            } else {
+                text.as_bytes()
+            })
+        };
+        let refused = |(tool, why)| ImportError::Refused {
+            path: self.path.clone(),
+            tool,
+            why,
+        };
+        if let Some(known) = refused::find(head, &text) {
+            return Err(refused(known));
+        }
+        let found = FORMATS.iter().find(is_known).ok_or_else(unknown)?;
+        if found.name == values::FORMAT.name && values::is_histogram(&text) {
+            return Err(refused(refused::HISTOGRAM));
+        }
+        let mut tools: Vec<&str> = vec![found.name];
+        let text_of_tools = FORMATS.iter().filter(|format| format.family().is_some());
+        if let Some(family) = found.family() {
+            let others = text_of_tools.filter(|format| format.family() != Some(family));
+            tools.extend(others.filter(is_known).map(|format| format.name));
+        }
+        if tools.len() > 1 {
+            return Err(ImportError::Mixed {
+                path: self.path.clone(),
+                tools: tools.join(" and of "),
+            });
+        }
+        Ok(found)
+    }
+
+    /// Takes the whole text into memory, as its tool printed it.
+    fn unwrap_text(&mut self) -> Result<(), ImportError> {
+        let text = self.text()?;
+        self.input = Input {
+            head: io::Cursor::new(text.into_bytes()),
+            rest: None,
+        };
+        Ok(())
     }
 
     /// Its first bytes, whether they were read or not.
@@ -377,10 +495,10 @@ impl Source {
         expected: impl Into<String>,
         found: &str,
     ) -> ImportError {
-        debug_assert!(line > 0, "lines are counted from 1 on");
         ImportError::Expected {
             path: self.path.clone(),
-            line,
+            // A text without lines ends in its first one.
+            line: line.max(1),
             expected: expected.into(),
             found: quoted(found),
         }

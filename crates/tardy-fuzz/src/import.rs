@@ -120,6 +120,7 @@ pub fn check(bytes: &[u8]) {
         unit: Some(Unit::Us),
         period: Some(Nanos(1_000_000)),
         column: Some("2".to_owned()),
+        part: None,
     };
     let without_times = Settings {
         unit: Some(Unit::Ns),

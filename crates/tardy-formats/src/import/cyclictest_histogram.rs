@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
 
-use super::cyclictest_summary::{SummaryLine, THREAD_NOTE};
+use super::cyclictest_summary::{THREAD_NOTE, ThreadLine};
 use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::text::{head_lines, lines};
 use super::unit_told::{self, TypicalValue};
-use super::{Format, ImportError, Settings, Source, Unit};
+use super::{Format, ImportError, Settings, Source, Unit, parts};
 
 pub(super) const FORMAT: Format = Format {
     name: "cyclictest-histogram",
@@ -25,10 +25,33 @@ pub(super) const FORMAT: Format = Format {
     detect: |head| {
         head_lines(head)
             .iter()
-            .any(|line| line.trim_end() == "# Histogram")
+            .any(|line| line.trim_end() == "# Histogram" || line.starts_with("# Max Latencies:"))
     },
     reader: read,
+    parts: begins,
+    is_binary: false,
 };
+
+/// A run begins with the lines before its histogram, behind the histogram of the run before.
+fn begins(lines: &[&str]) -> Vec<usize> {
+    let is_before = |line: &str| {
+        line.trim().is_empty()
+            || ["T:", "policy:", "# /dev/cpu_dma_latency", "WARN", "INFO"]
+                .iter()
+                .any(|start| line.starts_with(start))
+    };
+    let titles = parts::at(lines, |line| line.trim_end() == "# Histogram");
+    titles
+        .into_iter()
+        .map(|title| {
+            let before = lines[..title]
+                .iter()
+                .rev()
+                .take_while(|line| is_before(line));
+            title - before.count()
+        })
+        .collect()
+}
 
 /// More columns than any machine has CPUs: a file of something else.
 const COLUMNS_MAX: usize = 65_536;
@@ -111,21 +134,14 @@ fn read(
             .filter(|(_, counts)| counts[thread] > 0)
             .map(|(at, counts)| (in_unit(*at), counts[thread]))
             .collect();
-        let counted_in_buckets = counted.in_buckets();
-        if let Some(total) =
-            value("Total", thread).filter(|&total| total as u64 != counted_in_buckets)
-        {
-            imported.notes.push(format!(
-                "CPU {thread}: the file states {total} samples in its buckets, and they hold \
-                 {counted_in_buckets}"
-            ));
-        }
+        let in_rows = value("Total", thread).map_or(counted.in_buckets(), |total| total as u64);
         let overflows = value("Histogram Overflows", thread).map_or(0, |count| count.max(0) as u64);
-        let samples = counted_in_buckets.saturating_add(overflows);
+        let samples = in_rows.saturating_add(overflows);
         let max = maxima[thread];
         let min = signed(minima[thread], max);
-        // A mean below the least value was not counted.
-        let mean = value("Avg Latencies", thread).filter(|&mean| samples > 0 && mean >= min);
+        // A mean below the least value was not counted, nor was one of NuttX that is 0.
+        let is_counted = |mean: i64| samples > 0 && mean >= min && (mean != 0 || min >= 0);
+        let mean = value("Avg Latencies", thread).filter(|&mean| is_counted(mean));
         counted.stated = StatedTotals {
             samples: Some(samples),
             min_ns: Some(Nanos(in_unit(min))).filter(|_| samples > 0),
@@ -137,7 +153,7 @@ fn read(
         let end = table.rows.last().map_or(0, |(at, _)| at.saturating_add(1));
         // NuttX counts what is below 0 as overflow too.
         counted.overflow(overflows, in_unit(if min < 0 { min } else { end }));
-        counted.prefer_mean_of_buckets();
+        counted.is_mean_cut = true;
         series.push(counted);
     }
     hand_over_all(&mut series, &mut imported, source, sink)?;
@@ -169,7 +185,18 @@ impl Table {
                     .map(|period| period.get() / 1_000),
             })
         };
-        (0..threads.min(self.columns)).filter_map(of).collect()
+        // Where all samples lie beyond the rows, the mean is all that shows the unit.
+        let beyond = |thread: usize| {
+            let (_, means) = self.footers.get("Avg Latencies")?;
+            let value = *means.get(thread).filter(|&&mean| mean > 0)?;
+            Some(TypicalValue {
+                value,
+                interval_us: settings.period.map(|period| period.get() / 1_000),
+            })
+        };
+        (0..threads.min(self.columns))
+            .filter_map(|thread| of(thread).or_else(|| beyond(thread)))
+            .collect()
     }
 }
 
@@ -185,7 +212,8 @@ fn signed(min: i64, max: i64) -> i64 {
 
 fn table(source: &Source, text: &str) -> Result<Table, ImportError> {
     let mut table = Table::default();
-    let mut has_begun = false;
+    // A text that was cut off at its beginning has no title.
+    let mut has_begun = !text.lines().any(|line| line.trim_end() == "# Histogram");
     for (line, text) in lines(text) {
         table.last_line = line;
         if let Some(comment) = text.strip_prefix('#') {
@@ -207,23 +235,34 @@ fn table(source: &Source, text: &str) -> Result<Table, ImportError> {
                 })?;
                 table.footers.insert(name.to_owned(), (line, values));
             }
-        } else if let Some(summary) = SummaryLine::parse(&text, Unit::Us) {
-            if summary.interval.get() > 0 {
-                table.intervals.insert(summary.thread, summary.interval);
+        } else if let Some(summary) = ThreadLine::of_cyclictest(&text, Unit::Us) {
+            if let Some(interval) = summary.interval.filter(|interval| interval.get() > 0) {
+                table.intervals.insert(summary.thread, interval);
             }
-        } else if has_begun && !text.trim().is_empty() && !text.starts_with(NUTTX_PROMPT) {
+        } else if has_begun
+            && !text.trim().is_empty()
+            && !text.starts_with(NUTTX_PROMPT)
+            && !table.footers.contains_key("Max Latencies")
+        {
             row(source, &mut table, line, &text)?;
         }
     }
-    if !has_begun {
-        return Err(source.expected(
-            table.last_line,
-            "a line `# Histogram`",
-            "the end of the file",
-        ));
+    // A number that was cut off would be too small.
+    let last = text.lines().next_back().unwrap_or_default();
+    if !text.ends_with('\n')
+        && let Some(maxima) = last.strip_prefix("# Max Latencies:")
+        && maxima
+            .split_whitespace()
+            .next_back()
+            .is_none_or(|max| max.len() < DIGITS)
+    {
+        table.footers.remove("Max Latencies");
     }
     Ok(table)
 }
+
+/// Digits that a number below the rows is padded to.
+const DIGITS: usize = 5;
 
 /// Of the shell, in a log of a serial line.
 const NUTTX_PROMPT: &str = "nsh>";

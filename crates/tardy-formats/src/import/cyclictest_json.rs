@@ -7,13 +7,15 @@ use tardy_run::imported::StatedTotals;
 
 use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::tool_json::Document;
-use super::{Format, ImportError, Settings, Source, Unit, tool_json};
+use super::{Format, ImportError, Settings, Source, Unit, parts, tool_json};
 
 pub(super) const FORMAT: Format = Format {
     name: "cyclictest-json",
     about: "cyclictest --json, and tardy export --format rt-tests-json",
     detect,
     reader: read,
+    parts: parts::documents,
+    is_binary: false,
 };
 
 /// rt-tests' documents share an envelope; threads of oslat have no cycles.

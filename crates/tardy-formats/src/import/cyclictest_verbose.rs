@@ -21,13 +21,15 @@ use tardy_run::imported::StatedTotals;
 use super::cyclictest_summary::THREAD_NOTE;
 use super::sink::{ImportedRun, LATENCY, Sink, descriptor};
 use super::unit_told::{self, TypicalValue};
-use super::{Format, ImportError, Settings, Source, Unit};
+use super::{Format, ImportError, Settings, Source, Unit, parts};
 
 pub(super) const FORMAT: Format = Format {
     name: "cyclictest-verbose",
     about: "samples of cyclictest -v",
     detect: |head| detect(head).is_some(),
     reader: read,
+    parts: parts::one,
+    is_binary: false,
 };
 
 const BUFFER_BYTES: usize = 1 << 20;
@@ -437,7 +439,7 @@ fn parse(line: &[u8]) -> Option<Line> {
 
 #[cold]
 fn other(line: &[u8]) -> Option<Line> {
-    let text = std::str::from_utf8(line).ok()?.trim_end();
+    let text = std::str::from_utf8(line).ok()?.trim();
     let interval = || {
         let (thread, interval) = text.strip_prefix("Thread ")?.split_once(" Interval:")?;
         let micros: i64 = interval.trim().parse().ok()?;

@@ -9,14 +9,14 @@ use tardy_run::imported::StatedTotals;
 
 use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::text::{head_lines, lines};
-use super::{Format, ImportError, Settings, Source, hdr_v2};
+use super::{Format, ImportError, Settings, Source, hdr_v2, parts};
 
 pub(super) const FORMAT: Format = Format {
     name: "hlog",
     about: "interval log of HdrHistogram (.hlog); needs --unit",
     detect: |head| {
         let lines = head_lines(head);
-        let is_log = |line: &String| {
+        let is_log = |line: &&str| {
             line.contains("\"Interval_Max\"") || line.starts_with("#[Histogram log format version")
         };
         lines.iter().any(is_log)
@@ -26,6 +26,8 @@ pub(super) const FORMAT: Format = Format {
                 .any(|line| line.contains(",HISTFAAA"))
     },
     reader: read,
+    parts: parts::one,
+    is_binary: false,
 };
 
 /// More tags than a log of latencies has.

@@ -9,13 +9,15 @@ use tardy_run::imported::StatedTotals;
 
 use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::text::{head_lines, lines, nanos};
-use super::{Format, ImportError, Settings, Source, Unit};
+use super::{Format, ImportError, Settings, Source, Unit, parts};
 
 pub(super) const FORMAT: Format = Format {
     name: "hgrm",
     about: "percentiles of HdrHistogram (.hgrm); needs --unit",
     detect: |head| head_lines(head).iter().any(|line| is_head(line)),
     reader: read,
+    parts: |lines| parts::at(lines, is_head),
+    is_binary: false,
 };
 
 fn is_head(line: &str) -> bool {
@@ -75,6 +77,12 @@ fn read(
     }
     counted.stated.samples = Some(seen);
     counted.stated.min_ns = None;
+    // A row has the upper end of its values, and the footer the largest value itself.
+    if let Some(max) = counted.stated.max_ns {
+        for (value, _) in &mut counted.buckets {
+            *value = (*value).min(max.get());
+        }
+    }
     let mut imported = ImportedRun {
         tool: "HdrHistogram".into(),
         ..ImportedRun::default()

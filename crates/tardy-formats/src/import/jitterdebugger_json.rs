@@ -7,13 +7,15 @@ use tardy_run::imported::StatedTotals;
 
 use super::cyclictest_summary::THREAD_NOTE;
 use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
-use super::{Format, ImportError, Settings, Source, tool_json};
+use super::{Format, ImportError, Settings, Source, parts, tool_json};
 
 pub(super) const FORMAT: Format = Format {
     name: "jitterdebugger-json",
     about: "results.json of jitterdebugger",
     detect,
     reader: read,
+    parts: parts::documents,
+    is_binary: false,
 };
 
 fn detect(head: &[u8]) -> bool {

@@ -20,13 +20,15 @@ use tardy_run::imported::StatedTotals;
 use super::cyclictest_summary::THREAD_NOTE;
 use super::sink::{ImportedRun, LATENCY, Sink, descriptor};
 use super::text::head_lines;
-use super::{Format, ImportError, Settings, Source, Unit};
+use super::{Format, ImportError, Settings, Source, Unit, parts};
 
 pub(super) const RAW: Format = Format {
     name: "jitterdebugger-raw",
     about: "samples.raw of jitterdebugger",
     detect: detect_raw,
     reader: read_raw,
+    parts: parts::one,
+    is_binary: true,
 };
 
 pub(super) const CSV: Format = Format {
@@ -38,6 +40,8 @@ pub(super) const CSV: Format = Format {
             .is_some_and(|line| parse(line).is_some())
     },
     reader: read_csv,
+    parts: parts::one,
+    is_binary: false,
 };
 
 const RECORD_BYTES: usize = 28;

@@ -5,13 +5,15 @@ use std::io::Read;
 
 use super::in_order::{InOrder, TIME_MAX};
 use super::sink::{ImportedRun, Sink};
-use super::{Format, ImportError, Settings, Source, Unit};
+use super::{Format, ImportError, Settings, Source, Unit, parts};
 
 pub(super) const FORMAT: Format = Format {
     name: "npy",
     about: "array of NumPy (.npy) with one dimension; needs --unit",
     detect: |head| head.starts_with(MAGIC),
     reader: read,
+    parts: parts::one,
+    is_binary: true,
 };
 
 const MAGIC: &[u8] = b"\x93NUMPY";

@@ -8,7 +8,7 @@ use tardy_run::imported::StatedTotals;
 
 use super::sink::{BucketSeries, ImportedRun, Sink, hand_over_all};
 use super::text::{head_lines, lines, nanos};
-use super::{Format, ImportError, Settings, Source, Unit, tool_json};
+use super::{Format, ImportError, Settings, Source, Unit, parts, tool_json};
 
 pub(super) const TEXT: Format = Format {
     name: "oslat",
@@ -23,6 +23,8 @@ pub(super) const TEXT: Format = Format {
                 .is_some_and(|line| line.starts_with("oslat V"))
     },
     reader: read_text,
+    parts: |lines| parts::at(lines, |line| line.starts_with("oslat V")),
+    is_binary: false,
 };
 
 pub(super) const JSON: Format = Format {
@@ -35,6 +37,8 @@ pub(super) const JSON: Format = Format {
             && (text.contains("oslat") || text.contains("\"freq\""))
     },
     reader: read_json,
+    parts: parts::documents,
+    is_binary: false,
 };
 
 const QUANTITY: &str = "gap between clock reads";

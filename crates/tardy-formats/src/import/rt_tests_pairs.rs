@@ -15,7 +15,7 @@ use tardy_run::imported::StatedTotals;
 use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::text::{NEAR_TIME, head_lines, is_near, lines, nanos};
 use super::tool_json::Document;
-use super::{Format, ImportError, Settings, Source, Unit, tool_json};
+use super::{Format, ImportError, Settings, Source, Unit, parts, tool_json};
 
 pub(super) const JSON: Format = Format {
     name: "rt-tests-pairs-json",
@@ -27,6 +27,8 @@ pub(super) const JSON: Format = Format {
             && text.contains("\"receiver\"")
     },
     reader: read_json,
+    parts: parts::documents,
+    is_binary: false,
 };
 
 pub(super) const TEXT: Format = Format {
@@ -34,6 +36,8 @@ pub(super) const TEXT: Format = Format {
     about: "text of pmqtest, ptsematest, svsematest, sigwaittest",
     detect: |head| head_lines(head).iter().any(|line| pair(line).is_some()),
     reader: read_text,
+    parts: parts::one,
+    is_binary: false,
 };
 
 const EXTREMES_NOTE: &str = "only extremes and mean are known: there are no percentiles";

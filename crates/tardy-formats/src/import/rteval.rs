@@ -11,13 +11,15 @@ use tardy_run::imported::StatedTotals;
 
 use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::text::{NEAR_TIME, is_near};
-use super::{Format, ImportError, Settings, Source, Unit};
+use super::{Format, ImportError, Settings, Source, Unit, parts};
 
 pub(super) const FORMAT: Format = Format {
     name: "rteval",
     about: "summary.xml of rteval",
     detect: |head| String::from_utf8_lossy(head).contains("<rteval"),
     reader: read,
+    parts: |lines| parts::at(lines, |line| line.contains("<rteval")),
+    is_binary: false,
 };
 
 /// More elements than a summary of thousands of cores has.
@@ -326,8 +328,8 @@ mod tests {
             (open, unknown.stated.max_ns, unknown.stated.lost),
             (Some((3, Nanos(21_000))), None, 0)
         );
-        let note = "3 samples of CPU 0 have no bucket in the file: they lie at or above 21.0 us, \
-                    and how far is not known; charts show them at 21.0 us";
+        let note = "3 samples of CPU 0 have no bucket in the file: they lie at or above 21.0 us \
+                    (how far above is unknown); charts show them at 21.0 us";
         assert_eq!(unknown.overflow_note(false).unwrap(), note);
     }
 

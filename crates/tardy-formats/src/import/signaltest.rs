@@ -10,12 +10,12 @@ use serde_json::Value;
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
 
-use super::cyclictest_summary::SummaryLine;
+use super::cyclictest_summary::ThreadLine;
 use super::cyclictest_verbose::sample;
 use super::in_order::InOrder;
 use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::text::{head_lines, lines, nanos};
-use super::{Format, ImportError, Settings, Source, Unit, tool_json};
+use super::{Format, ImportError, Settings, Source, Unit, parts, tool_json};
 
 pub(super) const JSON: Format = Format {
     name: "signaltest-json",
@@ -24,9 +24,11 @@ pub(super) const JSON: Format = Format {
         let text = String::from_utf8_lossy(head);
         text.trim_start().starts_with('{')
             && text.contains("\"file_version\"")
-            && command(&text).is_some_and(|word| word.ends_with("signaltest"))
+            && tool_json::command(&text).is_some_and(|word| word.ends_with("signaltest"))
     },
     reader: read_json,
+    parts: parts::documents,
+    is_binary: false,
 };
 
 pub(super) const TEXT: Format = Format {
@@ -35,9 +37,15 @@ pub(super) const TEXT: Format = Format {
     detect: |head| {
         head_lines(head)
             .iter()
-            .any(|line| SummaryLine::without_interval(line, Unit::Us).is_some())
+            .any(|line| ThreadLine::of_signaltest(line, Unit::Us).is_some())
     },
     reader: read_text,
+    parts: |lines| {
+        parts::summaries(lines, |line| {
+            ThreadLine::of_signaltest(line, Unit::Us).map(ThreadLine::identity)
+        })
+    },
+    is_binary: false,
 };
 
 const ROUND_NOTE: &str = "a value is the time of a signal's way round all threads";
@@ -45,13 +53,6 @@ const REST_NOTE: &str = "threads but the first are left out: they count the 10 m
                          one rests after every 16 rounds";
 const EXTREMES_NOTE: &str = "only extremes and mean are known: there are no percentiles";
 const PROBE: &str = "signaltest";
-
-/// The first word of the command line in a document.
-fn command(text: &str) -> Option<&str> {
-    let (_, rest) = text.split_once("\"cmdline")?;
-    let rest = rest.trim_start_matches([':', '"', ' ']);
-    rest.split(['"', ' ', '\n']).next()
-}
 
 fn read_json(
     source: &mut Source,
@@ -141,7 +142,7 @@ fn read_text(
     let mut samples: Vec<(u64, u64, i64)> = Vec::new();
     for (line, text) in lines(&text) {
         last_line = line;
-        if let Some(found) = SummaryLine::without_interval(&text, unit) {
+        if let Some(found) = ThreadLine::of_signaltest(&text, unit) {
             threads = threads.max(found.thread as usize + 1);
             summary = if found.thread == 0 {
                 Some(found)
@@ -198,11 +199,7 @@ fn read_text(
         return Err(source.expected(last_line, expected, "the end of the file"));
     };
     imported.notes.push(EXTREMES_NOTE.to_owned());
-    let extremes = (
-        Some(summary.min),
-        Some(summary.avg as f64),
-        Some(summary.max),
-    );
+    let extremes = (Some(summary.min), Some(summary.avg), Some(summary.max));
     hand_over_all(
         &mut [counted(None, summary.cycles, extremes, unit)],
         &mut imported,
@@ -210,23 +207,4 @@ fn read_text(
         sink,
     )?;
     Ok(imported)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_tool_is_told_by_the_first_word_of_its_command_line() {
-        let of = |line: &str| command(line).map(str::to_owned);
-        assert_eq!(
-            of("\"cmdline:\": \"./signaltest -t2\","),
-            Some("./signaltest".to_owned())
-        );
-        assert_eq!(
-            of("\"cmdline\": \"cyclictest --json=signaltest\","),
-            Some("cyclictest".to_owned())
-        );
-        assert_eq!(of("{}"), None);
-    }
 }

@@ -81,6 +81,8 @@ pub struct BucketSeries {
     pub buckets: Vec<(i64, u64)>,
     /// What the tool states.
     pub stated: StatedTotals,
+    /// Whether the tool cuts its mean off to whole units: the mean of the buckets is better then.
+    pub is_mean_cut: bool,
 }
 
 impl BucketSeries {
@@ -95,6 +97,7 @@ impl BucketSeries {
             is_event: false,
             buckets: Vec::new(),
             stated: StatedTotals::default(),
+            is_mean_cut: false,
         }
     }
 
@@ -143,9 +146,9 @@ impl BucketSeries {
         }
     }
 
-    /// Takes the mean of the buckets for the one stated, of tools that cut theirs off to whole
-    /// units: where what lies beyond the buckets cannot move it by as much.
-    pub fn prefer_mean_of_buckets(&mut self) {
+    /// Takes the mean of the buckets for a stated one that was cut off to whole units, where the
+    /// two agree, and what lies beyond the buckets cannot move it by as much.
+    fn prefer_mean_of_buckets(&mut self) {
         let overflow = self.stated.overflow.map_or((0, 0, 0), |overflow| {
             let at = self.stated.max_ns.unwrap_or(overflow.from_ns).get();
             (
@@ -161,9 +164,83 @@ impl BucketSeries {
             .map(|&(value, count)| value as f64 * count as f64)
             .sum();
         let unknown = overflow.2 as f64 * overflow.0 as f64 / samples;
-        if samples > 0.0 && unknown < self.stated.resolution_ns.get() as f64 {
-            self.stated.mean_ns = Some((sum + overflow.1 as f64 * overflow.0 as f64) / samples);
+        let unit = self.stated.resolution_ns.get() as f64;
+        let mean = (sum + overflow.1 as f64 * overflow.0 as f64) / samples;
+        let agrees = self
+            .stated
+            .mean_ns
+            .is_none_or(|stated| (mean - stated).abs() <= unit + unknown);
+        if samples > 0.0 && unknown < unit && agrees {
+            self.stated.mean_ns = Some(mean);
         }
+    }
+
+    /// Lets the totals that the file states override the sum of its rows, and never makes a number
+    /// look better: samples that are in no row count as the maximum, and a stated maximum beyond
+    /// the rows is one of the samples. What differs is returned in words.
+    fn reconcile(&mut self) -> Vec<String> {
+        let notes = self.reconcile_rows();
+        if self.is_mean_cut {
+            self.prefer_mean_of_buckets();
+        }
+        notes
+    }
+
+    fn reconcile_rows(&mut self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let rows = self
+            .in_buckets()
+            .saturating_add(self.stated.overflow.map_or(0, |overflow| overflow.samples));
+        if self.buckets.is_empty() {
+            return notes;
+        }
+        match self.stated.samples {
+            Some(stated) if stated > rows => {
+                notes.push(format!(
+                    "the file states {stated} samples, and its rows hold {rows}: the others may \
+                     lie anywhere up to the maximum, and count as that"
+                ));
+                let from_ns = self.stated.min_ns.unwrap_or_default();
+                let beside = self.stated.overflow.map_or(0, |overflow| overflow.samples);
+                self.stated.overflow = Some(Overflow {
+                    samples: beside.saturating_add(stated - rows),
+                    from_ns,
+                });
+            }
+            Some(stated) if stated < rows => {
+                notes.push(format!(
+                    "the file states {stated} samples, and its rows hold {rows}: all of them count"
+                ));
+                self.stated.samples = Some(rows);
+            }
+            _ => {}
+        }
+        let width = self.stated.resolution_ns.get().max(1);
+        let top = self.buckets.iter_mut().filter(|(_, count)| *count > 0);
+        let (Some(max), Some(top)) = (self.stated.max_ns, top.max_by_key(|(value, _)| *value))
+        else {
+            return notes;
+        };
+        let end = Nanos(top.0.saturating_add(width));
+        if max.get() < top.0 {
+            notes.push(format!(
+                "the file states a largest value of {max}, and a row of {} has samples: that one \
+                 counts",
+                Nanos(top.0)
+            ));
+            self.stated.max_ns = None;
+        } else if self.stated.overflow.is_none() && max.get() > top.0 {
+            if max >= end {
+                notes.push(format!(
+                    "the file states a largest value of {max}, and its rows end at {}: one sample \
+                     counts as that, and others may be beyond the rows",
+                    Nanos(top.0)
+                ));
+            }
+            top.1 -= 1;
+            self.buckets.push((max.get(), 1));
+        }
+        notes
     }
 
     /// Hands it over.
@@ -215,7 +292,7 @@ impl BucketSeries {
         let (where_to, shown) = match self.stated.max_ns {
             Some(max) => (format!("between {from} and {max}"), max),
             None => (
-                format!("at or above {from}, and how far is not known"),
+                format!("at or above {from} (how far above is unknown)"),
                 from,
             ),
         };
@@ -263,7 +340,7 @@ fn number_anew(series: &mut [BucketSeries], imported: &mut ImportedRun) {
         let why = if is_above_all {
             "the CPU numbers are too large"
         } else {
-            "several series are of one CPU"
+            "several series belong to one CPU"
         };
         imported
             .notes
@@ -309,6 +386,22 @@ pub fn hand_over_all(
         ));
     }
     number_anew(series, imported);
+    for counted in series.iter_mut() {
+        let cpu = counted
+            .cpu
+            .map_or_else(String::new, |cpu| format!("CPU {cpu}: "));
+        let notes = counted.reconcile();
+        imported
+            .notes
+            .extend(notes.into_iter().map(|note| cpu.clone() + &note));
+    }
+    if series
+        .iter()
+        .all(|counted| counted.stated.samples.unwrap_or(0) == 0 && counted.in_buckets() == 0)
+        && series.iter().all(|counted| counted.stated.max_ns.is_none())
+    {
+        return Err(source.expected(1, "at least one sample", "none in the whole file"));
+    }
     for counted in series.iter() {
         let overflow = counted
             .stated

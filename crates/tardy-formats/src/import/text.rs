@@ -4,13 +4,14 @@ use std::io::Read;
 
 use tardy_samples::far_time::FAR_NS;
 
-use super::{ImportError, Source, Unit};
+use super::{ImportError, Source, Unit, pasted};
 
 /// Largest text that is read whole, in bytes: no histogram of a peer comes near it.
 const BYTES_MAX: u64 = 256 << 20;
 
 impl Source {
-    /// All of the text; bytes that are no UTF-8 become U+FFFD.
+    /// All of the text as its tool printed it ([`pasted::cleaned`]); of several measurements, the
+    /// one that was asked for.
     pub(super) fn text(&mut self) -> Result<String, ImportError> {
         let mut bytes = Vec::new();
         (&mut self.input)
@@ -24,39 +25,28 @@ impl Source {
                 "more",
             ));
         }
-        Ok(match String::from_utf8(bytes) {
-            Ok(text) => text,
-            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-        })
+        let text = pasted::cleaned(&bytes);
+        match self.cut.take() {
+            Some(cut) => cut.apply(self, text),
+            None => Ok(text),
+        }
     }
 }
 
-/// Lines with their numbers from 1 on, without escape sequences of terminals.
+/// Lines with their numbers from 1 on.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = (u64, String)> + '_ {
     text.lines()
         .enumerate()
-        .map(|(index, line)| (index as u64 + 1, without_escapes(line)))
-}
-
-/// `line` without control sequences (`ESC [ ... letter`), which cyclictest prints to write its
-/// lines over.
-fn without_escapes(line: &str) -> String {
-    let mut out = String::with_capacity(line.len());
-    let mut characters = line.chars();
-    while let Some(character) = characters.next() {
-        if character != '\x1b' {
-            out.push(character);
-        } else if characters.next() == Some('[') {
-            characters.by_ref().find(char::is_ascii_alphabetic);
-        }
-    }
-    out
+        .map(|(index, line)| (index as u64 + 1, line.to_owned()))
 }
 
 /// The first lines of a head, as far as it is text.
-pub(super) fn head_lines(head: &[u8]) -> Vec<String> {
-    let text = String::from_utf8_lossy(head);
-    text.lines().map(without_escapes).collect()
+pub(super) fn head_lines(head: &[u8]) -> Vec<&str> {
+    let text = match std::str::from_utf8(head) {
+        Ok(text) => text,
+        Err(error) => str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default(),
+    };
+    text.lines().collect()
 }
 
 /// What stands where a time is expected.
@@ -83,12 +73,6 @@ pub(super) fn nanos(text: &str, unit: Unit) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn escapes_are_left_out() {
-        assert_eq!(without_escapes("\x1b[2AT: 0\x1b[K"), "T: 0");
-        assert_eq!(without_escapes("\x1b"), "");
-    }
 
     #[test]
     fn numbers_become_whole_nanoseconds() {

@@ -103,6 +103,13 @@ fn command_line(line: &str, rest: &str) -> String {
     }
 }
 
+/// The first word of the command line in a document.
+pub(super) fn command(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("\"cmdline")?;
+    let rest = rest.trim_start_matches([':', '"', ' ']);
+    rest.split(['"', ' ', '\n']).next()
+}
+
 /// What rt-tests and jitterdebugger say of themselves and of the machine; keys may end in a colon.
 pub(super) fn envelope(document: &Document, tool: &str) -> ImportedRun {
     let document = &document.value;
@@ -281,5 +288,19 @@ mod tests {
         ] {
             assert_eq!(mended(text), text);
         }
+    }
+
+    #[test]
+    fn the_tool_is_told_by_the_first_word_of_its_command_line() {
+        let of = |line: &str| command(line).map(str::to_owned);
+        assert_eq!(
+            of("\"cmdline:\": \"./signaltest -t2\","),
+            Some("./signaltest".to_owned())
+        );
+        assert_eq!(
+            of("\"cmdline\": \"cyclictest --json=signaltest\","),
+            Some("cyclictest".to_owned())
+        );
+        assert_eq!(of("{}"), None);
     }
 }

@@ -7,13 +7,15 @@ use std::io::{BufRead, BufReader, Read};
 use super::in_order::{InOrder, TIME_MAX};
 use super::sink::{ImportedRun, Sink};
 use super::text::{head_lines, nanos};
-use super::{Format, ImportError, Settings, Source};
+use super::{Format, ImportError, Settings, Source, parts};
 
 pub(super) const FORMAT: Format = Format {
     name: "values",
     about: "plain numbers, one a line, or a --column of a table; needs --unit",
     detect,
     reader: read,
+    parts: parts::one,
+    is_binary: false,
 };
 
 const LINE_BYTES_MAX: u64 = 1 << 20;
@@ -45,6 +47,30 @@ fn detect(head: &[u8]) -> bool {
         .iter()
         .all(|row| row.len() == first.len() && has_number(row));
     all_alike && (has_number(&first) || !rest.is_empty())
+}
+
+/// Whether a table looks like a histogram: the first column rises by equal steps, and the others
+/// are whole numbers with a zero among them, which latencies hardly have.
+pub(super) fn is_histogram(text: &str) -> bool {
+    let whole_lines = text.rfind('\n').map_or(text, |end| &text[..end]);
+    let rows = whole_lines.lines().filter(|line| !is_skipped(line));
+    let rows: Vec<Vec<String>> = rows
+        .take(LINES_LOOKED_AT)
+        .map(|line| fields(line, separator(line)))
+        .skip_while(|row| !row.iter().all(|field| is_number(field)))
+        .collect();
+    let width = rows.first().map_or(0, Vec::len);
+    if rows.len() < 3 || width < 2 || rows.iter().any(|row| row.len() != width) {
+        return false;
+    }
+    let steps: Option<Vec<i64>> = rows.iter().map(|row| row[0].parse().ok()).collect();
+    let rises_evenly = steps.is_some_and(|steps| {
+        let step = steps[1] - steps[0];
+        step > 0 && steps.windows(2).all(|pair| pair[1] - pair[0] == step)
+    });
+    let counts = rows.iter().flat_map(|row| &row[1..]);
+    let counts: Option<Vec<u64>> = counts.map(|field| field.parse().ok()).collect();
+    rises_evenly && counts.is_some_and(|counts| counts.contains(&0))
 }
 
 /// Without the last line, where that may be cut off.

@@ -11,7 +11,7 @@ use tardy_run::imported::StatedTotals;
 
 use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::text::{head_lines, lines, nanos};
-use super::{Format, ImportError, Settings, Source, Unit};
+use super::{Format, ImportError, Settings, Source, Unit, parts};
 
 pub(super) const FORMAT: Format = Format {
     name: "xenomai-latency",
@@ -24,6 +24,8 @@ pub(super) const FORMAT: Format = Format {
         })
     },
     reader: read,
+    parts: |lines| parts::at(lines, |line| line.starts_with("== Sampling period:")),
+    is_binary: false,
 };
 
 /// Width of a bucket, unless it was chosen (-B).
@@ -69,7 +71,12 @@ fn read(
     for (line, text) in lines(&text) {
         last_line = line;
         let bad = |expected: &str| source.expected(line, expected, &text);
-        if let Some(rest) = text.strip_prefix("RTT|") {
+        if let Some(rest) = text.strip_prefix("== Sampling period:") {
+            let period = rest.trim().strip_suffix("us").map(str::trim);
+            found.period = period.and_then(|period| nanos(period, Unit::Us)).map(Nanos);
+        } else if let Some(rest) = text.strip_prefix("== Test mode:") {
+            found.mode = Some(rest.trim().to_owned());
+        } else if let Some(rest) = text.strip_prefix("RTT|") {
             found.head(rest);
         } else if let Some(rest) = text.strip_prefix("RTD|") {
             found.second(rest).ok_or_else(|| {

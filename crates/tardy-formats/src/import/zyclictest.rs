@@ -11,7 +11,7 @@ use tardy_run::imported::StatedTotals;
 
 use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::text::{head_lines, lines, nanos};
-use super::{Format, ImportError, Settings, Source, Unit};
+use super::{Format, ImportError, Settings, Source, Unit, parts};
 
 pub(super) const FORMAT: Format = Format {
     name: "zyclictest",
@@ -22,6 +22,8 @@ pub(super) const FORMAT: Format = Format {
             .any(|line| line.starts_with("Max-Latency:\t"))
     },
     reader: read,
+    parts: parts::one,
+    is_binary: false,
 };
 
 const PROBES: [&str; 2] = ["zyclictest-irq", "zyclictest-thread"];

@@ -31,6 +31,9 @@ pub struct ImportArgs {
     /// Column of a table to read: its name in the first line, or its number, counted from 1
     #[arg(long, value_name = "NAME")]
     pub column: Option<String>,
+    /// Measurement to read, if a file holds several: 1 is the first
+    #[arg(long, value_name = "N")]
+    pub part: Option<usize>,
 }
 
 impl ImportArgs {
@@ -41,6 +44,7 @@ impl ImportArgs {
             unit: self.unit,
             period: self.period,
             column: self.column.clone(),
+            part: self.part,
         }
     }
 }

@@ -98,7 +98,11 @@ impl Damage {
 fn samples() -> Vec<(String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/import");
     let mut samples = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
+    let cases = folder.with_file_name("import-cases");
+    let entries = [folder, cases]
+        .into_iter()
+        .flat_map(|folder| fs::read_dir(folder).unwrap());
+    for entry in entries {
         let entry = entry.unwrap();
         let name = entry.file_name().into_string().unwrap();
         let mut bytes = fs::read(entry.path()).unwrap();
@@ -141,7 +145,13 @@ fn assert_names_the_place(error: &ImportError, file: &Path, bytes: &[u8]) {
             bytes.is_empty() && text.ends_with("the file is empty: there is nothing to import"),
             "{text}"
         ),
-        ImportError::Unknown { .. } => assert!(text.contains("--as"), "{text}"),
+        ImportError::Unknown { .. } | ImportError::Mixed { .. } => {
+            assert!(text.contains("--as"), "{text}");
+        }
+        ImportError::Several { .. } => assert!(text.contains("--part"), "{text}"),
+        ImportError::Refused { tool, why, .. } => {
+            assert!(text.ends_with(&format!("this is {tool}: {why}")), "{text}");
+        }
         ImportError::Unreadable { .. }
         | ImportError::Unwritable { .. }
         | ImportError::Folder(_) => panic!("{text}"),
@@ -187,7 +197,7 @@ proptest! {
         format in proptest::option::of(0..FORMATS.len()),
         is_said in any::<bool>(),
     ) {
-        let said = Settings { unit: Some(Unit::Us), period: Some(Nanos(1_000_000)), column: Some("2".to_owned()) };
+        let said = Settings { unit: Some(Unit::Us), period: Some(Nanos(1_000_000)), column: Some("2".to_owned()), part: None };
         let samples = samples();
         let (_, mut bytes) = sample.get(&samples).clone();
         damages.iter().for_each(|damage| damage.apply(&mut bytes));
@@ -211,6 +221,7 @@ fn what_once_made_a_reader_fail_is_named_or_read() {
         unit: Some(Unit::Us),
         period: Some(Nanos(1_000_000)),
         column: Some("2".to_owned()),
+        part: None,
     };
     for text in [
         // Counts of the last bucket of oslat, and its lower end, beyond what fits.
@@ -293,7 +304,7 @@ fn no_damage_to_a_sample_makes_any_reader_panic() {
     for name in support::workplace::names(&sample("")) {
         let mut whole = std::fs::read(sample(&name)).unwrap();
         whole.truncate(20_000);
-        for _ in 0..150 {
+        for _ in 0..75 {
             let mut bytes = whole.clone();
             for _ in 0..random.random_range(1..6) {
                 let at = random.random_range(0..bytes.len());

@@ -40,6 +40,7 @@ mod history;
 mod hostile_files;
 mod import;
 mod import_damage;
+mod import_pasted;
 mod import_unknown;
 mod import_values;
 mod interrupted;

@@ -1,6 +1,10 @@
-//! `rtla timerlat hist`: a row a bucket; up to three columns per CPU, of the timer's interrupt, the
-//! kernel's thread, and the return to user space. Each is a distribution of its own, and becomes a
-//! probe of its own.
+//! `rtla timerlat hist` and `rtla osnoise hist`: a row per bucket, a column per CPU; of timerlat up
+//! to three columns per CPU, of the timer's interrupt, the kernel's thread, and the return to user
+//! space. Each is a distribution of its own, and becomes a probe of its own.
+//!
+//! The traps: buckets may be wider than a unit (-b), and only the distance of their names shows how
+//! wide; empty rows are left out; osnoise counts intervals without the CPU, no latencies of a
+//! wake-up. Source: Linux, tools/tracing/rtla/src/timerlat_hist.c, osnoise_hist.c.
 
 use std::collections::BTreeMap;
 
@@ -9,31 +13,71 @@ use tardy_run::imported::StatedTotals;
 
 use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::text::{head_lines, lines, nanos};
-use super::{Format, ImportError, Settings, Source, Unit};
+use super::{Format, ImportError, Settings, Source, Unit, parts};
 
-pub(super) const FORMAT: Format = Format {
+pub(super) const TIMERLAT: Format = Format {
     name: "rtla-timerlat",
     about: "rtla timerlat hist",
-    detect: |head| {
-        head_lines(head)
-            .iter()
-            .any(|line| line.starts_with("# RTLA timerlat histogram") || header(line).is_some())
-    },
-    reader: read,
+    detect: |head| is_of(head, "# RTLA timerlat histogram", LATENCY),
+    reader: |source, settings, sink| read(source, settings, sink, "rtla timerlat hist"),
+    parts: begins,
+    is_binary: false,
 };
 
-/// Probe and CPU of each column of the line that names them; `None` for other lines.
-fn header(line: &str) -> Option<Vec<(&'static str, u32)>> {
+pub(super) const OSNOISE: Format = Format {
+    name: "rtla-osnoise",
+    about: "rtla osnoise hist",
+    detect: |head| is_of(head, "# RTLA osnoise histogram", NOISE),
+    reader: |source, settings, sink| read(source, settings, sink, "rtla osnoise hist"),
+    parts: begins,
+    is_binary: false,
+};
+
+/// A run begins with its title; with --no-header, with the names of its columns.
+fn begins(lines: &[&str]) -> Vec<usize> {
+    let titles = parts::at(lines, |line| line.starts_with("# RTLA "));
+    if titles.is_empty() {
+        parts::at(lines, |line| header(line).is_some())
+    } else {
+        titles
+    }
+}
+
+/// What a value of osnoise is.
+const NOISE: &str = "noise";
+
+fn is_of(head: &[u8], title: &str, quantity: &str) -> bool {
+    head_lines(head).iter().any(|line| {
+        line.starts_with(title)
+            || header(line).is_some_and(|columns| columns[0].quantity == quantity)
+    })
+}
+
+/// A column: its probe, its CPU, and what its values are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Column {
+    probe: &'static str,
+    quantity: &'static str,
+    cpu: u32,
+}
+
+/// The columns of the line that names them; `None` for other lines.
+fn header(line: &str) -> Option<Vec<Column>> {
     let names = line.trim_start().strip_prefix("Index")?;
-    let column = |name: &str| -> Option<(&'static str, u32)> {
+    let column = |name: &str| -> Option<Column> {
         let (kind, cpu) = name.split_once('-')?;
-        let probe = match kind {
-            "IRQ" => "timerlat-irq",
-            "Thr" => "timerlat-thread",
-            "Usr" => "timerlat-user",
+        let (probe, quantity) = match kind {
+            "IRQ" => ("timerlat-irq", LATENCY),
+            "Thr" => ("timerlat-thread", LATENCY),
+            "Usr" => ("timerlat-user", LATENCY),
+            "CPU" => ("osnoise", NOISE),
             _ => return None,
         };
-        Some((probe, cpu.parse().ok()?))
+        Some(Column {
+            probe,
+            quantity,
+            cpu: cpu.parse().ok()?,
+        })
     };
     names
         .split_whitespace()
@@ -46,15 +90,17 @@ fn read(
     source: &mut Source,
     settings: &Settings,
     sink: &mut dyn Sink,
+    tool: &str,
 ) -> Result<ImportedRun, ImportError> {
     let text = source.text()?;
     let mut imported = ImportedRun {
-        tool: "rtla timerlat hist".into(),
+        tool: tool.into(),
         ..ImportedRun::default()
     };
     let mut columns: Vec<BucketSeries> = Vec::new();
     let mut unit = settings.unit;
     let mut footers: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut rows: Vec<i64> = Vec::new();
     let mut last_line = 0;
     for (line, text) in lines(&text) {
         last_line = line;
@@ -70,7 +116,7 @@ fn read(
         } else if let Some(names) = header(&text) {
             columns = names
                 .into_iter()
-                .map(|(probe, cpu)| BucketSeries::new(probe, LATENCY, Some(cpu)))
+                .map(|column| BucketSeries::new(column.probe, column.quantity, Some(column.cpu)))
                 .collect();
         } else if text.starts_with("ALL:") {
             // The sums of all CPUs, and whatever follows a stop.
@@ -87,14 +133,14 @@ fn read(
                 );
                 continue;
             }
-            row(
+            rows.extend(row(
                 source,
                 &mut columns,
                 (line, &text),
                 first,
                 &values,
                 unit.unwrap_or(Unit::Us),
-            )?;
+            )?);
         }
     }
     if columns.is_empty() {
@@ -106,14 +152,37 @@ fn read(
     }
     let in_unit =
         unit.ok_or_else(|| source.ask("rtla --no-header", "the unit of its values", "--unit us"))?;
-    finish(source, settings, &mut columns, &footers, in_unit, last_line)?;
-    imported
-        .notes
-        .push(format!("values are whole {}, rounded down", in_unit.word()));
+    let width = width(&rows).max(in_unit.nanos());
+    finish(
+        source,
+        settings,
+        &mut columns,
+        &footers,
+        (in_unit, width),
+        last_line,
+    )?;
+    imported.notes.push(if width > in_unit.nanos() {
+        format!("values are rounded down to multiples of {}", Nanos(width))
+    } else {
+        format!("values are whole {}, rounded down", in_unit.word())
+    });
     columns.retain(|counted| counted.stated.samples != Some(0));
     columns.sort_by_key(|counted| (counted.probe, counted.cpu));
     hand_over_all(&mut columns, &mut imported, source, sink)?;
     Ok(imported)
+}
+
+/// Width of the buckets in ns: the largest of which the distances of all rows are multiples. Where
+/// rows are left out it may be too large, and never too small. 0 for a single row.
+fn width(rows: &[i64]) -> i64 {
+    let first = rows.first().copied().unwrap_or(0);
+    rows.iter().fold(first, |width, row| {
+        let (mut a, mut b) = (width, row - first);
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        a.abs()
+    })
 }
 
 fn row(
@@ -123,9 +192,9 @@ fn row(
     first: &str,
     values: &[&str],
     unit: Unit,
-) -> Result<(), ImportError> {
+) -> Result<Option<i64>, ImportError> {
     let Some(bucket) = first.parse::<u32>().ok().and_then(|_| nanos(first, unit)) else {
-        return Ok(());
+        return Ok(None);
     };
     if values.len() != columns.len() {
         return Err(source.expected(
@@ -142,7 +211,7 @@ fn row(
             counted.buckets.push((bucket, count));
         }
     }
-    Ok(())
+    Ok(Some(bucket))
 }
 
 fn finish(
@@ -150,7 +219,7 @@ fn finish(
     settings: &Settings,
     columns: &mut [BucketSeries],
     footers: &BTreeMap<String, Vec<String>>,
-    unit: Unit,
+    (unit, width): (Unit, i64),
     last_line: u64,
 ) -> Result<(), ImportError> {
     let end = columns
@@ -183,7 +252,7 @@ fn finish(
         counted.period = settings.period;
         counted.stated = StatedTotals {
             samples: Some(samples),
-            resolution_ns: Nanos(unit.nanos()),
+            resolution_ns: Nanos(width),
             ..StatedTotals::default()
         };
         if samples > 0 {
@@ -200,16 +269,16 @@ fn finish(
         let from = if missing > 0 {
             counted.stated.min_ns.unwrap_or_default().get()
         } else {
-            end.saturating_add(unit.nanos())
+            end.saturating_add(width)
         };
         counted.overflow(missing.saturating_add(over), from);
-        counted.prefer_mean_of_buckets();
+        counted.is_mean_cut = width == unit.nanos();
     }
     Ok(())
 }
 
 /// Of `  0 00:10:00`: days, hours, minutes, seconds.
-fn duration(text: &str) -> Option<Nanos> {
+pub(super) fn duration(text: &str) -> Option<Nanos> {
     let mut words = text.split_whitespace();
     let days: i64 = words.next()?.parse().ok()?;
     let clock: Vec<i64> = words
@@ -236,18 +305,33 @@ mod tests {
 
     #[test]
     fn the_header_names_the_columns() {
+        let of = |line: &str| {
+            header(line).map(|columns| {
+                let names = columns.iter().map(|column| (column.probe, column.cpu));
+                names.collect::<Vec<_>>()
+            })
+        };
         assert_eq!(
-            header("Index   IRQ-000   Thr-000   Usr-011"),
+            of("Index   IRQ-000   Thr-000   Usr-011"),
             Some(vec![
                 ("timerlat-irq", 0),
                 ("timerlat-thread", 0),
                 ("timerlat-user", 11)
             ])
         );
+        assert_eq!(of("Index   CPU-003"), Some(vec![("osnoise", 3)]));
         assert_eq!(
-            (header("Index"), header("Index  Foo-1"), header("0  1")),
+            (of("Index"), of("Index  Foo-1"), of("0  1")),
             (None, None, None)
         );
         assert_eq!(duration("   1 00:10:01"), Some(Nanos::from_secs(87_001)));
+    }
+
+    #[test]
+    fn the_width_of_buckets_is_told_by_their_names() {
+        assert_eq!(width(&[0, 5_000, 10_000]), 5_000);
+        assert_eq!(width(&[0, 1_000, 58_000]), 1_000);
+        assert_eq!(width(&[10_000, 25_000]), 5_000);
+        assert_eq!((width(&[0]), width(&[])), (0, 0));
     }
 }

@@ -1,0 +1,118 @@
+//! Output of known tools that is not read, with the reason. A number in it may be no latency, so
+//! it is never handed to a more general reader.
+
+/// How a file is recognised.
+enum Sign {
+    /// It begins with these bytes.
+    Magic(&'static [u8]),
+    /// A line begins so.
+    Line(&'static str),
+    /// A line has both.
+    Words(&'static str, &'static str),
+}
+
+/// Sign, tool, and why it is not read.
+const KNOWN: &[(Sign, &str, &str)] = &[
+    (
+        Sign::Magic(b"PERFILE2"),
+        "a perf.data file",
+        "perf's samples are no latencies; record with `trace-cmd record` and use `tardy explain \
+         trace.dat`",
+    ),
+    (
+        Sign::Magic(b"\x17\x08\x44tracing"),
+        "a trace.dat file",
+        "use `tardy explain trace.dat --task NAME`",
+    ),
+    (
+        Sign::Line("# tracer:"),
+        "text of ftrace",
+        "use `tardy explain trace.dat`, with the binary trace of trace-cmd",
+    ),
+    (
+        Sign::Line("Operating System Noise"),
+        "rtla osnoise top",
+        "it prints sums and no distribution; `rtla osnoise hist` has one",
+    ),
+    (
+        Sign::Line("Hardware-related Noise"),
+        "rtla hwnoise",
+        "it prints sums and no distribution",
+    ),
+    (
+        Sign::Words("Running in ", "mode with"),
+        "hackbench",
+        "it times all messages together and measures no latency",
+    ),
+    (
+        Sign::Line("stress-ng: "),
+        "stress-ng",
+        "its percentiles are of one stressor and have no counts; measure with `tardy run --load`",
+    ),
+    (
+        Sign::Line("forktest#"),
+        "ssdd",
+        "it tests ptrace and measures no latency",
+    ),
+    (
+        Sign::Line("queuelat"),
+        "queuelat",
+        "it measures the filling of a queue, no latency of a wake-up",
+    ),
+    (
+        Sign::Words("Iter:", "0:"),
+        "rt-migrate-test",
+        "it tests where tasks run; its numbers are times at work",
+    ),
+];
+
+/// The tool that wrote a file, and why it is not read. `None` for all other files.
+pub(super) fn find(head: &[u8], text: &str) -> Option<(&'static str, &'static str)> {
+    let is_there = |sign: &Sign| match sign {
+        Sign::Magic(bytes) => head.starts_with(bytes),
+        Sign::Line(start) => text.lines().any(|line| line.starts_with(start)),
+        Sign::Words(first, second) => text
+            .lines()
+            .any(|line| line.starts_with(first) && line.contains(second)),
+    };
+    let found = KNOWN.iter().find(|(sign, ..)| is_there(sign))?;
+    Some((found.1, found.2))
+}
+
+/// A table that may hold counts, and why it is not read unless its format is named.
+pub(super) const HISTOGRAM: (&str, &str) = (
+    "a table whose columns look like counts of a histogram",
+    "a count is no latency; give --as values if they are latencies",
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_are_refused_by_name() {
+        for (text, tool) in [
+            ("PERFILE2\0\0", "a perf.data file"),
+            ("# tracer: wakeup_rt\n#\n", "text of ftrace"),
+            (
+                "Operating System Noise\nduration:   0 00:01:00 | time is in us\n",
+                "rtla osnoise top",
+            ),
+            (
+                "Running in process mode with 10 groups using 40 file descriptors each (== 400 \
+                 tasks)\nTime: 0.512\n",
+                "hackbench",
+            ),
+            (
+                "stress-ng: info:  [14996] dispatching hogs: 1 cyclic\n",
+                "stress-ng",
+            ),
+            ("forktest#0/1234: EXITING, no error.\n", "ssdd"),
+        ] {
+            assert_eq!(find(text.as_bytes(), text).unwrap().0, tool);
+        }
+        for text in ["T: 0 ( 437) P:48 I:1000 C: 5\n", "1\n2\n", ""] {
+            assert!(find(text.as_bytes(), text).is_none());
+        }
+    }
+}

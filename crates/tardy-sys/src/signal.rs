@@ -16,6 +16,10 @@ pub const HANG_UP: i32 = libc::SIGHUP;
 pub const CPU_LIMIT: i32 = libc::SIGXCPU;
 /// Sent for a write to a pipe that nobody reads.
 pub const PIPE: i32 = libc::SIGPIPE;
+/// `SIGUSR1`: a request for the status.
+pub const USER_1: i32 = libc::SIGUSR1;
+/// `SIGUSR2`.
+pub const USER_2: i32 = libc::SIGUSR2;
 /// Sent when a write passes RLIMIT_FSIZE.
 pub const FILE_LIMIT: i32 = libc::SIGXFSZ;
 

@@ -147,6 +147,12 @@ impl Live {
         self.next = (self.next + step).max(now);
     }
 
+    /// Prints how far the run is and the largest latencies so far, on a line.
+    pub(super) fn tell_status(&self, now: Nanos, record: &RunRecord, progress: &[Progress]) {
+        let elapsed = (now - record.started.monotonic_ns).max(Nanos::ZERO);
+        tardy_sys::say!("{}", line(elapsed, self.length, "status", progress));
+    }
+
     /// Moments that were marked since the last call.
     pub(super) fn marks(&self) -> Vec<Nanos> {
         self.screen

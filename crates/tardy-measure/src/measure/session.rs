@@ -178,6 +178,8 @@ fn measure(
         signal::CPU_LIMIT,
         signal::FILE_LIMIT,
         signal::PIPE,
+        signal::USER_1,
+        signal::USER_2,
     ])
     .map_err(system("cannot wait for signals"))?;
     let mut record = first_record(plan, root);

@@ -7,6 +7,7 @@ use clap::{ArgAction, Args};
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
 use tardy_formats::export::cyclictest::{HistogramShape, Thread, Unit};
+use tardy_machine::processors::Processors;
 use tardy_measure::cyclictest_words::{Group, clock, cpus, duration, number};
 use tardy_run::keep::KeptSamples;
 use tardy_run::plan::PolicyName;
@@ -20,6 +21,8 @@ const LENGTH_MAX: Nanos = Nanos::from_secs(30 * 86_400);
 const SAMPLES_KEPT_MAX: f64 = 20e6;
 /// Threads that are measured at most.
 const THREADS_MAX: usize = 4096;
+/// The watchdog's priority is one higher.
+const PRIORITY_MAX: u32 = 98;
 /// Rows of a histogram at most, as in cyclictest.
 const BUCKETS_MAX: i64 = 1_000_000;
 
@@ -177,13 +180,13 @@ impl CyclictestArgs {
         }
     }
 
-    /// The histogram that is asked for.
+    /// The histogram that is asked for, of this many threads.
     #[must_use]
-    pub fn shape(&self) -> Option<HistogramShape> {
+    pub fn shape(&self, threads: usize) -> Option<HistogramShape> {
         let rows = self.histofall.or(self.histogram)?;
         Some(HistogramShape {
             buckets: u32::try_from(rows).unwrap_or(u32::MAX),
-            has_sum: self.histofall.is_some(),
+            has_sum: self.histofall.is_some() && threads > 1,
         })
     }
 
@@ -196,20 +199,23 @@ impl CyclictestArgs {
     /// The thread's intervals differ by this.
     #[must_use]
     pub fn distance(&self) -> Nanos {
-        Nanos::from_micros(
-            self.distance
-                .unwrap_or(if self.shape().is_some() { 0 } else { 500 }),
-        )
+        Nanos::from_micros(self.distance.unwrap_or(
+            if self.histofall.or(self.histogram).is_some() {
+                0
+            } else {
+                500
+            },
+        ))
     }
 
-    /// The same as a request, on a machine with these CPUs to use.
+    /// The same as a request, on a machine with these CPUs.
     ///
     /// # Errors
     /// What is refused, in one line that says why.
-    pub fn setup(&self, usable: &CpuList) -> Result<Setup, String> {
+    pub fn setup(&self, processors: &Processors) -> Result<Setup, String> {
         self.refuse()?;
         let mut notes = self.passed_over();
-        let cpus = self.cpus(usable, &mut notes)?;
+        let cpus = self.cpus(processors, &mut notes)?;
         let (policy, priority) = self.scheduling(cpus.len(), &mut notes)?;
         let priority_of = |place: usize| match priority {
             0 => 0,
@@ -407,9 +413,13 @@ impl CyclictestArgs {
             .transpose()
     }
 
-    /// The CPU of each thread.
-    fn cpus(&self, usable: &CpuList, notes: &mut Vec<String>) -> Result<Vec<CpuId>, String> {
-        let list = self.listed(usable)?.unwrap_or_else(|| usable.clone());
+    /// The CPU of each thread: of the list of -a, else of those that the caller allows (taskset,
+    /// control groups), as cyclictest does.
+    fn cpus(&self, processors: &Processors, notes: &mut Vec<String>) -> Result<Vec<CpuId>, String> {
+        let usable = &processors.usable;
+        let list = self
+            .listed(usable)?
+            .unwrap_or_else(|| processors.own.clone());
         let absent = list.minus(usable);
         if list.is_empty() {
             return Err(format!("-a: the list leaves no CPU of {usable}: name one"));
@@ -422,7 +432,7 @@ impl CyclictestArgs {
         let is_smp = self.smp && self.threads.flatten().is_none();
         let count = match self.threads {
             Some(Some(count)) => count as usize,
-            Some(None) => usable.len(),
+            Some(None) => processors.own.len(),
             None if is_smp => list.len(),
             None => 1,
         };
@@ -465,10 +475,19 @@ impl CyclictestArgs {
             }
             return Ok((policy, 0));
         }
-        if self.priority > 0 {
-            return Ok((policy, self.priority));
+        if self.priority > PRIORITY_MAX {
+            notes.push(format!(
+                "priority {PRIORITY_MAX} instead of {}, which the watchdog needs to end a run \
+                 that hangs",
+                self.priority
+            ));
         }
-        let usual = u32::try_from(threads + 1).unwrap_or(99).min(99);
+        if self.priority > 0 {
+            return Ok((policy, self.priority.min(PRIORITY_MAX)));
+        }
+        let usual = u32::try_from(threads + 1)
+            .unwrap_or(PRIORITY_MAX)
+            .min(PRIORITY_MAX);
         notes.push(format!("real-time priority {usual}, as none was given"));
         Ok((policy, usual))
     }

@@ -1,7 +1,8 @@
 //! `tardy cyclictest`: a run that is asked for and shown as cyclictest's.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::{IsTerminal, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use tardy_core::units::Nanos;
@@ -42,9 +43,8 @@ type Refusal = (Exit, String);
 fn measured(args: &CyclictestArgs, root: &Root) -> Result<Exit, Refusal> {
     let machine = |error: &dyn std::fmt::Display| (Exit::Machine, error.to_string());
     let processors = Processors::read(root).map_err(|error| machine(&error))?;
-    let mut setup = args
-        .setup(&processors.usable)
-        .map_err(|why| (Exit::Usage, why))?;
+    let mut setup = args.setup(&processors).map_err(|why| (Exit::Usage, why))?;
+    refuse_unwritable(args)?;
     let scratch = match &args.tardy_out {
         Some(_) => None,
         None => Some(
@@ -149,13 +149,20 @@ fn show(args: &CyclictestArgs, setup: &Setup, out: &Path, exit: Exit) -> Result<
             fs::read_to_string("/proc/loadavg")?.trim()
         );
     }
-    let histogram = args.shape().map(|shape| taken.histogram(shape));
-    if !args.verbose && (histogram.is_none() || !args.quiet) {
+    let histogram = args
+        .shape(setup.threads.len())
+        .map(|shape| taken.histogram(shape));
+    // As cyclictest: -v prints no summary, but with -q; a histogram takes its place with -q.
+    let has_summary = match (args.verbose, args.quiet) {
+        (true, quiet) => quiet,
+        (false, quiet) => histogram.is_none() || !quiet,
+    };
+    if has_summary {
         text += &taken.summary();
     }
     match (histogram, &args.histfile) {
         (Some(histogram), Some(file)) => {
-            output::replace(file, |mut out| out.write_all(histogram.as_bytes()))?
+            write_out(file, |out| Ok(out.write_all(histogram.as_bytes())?))?;
         }
         (Some(histogram), None) => text += &histogram,
         (None, _) => {}
@@ -172,7 +179,7 @@ fn show(args: &CyclictestArgs, setup: &Setup, out: &Path, exit: Exit) -> Result<
         let whole = DocumentHead {
             command_line: std::env::args().collect::<Vec<_>>().join(" "),
             return_code: exit as u8,
-            has_histogram: args.shape().is_some(),
+            has_histogram: args.shape(setup.threads.len()).is_some(),
             unit: args.unit(),
         };
         let of_thread = |thread: &Thread| {
@@ -181,11 +188,67 @@ fn show(args: &CyclictestArgs, setup: &Setup, out: &Path, exit: Exit) -> Result<
             })
         };
         let series: Vec<&ExportedSeries> = setup.threads.iter().filter_map(of_thread).collect();
-        output::replace(file, |mut out| {
-            rt_tests_json::write(&run, &series, whole, &mut out)
-        })?;
+        write_out(file, |out| rt_tests_json::write(&run, &series, whole, out))?;
     }
     Ok(())
+}
+
+/// Where scripts send the results: a file, or what takes them as they come (/dev/stdout, a FIFO, a
+/// terminal).
+fn write_out(
+    file: &Path,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), ExportError>,
+) -> Result<(), ExportError> {
+    if is_stream(file) {
+        let mut bytes = Vec::new();
+        write(&mut bytes)?;
+        if file == Path::new("/dev/stdout") {
+            return Ok(output::print(&String::from_utf8_lossy(&bytes))?);
+        }
+        return Ok(OpenOptions::new()
+            .write(true)
+            .open(file)?
+            .write_all(&bytes)?);
+    }
+    output::replace(file, |mut out| write(&mut out))
+}
+
+fn is_stream(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|found| {
+        let kind = found.file_type();
+        kind.is_fifo() || kind.is_char_device() || file.starts_with("/dev")
+    })
+}
+
+/// Refuses outputs that could not be written at the end.
+fn refuse_unwritable(args: &CyclictestArgs) -> Result<(), Refusal> {
+    let files = [("--json", &args.json), ("--histfile", &args.histfile)];
+    for (option, file) in files {
+        let Some(file) = file.as_ref().filter(|file| !is_stream(file)) else {
+            continue;
+        };
+        let folder = file
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
+        if let Err(error) = try_file_in(folder) {
+            return Err((
+                Exit::Machine,
+                format!("{option}: cannot write {}: {error}", file.display()),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Makes a file in `folder` and removes it.
+fn try_file_in(folder: &Path) -> std::io::Result<()> {
+    let file = folder.join(format!(".tardy-{}", std::process::id()));
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&file)?;
+    fs::remove_file(file)
 }
 
 fn policy(args: &CyclictestArgs, setup: &Setup) -> &'static str {

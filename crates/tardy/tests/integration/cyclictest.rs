@@ -5,6 +5,7 @@ use crate::support;
 
 use support::machine;
 use support::workplace::{Outcome, Workplace, finish};
+use tardy_sys::signal;
 
 /// The text with each number as `0`, and the blanks before it left out: lines and columns compare,
 /// figures and what fills their columns do not.
@@ -438,4 +439,86 @@ fn a_trace_is_marked_and_then_switched_off() {
         read("trace")
     );
     assert_eq!(read("on").trim(), "0");
+}
+
+#[test]
+fn threads_stay_on_the_cpu_that_the_caller_allows() {
+    const TEST: &str = "cyclictest on the CPUs that the caller allows";
+    if machine::cpus().len() < 2 {
+        return machine::left_out(TEST, "there is one CPU");
+    }
+    let place = Workplace::new();
+    let cpu = machine::last_cpu();
+    for line in ["-t1", "-S", "-t", "-a -t", "-t 2", "-p 85 -t2"] {
+        let mut words = vec!["-c".to_owned(), cpu.to_string()];
+        words.push(env!("CARGO_BIN_EXE_tardy").to_owned());
+        let rest = format!("cyclictest {line} -q -l 20 --json=out.json");
+        words.extend(rest.split(' ').map(str::to_owned));
+        let command = std::process::Command::new("taskset");
+        place.start_command(command, words).wait();
+        let json: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(place.path("out.json")).unwrap()).unwrap();
+        let threads = json["thread"].as_object().unwrap();
+        assert!(
+            !threads.is_empty() && threads.values().all(|thread| thread["cpu"] == cpu),
+            "{line}: {json}"
+        );
+    }
+}
+
+#[test]
+fn a_signal_asks_for_the_status_and_ends_nothing() {
+    let place = Workplace::new();
+    let mut running = place.start("cyclictest -t1 -q -D 2");
+    let threads = format!("/proc/{}/task", running.pid());
+    running.until("its threads work", || {
+        (std::fs::read_dir(&threads).ok()?.count() > 3).then_some(())
+    });
+    for signal in [signal::USER_1, signal::USER_2] {
+        running.signal(signal);
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    let ended = running.wait();
+    assert!([0, 4].contains(&ended.code()), "{ended:?}");
+    assert!(
+        ended.stderr.contains(", status; worst "),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.stdout.contains("T: 0 ("), "{}", ended.stdout);
+}
+
+#[test]
+fn results_go_where_scripts_send_them_or_nothing_is_measured() {
+    let place = Workplace::new();
+    let shown = place.tardy("cyclictest -t1 -q -l 10 --json=/dev/stdout");
+    let begin = shown.stdout.find('{').unwrap();
+    let json: serde_json::Value = serde_json::from_str(&shown.stdout[begin..]).unwrap();
+    assert!(json["thread"]["0"]["cycles"].is_u64(), "{json}");
+    for option in ["--json", "--histfile"] {
+        let refused = place
+            .tardy(&format!(
+                "cyclictest -t1 -q -D 1h -h 20 {option}=absent/file"
+            ))
+            .ends_with(3);
+        assert!(
+            refused
+                .stderr
+                .contains(&format!("{option}: cannot write absent/file: ")),
+            "{}",
+            refused.stderr
+        );
+        assert!(!refused.stdout.contains("T:"), "{}", refused.stdout);
+    }
+    // With -q the values of -v are followed by the summary, as in cyclictest.
+    let both = place.tardy("cyclictest -t1 -v -q -l 5");
+    assert!(
+        both.stdout.lines().last().unwrap().starts_with("T: 0 ("),
+        "{}",
+        both.stdout
+    );
+    // -H of one thread has no column for all.
+    let histogram = place.tardy("cyclictest -t1 -q -l 5 -H 20").stdout;
+    let row = histogram.lines().find(|line| line.starts_with("000000 "));
+    assert_eq!(row.unwrap().split_whitespace().count(), 2, "{histogram}");
 }

@@ -272,6 +272,11 @@ impl Follower {
             match signal {
                 // A write that failed because of a limit says so by its error as well.
                 signal::FILE_LIMIT | signal::PIPE => {}
+                // As with cyclictest, which takes a snapshot for its monitor at the second one.
+                signal::USER_1 | signal::USER_2 => {
+                    self.live
+                        .tell_status(now, &self.armed.record, &self.armed.recorder.progress())
+                }
                 // So does a thread of SCHED_DEADLINE that used up its runtime; a probe that never
                 // sleeps is then the watchdog's alone.
                 signal::CPU_LIMIT if self.throttled().is_some() => self.overruns += 1,

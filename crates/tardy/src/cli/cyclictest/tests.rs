@@ -4,6 +4,15 @@ use super::*;
 use crate::cli::suggest::in_a_line;
 use crate::cli::{Cli, Command};
 
+/// A machine with these CPUs, on whose `own` ones the caller allows the program.
+fn processors(usable: &str, own: &str) -> Processors {
+    Processors {
+        usable: usable.parse().unwrap(),
+        own: own.parse().unwrap(),
+        ..Processors::default()
+    }
+}
+
 fn args(line: &str) -> CyclictestArgs {
     let cli = Cli::try_parse_from(
         ["tardy", "cyclictest"]
@@ -18,7 +27,7 @@ fn args(line: &str) -> CyclictestArgs {
 }
 
 fn setup(line: &str) -> Result<Setup, String> {
-    args(line).setup(&"0-3".parse().unwrap())
+    args(line).setup(&processors("0-3", "0-3"))
 }
 
 fn threads(line: &str) -> Vec<(u32, u32, i64)> {
@@ -171,7 +180,9 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         let said = match Cli::try_parse_from(words) {
             Ok(Cli {
                 command: Command::Cyclictest(args),
-            }) => args.setup(&"0-3".parse().unwrap()).map(|setup| setup.notes),
+            }) => args
+                .setup(&processors("0-3", "0-3"))
+                .map(|setup| setup.notes),
             Ok(_) => panic!("another command"),
             Err(error) => Err(in_a_line(&error)),
         };
@@ -215,11 +226,11 @@ fn words_are_taken_as_rteval_hands_them_over() {
     let Command::Cyclictest(args) = Cli::try_parse_from(line).unwrap().command else {
         panic!("another command")
     };
-    let setup = args.setup(&"0-3".parse().unwrap()).unwrap();
+    let setup = args.setup(&processors("0-3", "0-3")).unwrap();
     assert_eq!(
         (
             setup.threads.len(),
-            args.shape().unwrap().buckets,
+            args.shape(2).unwrap().buckets,
             args.leaves_power()
         ),
         (2, 3500, true)
@@ -334,4 +345,52 @@ fn what_cannot_be_had_is_refused_in_a_line() {
         (duration("90"), duration("2h"), duration("1x").is_err()),
         (Ok(Nanos::from_secs(90)), Ok(Nanos::from_secs(7200)), true)
     );
+}
+
+/// As cyclictest of rt-tests 2.4 does, started by `taskset -c 1,3`.
+#[test]
+fn threads_stay_on_the_cpus_that_the_caller_allows() {
+    for (line, expected) in [
+        ("-t1 -p 80", "1"),
+        ("-p 80", "1"),
+        ("-S -p 80", "1 3"),
+        ("--smp -p 80", "1 3"),
+        ("-t -p 80", "1 3"),
+        ("-a -t -p 80", "1 3"),
+        ("-t 2 -p 80", "1 3"),
+        ("-t 3 -p 80", "1 3 1"),
+        ("-a 0 -t1 -p 80", "0"),
+        ("-a 0-2 -t2 -p 80", "0 1"),
+        ("-S -a 2 -p 80", "2"),
+    ] {
+        let setup = args(line).setup(&processors("0-3", "1,3")).unwrap();
+        let cpus: Vec<String> = setup
+            .threads
+            .iter()
+            .map(|thread| thread.cpu.to_string())
+            .collect();
+        assert_eq!(cpus.join(" "), expected, "{line}");
+    }
+}
+
+#[test]
+fn the_highest_priority_is_left_to_the_watchdog() {
+    for line in ["-S -p 99", "-t -p99", "-a -t --priority=99"] {
+        let setup = args(line).setup(&processors("0-3", "0-3")).unwrap();
+        assert!(setup.threads.iter().all(|thread| thread.priority == 98));
+        assert!(
+            setup
+                .notes
+                .iter()
+                .any(|note| note.starts_with("priority 98 instead of 99")),
+            "{:?}",
+            setup.notes
+        );
+    }
+}
+
+#[test]
+fn one_thread_has_no_sum() {
+    assert!(!args("-H 60").shape(1).unwrap().has_sum);
+    assert!(args("-H 60").shape(2).unwrap().has_sum);
 }

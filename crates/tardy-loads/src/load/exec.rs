@@ -12,9 +12,9 @@ use crate::children::tied_command;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "exec",
-    does: "runs your command in a shell and restarts it when it exits; to stop, sends SIGTERM, and \
-           SIGKILL 5 s later",
-    effect: "depends on the command; tardy does not bound its memory, files and processes",
+    does: "runs your command in a shell and restarts it when it exits; to stop the command, sends \
+                          SIGTERM, then SIGKILL 5 s later",
+    effect: "depends on the command; tardy does not limit the command's memory, files or processes",
     source: "today",
     parameters: &[Parameter {
         name: "command",
@@ -23,7 +23,7 @@ pub const INFO: LoadInfo = LoadInfo {
         default: None,
         needed: true,
     }],
-    can_do_harm: false,
+    can_do_harm: true,
     placement: Placement::Once,
     uses_disk: false,
     rights: Rights::All,

@@ -58,6 +58,12 @@ pub enum PlanError {
         missing: String,
         remedy: String,
     },
+    /// A load of a scenario file that nobody allowed.
+    #[error(
+        "the scenario file starts the load `{load}`, which runs a command or can do harm: give \
+         --allow {name} if you trust the file"
+    )]
+    LoadOfFile { load: String, name: &'static str },
     /// A CPU that is not there, or not allowed.
     #[error(
         "--cpus {asked}: CPU {missing} is not online or not allowed here: choose from {usable}"
@@ -93,7 +99,8 @@ pub enum PlanError {
     DitherTooWide { dither: Nanos, period: Nanos },
     /// The machine could not keep up.
     #[error(
-        "--period {} is below {COSTS_A_PERIOD_MIN} times the {cost} that a wake-up costs on this machine: use at least {}, or --force with a CPU left out by --cpus",
+        "--period {} is below {COSTS_A_PERIOD_MIN} times the {cost} that a wake-up costs on this \
+                          machine: use at least {}, or --force with a CPU left out by --cpus",
         period.exact(),
         at_most_three_digits((*cost * COSTS_A_PERIOD_MIN).get() as f64).replace(' ', "")
     )]
@@ -106,7 +113,8 @@ pub enum PlanError {
     PeriodTooLong { period: Nanos, length: Nanos },
     /// Too little room.
     #[error(
-        "--out: the run needs about {:.1} MB, {:.1} MB stay free for others, and {} has {:.1} MB left: {}",
+        "--out: the run needs about {:.1} MB, {:.1} MB stay free for others, and {} has {:.1} MB \
+                          left: {}",
         *needed as f64 / 1e6,
         *left as f64 / 1e6,
         folder.display(),
@@ -145,7 +153,8 @@ pub enum PlanError {
     NoSpool(PathBuf),
     /// No group for threads of this process.
     #[error(
-        "--probe-cgroup {}: a measuring thread cannot join it ({error}): give a threaded group below the tool's own (cgroup.type), or one of version 1",
+        "--probe-cgroup {}: a measuring thread cannot join it ({error}): give a threaded group \
+                          below the tool's own (cgroup.type), or one of version 1",
         folder.display()
     )]
     ProbeGroup {

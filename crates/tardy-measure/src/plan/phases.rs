@@ -28,23 +28,28 @@ pub(super) fn resolve(
         LoadRequest::parse(name)?;
     }
     let host = Host::of_run(out);
+    // Loads on the command line are named by whoever starts the run. Those of a scenario are not,
+    // and a file may come from anybody.
+    let is_scenario = request.loads.is_empty();
     let is_built_in = request
         .scenario
         .as_ref()
-        .is_none_or(|name| built_in::find(name).is_some())
-        && request.loads.is_empty();
+        .is_none_or(|name| built_in::find(name).is_some());
     let mut warnings = Vec::new();
     let mut phases = Vec::new();
     for phase in in_order(scenario, seed) {
         let mut loads = Vec::new();
         for (asked, resolved) in resolve_loads(&phase, cpus, &host)? {
-            let resolved = if is_built_in
-                && asked.info.can_do_harm
-                && !request.allow.iter().any(|name| name == asked.info.name)
-            {
-                Err(not_allowed(asked.info.name))
-            } else {
-                resolved
+            let is_allowed = request.allow.iter().any(|name| name == asked.info.name);
+            let resolved = match is_scenario && asked.info.can_do_harm && !is_allowed {
+                true if is_built_in => Err(not_allowed(asked.info.name)),
+                true => {
+                    return Err(PlanError::LoadOfFile {
+                        load: asked.text,
+                        name: asked.info.name,
+                    });
+                }
+                false => resolved,
             };
             match resolved {
                 Ok(plan) => {

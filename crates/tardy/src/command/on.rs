@@ -157,6 +157,18 @@ pub fn elsewhere(command: &Command) -> Option<Exit> {
         Command::Explain(args) => (&args.on, Request::of_words(args.json)),
         _ => return None,
     };
+    if let (Command::Run(args), true) = (command, on.is_given())
+        && !args.request.allow.is_empty()
+    {
+        let machines: Vec<String> = all(&on.on)
+            .map(|hosts| hosts.iter().map(|host| host.name.clone()).collect())
+            .unwrap_or_default();
+        say!(
+            "tardy: --allow {} takes effect on {}",
+            args.request.allow.join(","),
+            machines.join(", ")
+        );
+    }
     on.is_given().then(|| run(on, &request))
 }
 
@@ -200,7 +212,7 @@ fn run(on: &OnArgs, request: &Request<'_>) -> Exit {
             .find_map(|word| LEFT_HERE.into_iter().find(|flag| is_flag(word, flag)))
     {
         return refuse(format!(
-            "{word} names a file of this machine: run tardy lab there"
+            "{word} names a file on this machine: run tardy lab on the other machine instead"
         ));
     }
     let ssh = Ssh {
@@ -387,7 +399,7 @@ fn conclude(
                 String::new()
             };
             say!(
-                "tardy: {}: something external stopped the command, such as a restart{kept}",
+                "tardy: {}: something external, such as a restart, stopped the command{kept}",
                 host.name
             );
         }
@@ -563,7 +575,8 @@ pub fn fetch(args: &FetchArgs) -> Exit {
     let Some((address, folder)) = parts.filter(|(_, folder)| tardy_remote::board::is_ours(folder))
     else {
         return refuse(format!(
-            "`{}` is not the folder of a command started with --on: its path looks like /var/tmp/tardy-on.Xk3f9a",
+            "`{}` is not the folder of a command started with --on: such a folder has a path like \
+                          /var/tmp/tardy-on.Xk3f9a",
             args.from
         ));
     };

@@ -4,7 +4,7 @@
 use clap::Parser;
 use tardy_core::units::Nanos;
 use tardy_lab::guest_job::{OUTPUT_FOLDER, Program, Task};
-use tardy_loads::load::LoadRequest;
+use tardy_loads::load::{self, LoadRequest};
 use tardy_measure::request;
 use tardy_measure::scenario::PhaseRequest;
 use tardy_run::request::Request;
@@ -28,7 +28,7 @@ pub(super) fn check(measure: &MeasureArguments) -> Result<(), LabError> {
 pub(super) fn task(measure: &MeasureArguments) -> Result<Task, LabError> {
     if let Some(added) = measure.add.iter().find(|added| !added.0.source.is_file()) {
         return Err(LabError::Usage(format!(
-            "--add: there is no file {}: give one of this machine",
+            "--add: there is no file {}: give a file on this machine",
             added.0.source.display()
         )));
     }
@@ -56,6 +56,9 @@ pub(super) fn task(measure: &MeasureArguments) -> Result<Task, LabError> {
     let mut request = read(asked, &measure.arguments)?;
     if scenario_file(measure).is_some() {
         request.scenario = Some(SCENARIO_PATH.to_owned());
+        // Nothing in a guest can be harmed.
+        let harmful = load::LOADS.iter().filter(|load| load.can_do_harm);
+        request.allow = harmful.map(|load| load.name.to_owned()).collect();
     }
     Ok(Task::Measure(Box::new(request)))
 }
@@ -141,7 +144,7 @@ pub(super) fn read(asked: Request, further: &[String]) -> Result<Request, LabErr
     };
     if args.on.is_given() {
         return Err(LabError::Usage(
-            "--on: a guest measures itself: leave it out".to_owned(),
+            "--on: a guest measures itself: leave out --on".to_owned(),
         ));
     }
     let request = args.request;

@@ -1,9 +1,9 @@
 //! Metrics of a run while it lasts, for Prometheus and what else reads OpenMetrics over HTTP
 //! (`--metrics`).
 //!
-//! One thread on the CPUs of the tool's own work answers one reader after another. Whoever records
-//! or follows the run never waits for it: a reader asks for new numbers, and the recorder leaves
-//! them when it empties the rings the next time.
+//! One thread on the housekeeping CPUs answers all readers. It reads their requests as they come, so
+//! that idle connections keep nobody waiting. The recorder never waits for it: a reader asks for new
+//! numbers, and the recorder publishes them when it empties the rings the next time.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
@@ -25,11 +25,15 @@ use tardy_sys::{affinity, scoped};
 const STACK_BYTES: usize = 256 << 10;
 /// How often the thread looks whether the run has ended, in ms.
 const LOOK_MS: i32 = 250;
-/// How long it rests where a reader cannot be let in, as without a descriptor for it: the reader
-/// still waits, and a look at it would come back at once.
+/// Back-off after accept(2) fails (e.g. EMFILE).
 const REST: Duration = Duration::from_millis(100);
-/// How long a reader may take to ask, and to take the answer: it keeps the next one waiting.
+/// How long a reader may take to send its request.
 const READER_LIMIT: Duration = Duration::from_secs(2);
+/// How long a reader may take to accept the answer, which fits into a socket's buffer as a rule: it
+/// keeps the others waiting.
+const ANSWER_LIMIT: Duration = Duration::from_millis(500);
+/// Connections that are read at once. One more closes the oldest.
+const READERS_MAX: usize = 64;
 /// How long new numbers are waited for: the recorder comes by eight times a second.
 const NUMBERS_LIMIT: Duration = Duration::from_secs(1);
 /// The longest question that is read, in bytes.
@@ -261,13 +265,10 @@ impl MetricsServer {
             .stack_size(STACK_BYTES)
             .spawn(move || {
                 let _ = affinity::set(0, &cpus);
+                let mut readers = Vec::new();
                 while !ending.load(Ordering::Acquire) {
-                    if wait_readable(&[listener.as_fd()], LOOK_MS).is_err() {
+                    if serve(&listener, &mut readers, &own).is_err() {
                         return;
-                    }
-                    if let Some(stream) = let_in(&listener) {
-                        // A reader that went away is no matter of the run.
-                        let _ = answer(stream, &own);
                     }
                 }
             });
@@ -295,20 +296,104 @@ impl Drop for MetricsServer {
     }
 }
 
-/// The next reader; after a rest where there is none, or none can be let in.
-fn let_in(listener: &TcpListener) -> Option<TcpStream> {
-    let accepted = listener.accept();
-    if accepted.is_err() {
-        std::thread::sleep(REST);
-    }
-    accepted.ok().map(|(stream, _)| stream)
+/// A connection whose request is not complete yet.
+#[derive(Debug)]
+struct Reader {
+    stream: TcpStream,
+    since: Instant,
+    request: Vec<u8>,
 }
 
-/// Answers one reader.
-fn answer(mut stream: TcpStream, desk: &Desk) -> io::Result<()> {
+/// What reading from a connection came to.
+enum RequestState {
+    Incomplete,
+    Complete,
+    /// The reader left, or sent what is no request.
+    Failed,
+}
+
+/// Waits for connections and requests once, and answers those that are complete.
+///
+/// # Errors
+/// Those of ppoll(2).
+fn serve(listener: &TcpListener, readers: &mut Vec<Reader>, desk: &Desk) -> io::Result<()> {
+    let mut fds = vec![listener.as_fd()];
+    fds.extend(readers.iter().map(|reader| reader.stream.as_fd()));
+    let ready = wait_readable(&fds, LOOK_MS)?;
+    let mut waiting = Vec::new();
+    for (mut reader, is_ready) in readers.drain(..).zip(&ready[1..]) {
+        let state = if *is_ready {
+            reader.read()
+        } else {
+            RequestState::Incomplete
+        };
+        match state {
+            RequestState::Incomplete if reader.since.elapsed() < READER_LIMIT => {
+                waiting.push(reader);
+            }
+            // A reader that went away does not concern the run.
+            RequestState::Complete => drop(answer(reader, desk)),
+            RequestState::Incomplete | RequestState::Failed => {}
+        }
+    }
+    *readers = waiting;
+    if ready[0] {
+        accept(listener, readers);
+    }
+    Ok(())
+}
+
+fn accept(listener: &TcpListener, readers: &mut Vec<Reader>) {
+    match listener.accept() {
+        Ok((stream, _)) if stream.set_nonblocking(true).is_ok() => {
+            if readers.len() == READERS_MAX {
+                readers.remove(0);
+            }
+            readers.push(Reader {
+                stream,
+                since: Instant::now(),
+                request: Vec::new(),
+            });
+        }
+        Ok(_) => {}
+        Err(_) => std::thread::sleep(REST),
+    }
+}
+
+impl Reader {
+    fn read(&mut self) -> RequestState {
+        let mut part = [0; 1024];
+        loop {
+            match self.stream.read(&mut part) {
+                Ok(0) => return RequestState::Failed,
+                Ok(read) => self.request.extend_from_slice(&part[..read]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return RequestState::Incomplete;
+                }
+                Err(_) => return RequestState::Failed,
+            }
+            if self.request.windows(4).any(|end| end == b"\r\n\r\n") {
+                return RequestState::Complete;
+            }
+            if self.request.len() > QUESTION_BYTES_MAX {
+                return RequestState::Failed;
+            }
+        }
+    }
+
+    /// The first line of the request.
+    fn question(&self) -> String {
+        let line = self.request.split(|&byte| byte == b'\r').next();
+        String::from_utf8_lossy(line.unwrap_or_default()).into_owned()
+    }
+}
+
+/// Answers a complete request.
+fn answer(reader: Reader, desk: &Desk) -> io::Result<()> {
+    let question = reader.question();
+    let mut stream = reader.stream;
     stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(READER_LIMIT))?;
-    let question = question(&mut stream)?;
+    stream.set_write_timeout(Some(ANSWER_LIMIT))?;
     let mut words = question.split(' ');
     let (status, kind, body) = match (
         words.next(),
@@ -345,31 +430,6 @@ fn answer(mut stream: TcpStream, desk: &Desk) -> io::Result<()> {
 }
 
 const PLAIN: &str = "text/plain; charset=utf-8";
-
-/// The first line of what a reader asks, once it has asked all.
-fn question(stream: &mut TcpStream) -> io::Result<String> {
-    let begin = Instant::now();
-    let mut bytes = Vec::new();
-    let mut part = [0; 1024];
-    while !bytes.windows(4).any(|end| end == b"\r\n\r\n") {
-        let left = READER_LIMIT.saturating_sub(begin.elapsed());
-        if left.is_zero() || bytes.len() > QUESTION_BYTES_MAX {
-            return Err(io::Error::from(io::ErrorKind::InvalidData));
-        }
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut part)? {
-            0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
-            read => bytes.extend_from_slice(&part[..read]),
-        }
-    }
-    Ok(String::from_utf8_lossy(
-        bytes
-            .split(|&byte| byte == b'\r')
-            .next()
-            .unwrap_or_default(),
-    )
-    .into_owned())
-}
 
 /// Takes the place at which metrics are to be read: a port of this machine alone, or an address and
 /// a port.
@@ -441,11 +501,13 @@ mod tests {
     }
 
     #[test]
-    fn whoever_cannot_be_let_in_does_not_keep_the_thread_busy() {
+    fn a_refused_accept_does_not_keep_the_thread_busy() {
         // The kernel refuses accept(2) on it each time.
         let listener = TcpListener::from(OwnedFd::from(UdpSocket::bind("127.0.0.1:0").unwrap()));
         let begin = Instant::now();
-        assert!(let_in(&listener).is_none());
+        let mut readers = Vec::new();
+        accept(&listener, &mut readers);
+        assert!(readers.is_empty());
         assert!(begin.elapsed() >= REST);
     }
 
@@ -459,5 +521,21 @@ mod tests {
                 .contains("another port")
         );
         assert!(listen("somewhere").unwrap_err().contains("127.0.0.1:9877"));
+    }
+
+    #[test]
+    fn idle_connections_keep_no_reader_waiting() {
+        let listener = listen("0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = MetricsServer::start(listener, &CpuList::default()).unwrap();
+        let idle: Vec<TcpStream> = (0..2 * READERS_MAX)
+            .map(|_| TcpStream::connect(address).unwrap())
+            .collect();
+        let mut half = TcpStream::connect(address).unwrap();
+        half.write_all(b"GET / HTTP").unwrap();
+        // One after another, they would keep this one waiting for four minutes.
+        let text = asked(&server, address, "GET / HTTP/1.1\r\n\r\n");
+        assert!(text.contains("200 OK"), "{text}");
+        drop(idle);
     }
 }

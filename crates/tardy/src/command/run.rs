@@ -95,6 +95,16 @@ pub fn run(
             return Exit::Usage;
         }
     };
+    // With port 0, the kernel chooses one.
+    let address = metrics
+        .as_ref()
+        .and_then(|listener| listener.local_addr().ok());
+    if let Some(address) = address.filter(|_| {
+        let place = request.metrics.as_deref().unwrap_or_default();
+        place == "0" || place.ends_with(":0")
+    }) {
+        say!("metrics at http://{address}/metrics");
+    }
     if !request.quiet {
         announce(&out, &plan);
     }

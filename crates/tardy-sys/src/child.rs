@@ -14,11 +14,21 @@ use crate::sched::{Attributes, Policy};
 /// The starting thread must therefore be the one that waits for it. The setting is lost when the
 /// program forks or gains rights by exec.
 pub fn kill_with_parent(command: &mut Command) -> &mut Command {
+    signal_with_parent(command, libc::SIGKILL)
+}
+
+/// As [`kill_with_parent`], for a program that restores what it changed when it is asked to end
+/// (SIGTERM).
+pub fn end_with_parent(command: &mut Command) -> &mut Command {
+    signal_with_parent(command, libc::SIGTERM)
+}
+
+fn signal_with_parent(command: &mut Command, signal: i32) -> &mut Command {
     let parent = std::process::id();
     let set = move || {
         crate::signal::unblock_all()?;
         // SAFETY: prctl takes numbers by value here and changes only the calling process.
-        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
+        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) } != 0 {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: getppid takes nothing and cannot fail.

@@ -14,6 +14,7 @@ use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 use tardy_results::reproduce::measured::why_file;
 use tardy_results::reproduce::reproduce;
+use tardy_sys::child;
 
 use super::{folder_name, output};
 use crate::cli::reproduce::ReproduceArgs;
@@ -160,15 +161,16 @@ fn start(words: &[String], out: &Path, quiet: bool) -> io::Result<(Option<i32>, 
         .position(|word| word == "--")
         .unwrap_or(words.len());
     let (before, behind) = words.split_at(place);
-    let mut child = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(before)
         .arg("--out")
         .arg(out)
         .args(behind)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()?;
+        .stderr(Stdio::piped());
+    let mut child = child::end_with_parent(&mut command).spawn()?;
     let mut said = None;
     if let Some(stderr) = child.stderr.take() {
         for line in BufReader::new(stderr).lines() {

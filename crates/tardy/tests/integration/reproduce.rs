@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::made_run::MadeRun;
 use crate::support::workplace::Workplace;
+use tardy_sys::{process, signal};
 
 fn kernel(mode: &str) -> Value {
     let preemption = if mode == "rt" {
@@ -59,7 +60,8 @@ fn a_claim_holds_where_its_rule_holds_in_every_replica() {
     );
     assert_eq!(
         in_time["values"][0],
-        json!({"name": "max", "published": "20 us", "ours": [20_000.0, 20_000.0, 20_000.0], "unit": "time"})
+        json!({"name": "max", "published": "20 \
+                          us", "ours": [20_000.0, 20_000.0, 20_000.0], "unit": "time"})
     );
     assert_eq!(
         claim(&found, "real-fast-misses-the-injector")["outcome"],
@@ -106,7 +108,7 @@ fn what_cannot_be_tested_says_what_is_missing() {
     let of = |id: &str| claim(&found, id)["why"].as_str().unwrap().to_owned();
     assert_eq!(
         of("real-time-keeps-the-injector-in-time"),
-        "it needs a kernel of the kind rt; measured: full"
+        "it needs a kernel of the kind rt; measured kernels: full"
     );
     assert_eq!(
         of("overhead-falls-on-system-time"),
@@ -274,4 +276,24 @@ fn every_published_table_stands_in_the_report_and_says_why_nothing_of_ours_does(
         text.contains("127.16 us") && text.contains("1350.4 s"),
         "{text}"
     );
+}
+
+/// The runs that it starts end with it, whichever way it ends.
+#[test]
+fn no_run_outlives_the_command_that_started_it() {
+    for signal in [process::KILL, signal::TERMINATE, signal::HANG_UP] {
+        let place = Workplace::new();
+        let mut running = place.start("reproduce abeni2002 --quick --out out");
+        let own = running.pid();
+        running.until("it measures", || {
+            place
+                .processes()
+                .into_iter()
+                .any(|pid| pid != own)
+                .then_some(())
+        });
+        running.signal(signal);
+        let _ = running.wait();
+        place.assert_no_process_is_left();
+    }
 }

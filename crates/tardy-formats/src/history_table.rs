@@ -118,8 +118,20 @@ pub fn collected(
         if is_table(path) {
             read(path, |run| add(&run))?;
         } else {
-            for folder in folders_once(std::slice::from_ref(path)) {
-                add(&HistoryRun::read(&folder)?)?;
+            let folders = folders_once(std::slice::from_ref(path));
+            let mut left_out = 0;
+            for folder in &folders {
+                match HistoryRun::read(folder) {
+                    Ok(run) => add(&run)?,
+                    // One run that a power failure emptied does not hide a million others.
+                    Err(error) => {
+                        left_out += 1;
+                        if left_out == folders.len() {
+                            return Err(error.into());
+                        }
+                        tardy_sys::say!("tardy: left out: {error}");
+                    }
+                }
             }
         }
     }
@@ -388,7 +400,9 @@ fn row_as_run(
             None | Some(HARDWARE) => ClockKind::Hardware,
             Some(VIRTUAL) => ClockKind::Virtual,
             Some(other) => {
-                return Err(format!("{other:?} is not a clock: {HARDWARE} or {VIRTUAL}"));
+                return Err(format!(
+                    "{other:?} is not a clock: use {HARDWARE} or {VIRTUAL}"
+                ));
             }
         },
         facts,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use tardy_core::cpu::{CpuId, CpuList};
+use tardy_sys::regular_file;
 
 /// No kernel file that is read here comes near: /proc/interrupts of a machine with 1024 CPUs has
 /// about 10 MiB.
@@ -41,7 +42,13 @@ impl Root {
     /// # Errors
     /// Those of open(2).
     pub fn open(&self, relative: impl AsRef<Path>) -> io::Result<File> {
-        File::open(self.path(relative))
+        let path = self.path(relative);
+        if self.0 == Path::new("/") {
+            File::open(path)
+        } else {
+            // A copy that somebody sent may hold a FIFO.
+            regular_file::open(&path)
+        }
     }
 
     /// The whole content, at most 64 MiB of it; bytes that are not UTF-8 are replaced.

@@ -3,6 +3,7 @@
 //! Stored samples must exist. If a file has fewer samples than the last record counts, the tool
 //! reports it and decides nothing; a cut file once passed its deadline.
 
+use std::collections::HashSet;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -355,7 +356,7 @@ fn has_samples(series: &Path) -> bool {
 #[must_use]
 pub fn folders(path: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    find(path, DEPTH, &mut found);
+    find(path, DEPTH, &mut HashSet::new(), &mut found);
     if found.is_empty() {
         vec![path.to_owned()]
     } else {
@@ -363,7 +364,13 @@ pub fn folders(path: &Path) -> Vec<PathBuf> {
     }
 }
 
-fn find(path: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+/// `seen` has device and inode of each folder: one that several links name is found once.
+fn find(path: &Path, depth: usize, seen: &mut HashSet<(u64, u64)>, found: &mut Vec<PathBuf>) {
+    if let Ok(metadata) = fs::metadata(path)
+        && !seen.insert((metadata.dev(), metadata.ino()))
+    {
+        return;
+    }
     if path.join("run.json").exists() {
         found.push(path.to_owned());
     } else if depth > 0
@@ -373,10 +380,11 @@ fn find(path: &Path, depth: usize, found: &mut Vec<PathBuf>) {
             .filter_map(|entry| Some(entry.ok()?.path()))
             .filter(|path| path.is_dir())
             .collect();
-        children.sort();
+        // Folders before links to them: a run is shown by its own name.
+        children.sort_by_key(|child| (child.is_symlink(), child.clone()));
         children
             .iter()
-            .for_each(|child| find(child, depth - 1, found));
+            .for_each(|child| find(child, depth - 1, seen, found));
     }
 }
 

@@ -1,8 +1,9 @@
 //! /dev/cpu_dma_latency: asks the power management to keep idle CPUs within a wake-up latency, for
 //! as long as the file is open.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::FileTypeExt;
 
 use tardy_machine::root::Root;
 
@@ -19,10 +20,7 @@ impl CpuLatencyRequest {
     /// As there.
     pub fn is_allowed(root: &Root) -> io::Result<()> {
         // Opening it alone makes a request for no limit, which ends at once.
-        OpenOptions::new()
-            .write(true)
-            .open(root.path("dev/cpu_dma_latency"))
-            .map(drop)
+        open(root).map(drop)
     }
 
     /// Asks for at most `micros` us.
@@ -34,12 +32,24 @@ impl CpuLatencyRequest {
     /// # Errors
     /// EACCES without the right to write it; ENOENT where there is no such file.
     pub fn hold(root: &Root, micros: i32) -> io::Result<Self> {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .open(root.path("dev/cpu_dma_latency"))?;
+        let mut file = open(root)?;
         file.write_all(&micros.to_ne_bytes())?;
         Ok(Self { _file: file })
     }
+}
+
+/// Opens the device. On the running machine, a file or a FIFO in its place is refused: writing to
+/// it would request nothing.
+fn open(root: &Root) -> io::Result<File> {
+    let path = root.path("dev/cpu_dma_latency");
+    let is_device = fs::metadata(&path)?.file_type().is_char_device();
+    if *root == Root::system() && !is_device {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{} is not a device", path.display()),
+        ));
+    }
+    OpenOptions::new().write(true).open(path)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use tardy_results::compare::read::compare;
 use tardy_results::cost::run::{is_cost, read_alike};
 use tardy_results::exit::Exit;
 use tardy_results::statistics::read::Question;
-use tardy_run::folder::folders;
+use tardy_run::folder::{folders, open};
 
 use super::output;
 use crate::cli::plot::ReportArgs;
@@ -68,7 +68,23 @@ fn page(args: &ReportArgs) -> Result<String, ReportError> {
         .map_or(0, |since| {
             i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
         });
-    let folders: Vec<PathBuf> = args.runs.iter().flat_map(|run| folders(run)).collect();
+    let found: Vec<PathBuf> = args.runs.iter().flat_map(|run| folders(run)).collect();
+    // A folder of runs may have one that a power failure emptied. A run that was named must open.
+    let (mut runs, mut broken) = (Vec::new(), None);
+    for run in found {
+        match open(&run) {
+            Err(error) if !args.runs.contains(&run) => {
+                say!("tardy: left out: {error}");
+                broken = Some(run);
+            }
+            _ => runs.push(run),
+        }
+    }
+    let folders = if runs.is_empty() {
+        broken.into_iter().collect()
+    } else {
+        runs
+    };
     if folders.iter().all(|run| is_cost(run)) {
         let runs = read_alike(folders.iter().map(PathBuf::as_path)).map_err(ReportError::Costs)?;
         return Ok(html::cost_page(&runs, Nanos(now)));

@@ -331,3 +331,20 @@ fn findings_are_printed_as_a_page_that_fetches_nothing() {
         .ends_with(0)
         .json();
 }
+
+#[test]
+fn a_fifo_in_a_copied_root_is_no_reason_to_wait() {
+    let place = Workplace::new();
+    for name in [
+        "proc/cmdline",
+        "etc/os-release",
+        "proc/sys/kernel/osrelease",
+    ] {
+        let path = place.path(&format!("copy/{name}"));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+    }
+    let found = place.tardy("doctor --root copy");
+    assert!(found.code() < 2, "{found:?}");
+}

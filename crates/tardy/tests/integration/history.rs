@@ -175,7 +175,7 @@ fn a_change_that_is_accepted_is_the_new_normal() {
     assert!(
         broken
             .stderr
-            .contains("accepted.json: is not a list of accepted builds"),
+            .contains("accepted.json is not a list of accepted builds"),
         "{}",
         broken.stderr
     );
@@ -308,4 +308,38 @@ fn what_is_no_table_of_runs_is_named() {
         "{}",
         refused.stderr
     );
+}
+
+#[test]
+fn a_run_that_a_power_failure_emptied_hides_no_other() {
+    let place = Workplace::new();
+    for name in ["b1", "b2", "b3"] {
+        let run = place.path(&format!("h/{name}"));
+        std::fs::create_dir_all(run.parent().unwrap()).unwrap();
+        MadeRun::new(vec![vec![20_000; 1_000]]).write(&run);
+    }
+    std::fs::write(place.path("h/b2/run.json"), "").unwrap();
+    // Links to a run, and to the folder itself, make no second run of it.
+    std::os::unix::fs::symlink("b3", place.path("h/latest")).unwrap();
+    std::os::unix::fs::symlink(".", place.path("h/self")).unwrap();
+    for line in ["history h", "report h --html h.html", "show h"] {
+        let done = place.tardy(line);
+        let is_whole = line.starts_with("show") || done.code() != 2;
+        assert!(is_whole, "{line}: {}", done.stderr);
+        assert_eq!(
+            done.stderr.matches("h/b2/run.json: ").count(),
+            1,
+            "{line}: {}",
+            done.stderr
+        );
+    }
+    let rows = place.tardy("show h").stdout;
+    assert_eq!(
+        rows.lines().filter(|line| line.starts_with('b')).count(),
+        2,
+        "{rows}"
+    );
+    // A run that was named must open.
+    place.tardy("report h/b2 --html b2.html").ends_with(2);
+    place.tardy("history h/b2").ends_with(2);
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use tardy_sys::{console, private_folder};
+use tardy_sys::{console, private_folder, say};
 
 use crate::root::Root;
 use crate::tracefs::Tracefs;
@@ -38,6 +38,10 @@ pub enum Undo {
         /// The file, in /sys or /proc.
         path: PathBuf,
         value: String,
+        /// What the tool wrote. If the file has something else by then, somebody changed it, and it
+        /// stays.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        written: Option<String>,
     },
     /// Show a virtual terminal again.
     ShowTerminal {
@@ -84,7 +88,7 @@ impl std::fmt::Display for Undo {
             Self::RemoveCgroup(path) => {
                 write!(formatter, "remove the control group {}", path.display())
             }
-            Self::Write { path, value } => {
+            Self::Write { path, value, .. } => {
                 write!(formatter, "write {value:?} back to {}", path.display())
             }
             Self::ShowTerminal { number, .. } => {
@@ -119,7 +123,11 @@ impl Undo {
             Self::StoreSamples { spool, samples } => (spool, store_samples(spool, samples)),
             Self::RemoveFolder(path) => (path, std::fs::remove_dir_all(path)),
             Self::RemoveCgroup(path) => (path, remove_cgroup(path)),
-            Self::Write { path, value } => (path, write_back(path, value)),
+            Self::Write {
+                path,
+                value,
+                written,
+            } => (path, write_back(path, value, written.as_deref())),
             Self::ShowTerminal {
                 console: path,
                 number,
@@ -157,18 +165,36 @@ const SETTING_BYTES: u64 = 4096;
 
 /// Writes a value back where it is not there already: a file that refuses to be written may never
 /// have been.
-fn write_back(path: &Path, value: &str) -> io::Result<()> {
+fn write_back(path: &Path, value: &str, written: Option<&str>) -> io::Result<()> {
     let mut found = String::new();
     let _ = File::open(path).and_then(|file| file.take(SETTING_BYTES).read_to_string(&mut found));
-    let is_there = found.trim() == value.trim()
-        || [format!("[{value}]"), format!("({value})")]
-            .iter()
-            .any(|chosen| found.contains(chosen));
-    if is_there {
+    let has = |value: &str| {
+        found.trim() == value.trim()
+            || [format!("[{value}]"), format!("({value})")]
+                .iter()
+                .any(|chosen| found.contains(chosen))
+    };
+    if has(value) {
+        Ok(())
+    } else if written.is_some_and(|written| is_another_number(&found, written)) {
+        say!(
+            "tardy: {} was changed meanwhile: it stays {:?}, and is not set back to {value:?}",
+            path.display(),
+            found.trim()
+        );
         Ok(())
     } else {
         std::fs::write(path, value)
     }
+}
+
+/// Whether both are numbers, and differ. The kernel may print other values in another way than they
+/// are written.
+fn is_another_number(found: &str, written: &str) -> bool {
+    let number = |text: &str| text.trim().parse::<i64>().ok();
+    number(found)
+        .zip(number(written))
+        .is_some_and(|(found, written)| found != written)
 }
 
 /// Undoes changes in the opposite of the order in which they were planned; each with what came of
@@ -288,6 +314,7 @@ mod tests {
             Undo::Write {
                 path: path.clone(),
                 value: "default".into(),
+                written: None,
             }
             .run()
             .unwrap();
@@ -296,6 +323,7 @@ mod tests {
         Undo::Write {
             path: path.clone(),
             value: "performance".into(),
+            written: None,
         }
         .run()
         .unwrap();
@@ -389,6 +417,7 @@ mod tests {
         let changes = ["first", "second"].map(|value| Undo::Write {
             path: path.clone(),
             value: value.into(),
+            written: None,
         });
         assert!(run_all(&changes).all(|(_, result)| result.is_ok()));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "first");
@@ -405,9 +434,31 @@ mod tests {
         Undo::Write {
             path: path.clone(),
             value: "1".into(),
+            written: None,
         }
         .run()
         .unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "1");
+    }
+
+    #[test]
+    fn a_setting_that_somebody_changed_meanwhile_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("swappiness");
+        let undo = Undo::Write {
+            path: path.clone(),
+            value: "60".to_owned(),
+            written: Some("10".to_owned()),
+        };
+        for (found, expected) in [
+            ("10\n", "60"),
+            ("60\n", "60\n"),
+            ("33\n", "33\n"),
+            ("never", "60"),
+        ] {
+            std::fs::write(&path, found).unwrap();
+            undo.run().unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), expected, "{found}");
+        }
     }
 }

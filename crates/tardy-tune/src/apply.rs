@@ -20,7 +20,7 @@ use crate::setting::{Change, Setting, Standing, current, is_alike};
 /// Why settings are not in force. What was written is back by then.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    #[error("setting {0}: {1}: it is not for this machine")]
+    #[error("setting {0} does not apply to this machine: {1}")]
     Absent(String, String),
     #[error("setting {0} needs a restart with {line} on the kernel's command line (`tardy tune \
              --plan` shows where)", line = .1.join(" "))]
@@ -123,6 +123,7 @@ impl AppliedSettings {
         let undo = |(_, change): &(&str, Change)| Undo::Write {
             path: change.path.clone(),
             value: change.now.clone(),
+            written: Some(change.wanted.clone()),
         };
         let undos: Vec<Undo> = changes.values().map(undo).collect();
         let journal = if undos.is_empty() {

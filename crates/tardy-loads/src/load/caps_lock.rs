@@ -18,8 +18,8 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "caps-lock",
     does: "switches the keyboard's caps-lock light on and off, through its LED device or the \
            console",
-    effect: "some keyboard drivers wait for the controller's answer with interrupts off; it is not \
-             in any list because it confuses people who type",
+    effect: "some keyboard drivers wait for the controller's answer with interrupts off; this \
+                          load is not in any list because it confuses people who type",
     source: "abeni2002",
     parameters: &[
         Parameter::duration(
@@ -55,8 +55,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
         resolution.plan.undo.extend(undo);
         return Ok(());
     }
-    let remedy =
-        "plug in a keyboard with one, on a kernel with CONFIG_VT and CONFIG_INPUT_KEYBOARD";
+    let remedy = "plug in a keyboard with a caps-lock light, and use a kernel with CONFIG_VT and \
+                          CONFIG_INPUT_KEYBOARD";
     // The console takes the ioctl without any keyboard, and does nothing.
     if !has_keyboard_with_light(&resolution.host.sys) {
         return Err(Unsupported::new(
@@ -119,12 +119,14 @@ fn undo_of_device(device: &Path) -> Vec<Undo> {
     let trigger = active.map(|value| Undo::Write {
         path: trigger,
         value,
+        written: None,
     });
     trigger
         .into_iter()
         .chain((!value.is_empty()).then_some(Undo::Write {
             path: brightness,
             value,
+            written: None,
         }))
         .collect()
 }
@@ -206,11 +208,13 @@ mod tests {
             [
                 Undo::Write {
                     path: led.join("trigger"),
-                    value: "kbd-capslock".into()
+                    value: "kbd-capslock".into(),
+                    written: None
                 },
                 Undo::Write {
                     path: led.join("brightness"),
-                    value: "0".into()
+                    value: "0".into(),
+                    written: None
                 }
             ]
         );

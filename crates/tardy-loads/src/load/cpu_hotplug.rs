@@ -17,13 +17,13 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "cpu-hotplug",
     does: "takes one CPU offline and brings it online again, over and over",
-    effect: "stops all CPUs for a moment, moves every task and timer; it is not in any list \
-             because tasks bound to the CPU lose their binding",
+    effect: "stops all CPUs for a moment and moves every task and timer; this load is not in any \
+                          list because tasks bound to the CPU lose their binding",
     source: "today",
     parameters: &[
         Parameter {
             name: "cpu",
-            means: "the CPU; unset, the last one that can go offline",
+            means: "CPU to take offline; if unset, the last one that can go offline",
             kind: Kind::Count { min: 0, max: 8191 },
             default: None,
             needed: false,
@@ -54,8 +54,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
         _ => candidates.into_iter().max(),
     };
     let absent = || {
-        let remedy = "give cpu-hotplug:cpu=... another one; CPU 0 stays on most machines, and the \
-                      kernel needs CONFIG_HOTPLUG_CPU";
+        let remedy = "choose another CPU with cpu-hotplug:cpu=...; on most machines, CPU 0 cannot \
+                          go offline, and the kernel needs CONFIG_HOTPLUG_CPU";
         Unsupported::new("a CPU that is online and can go offline", remedy)
     };
     let cpu = chosen.ok_or_else(absent)?;
@@ -75,6 +75,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     resolution.plan.undo.push(Undo::Write {
         path: online_file(&cpus, cpu),
         value: "1".to_owned(),
+        written: None,
     });
     resolution.plan.budget.processes = 1;
     Ok(())

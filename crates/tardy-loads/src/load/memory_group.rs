@@ -25,7 +25,8 @@ pub(super) fn place(host: &Host, name: &str) -> Result<(PathBuf, Option<Undo>), 
     let parent = parent(&host.proc).ok_or_else(|| {
         Unsupported::new(
             "control groups with limits of memory",
-            "use a kernel with CONFIG_MEMCG, and mount them: mount -t cgroup2 none /sys/fs/cgroup",
+            "use a kernel with CONFIG_MEMCG, and mount the control groups: mount -t cgroup2 none \
+                          /sys/fs/cgroup",
         )
     })?;
     let group = parent.folder.join(format!(
@@ -50,6 +51,7 @@ pub(super) fn place(host: &Host, name: &str) -> Result<(PathBuf, Option<Undo>), 
         parent.needs_switching_on.then_some(Undo::Write {
             path: switch,
             value: "-memory".to_owned(),
+            written: None,
         }),
     ))
 }
@@ -144,7 +146,7 @@ impl MemoryGroup {
     /// Those of the files: EACCES, EBUSY, ENOENT where there is no controller.
     pub(super) fn enter(group: &Path, limit: u64, undo: &[Undo]) -> io::Result<Self> {
         for change in undo {
-            if let Undo::Write { path, value } = change
+            if let Undo::Write { path, value, .. } = change
                 && path.ends_with(CONTROLLERS_BELOW)
             {
                 std::fs::write(path, value.replace('-', "+"))?;

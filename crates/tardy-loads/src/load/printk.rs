@@ -16,14 +16,15 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "printk",
     does: "writes messages to the kernel's log at a bounded rate",
-    effect: "where the level reaches a console, each character goes out with interrupts or \
-             preemption off; it fills the log that others need",
+    effect: "if the level reaches a console, each character is printed with interrupts or \
+                          preemption off; the messages fill the log that others need",
     source: "today",
     parameters: &[
         Parameter::count("rate", "messages a second", "100", 1, 10_000),
         Parameter::count(
             "level",
-            "importance, 7 (debugging) to 0; consoles show what is below their level (dmesg -n)",
+            "importance of the messages, from 7 (debugging) to 0; consoles show messages with a \
+                          level below their own (dmesg -n)",
             "7",
             0,
             7,
@@ -70,10 +71,11 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
                     )
                 })?;
             // The kernel takes the value with its line end only, as it gives it.
-            resolution
-                .plan
-                .undo
-                .push(Undo::Write { path: limit, value });
+            resolution.plan.undo.push(Undo::Write {
+                path: limit,
+                value,
+                written: None,
+            });
         }
     }
     resolution.plan.budget.processes = 1;

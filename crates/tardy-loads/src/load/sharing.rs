@@ -81,6 +81,7 @@ pub fn share_equally(loads: &mut [LoadPlan], host: &Host) -> bool {
             load.undo.extend(groups.to_enable().map(|file| Undo::Write {
                 path: file,
                 value: "-cpu".to_owned(),
+                written: None,
             }));
             load.undo.extend(
                 (0..load.worker_count())
@@ -443,7 +444,8 @@ mod tests {
         assert!(
             plans[0].undo.contains(&Undo::Write {
                 path: groups.join(CHILDREN_HAVE),
-                value: "-cpu".into()
+                value: "-cpu".into(),
+                written: None
             }),
             "{:?}",
             plans[0].undo

@@ -12,6 +12,7 @@ impl Machine {
         let write = |name: &str| Undo::Write {
             path: self.folder.path().join(name),
             value: "old".into(),
+            written: None,
         };
         kill(self.write(Vec::new(), vec![write("setting"), write("refuses")]));
     }
@@ -241,6 +242,7 @@ fn a_command_of_the_same_number_in_another_container_has_a_journal_of_its_own() 
         vec![Undo::Write {
             path: setting,
             value: "old".into(),
+            written: None,
         }],
     );
     assert!(second.path.is_file() && mine.path.is_file());
@@ -286,6 +288,7 @@ fn files_of_loads_are_removed_after_a_restart() {
         Undo::Write {
             path: setting.clone(),
             value: "1".into(),
+            written: None,
         },
     ];
     kill(machine.write(Vec::new(), loads));

@@ -39,6 +39,7 @@ pub fn undo(changes: &[Change]) -> Vec<Undo> {
         Change::ResumeLatency { path, old, .. } => Some(Undo::Write {
             path: path.clone(),
             value: old.clone(),
+            written: None,
         }),
         _ => None,
     };

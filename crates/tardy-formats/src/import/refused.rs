@@ -16,8 +16,8 @@ const KNOWN: &[(Sign, &str, &str)] = &[
     (
         Sign::Magic(b"PERFILE2"),
         "a perf.data file",
-        "perf's samples are no latencies; record with `trace-cmd record` and use `tardy explain \
-         trace.dat`",
+        "perf's samples are not latencies; record with `trace-cmd record` and use `tardy explain \
+                          trace.dat`",
     ),
     (
         Sign::Magic(b"\x17\x08\x44tracing"),
@@ -57,12 +57,12 @@ const KNOWN: &[(Sign, &str, &str)] = &[
     (
         Sign::Line("queuelat"),
         "queuelat",
-        "it measures the filling of a queue, no latency of a wake-up",
+        "it measures how a queue fills, not the latency of a wake-up",
     ),
     (
         Sign::Words("Iter:", "0:"),
         "rt-migrate-test",
-        "it tests where tasks run; its numbers are times at work",
+        "it tests where tasks run; its numbers are how long tasks worked",
     ),
 ];
 
@@ -82,7 +82,7 @@ pub(super) fn find(head: &[u8], text: &str) -> Option<(&'static str, &'static st
 /// A table that may hold counts, and why it is not read unless its format is named.
 pub(super) const HISTOGRAM: (&str, &str) = (
     "a table whose columns look like counts of a histogram",
-    "a count is no latency; give --as values if they are latencies",
+    "a count is not a latency; give --as values if the numbers are latencies",
 );
 
 #[cfg(test)]
@@ -113,6 +113,22 @@ mod tests {
         }
         for text in ["T: 0 ( 437) P:48 I:1000 C: 5\n", "1\n2\n", ""] {
             assert!(find(text.as_bytes(), text).is_none());
+        }
+    }
+
+    #[test]
+    fn the_page_about_imports_names_every_format_and_every_refused_tool() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/import.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        for format in super::super::FORMATS {
+            assert!(
+                page.contains(&format!("`{}`", format.name)),
+                "{}",
+                format.name
+            );
+        }
+        for (_, tool, _) in KNOWN {
+            assert!(page.contains(tool), "{tool}");
         }
     }
 }

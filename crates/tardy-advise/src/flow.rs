@@ -135,7 +135,7 @@ const FLOW: &[Entry] = &[
     },
     Entry {
         rule: Rule::Utilisation,
-        question: "does the CPU run so full that peaks degrade response?",
+        question: "is the CPU so heavily used that peaks of load degrade response?",
         source: "mckenney2009, section 5, principle 2: \"for example, to limit CPU utilization to \
                  50%\"",
         answer: utilisation,
@@ -144,15 +144,16 @@ const FLOW: &[Entry] = &[
     },
     Entry {
         rule: Rule::Barriers,
-        question: "is it parallel work that waits at barriers?",
-        source: "mckenney2009, section 5: the exception, because the latest thread holds up all",
+        question: "do parallel threads wait for each other at barriers?",
+        source: "mckenney2009, section 5: the exception, because the last thread to arrive delays \
+                          all the others",
         answer: barriers,
         yes: NextStep::Ask(Rule::Memory),
         no: NextStep::End(Choice::RealFast),
     },
     Entry {
         rule: Rule::Memory,
-        question: "does the work fill memory, so that it cannot be locked?",
+        question: "does the work need so much memory that none is left to lock?",
         source: SECTION,
         answer: memory,
         yes: NextStep::End(Choice::RealFast),
@@ -161,8 +162,8 @@ const FLOW: &[Entry] = &[
     Entry {
         rule: Rule::Virtual,
         question: "is the machine virtual?",
-        source: "mckenney2009, section 5: \"for now\", which was 2009; what a run in the machine \
-                 measured holds today, its host's delays included",
+        source: "mckenney2009, section 5: \"for now\", which was 2009; a run in the measured \
+                          machine shows how it is today, including its host's delays",
         answer: is_virtual,
         yes: NextStep::End(Choice::RealFast),
         no: NextStep::Ask(Rule::KernelServices),
@@ -170,8 +171,8 @@ const FLOW: &[Entry] = &[
     Entry {
         rule: Rule::KernelServices,
         question: "does the work spend its time in the kernel's services?",
-        source: "mckenney2009, section 5, principle 5, and section 3: real time makes the \
-                 kernel's work slower, hardly that of user mode",
+        source: "mckenney2009, section 5, principle 5, and section 3: a real-time kernel slows \
+                          down work in the kernel, but hardly any work in user mode",
         answer: kernel_services,
         // Both lead on; the answer says what long is.
         yes: NextStep::Ask(Rule::LongWork),
@@ -180,8 +181,8 @@ const FLOW: &[Entry] = &[
     Entry {
         rule: Rule::LongWork,
         question: "is a unit of work too long for a late start to matter?",
-        source: "mckenney2009, sections 3 and 5: hundreds of milliseconds, in the kernel's \
-                 services about one; or the crossover, where it was measured",
+        source: "mckenney2009, sections 3 and 5: hundreds of milliseconds, or about one in the \
+                          kernel's services; if the crossover was measured, the crossover instead",
         answer: long_work,
         yes: NextStep::End(Choice::RealFast),
         no: NextStep::End(Choice::RealTime),
@@ -197,7 +198,7 @@ pub fn path(situation: &Situation<'_>) -> Path {
         let entry = FLOW
             .iter()
             .find(|entry| entry.rule == rule)
-            .expect("every rule that is led to stands in the table");
+            .expect("every rule that a step leads to is in the table");
         let (is_yes, basis, reason) = (entry.answer)(situation);
         let next = if is_yes { entry.yes } else { entry.no };
         let leads_to = if let NextStep::End(choice) = next {
@@ -274,8 +275,8 @@ fn utilisation(situation: &Situation<'_>) -> Answer {
                 Basis::Assumed
             };
             let reason = format!(
-                "the work alone uses {}, {} {}; the load of other tasks was not given \
-                 (--utilisation)",
+                "the work alone uses {}, which is {} {}; the load of other tasks was not given \
+                          (--utilisation)",
                 percent(own),
                 compared(own),
                 percent(UTILISATION_HIGH)
@@ -316,7 +317,7 @@ fn memory(situation: &Situation<'_>) -> Answer {
             false,
             Basis::Assumed,
             format!(
-                "the memory of the machine is not known; {} are needed",
+                "the machine's memory is unknown; the work needs {}",
                 format_bytes(needed)
             ),
         ),
@@ -343,7 +344,10 @@ fn is_virtual(situation: &Situation<'_>) -> Answer {
             (
                 true,
                 Basis::Measured,
-                format!("it has a hypervisor ({sign}); --virtual no asks about another machine"),
+                format!(
+                    "it has a hypervisor ({sign}); use --virtual no to ask about another \
+                          machine"
+                ),
             )
         }
         Some((_, false)) => (
@@ -408,7 +412,7 @@ fn long_work(situation: &Situation<'_>) -> Answer {
         is_longer,
         Basis::Measured,
         format!(
-            "{} is {compared} than the crossover measured, {at}",
+            "{} is {compared} than the measured crossover, {at}",
             work.exact()
         ),
     )

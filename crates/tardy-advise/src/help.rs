@@ -199,6 +199,6 @@ mod tests {
             .iter()
             .find(|(check, _)| *check == "irqbalance")
             .unwrap();
-        assert!(why.contains("earlier start"), "{why}");
+        assert!(why.contains("before the last restart"), "{why}");
     }
 }

@@ -170,8 +170,8 @@ pub fn judgement(
     let Some(first) = taken.first() else {
         let of_probe = probe.map_or_else(String::new, |name| format!(" by the probe {name}"));
         found.no_verdict_because = Some(format!(
-            "there is no run of latencies or completions of it{of_probe}: give one that `tardy \
-             run` made"
+            "no run of this kernel has latencies or completions{of_probe}: give one that `tardy \
+                          run` made"
         ));
         return Ok(found);
     };
@@ -182,8 +182,8 @@ pub fn judgement(
     found.largest_ns = largest(&taken, first.added);
     if kernel.clock == ClockKind::Virtual {
         found.no_verdict_because = Some(
-            "virtual time: lengths of code paths in instructions say nothing of when this work is \
-             done on a machine"
+            "virtual time: lengths of code paths in instructions do not show when this work \
+                          finishes on a machine"
                 .to_owned(),
         );
         return Ok(found);

@@ -161,11 +161,13 @@ impl fmt::Display for OpenError {
             Self::Argument => formatter.write_str(
                 "a loop's name has 1 to 47 letters, digits, - or _, and its period is not negative",
             ),
-            Self::TooMany => formatter
-                .write_str("tardy expects fewer loops: give their number with `tardy run --loops`"),
+            Self::TooMany => formatter.write_str(
+                "the program has more loops than tardy expects: give their number with \
+                          `tardy run --loops`",
+            ),
             Self::Version => formatter.write_str(
-                "tardy shares memory of another version: build the program with the tardy-app of \
-                 that tardy",
+                "tardy uses another version of the shared memory: build the program with the \
+                          tardy-app of that tardy",
             ),
             Self::System(error) => write!(
                 formatter,

@@ -121,7 +121,7 @@ mod system {
         pub(crate) fn map(_: &File, _: usize) -> io::Result<Self> {
             Err(io::Error::new(
                 io::ErrorKind::Unsupported,
-                "loops are measured on Linux with CPUs of 64 bits",
+                "loops can be measured only on Linux with 64-bit CPUs",
             ))
         }
 

@@ -24,13 +24,13 @@ pub enum Kind {
     RunningMax,
     /// How many samples have which latency when
     Heatmap,
-    /// Largest latency of each CPU over time, for many CPUs
+    /// Largest latency of each CPU over time, for machines with many CPUs
     CpuMap,
-    /// Samples over time, one by one where they are few
+    /// Samples over time, drawn one by one where there are few
     Scatter,
     /// Smallest, median and largest latency of each run and load
     Bars,
-    /// From due to done against the length of work; drawn by `tardy advise`, which has the model
+    /// Time from due to done against the length of work; drawn by `tardy advise`, which has the model
     TotalDelay,
 }
 
@@ -367,7 +367,7 @@ impl Chart {
                 .map(|layer| layer.name.as_str())
                 .collect();
             return Err(format!(
-                "this chart has no line `{unknown}`: name {}",
+                "this chart has no line `{unknown}`: choose from {}",
                 known.join(", ")
             ));
         }

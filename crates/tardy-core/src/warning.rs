@@ -342,8 +342,8 @@ impl Warning {
                     || "no sample was stored".to_owned(),
                     |until| {
                         format!(
-                            "samples are stored up to {until} after the start, later ones are \
-                             missing"
+                            "samples are stored up to {until} after the start; later ones are \
+                          missing"
                         )
                     },
                 );
@@ -381,8 +381,8 @@ impl Warning {
             Self::SamplesGone { file, samples } => {
                 write!(
                     f,
-                    "{samples} samples that the run stored are missing from {file}: copy the \
-                     folder again from where it was made"
+                    "{samples} samples that the run stored are missing from {file}: copy the run \
+                          folder again from its original location"
                 )
             }
             Self::Interrupted { after, planned } => {
@@ -404,10 +404,10 @@ impl Warning {
                 };
                 write!(
                     f,
-                    "{thread}{} did not get its CPU for seconds after the run's end, and the \
-                     watchdog freed it: latencies that were cut short there are lower bounds; a \
-                     higher-priority task never sleeps: find it with `ps -eLo rtprio,psr,pid,comm \
-                     --sort=-rtprio`, and measure again",
+                    "{thread}{} got no CPU time for seconds after the run's end, until the \
+                          watchdog freed it; latencies that were cut short there are lower \
+                          bounds; a higher-priority task never sleeps: find it with `ps -eLo \
+                          rtprio,psr,pid,comm --sort=-rtprio`, and measure again",
                     OnCpu(*cpu)
                 )
             }
@@ -442,30 +442,30 @@ impl Warning {
                 "probes ran as ordinary tasks instead of {policy} ({error}), so latencies are \
                  those of an ordinary task: {}",
                 if error.starts_with(NO_BUDGET) {
-                    "write one to its cpu.rt_runtime_us, or run outside of the group"
+                    "write a budget to the group's cpu.rt_runtime_us, or run outside the group"
                 } else {
-                    "run as root, or give CAP_SYS_NICE or an rtprio limit"
+                    "run as root, or grant CAP_SYS_NICE or an rtprio limit"
                 }
             ),
             Self::MemoryNotLocked { error } => {
                 write!(
                     f,
-                    "memory was not locked ({error}), so page faults may count as latency: give \
-                     CAP_IPC_LOCK or a memlock limit"
+                    "memory was not locked ({error}), so page faults may count as latency: grant \
+                          CAP_IPC_LOCK or a memlock limit"
                 )
             }
             Self::NotBound { cpu, error } => {
                 write!(
                     f,
-                    "the probe of CPU {cpu} was not bound to it ({error}), so its samples may be \
-                     of other CPUs"
+                    "the probe of CPU {cpu} was not bound to it ({error}), so its samples may \
+                          come from other CPUs"
                 )
             }
             Self::CpuLatencyNotSet { error } => write!(
                 f,
-                "deep C-states stayed enabled ({error}), so waking an idle CPU may count as \
-                 latency: make /dev/cpu_dma_latency writable, or accept it with --cpu-dma-latency \
-                 leave"
+                "deep C-states stayed enabled ({error}), so the wake-up of an idle CPU may count \
+                          as latency: make /dev/cpu_dma_latency writable, or accept deep C-states \
+                          with --cpu-dma-latency leave"
             ),
             Self::NoHighResolutionTimers { resolution } => {
                 write!(
@@ -503,10 +503,10 @@ impl Warning {
                 let cpu = cpu.map_or_else(|| "its own".to_owned(), |cpu| format!("CPU {cpu}"));
                 write!(
                     f,
-                    "{probe} was moved away from {cpu}: CPU {elsewhere} took {samples} of its \
-                     {recorded} samples, from {since_start} after the start on{phases}; no \
-                     verdict rests on this run: keep taskset, cpusets and CPU hotplug away from \
-                     it, and measure again"
+                    "{probe} was moved away from {cpu}: from {since_start} into the run{phases}, \
+                          CPU {elsewhere} took {samples} of its {recorded} samples; this run \
+                          supports no verdict: keep taskset, cpusets and CPU hotplug away from \
+                          the probe, and measure again"
                 )
             }
             Self::SchedulingChanged {
@@ -516,9 +516,10 @@ impl Warning {
                 since_start,
             } => write!(
                 f,
-                "the measuring thread {thread} was changed from {before} to {after}, seen \
-                 {since_start} after the start; no verdict rests on this run: keep chrt, taskset, \
-                 cpusets and tuning daemons away from it, and measure again"
+                "the scheduling of the measuring thread {thread} was changed from {before} to \
+                          {after}, noticed {since_start} after the start; this run supports no \
+                          verdict: keep chrt, taskset, cpusets and tuning daemons away from the \
+                          thread, and measure again"
             ),
             Self::ClockStepped {
                 clock,
@@ -532,16 +533,16 @@ impl Warning {
                     format!("forward by {by}")
                 };
                 let effect = if *has_timers {
-                    "the probes' timers use it, so samples at that time show the step, and no \
-                     verdict rests on this run"
+                    "the probes' timers use this clock, so samples at that time show the step, \
+                          and this run supports no verdict"
                 } else {
-                    "latencies are unaffected; due times aligned to it are not whole multiples of \
-                     the period from then on"
+                    "latencies are unaffected; from then on, due times aligned to this clock are \
+                          not whole multiples of the period"
                 };
                 write!(
                     f,
-                    "{clock} was set {by}, seen {since_start} after the start: {effect}; let time \
-                     synchronisation settle (chronyc waitsync, ptp4l) and measure again"
+                    "{clock} was set {by}, noticed {since_start} after the start: {effect}; let \
+                          time synchronisation settle (chronyc waitsync, ptp4l) and measure again"
                 )
             }
             Self::LooksLikeThrottling {
@@ -566,7 +567,7 @@ impl Warning {
             ),
             Self::CgroupThrottled { periods } => write!(
                 f,
-                "the control group's CPU quota stopped this process in {periods} periods"
+                "the control group's CPU quota stopped this process in {periods} quota periods"
             ),
             Self::ManagementInterrupts { cpu, count } => {
                 write!(f, "{count} system-management interrupts (SMI) on CPU {cpu}")
@@ -578,7 +579,10 @@ impl Warning {
                 load,
                 missing,
                 remedy,
-            } => write!(f, "load {load} is left out: {missing} is missing: {remedy}"),
+            } => write!(
+                f,
+                "load {load} is left out because {missing} is missing: {remedy}"
+            ),
             Self::LoadProblem { load, problem } => write!(f, "load {load}: {problem}"),
             Self::NotUnderLoad {
                 unloaded,
@@ -586,8 +590,8 @@ impl Warning {
                 causes,
             } => write!(
                 f,
-                "{unloaded} of the {planned} planned under load had no load ({}), so the run says \
-                 nothing about latency under these loads: run it again",
+                "{unloaded} of the {planned} planned under load ran without it ({}), so the run \
+                          says nothing about latency under these loads: run it again",
                 causes.join(", ")
             ),
             Self::NoCpuLeft { cpus } if cpus.len() == 1 => {
@@ -612,15 +616,16 @@ impl Warning {
             } if isolated.minus(measured).is_empty() => write!(
                 f,
                 "CPUs {isolated} are isolated (isolcpus or nohz_full) and measured; the tool's \
-                 own threads are on {others}, and loads too unless --load-cpus says otherwise"
+                          own threads run on {others}, and so do loads unless --load-cpus names \
+                          other CPUs"
             ),
             Self::IsolatedCpus {
                 isolated, measured, ..
             } => {
                 write!(
                     f,
-                    "CPUs {isolated} are isolated (isolcpus or nohz_full), and {measured} are \
-                     measured: --cpus isolated measures the isolated ones"
+                    "CPUs {isolated} are isolated (isolcpus or nohz_full), but CPUs {measured} \
+                          are measured: use --cpus isolated to measure the isolated ones"
                 )
             }
             Self::ProbesShareCpus { probes } => {
@@ -648,16 +653,17 @@ impl Warning {
                 due,
             } => write!(
                 f,
-                "the loop {name} declared due times every {}, but one came {} after the one \
-                 before, so its series ends there: declare the true period, or none",
+                "the loop {name} declared due times every {}, but one due time came {} after the \
+                          previous one, so the loop's series ends there: declare the true period, \
+                          or none",
                 period.exact(),
                 *due - *before
             ),
             Self::ResponderGone { link, unanswered } => {
                 write!(
                     f,
-                    "the responder over {link} stopped answering: the run ended there, and its \
-                     last {unanswered} stimuli are not samples"
+                    "the responder over {link} stopped answering: the run ended there, and the \
+                          last {unanswered} stimuli got no answer and are not samples"
                 )
             }
             Self::Traced {
@@ -673,20 +679,20 @@ impl Warning {
                 )?;
                 if *level == 3 {
                     f.write_str(
-                        "; the thread of timerlat takes the CPU every millisecond: these \
-                         latencies are not for comparison",
+                        "; the timerlat thread takes the CPU every millisecond: do not use these \
+                          latencies for comparisons",
                     )?;
                 } else if *level > 1 {
                     f.write_str(
-                        "; stacks of the kernel add tens of microseconds more: these latencies \
-                         are not for comparison",
+                        "; recording kernel stacks adds tens of microseconds more: do not use \
+                          these latencies for comparisons",
                     )?;
                 }
                 if !absent.is_empty() {
                     write!(f, "; this kernel has no {}", absent.join(", "))?;
                 }
                 if !is_leaving_idle_seen {
-                    f.write_str("; it does not trace switches out of idle")?;
+                    f.write_str("; this kernel does not trace switches out of idle")?;
                 }
                 Ok(())
             }
@@ -698,20 +704,23 @@ impl Warning {
                 lost_events,
             } => write!(
                 f,
-                "{samples} samples are not explained, or only in part, because {lost_events} \
-                 events of the trace were lost; the samples themselves are complete: run fewer \
-                 loads on the tool's CPUs, or leave a CPU out with --cpus"
+                "{samples} samples are explained only in part or not at all, because \
+                          {lost_events} trace events were lost; the samples themselves are \
+                          complete: run fewer loads on the tool's CPUs, or leave a CPU out with \
+                          --cpus"
             ),
             Self::IdleStatesHeld { states } => write!(
                 f,
-                "idle CPUs stayed awake for this run alone; without it they go {states}, and a \
-                 program that does not ask for the same wakes up later: hold /dev/cpu_dma_latency \
-                 in the program, or measure with --cpu-dma-latency leave"
+                "idle CPUs stayed awake only because this run asked for it; otherwise they go \
+                          {states}, and a program that does not ask for the same wakes up later: \
+                          hold /dev/cpu_dma_latency in the program, or measure with \
+                          --cpu-dma-latency leave"
             ),
             Self::VirtualTime => write!(
                 f,
-                "virtual time counts the instructions of the kernel's code paths; it has no \
-                 caches, buses, firmware or parallel CPUs, and is not the worst case of a machine"
+                "virtual time counts the instructions of the kernel's code paths; it models no \
+                          caches, buses, firmware or parallel CPUs, and does not show a machine's \
+                          worst case"
             ),
             Self::Problem { text } | Self::Note { text } => f.write_str(text),
         }

@@ -42,7 +42,7 @@ pub enum CostError {
         error: io::Error,
     },
     /// A CPU that is not there, or not allowed.
-    #[error("--cpu {cpu}: it is not online or not allowed here: choose from {allowed}")]
+    #[error("--cpu {cpu}: this CPU is not online or not allowed here: choose from {allowed}")]
     UnknownCpu {
         /// As asked for.
         cpu: CpuId,

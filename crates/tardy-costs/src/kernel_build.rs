@@ -131,7 +131,7 @@ impl Experiment for KernelBuild {
         let objects = self.scratch.path().join("objects");
         if objects.exists() {
             std::fs::remove_dir_all(&objects)
-                .map_err(system("remove the objects of the trial before"))?;
+                .map_err(system("remove the objects of the previous trial"))?;
         }
         std::fs::create_dir_all(&objects).map_err(system("make a folder for objects"))?;
         if !to_its_end(

@@ -85,8 +85,8 @@ pub enum Unavailable {
     },
     /// A system call failed.
     #[error(
-        "cannot {doing}: {error}: leave this metric out, or give the right or limit that the \
-         system names"
+        "cannot {doing}: {error}: leave this metric out, or grant the right or limit that the \
+                          error names"
     )]
     System {
         /// What was to be done.

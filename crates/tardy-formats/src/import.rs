@@ -157,7 +157,7 @@ impl Format {
             return Err(source.expected(
                 1,
                 format!(
-                    "one measurement, as every file of {} has: leave --part out",
+                    "one measurement, because a file of {} holds only one: leave --part out",
                     self.name
                 ),
                 "",
@@ -170,7 +170,7 @@ impl Format {
         {
             Some(far) => Err(source.expected(
                 1,
-                format!("for the start of the run and its length {NEAR_TIME}"),
+                format!("the start and the length of the run each to be {NEAR_TIME}"),
                 &far.exact(),
             )),
             None => Ok(imported),
@@ -325,7 +325,7 @@ pub enum ImportError {
         found: String,
     },
     /// The file does not say something without which its numbers mean nothing.
-    #[error("{path}: {format} does not say {what}: give {flag}")]
+    #[error("{path}: {format} does not state {what}: give {flag}")]
     Ask {
         path: PathBuf,
         format: &'static str,

@@ -44,7 +44,7 @@ pub enum AptError {
     #[error(transparent)]
     Cache(#[from] CacheError),
     /// It said yes and there is no file.
-    #[error("apt fetched {0} and left no package file: free some space and try again")]
+    #[error("apt fetched {0} but left no package file: free some space and try again")]
     NoFile(String),
 }
 

@@ -17,8 +17,8 @@ const MEANING: &str = "instructions of one operation: the length of the kernel's
                        speed on a machine; caches, memory and parallel CPUs, which affect costs, \
                        are not modelled";
 /// The same where the host's clock counts.
-const MEANING_OF_TIMES: &str = "times on the host's clock: the host's own work is in every \
-                                figure, and no run is repeated exactly";
+const MEANING_OF_TIMES: &str = "times on the host's clock: every figure includes the host's own \
+                          work, and no run repeats exactly";
 
 /// The comparison of all variants.
 #[derive(Debug, Clone, Serialize)]

@@ -204,7 +204,7 @@ pub fn add_tree<W: Write>(writer: &mut Writer<W>, folder: &Path, prefix: &str) -
             io::Error::new(
                 io::ErrorKind::InvalidData,
                 format!(
-                    "{} is not a file or folder with a plain name",
+                    "{} is not a file or folder, or its name is not valid UTF-8",
                     entry.path().display()
                 ),
             )
@@ -229,13 +229,14 @@ pub fn add_tree<W: Write>(writer: &mut Writer<W>, folder: &Path, prefix: &str) -
 pub enum ReadError {
     /// The bytes are no archive of this format, or it ends too early.
     #[error(
-        "the archive is damaged at byte {0}: run again, and if it stays so give the guest more \
-         memory (--memory)"
+        "the archive is damaged at byte {0}: run again, and if this persists, give the guest more \
+                          memory (--memory)"
     )]
     Damaged(usize),
     /// A path that leads out of the folder.
     #[error(
-        "the archive contains the path `{0}`, which leads out of its folder: it was not unpacked"
+        "the archive contains the path `{0}`, which leads out of its folder: the archive was not \
+                          unpacked"
     )]
     Outside(String),
     /// The folder cannot be written.

@@ -211,8 +211,8 @@ pub enum ReceiveError {
     Nothing,
     /// A header of another version.
     #[error(
-        "the guest's binary speaks version {0} of the exchange, this one {VERSION}: use the same \
-         build for both"
+        "the guest's binary uses version {0} of the exchange, this one uses {VERSION}: use the \
+                          same build for both"
     )]
     Version(u32),
     /// The archive is not what the header says.

@@ -14,9 +14,10 @@ const FOLDER: &str = "samples";
 /// A watched guest that has other samples than the same guest had unwatched.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "this watched guest has other samples ({found}) than the same guest unwatched ({kept}): \
-     watching changed it, or this QEMU does not repeat itself. Run it with --watch \
-     --verify-repeatable; if both are equal then, remove {}", path.display()
+    "this watched guest has other samples ({found}) than the same guest had unwatched ({kept}): \
+                          watching changed the guest, or this QEMU does not repeat itself. Run \
+                          the guest with --watch --verify-repeatable; if both runs are equal, \
+                          remove {}", path.display()
 )]
 pub struct OtherSamples {
     found: String,
@@ -102,7 +103,7 @@ mod tests {
         assert_eq!(guest("b", "4").compare(&cache), Ok(()), "another guest");
         let error = guest("a", "4").compare(&cache).unwrap_err().to_string();
         assert!(
-            error.contains("watching changed it") && error.contains("--verify-repeatable"),
+            error.contains("watching changed the guest") && error.contains("--verify-repeatable"),
             "{error}"
         );
     }

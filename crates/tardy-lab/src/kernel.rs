@@ -150,7 +150,7 @@ pub enum KernelError {
         error: ImageError,
     },
     /// The image is for another machine.
-    #[error("{path} is a kernel for {found}: choose it with --arch {found}")]
+    #[error("{path} is a kernel for {found}: give --arch {found}")]
     Architecture { path: PathBuf, found: Architecture },
     /// Nothing in the folder or package.
     #[error(
@@ -179,7 +179,8 @@ pub enum KernelError {
     /// A module that is not there.
     #[error(
         "there is no module {name} for {kernel}: give the kernel as debian:VERSION or as a .deb \
-         file, whose modules are in the package, and see its config"
+                          file, because the package contains the modules, and check the kernel's \
+                          config"
     )]
     NoModule {
         /// As asked for, or as another module needs it.
@@ -189,8 +190,8 @@ pub enum KernelError {
     },
     /// No Debian sources here.
     #[error(
-        "{0} needs package sources of Debian on this machine: give the kernel as a .deb, vmlinuz \
-         or bzImage file instead"
+        "{0} needs Debian package sources on this machine: give the kernel as a .deb, vmlinuz or \
+                          bzImage file instead"
     )]
     NoSources(String),
     /// The package cannot be read.

@@ -114,8 +114,12 @@ pub fn seen_delays(
 ) -> Result<SeenDelays, SeenError> {
     let log = std::fs::read_to_string(run.join(LOG_PATH))
         .map_err(|error| SeenError::Log(error.to_string()))?;
-    let made = parse_log(&log)
-        .map_err(|line| SeenError::Log(format!("line {line} is not one that the module writes")))?;
+    let made = parse_log(&log).map_err(|line| {
+        SeenError::Log(format!(
+            "line {line} is not in the format that the module \
+                          writes"
+        ))
+    })?;
     let watched = store::read(run)?.ok_or(SeenError::NotWatched)?;
     let truth = truth(context, is_real_time);
     let mut sections = Vec::new();

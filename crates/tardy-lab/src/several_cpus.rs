@@ -90,7 +90,7 @@ pub enum GuestError {
     #[error("the guest's files: {0}")]
     Files(#[from] io::Error),
     /// It ended without a result, or was ended at the limit; with its console.
-    #[error("the guest left nothing ({problem}); its console: {console}")]
+    #[error("the guest left no result ({problem}); its console output: {console}")]
     Nothing {
         /// What is wrong with the result.
         problem: String,

@@ -80,12 +80,14 @@ pub enum SnapshotError {
     },
     /// The state does not fit.
     #[error(
-        "the machine did not resume from its snapshot ({0}): remove the folder `snapshots` of \
-         tardy's cache"
+        "the machine did not resume from its snapshot ({0}): remove the folder `snapshots` from \
+                          tardy's cache"
     )]
     NotRestored(String),
     /// The job is longer than the memory through which it goes.
-    #[error("the job does not fit into the memory shared with the guest: give more with --shared")]
+    #[error(
+        "the job does not fit into the memory shared with the guest: share more memory with --shared"
+    )]
     PlanTooLong,
 }
 

@@ -41,15 +41,16 @@ pub enum WatchError {
     )]
     Accelerator,
     #[error(
-        "{0} guests cannot be watched: the plugin knows the instructions of amd64, and the \
-         registers that others need come with QEMU 9"
+        "{0} guests cannot be watched: the plugin knows only amd64 instructions, and other \
+                          architectures need register access, which came with QEMU 9"
     )]
     Architecture(Architecture),
     #[error(
-        "{0} has a newer plugin interface than the plugin knows: watch guests with QEMU 4.2 to 8.2"
+        "{0} has a plugin interface newer than the plugin supports: watch guests with QEMU 4.2 to \
+                          8.2"
     )]
     Qemu(String),
-    #[error("{0} MiB of memory do not lie in one piece: watch guests with --memory 2048 at most")]
+    #[error("{0} MiB of memory are not contiguous: watch guests with --memory 2048 at most")]
     Memory(u32),
     #[error(
         "this tardy has no plugin for this machine, and `cc` could not build one ({0}): install \

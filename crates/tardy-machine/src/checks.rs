@@ -208,11 +208,11 @@ pub const CHECKS: &[&Check] = &[
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Importance {
-    /// Without it there is no bound on latency.
+    /// Without this setting, latency has no bound.
     Fatal,
-    /// Milliseconds, or often.
+    /// Delays of milliseconds, or frequent delays.
     High,
-    /// Tens or hundreds of microseconds, or seldom.
+    /// Delays of tens or hundreds of microseconds, or rare delays.
     Medium,
     /// Worth knowing.
     Low,

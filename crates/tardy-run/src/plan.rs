@@ -544,7 +544,7 @@ pub struct Budget {
 pub enum PolicyName {
     /// First in, first out, at the priority given
     Fifo,
-    /// As fifo, with a time slice among equals
+    /// Like fifo, but tasks of equal priority share the CPU in time slices
     Rr,
     /// An ordinary task
     Other,

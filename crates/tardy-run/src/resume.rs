@@ -51,14 +51,14 @@ pub enum ResumeError {
     Folder(#[from] FolderError),
     /// Samples of other kinds of runs cannot give way to histograms by hour.
     #[error(
-        "{0} cannot be resumed: it is not a run of `tardy run --until-stopped --disk SIZE` without \
-         loads; give another folder with --out"
+        "{0} cannot be resumed: only a run of `tardy run --until-stopped --disk SIZE` without \
+                          loads can be; give another folder with --out"
     )]
     NotBounded(PathBuf),
     /// It would not be the same run.
     #[error(
-        "{path} cannot be resumed, because {what} differ from this command: give it as it was \
-         (`tardy show --full`), or another folder with --out"
+        "{path} cannot be resumed, because {what} differ from this command: repeat the original \
+                          command (see `tardy show --full`), or give another folder with --out"
     )]
     Other {
         /// The folder.
@@ -67,7 +67,9 @@ pub enum ResumeError {
         what: &'static str,
     },
     /// Kernels are compared, and not added up.
-    #[error("{path} is of kernel {release}, not of this one: give another folder with --out")]
+    #[error(
+        "{path} was measured on kernel {release}, not on this one: give another folder with --out"
+    )]
     OtherKernel {
         /// The folder.
         path: PathBuf,
@@ -127,8 +129,8 @@ pub fn resume(
     let resumed = fill(&run, &taken_up, record, now, root).and_then(|record| {
         file::exchange(&beside, &run).map_err(|error| match error.kind() {
             io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported => io::Error::other(
-                "its file system cannot exchange two folders: give a folder on another one with \
-                 --out",
+                "its file system cannot exchange two folders: give a folder on another file \
+                          system with --out",
             ),
             _ => error,
         })?;

@@ -22,7 +22,7 @@ pub enum SystemClock {
     Monotonic,
     /// CLOCK_REALTIME: UTC, set by people and by time synchronisation
     Realtime,
-    /// CLOCK_TAI: as CLOCK_REALTIME, without leap seconds; the time of TSN and PTP
+    /// CLOCK_TAI: like CLOCK_REALTIME, but without leap seconds; the time scale of TSN and PTP
     Tai,
 }
 

@@ -96,8 +96,8 @@ impl FromStr for ThresholdAction {
                 format!("`{name}` is not a process to signal: write for example signal=1234")
             }),
             _ => Err(format!(
-                "`{text}` is not trace, shell=COMMAND, signal=PID, signal,num=N,pid=PID or \
-                 continue"
+                "`{text}` is not one of trace, shell=COMMAND, signal=PID, signal,num=N,pid=PID \
+                          and continue"
             )),
         }
     }

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkKind {
-    /// Arithmetic in registers: user space alone
+    /// Arithmetic in registers, in user space only
     Compute,
-    /// System calls: a byte through a pipe, a file's attributes by its path
+    /// System calls that send a byte through a pipe, or get a file's attributes by its path
     Syscalls,
-    /// Reads that wait for memory, each for the one before it
+    /// Reads that wait for memory, each dependent on the one before it
     Memory,
 }
 

@@ -152,7 +152,7 @@ impl Hours {
                 Some(hours) => Ok(Some(hours.at(path))),
                 None => Err(io::Error::new(
                     io::ErrorKind::InvalidData,
-                    "the hourly histograms are damaged, or of another series",
+                    "the hourly histograms are damaged, or belong to another series",
                 )),
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -52,10 +52,7 @@ pub enum SeriesError {
         error: FormatError,
     },
     /// The file of one series has the name of another one.
-    #[error(
-        "{path} is the file of another series, {name}: copy the folder again, from where it was \
-         made"
-    )]
+    #[error("{path} holds another series, {name}: copy the folder again from where it was made")]
     Exchanged {
         /// The series file.
         path: PathBuf,

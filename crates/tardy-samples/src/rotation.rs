@@ -248,8 +248,8 @@ impl Rotation {
     pub(crate) fn take_room(&self, bytes: u64) -> io::Result<()> {
         if self.kept().bytes() + in_blocks(bytes) + BLOCK_BYTES > self.rule.kept_bytes {
             return Err(io::Error::other(
-                "the bytes of --disk were used up before older samples were folded into hourly \
-                 histograms: the disk or the tool's CPUs are too busy",
+                "the space allowed by --disk was used up before older samples were folded into \
+                          hourly histograms: the disk or the tool's CPUs are too busy",
             ));
         }
         Ok(())

@@ -69,7 +69,9 @@ impl Ring {
     #[inline]
     fn submit(&mut self, request: &squeue::Entry) -> io::Result<()> {
         if self.is_broken {
-            return Err(io::Error::other("an earlier request was not handed over"));
+            return Err(io::Error::other(
+                "an earlier request could not be submitted",
+            ));
         }
         // SAFETY: a timeout's time lives in the caller, and the kernel copies it while it takes the
         // request (io_uring/timeout.c, __io_timeout_prep), which is before this function returns

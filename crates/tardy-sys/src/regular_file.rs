@@ -39,7 +39,7 @@ pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
             format!(
-                "it has more than the {} MiB that such a file may have",
+                "it is larger than the {} MiB allowed for such a file",
                 bytes_max >> 20
             ),
         ));

@@ -11,8 +11,8 @@ use std::sync::Mutex;
 use std::thread::{Builder, Scope, scope};
 
 /// What helps where no thread can be had.
-pub const REMEDY: &str = "raise the limit of processes (`ulimit -u`, TasksMax= of systemd, \
-                          pids.max of the control group), or stop some";
+pub const REMEDY: &str = "raise the limit on processes (`ulimit -u`, TasksMax= of systemd, \
+                          pids.max of the control group), or stop some processes";
 
 /// That no thread could be had.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ impl std::fmt::Display for ThreadLimit {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             formatter,
-            "the kernel gives this process no more threads: {REMEDY}"
+            "the kernel allows this process no more threads: {REMEDY}"
         )
     }
 }

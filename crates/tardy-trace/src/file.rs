@@ -35,12 +35,12 @@ pub enum FileError {
     Magic,
     /// It is of a version that is not read.
     #[error(
-        "trace.dat of version {0}: versions 6 and 7 are read; `trace-cmd convert --file-version \
-         7` may help"
+        "trace.dat has version {0}, but only versions 6 and 7 can be read; `trace-cmd convert \
+                          --file-version 7` may help"
     )]
     Version(String),
     /// It is of a big-endian machine.
-    #[error("trace.dat of a big-endian machine: only little-endian ones are read")]
+    #[error("trace.dat is from a big-endian machine: only little-endian traces can be read")]
     BigEndian,
     /// It holds no events, but the text that a latency tracer wrote.
     #[error(
@@ -56,7 +56,7 @@ pub enum FileError {
         value: u64,
     },
     /// A mark that must stand there does not.
-    #[error("trace.dat has no {0} where it should")]
+    #[error("trace.dat has no {0} where one is expected")]
     Mark(&'static str),
     /// It is cut.
     #[error("trace.dat is cut: {0}")]

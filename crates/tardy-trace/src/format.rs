@@ -15,7 +15,7 @@ pub const FIELDS_MAX: usize = 512;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// It is longer than any.
-    #[error("an event format of {0} bytes: {FORMAT_BYTES_MAX} at most are read")]
+    #[error("an event format has {0} bytes: at most {FORMAT_BYTES_MAX} are read")]
     TooLong(usize),
     /// A line that there must be is missing.
     #[error("an event format without {0}")]
@@ -29,7 +29,7 @@ pub enum FormatError {
         text: String,
     },
     /// There are more fields than any event has.
-    #[error("an event format of more than {FIELDS_MAX} fields")]
+    #[error("an event format has more than {FIELDS_MAX} fields")]
     Fields,
 }
 
@@ -300,7 +300,9 @@ print fmt: \"field:%s\", REC->prev_comm\n";
 
     proptest! {
         #[test]
-        fn no_text_makes_the_parser_panic(text in "(name: a\n|ID: 1\n|field:|[a-z]|\\*|\\[|\\]|;|offset:|size:|signed:1|[0-9]{1,20}|\n|ä| ){0,60}") {
+        fn no_text_makes_the_parser_panic(text in "(name: a\n|ID: \
+                          1\n|field:|[a-z]|\\*|\\[|\\]|;|offset:|size:|signed:1|[0-9]{1,20}|\n|ä| \
+                          ){0,60}") {
             if let Ok(format) = EventFormat::parse("", &text) {
                 for field in &format.fields {
                     let _ = (field.number(&[7; 40]), field.bytes(&[255; 40]));

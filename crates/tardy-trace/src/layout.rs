@@ -27,7 +27,8 @@ pub enum LayoutError {
     Missing(&'static str),
     /// It says what no kernel says.
     #[error(
-        "header_page has a field {field} at {offset} of {size} bytes, which no known kernel has"
+        "header_page has a field {field} at offset {offset} with a size of {size} bytes, which no \
+                          known kernel has"
     )]
     Unknown {
         /// As header_page names it.

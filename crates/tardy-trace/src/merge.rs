@@ -195,7 +195,7 @@ impl CounterRate {
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "a shift that leaves more than 64 bits is of a damaged file"
+        reason = "only a damaged file has a shift that leaves more than 64 bits"
     )]
     pub fn ns(self, count: u64) -> u64 {
         ((u128::from(count) * u128::from(self.multiplier)) >> self.shift.min(127)) as u64

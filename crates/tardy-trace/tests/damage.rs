@@ -53,10 +53,10 @@ fn files_that_are_not_read_are_refused_by_name() {
     assert_eq!(error(b"perf"), "this is not a trace.dat of trace-cmd");
     assert_eq!(
         error(b"\x17\x08\x44tracing6\0\x01\x08"),
-        "trace.dat of a big-endian machine: only little-endian ones are read"
+        "trace.dat is from a big-endian machine: only little-endian traces can be read"
     );
     assert!(
-        error(b"\x17\x08\x44tracing5\0").starts_with("trace.dat of version 5"),
+        error(b"\x17\x08\x44tracing5\0").starts_with("trace.dat has version 5"),
         "{}",
         error(b"\x17\x08\x44tracing5\0")
     );

@@ -53,8 +53,8 @@ pub enum NotAttached {
     HiddenFunctions,
     /// The numbers of a container.
     #[error(
-        "the kernel's trace and this container number threads differently: run outside of it, or \
-         in a container with the host's (--pid=host)"
+        "the kernel's trace and this container number threads differently: run outside the \
+                          container, or in one that uses the host's numbers (--pid=host)"
     )]
     OtherNumbers,
     /// What is changed could not be put back after a kill.

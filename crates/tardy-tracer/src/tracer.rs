@@ -60,7 +60,7 @@ pub enum NotTraced {
         error: io::Error,
     },
     /// The trace has too little of what it should have.
-    #[error("of {} wake-ups in the calibration the kernel's trace has {}", .0.sleeps, .0.wake_ups)]
+    #[error("of {} wake-ups in the calibration, only {} are in the kernel's trace", .0.sleeps, .0.wake_ups)]
     Calibration(Calibration),
 }
 
@@ -73,8 +73,8 @@ impl NotTraced {
                 "run as root, or with CAP_SYS_ADMIN and a writable tracefs"
             }
             Self::NoTracefs(_) => {
-                "use a kernel with CONFIG_FTRACE and CONFIG_EVENT_TRACING; in a container, let it \
-                 have CAP_SYS_ADMIN"
+                "use a kernel with CONFIG_FTRACE and CONFIG_EVENT_TRACING; in a container, give \
+                          the container CAP_SYS_ADMIN"
             }
             Self::Instance(InstanceError::Absent(_)) => {
                 "use a kernel with CONFIG_EVENT_TRACING and scheduler events"
@@ -83,8 +83,8 @@ impl NotTraced {
                 "run as root outside of a container; `tardy restore` cleans up after a killed run"
             }
             Self::Calibration(_) => {
-                "check whether another program filters or stops tracing; without its events \
-                 nothing can be explained"
+                "check whether another program filters or stops tracing; without trace events, \
+                          nothing can be explained"
             }
         }
     }
@@ -190,7 +190,10 @@ impl Tracer {
     pub fn start(tracefs: Tracefs, options: &Options<'_>) -> Result<Self, NotTraced> {
         let failed = |what| move |error| NotTraced::System { what, error };
         let folder = options.folder.join("trace");
-        fs::create_dir_all(&folder).map_err(failed("cannot make the folder trace in the run"))?;
+        fs::create_dir_all(&folder).map_err(failed(
+            "cannot create the folder `trace` in the run \
+                          folder",
+        ))?;
         tracefs.remove_left_behind(options.root);
         let mut instance = Instance::create(
             tracefs,

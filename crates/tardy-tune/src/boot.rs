@@ -90,7 +90,7 @@ pub fn words(
         add(
             "isolcpus",
             format!("managed_irq,domain,{cpus}"),
-            "other tasks and interrupts of queues stay away",
+            "other tasks and queue interrupts stay off these CPUs",
         );
         add(
             "irqaffinity",
@@ -100,7 +100,7 @@ pub fn words(
         add(
             "rcu_nocbs",
             cpus.to_string(),
-            "callbacks of RCU run on the other CPUs",
+            "RCU callbacks run on the other CPUs",
         );
         if profile.is_busy() {
             add(

@@ -79,9 +79,11 @@ pub struct Effort {
 /// Why there is no search.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError<E> {
-    #[error("there is no setting to search: all are as wanted, or not for this machine")]
+    #[error(
+        "there is no setting to search: every setting already has the wanted value, or does not apply to this machine"
+    )]
     NoSetting,
-    #[error("{0} settings are more than the {max} of a search: name some with --only", max = design::SETTINGS_MAX)]
+    #[error("{0} settings are too many for a search, which takes at most {max}: name some with --only", max = design::SETTINGS_MAX)]
     TooMany(usize),
     /// The runs that are needed, and those that there are.
     #[error(

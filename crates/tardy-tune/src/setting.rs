@@ -92,7 +92,7 @@ impl Settings {
                 what,
             };
             if setting.name.is_empty() || setting.name.chars().any(|c| c.is_control() || c == ',') {
-                return Err(bad("has no plain name: write one without commas"));
+                return Err(bad("has an unsuitable name: write one without commas"));
             }
             if !known.insert(&setting.name) {
                 return Err(bad("is defined twice: give each a different name"));

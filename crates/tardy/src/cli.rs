@@ -68,17 +68,17 @@ pub enum Command {
     Cost(Box<cost::CostArgs>),
     /// Measure as cyclictest does, with its options and its output
     Cyclictest(Box<cyclictest::CyclictestArgs>),
-    /// Fetch what --on measured, after its connection broke
+    /// Fetch the result of a command with --on whose connection broke
     Fetch(on::FetchArgs),
     /// Watch a run of another process
     Top(TopArgs),
     /// Show the summary of a run again, from its folder
     Show(ShowArgs),
-    /// Show which numbers of runs got better or worse
+    /// Show which numbers got better or worse between runs
     ///
     /// Also shows how the machines differ.
     Compare(Box<compare::CompareArgs>),
-    /// Find the builds after which boards became worse
+    /// Find the builds in which boards became worse
     History(history::HistoryArgs),
     /// Judge whether work is in time, and which kernel suits it
     Advise(Box<advise::AdviseArgs>),
@@ -100,11 +100,11 @@ pub enum Command {
     Report(plot::ReportArgs),
     /// Split latency into timer, scheduler and kernel sections
     ///
-    /// Runs that each isolate a source separate timer resolution, scheduling jitter and
-    /// non-preemptible sections of the kernel.
+    /// The sources are timer resolution, scheduling jitter and non-preemptible sections of the
+    /// kernel. To separate them, each run isolates one.
     #[command(alias = "split")]
     Breakdown(breakdown::BreakdownArgs),
-    /// Measure how late a running program's timers wake it
+    /// Measure the timer wake-up latency of a running program
     ///
     /// The program need not be modified or restarted.
     Attach(attach::AttachArgs),
@@ -112,7 +112,7 @@ pub enum Command {
     Explain(explain::ExplainArgs),
     /// Run loads alone, without measuring
     Load(load::LoadArguments),
-    /// Answer another machine that times the round trip
+    /// Answer another machine, which measures the round trip
     Respond(respond::RespondArgs),
     /// List, print and check scenarios
     #[command(alias = "scenario")]
@@ -127,7 +127,7 @@ pub enum Command {
     List(ListArgs),
     /// Clean up after a killed command
     ///
-    /// Restores settings, and removes scratch folders and samples in a spool.
+    /// Restores settings, and removes scratch folders and spooled samples.
     Restore(RestoreArgs),
     /// Print the manual page of a command
     Man(generated::ManArgs),
@@ -213,10 +213,11 @@ pub struct ShowArgs {
     /// Print the numbers as JSON
     #[arg(long)]
     pub json: bool,
-    /// Published numbers to print beside those of a cost
+    /// Paper whose published numbers to print beside those of a `tardy cost` run
     #[arg(long, alias = "reference", value_name = "PAPER", value_parser = choice::parser::<Reference>())]
     pub paper: Option<Reference>,
-    /// Also print all statistics: observed values, bounds, and a model of the tail unless a check rejects it
+    /// Also print all statistics: observed values, bounds and, unless a check rejects it, a model
+    /// of the tail
     ///
     /// Bounds of percentiles are two-sided at 95 %, those of shares one-sided.
     #[arg(long)]
@@ -234,11 +235,12 @@ pub struct StatisticsArgs {
     /// Buckets and limits of a paper, instead of --bucket and --limits
     #[arg(long, value_name = "PAPER", value_parser = choice::parser::<Preset>(), requires = "statistics", conflicts_with_all = ["limits", "bucket"])]
     pub preset: Option<Preset>,
-    /// Count the samples below and above these latencies, as in 50us,200us [default: round ones, median to
-    /// maximum]
+    /// Count the samples below and above these latencies, as in 50us,200us [default: round
+    /// latencies from the median to the maximum]
     #[arg(long, value_name = "TIME,...", value_delimiter = ',', value_parser = positive_duration, requires = "statistics")]
     pub limits: Vec<Nanos>,
-    /// Width of the buckets that are counted; the mode is the middle of the fullest one
+    /// Width of the buckets in which samples are counted; the mode is the middle of the fullest
+    /// bucket
     #[arg(long, value_name = "TIME", default_value = "1us", value_parser = positive_duration, requires = "statistics")]
     pub bucket: Nanos,
     /// Time over which the model of the tail predicts the maximum
@@ -299,7 +301,7 @@ pub enum ListKind {
     Costs,
     /// Settings that `doctor` and `advise` check
     Checks,
-    /// Links that the probe `response` times and `tardy respond` answers
+    /// Links that the probe `response` measures and `tardy respond` answers
     Links,
 }
 
@@ -319,7 +321,7 @@ pub enum ScenariosVerb {
         /// Its name
         name: String,
     },
-    /// Check the file of a scenario; errors name line and key
+    /// Check a scenario file; errors name the line and the key
     Check {
         /// The file
         file: PathBuf,

@@ -69,10 +69,11 @@ fn chart(runs: &[CostRun], group: Group) -> Option<Chart> {
     let figure = if group == Group::Program {
         "average of all trials"
     } else {
-        "figure, the least of the rounds' medians"
+        "figure, which is the smallest of the rounds' medians"
     };
     let note = format!(
-        "From the best to the worst of all trials; the thick line is the {figure}. Each run has a bar."
+        "Each run has a bar from the best to the worst of all trials; the thick line is the \
+                          {figure}."
     );
     let mut chart = Chart::new(Kind::Bars, format!("Cost of {}", group.title()), note, x, y);
     for ((index, run), ranges) in runs.iter().enumerate().zip(bars) {

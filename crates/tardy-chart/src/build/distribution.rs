@@ -108,8 +108,8 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
         let bounds = if band(kind, data.all()).is_empty() {
             NO_BAND
         } else {
-            "The band holds the true share at 95 %, for any distribution; late samples in a \
-             cluster count as one."
+            "The band holds the true share with 95 % confidence, for any distribution; late \
+                          samples in a cluster count as one."
         };
         let note = format!("Share of samples {what} a {}. {bounds}", data.quantity);
         let mut chart = Chart::new(kind, title, note, x.clone(), y.clone());
@@ -130,9 +130,9 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
         chart.rules = rules(data, true);
         chart.marks = max_mark(data.all(), kind);
         if data.groups.iter().any(|group| !group.model.is_empty()) {
-            chart.note += " Dashed: a model, not measured, from its threshold on, if these \
-                           conditions last; its band covers the other models that the data do not \
-                           exclude, at 95 %.";
+            chart.note += " Dashed: a model, not a measurement; it starts at its threshold and \
+                          holds if these conditions last. Its band covers, with 95 % confidence, \
+                          the other models that the data do not exclude.";
         }
         chart.table = table(kind, &data.groups);
         chart.table.rows.extend(model_rows(kind, &data.groups));
@@ -226,7 +226,7 @@ pub(super) fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Char
     } else {
         ""
     };
-    let note = format!("Share of samples at or {side} a {quantity}, a line per run.{bands}");
+    let note = format!("Share of samples at or {side} each {quantity}, one line per run.{bands}");
     let title = if kind == Kind::Cdf {
         format!("Distributions of the {quantity}, all runs")
     } else {
@@ -318,7 +318,8 @@ fn line(kind: Kind, group: &Group) -> Shape {
 }
 
 /// Why a chart of shares has no band.
-const NO_BAND: &str = "No band: the samples depend on each other too much, or are too few, to bound \
+const NO_BAND: &str = "No band: the samples depend on each other too much, or are too few, to \
+                          bound \
                        a share.";
 
 /// An interval of this width holds any share.

@@ -141,7 +141,8 @@ pub(super) fn scatters(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         let how = if is_single {
             "A dot a sample."
         } else {
-            "A dot marks any number of samples; the largest of each interval is at its exact value."
+            "A dot can stand for any number of samples; the largest sample of each interval is \
+                          drawn at its exact value."
         };
         let note = format!("{how}{}", kept_note(data));
         let mut chart = Chart::new(

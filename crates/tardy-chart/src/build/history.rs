@@ -60,7 +60,7 @@ pub fn chart(found: &History, change: &LastingChange) -> Option<Chart> {
     let left = change.series.len() - series.len();
     let more = if left > 0 {
         format!(
-            " The {} numbers that changed most; {left} more are not drawn.",
+            " Only the {} numbers that changed most are drawn; {left} more are not.",
             series.len()
         )
     } else {

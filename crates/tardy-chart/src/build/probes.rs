@@ -75,7 +75,7 @@ fn chart(run: &RunData, y: &Axis) -> Option<Chart> {
         (-0.5, probes.len() as f64 - 0.5),
     );
     x.categories = probes.iter().map(|probe| probe.probe.clone()).collect();
-    let note = format!("{BAR_READS} With load: all phases that had one.");
+    let note = format!("{BAR_READS} The bars with load cover all phases that had a load.");
     let mut chart = Chart::new(
         Kind::Bars,
         "All probes, without and with load",

@@ -12,8 +12,8 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     let one = |run: &RunData| {
         let data = run.probe(probe).filter(|probe| probe.has_time())?;
         let note = format!(
-            "Each step is a {} larger than all before it. A line that still rises at its end says \
-             that a longer run would find a larger one.{}",
+            "Each step is a {} larger than all before it. If the line still rises at its end, a \
+                          longer run would find a larger one.{}",
             data.quantity,
             kept_note(data)
         );
@@ -40,8 +40,8 @@ pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
         .clone();
     let (x, y) = axes(runs, probe);
     let note = format!(
-        "A line per run: the largest {quantity} of any CPU, after so many samples of each. A line \
-         that still rises at its end says that a longer run would find a larger one."
+        "A line per run: the largest {quantity} of any CPU, after that many samples of each CPU. \
+                          If a line still rises at its end, a longer run would find a larger one."
     );
     let mut chart = Chart::new(
         Kind::RunningMax,

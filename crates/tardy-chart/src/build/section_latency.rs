@@ -33,9 +33,10 @@ pub fn chart(groups: &[Group]) -> Option<Chart> {
     let mut chart = Chart::new(
         Kind::Ccdf,
         "Latency by sections, beside the probe's".to_owned(),
-        "Share of latencies above a value. Dashed: as the recorded sections alone predict it, if \
-         due times fall at random moments (abeni2002), after the way of a sample that waits for \
-         none. Solid: the probe.",
+        "Share of latencies above a value. Dashed: predicted from the recorded sections alone, if \
+                          due times fall at random moments (abeni2002); each latency also \
+                          includes the way of a sample that waits for no section. Solid: the \
+                          probe.",
         Axis::new(
             "latency (logarithmic)",
             Scale::Log,

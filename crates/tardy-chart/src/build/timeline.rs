@@ -17,8 +17,8 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     let one = |run: &RunData| {
         let data = run.probe(probe).filter(|probe| probe.has_time())?;
         let note = format!(
-            "Each column of pixels spans from the smallest to the largest {} of its time; no \
-             maximum is lost.{}",
+            "Each pixel column spans from the smallest to the largest {} in its interval; no \
+                          maximum is lost.{}",
             data.quantity,
             kept_note(data)
         );

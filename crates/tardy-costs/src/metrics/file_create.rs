@@ -20,7 +20,7 @@ const TEN_KIB: usize = 10 << 10;
 pub(super) const CREATE_0K: Metric = Metric {
     name: "file-create-0k",
     group: Group::FileAndMemory,
-    operation: "empty file created and closed, of up to 1000 in a folder of TMPDIR",
+    operation: "empty file created and closed, in a folder of TMPDIR with up to 1000 such files",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_fs (0k, created)"),
@@ -53,7 +53,7 @@ pub(super) const CREATE_10K: Metric = Metric {
 pub(super) const DELETE_10K: Metric = Metric {
     name: "file-delete-10k",
     group: Group::FileAndMemory,
-    operation: "file of 10 KiB removed, not yet on the disk",
+    operation: "file of 10 KiB removed before it is on the disk",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_fs (10k, deleted)"),

@@ -39,7 +39,7 @@ pub(super) const EXECUTE: Metric = Metric {
 pub(super) const SHELL: Metric = Metric {
     name: "fork-sh",
     group: Group::Processor,
-    operation: "fork, exec of /bin/sh -c of a program of two instructions, exit, wait",
+    operation: "fork, exec of /bin/sh -c to run a program of two instructions, exit, wait",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_proc shell"),

@@ -17,7 +17,8 @@ use crate::peer::Partner;
 pub(super) const ROUND_TRIP: Metric = Metric {
     name: "futex-latency",
     group: Group::Today,
-    operation: "turn to another thread of the same CPU and back, each waiting on a futex",
+    operation: "turn passed to another thread on the same CPU and back; each thread waits on a \
+                          futex",
     bytes: None,
     state: CacheState::Warm,
     lmbench: None,
@@ -28,8 +29,8 @@ pub(super) const ROUND_TRIP: Metric = Metric {
 pub(super) const INHERITING_LOCK: Metric = Metric {
     name: "mutex-pi-contended",
     group: Group::Today,
-    operation: "mutex with priority inheritance taken from a thread that wants it back, and given \
-                back",
+    operation: "priority-inheritance mutex taken from a thread that wants it back, then handed \
+                          back",
     bytes: None,
     state: CacheState::Warm,
     lmbench: None,

@@ -9,7 +9,7 @@ use crate::metric::{Metric, Unavailable, repeated};
 pub(super) const METRIC: Metric = Metric {
     name: "rcu-grace-period",
     group: Group::Today,
-    operation: "membarrier of all processes, which waits for an RCU grace period",
+    operation: "membarrier for all processes, which waits for an RCU grace period",
     bytes: None,
     state: CacheState::Warm,
     lmbench: None,
@@ -23,7 +23,7 @@ pub(super) const METRIC: Metric = Metric {
             .is_ok_and(|online| online.trim() == "0")
         {
             return Err(missing(
-                "with only one CPU the kernel waits for no grace period",
+                "with only one CPU, the kernel does not wait for a grace period",
                 "measure on two CPUs",
             ));
         }

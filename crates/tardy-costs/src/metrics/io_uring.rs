@@ -9,7 +9,7 @@ use crate::metric::{Metric, Unavailable, repeated};
 pub(super) const METRIC: Metric = Metric {
     name: "io-uring-nop",
     group: Group::Today,
-    operation: "request of io_uring without work, submitted and completed",
+    operation: "io_uring request that does nothing, submitted and completed",
     bytes: None,
     state: CacheState::Warm,
     lmbench: None,

@@ -13,7 +13,7 @@ const STEP_BYTES: usize = 16 << 10;
 pub(super) const METRIC: Metric = Metric {
     name: "mmap",
     group: Group::FileAndMemory,
-    operation: "mmap of a file of 64 MiB, a write every 16 KiB of its first tenth, munmap",
+    operation: "mmap of a file of 64 MiB, one write every 16 KiB in its first tenth, munmap",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_mmap 64m FILE"),

@@ -15,8 +15,8 @@ use crate::metric::{Metric, Place, Unavailable, Work, share};
 pub(super) const FILE: Metric = Metric {
     name: "page-fault",
     group: Group::FileAndMemory,
-    operation: "first read of a page of a mapped file in the page cache, in mixed order; \
-                neighbours that the kernel maps with it count too",
+    operation: "first read of each page of a mapped file in the page cache, in mixed order; \
+                          neighbouring pages that the kernel maps along with it count too",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_pagefault FILE"),

@@ -42,7 +42,7 @@ pub(super) const FILES: Metric = Metric {
 pub(super) const TCP: Metric = Metric {
     name: "select-tcp",
     group: Group::Processor,
-    operation: "select on 100 descriptors of a connection of TCP",
+    operation: "select on 100 descriptors of one TCP connection",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_select -n 100 tcp"),

@@ -16,7 +16,7 @@ use crate::peer::Partner;
 pub(super) const METRIC: Metric = Metric {
     name: "shared-line",
     group: Group::Today,
-    operation: "turn to a thread that spins on another CPU and back, over one cache line",
+    operation: "turn passed over one cache line to a thread that spins on another CPU, and back",
     bytes: None,
     state: CacheState::Warm,
     lmbench: None,
@@ -42,7 +42,7 @@ impl Turns {
     fn start(place: &Place) -> Result<Self, Unavailable> {
         let other = place.other_cpu.ok_or_else(|| Unavailable::Missing {
             what: "there is one CPU only".to_owned(),
-            remedy: "let the tool run on two (taskset, cpuset), or leave this metric out",
+            remedy: "let the tool run on two CPUs (taskset, cpuset), or leave this metric out",
         })?;
         let line = Arc::new(Line(AtomicU32::new(NEAR)));
         let (far, last) = (Arc::clone(&line), Arc::clone(&line));

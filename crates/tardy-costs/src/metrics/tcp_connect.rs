@@ -12,8 +12,8 @@ use crate::peer::Peer;
 pub(super) const METRIC: Metric = Metric {
     name: "tcp-connect",
     group: Group::Communication,
-    operation: "connection over TCP and loopback to a server on another CPU, where there is one: \
-                made and closed",
+    operation: "TCP connection over loopback made and closed, to a server on another CPU if there \
+                          is one",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_connect localhost"),

@@ -173,7 +173,7 @@ fn metrics(run: &CostRun) -> String {
         &mut text,
         "tardy_run_info",
         ("gauge", ""),
-        "Kernel and version of tardy of the run.",
+        "Kernel and tardy version of the run.",
         [(kernel, "1".to_owned())],
     );
     text + "# EOF\n"

@@ -17,9 +17,10 @@ impl Exporter for Csv {
     }
 
     fn about(&self) -> &'static str {
-        "samples, a line each: probe, cpu, copy, phase in which it was due (reports count one that \
-         is late into the next phase in both), due time from the start of the run, latency, due \
-         times skipped; counts by value with --histogram"
+        "one sample per line: probe, cpu, copy, phase in which it was due (reports count a sample \
+                          in both phases if its latency reaches into the next one), due time from \
+                          the start of the run, latency, number of due times skipped; with \
+                          --histogram, the count of each value"
     }
 
     fn write(

@@ -23,7 +23,8 @@ impl Exporter for Kcidb {
     }
 
     fn about(&self) -> &'static str {
-        "a report for KernelCI's database (schema 5.3), a test object a number; needs --build-id"
+        "a report for KernelCI's database (schema 5.3), with one test object per number; needs \
+                          --build-id"
     }
 
     fn write(
@@ -32,7 +33,7 @@ impl Exporter for Kcidb {
         options: &Options,
         out: &mut dyn Write,
     ) -> Result<(), ExportError> {
-        let why = "a test belongs to the build of a kernel, as in --build-id origin:42";
+        let why = "each test must name its kernel build, as in --build-id origin:42";
         let build_id = options.build_id.as_deref().ok_or(ExportError::Needs {
             format: "kcidb",
             flag: "--build-id",

@@ -91,7 +91,7 @@ impl Exporter for RtTestsJson {
     }
 
     fn about(&self) -> &'static str {
-        "the JSON of `cyclictest --json`, for parsers of rt-tests: one probe, whole us"
+        "the JSON of `cyclictest --json`, for parsers of rt-tests: one probe, in whole us"
     }
 
     fn write(

@@ -21,7 +21,7 @@ use super::{Format, ImportError, Settings, Source, Unit, parts};
 
 pub(super) const FORMAT: Format = Format {
     name: "cyclictest-histogram",
-    about: "histogram of cyclictest -h or -H, both layouts, also of OSADL and of NuttX",
+    about: "histograms of cyclictest -h or -H in both layouts, and those of OSADL and NuttX",
     detect: |head| {
         head_lines(head)
             .iter()
@@ -90,7 +90,7 @@ fn read(
     // together.
     if table.columns != threads && table.columns != threads + 1 && table.columns != 0 {
         let expected = format!(
-            "a minimum for each of the {} columns (or all but the last, of -H)",
+            "a minimum for each of the {} columns (with -H, for all but the last)",
             table.columns
         );
         return Err(source.expected(*minima_line, expected, &format!("{threads}")));

@@ -31,7 +31,7 @@ pub(super) const FORMAT: Format = Format {
 
 /// cyclictest numbers its threads, not the CPUs that they ran on.
 pub(super) const THREAD_NOTE: &str =
-    "CPU numbers are those of the tool's threads, which may have run elsewhere";
+    "CPU numbers are the tool's thread numbers; the threads may have run on other CPUs";
 
 /// A line about a thread, as cyclictest, cyclicdeadline, signaltest and jitterdebugger print it.
 #[derive(Debug, Clone)]

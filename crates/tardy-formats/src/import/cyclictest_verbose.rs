@@ -254,7 +254,7 @@ impl Reader<'_> {
                 source.expected(
                     line,
                     format!(
-                        "cycle {} of thread {thread} or a later one (is this one file of one run?)",
+                        "cycle {} or a later one of thread {thread} (is this one file of one run?)",
                         state.cycle
                     ),
                     &cycle.to_string(),
@@ -369,7 +369,8 @@ impl Reader<'_> {
         let unit = self.unit.unwrap_or(Unit::Us);
         let mut notes = vec![
             THREAD_NOTE.to_owned(),
-            "skipped due times are derived from latencies longer than the interval, because cyclictest does not count them"
+            "cyclictest does not count skipped due times, so they are derived from latencies \
+                          longer than the interval"
                 .to_owned(),
             format!("values are whole {}, rounded down", unit.word()),
         ];

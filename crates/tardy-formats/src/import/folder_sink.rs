@@ -192,7 +192,8 @@ impl FolderSink {
             .map(Nanos);
         if imported.started.is_none() {
             notes.push(
-                "the start of the run is not stated: taken from when the file was written"
+                "the start of the run is not stated: the time when the file was written is used \
+                          instead"
                     .to_owned(),
             );
         }

@@ -62,7 +62,7 @@ fn read(
                     .last()
                     .is_some_and(|&(before, _)| value < before)
             {
-                return Err(source.expected(line, "values and counts that do not fall", &text));
+                return Err(source.expected(line, "values and counts that never decrease", &text));
             }
             counted.buckets.push((value, total - seen));
             seen = total;
@@ -88,7 +88,9 @@ fn read(
         ..ImportedRun::default()
     };
     imported.notes.push(
-        "values between two listed percentiles count as the upper one: only that is known".into(),
+        "values between two listed percentiles count as the upper one, because only that one is \
+                          known"
+            .into(),
     );
     hand_over_all(&mut [counted], &mut imported, source, sink)?;
     Ok(imported)

@@ -70,7 +70,7 @@ fn read(
     };
     if let Some(threshold) = found.threshold.filter(|threshold| *threshold > Nanos::ZERO) {
         imported.notes.push(format!(
-            "gaps up to the threshold of {threshold} are in no line"
+            "gaps up to the threshold of {threshold} are not listed"
         ));
     }
     if unlisted > 0 {

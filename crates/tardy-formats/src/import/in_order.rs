@@ -14,8 +14,8 @@ use super::sink::{ImportedRun, LATENCY, Sink, descriptor};
 use super::{Settings, Unit};
 
 /// What is said where the file has values and nothing else.
-const NO_TIMES_NOTE: &str = "when the values were taken is not known, only their order: give \
-                             --period for rates and lengths of time";
+const NO_TIMES_NOTE: &str = "only the order of the values is known, not when they were taken: \
+                          give --period for rates and durations";
 
 /// Times are kept below this, so that sums of two of them do not overflow.
 pub(super) const TIME_MAX: i64 = i64::MAX / 4;

@@ -273,7 +273,7 @@ impl<'a> Threads<'a> {
                 let ask = || {
                     source.ask(
                         "this file",
-                        "the unit of its values, and too few samples show it",
+                        "the unit of its values, and has too few samples to show it",
                         "--unit us or --unit ns",
                     )
                 };
@@ -285,7 +285,7 @@ impl<'a> Threads<'a> {
         if period <= 0 {
             return Err(source.ask(
                 "this file",
-                "the interval of its threads, and too few samples show it",
+                "the interval of its threads, and has too few samples to show it",
                 "--period, as in --period 1ms",
             ));
         }
@@ -343,14 +343,14 @@ impl<'a> Threads<'a> {
         let due = row.due(unit).ok_or_else(|| {
             place.expected(
                 source,
-                "a latency that a clock can show: is the unit right?",
+                "a latency that a clock can show (is the unit right?)",
                 &row.value.to_string(),
             )
         })?;
         let index = (due - *start).div_euclid(*period);
         if index < *next {
             let expected = format!(
-                "a due time of thread {} after the one before, every {}",
+                "a due time of thread {} later than the previous one, with one every {}",
                 row.thread,
                 Nanos(*period).exact()
             );
@@ -416,12 +416,13 @@ impl<'a> Threads<'a> {
             ),
         ];
         notes.push(
-            "jitterdebugger does not skip due times: a stall is a descending burst of samples"
+            "jitterdebugger does not skip due times: a stall appears as a burst of samples with \
+                          descending latencies"
                 .to_owned(),
         );
         if self.settings.unit.is_none() {
             notes.push(format!(
-                "the unit is not stated: {} makes due times regular",
+                "the unit is not stated: taken as {}, which makes due times regular",
                 Nanos(unit).exact()
             ));
         }

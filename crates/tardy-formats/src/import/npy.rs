@@ -9,7 +9,7 @@ use super::{Format, ImportError, Settings, Source, Unit, parts};
 
 pub(super) const FORMAT: Format = Format {
     name: "npy",
-    about: "array of NumPy (.npy) with one dimension; needs --unit",
+    about: "one-dimensional NumPy array (.npy); needs --unit",
     detect: |head| head.starts_with(MAGIC),
     reader: read,
     parts: parts::one,
@@ -71,7 +71,7 @@ fn read(
         let at = begin.saturating_add(index.saturating_mul(layout.record_bytes as u64));
         let read = fill(&mut input, &mut record).map_err(|error| named.unreadable(error))?;
         if read < record.len() {
-            let found = format!("the end of the file after {index}");
+            let found = format!("the end of the file after {index} values");
             return Err(named.expected_at(
                 at + read as u64,
                 format!("{} values, as its head says", layout.samples),
@@ -122,7 +122,7 @@ fn fill(input: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
 fn head(source: &mut Source, settings: &Settings) -> Result<(Layout, u64), ImportError> {
     let mut fixed = [0; 8];
     let cut = |source: &Source, at: u64| {
-        source.expected_at(at, "the head of an array of NumPy", "the end of the file")
+        source.expected_at(at, "the head of a NumPy array", "the end of the file")
     };
     let read = fill(&mut source.input, &mut fixed).map_err(|error| source.unreadable(error))?;
     if !fixed.starts_with(MAGIC) {

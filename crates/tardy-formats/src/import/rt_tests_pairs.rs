@@ -19,7 +19,7 @@ use super::{Format, ImportError, Settings, Source, Unit, parts, tool_json};
 
 pub(super) const JSON: Format = Format {
     name: "rt-tests-pairs-json",
-    about: "pmqtest, ptsematest, svsematest, sigwaittest --json",
+    about: "pmqtest, ptsematest, svsematest or sigwaittest with --json",
     detect: |head| {
         let text = String::from_utf8_lossy(head);
         text.trim_start().starts_with('{')

@@ -48,9 +48,9 @@ pub(super) const TEXT: Format = Format {
     is_binary: false,
 };
 
-const ROUND_NOTE: &str = "a value is the time of a signal's way round all threads";
-const REST_NOTE: &str = "threads but the first are left out: they count the 10 ms that the first \
-                         one rests after every 16 rounds";
+const ROUND_NOTE: &str = "a value is the time that a signal takes round all threads";
+const REST_NOTE: &str = "all threads except the first are left out: their values include the 10 \
+                          ms that the first one rests after every 16 rounds";
 const EXTREMES_NOTE: &str = "only extremes and mean are known: there are no percentiles";
 const PROBE: &str = "signaltest";
 

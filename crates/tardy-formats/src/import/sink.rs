@@ -197,8 +197,8 @@ impl BucketSeries {
         match self.stated.samples {
             Some(stated) if stated > rows => {
                 notes.push(format!(
-                    "the file states {stated} samples, and its rows hold {rows}: the others may \
-                     lie anywhere up to the maximum, and count as that"
+                    "the file states {stated} samples, but its rows hold {rows}: the others may \
+                          lie anywhere up to the maximum, and count as the maximum"
                 ));
                 let from_ns = self.stated.min_ns.unwrap_or_default();
                 let beside = self.stated.overflow.map_or(0, |overflow| overflow.samples);
@@ -209,7 +209,8 @@ impl BucketSeries {
             }
             Some(stated) if stated < rows => {
                 notes.push(format!(
-                    "the file states {stated} samples, and its rows hold {rows}: all of them count"
+                    "the file states {stated} samples, but its rows hold {rows}: all samples in \
+                          the rows count"
                 ));
                 self.stated.samples = Some(rows);
             }
@@ -224,16 +225,16 @@ impl BucketSeries {
         let end = Nanos(top.0.saturating_add(width));
         if max.get() < top.0 {
             notes.push(format!(
-                "the file states a largest value of {max}, and a row of {} has samples: that one \
-                 counts",
+                "the file states a largest value of {max}, but the row of {} has samples: the row \
+                          counts",
                 Nanos(top.0)
             ));
             self.stated.max_ns = None;
         } else if self.stated.overflow.is_none() && max.get() > top.0 {
             if max >= end {
                 notes.push(format!(
-                    "the file states a largest value of {max}, and its rows end at {}: one sample \
-                     counts as that, and others may be beyond the rows",
+                    "the file states a largest value of {max}, but its rows end at {}: one sample \
+                          counts as the stated maximum, and others may lie beyond the rows",
                     Nanos(top.0)
                 ));
             }
@@ -344,7 +345,7 @@ fn number_anew(series: &mut [BucketSeries], imported: &mut ImportedRun) {
         };
         imported
             .notes
-            .push(format!("{why}: they are numbered in their order"));
+            .push(format!("{why}: the series are numbered in their order"));
         for (index, counted) in series.iter_mut().enumerate() {
             counted.cpu = u32::try_from(index).ok();
         }
@@ -430,8 +431,8 @@ pub fn hand_over_all(
                 .cpu
                 .map_or_else(String::new, |cpu| format!("CPU {cpu}: "));
             imported.notes.push(format!(
-                "{cpu}the file states a least value of {min} and a largest one of {max}: neither \
-                 is taken"
+                "{cpu}the file states a least value of {min}, but a largest one of {max}: neither \
+                          is used"
             ));
             (counted.stated.min_ns, counted.stated.max_ns) = (None, None);
         }

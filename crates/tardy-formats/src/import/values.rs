@@ -11,7 +11,7 @@ use super::{Format, ImportError, Settings, Source, parts};
 
 pub(super) const FORMAT: Format = Format {
     name: "values",
-    about: "plain numbers, one a line, or a --column of a table; needs --unit",
+    about: "plain numbers, one per line, or one column (--column) of a table; needs --unit",
     detect,
     reader: read,
     parts: parts::one,

@@ -167,7 +167,8 @@ fn counted(found: &Statements, period: Nanos, imported: &mut ImportedRun) -> Buc
     };
     if whole.is_none() {
         imported.notes.push(
-            "the line of the whole run is missing: the tool was killed, and these are its seconds"
+            "the line for the whole run is missing because the tool was killed: the lines for its \
+                          seconds are used"
                 .to_owned(),
         );
     }
@@ -176,8 +177,8 @@ fn counted(found: &Statements, period: Nanos, imported: &mut ImportedRun) -> Buc
     };
     if !found.has_usual_buckets() {
         imported.notes.push(
-            "the histogram's buckets are not 1 us wide (-B), and the file does not say how wide: \
-             it is left out"
+            "the histogram's buckets are not 1 us wide (-B), and the file does not state their \
+                          width: the histogram is left out"
                 .to_owned(),
         );
         return counted;

@@ -75,7 +75,8 @@ fn read(
             .any(|&max| max.saturating_mul(unit.nanos()) > period.get())
     }) {
         imported.notes.push(
-            "a latency is longer than the interval: all later ones are too large by that interval"
+            "a latency is longer than the interval: all later latencies are too large by that \
+                          interval"
                 .to_owned(),
         );
     }
@@ -189,7 +190,7 @@ impl Statements {
             pair.ok_or_else(|| {
                 source.expected(
                     line,
-                    "two numbers, of the interrupt and of the thread",
+                    "two numbers, one for the interrupt and one for the thread",
                     text,
                 )
             })

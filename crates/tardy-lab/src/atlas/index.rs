@@ -135,7 +135,7 @@ impl Index {
         if index.version != VERSION || index.keys.len() != wanted {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                "this version does not read this atlas index",
+                "this version of tardy cannot read this atlas index",
             ));
         }
         Ok(Some(index))

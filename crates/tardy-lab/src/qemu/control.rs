@@ -27,7 +27,7 @@ pub enum ControlError {
     #[error("QEMU has ended")]
     Ended,
     /// The host's time is over.
-    #[error("the limit of the host's time is over")]
+    #[error("the time limit on the host has expired")]
     WallLimit,
     /// Its own words.
     #[error("QEMU refused `{command}`: {message}")]

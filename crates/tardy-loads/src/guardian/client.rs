@@ -113,7 +113,7 @@ impl Guardian {
             .stdout
             .take()
             .map(Lines::new)
-            .expect("standard output was asked to be a pipe");
+            .expect("standard output was configured as a pipe");
         let mut guardian = Self {
             child,
             commands,
@@ -138,7 +138,7 @@ impl Guardian {
                         Err(GuardianError::NotReady(text))
                     }
                     _ => Err(GuardianError::NotReady(format!(
-                        "it sent `{line}`; is {} this version of tardy?",
+                        "it sent `{line}`; is {} the same version of tardy?",
                         std::env::args().next().unwrap_or_default()
                     ))),
                 };
@@ -242,7 +242,7 @@ impl Guardian {
                 Err(_) => events.push(LoadEvent::Problem {
                     load: None,
                     text: format!(
-                        "the guardian sent `{line}`, which is not a message; it is ignored"
+                        "the guardian sent `{line}`, which is not a message and is ignored"
                     ),
                 }),
             }

@@ -158,7 +158,7 @@ impl Guard {
             Ok(Command::Finish { .. }) => {}
             Err(error) => {
                 tell(format!(
-                    "a command of the tool is unreadable: {error}; it is ignored"
+                    "a command from the tool is unreadable and is ignored: {error}"
                 ));
                 return;
             }

@@ -108,7 +108,7 @@ impl Init {
             }
             Err(error) => tell(LoadEvent::Problem {
                 load: None,
-                text: format!("a command is unreadable: {error}; it is ignored"),
+                text: format!("a command is unreadable and is ignored: {error}"),
             }),
         }
     }

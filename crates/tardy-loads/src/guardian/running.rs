@@ -78,7 +78,7 @@ impl RunningLoad {
                 .try_for_each(|index| sharing::make(&sharing::of_worker(group, index), weight))
         {
             let text = format!(
-                "has no CPU share separate from other loads: {}: {error}",
+                "has no CPU share separate from other loads (control group {}: {error})",
                 group.display()
             );
             tell(LoadEvent::Problem {
@@ -328,7 +328,7 @@ impl Slot {
                     .stdout
                     .take()
                     .map(Lines::new)
-                    .expect("standard output was asked to be a pipe");
+                    .expect("standard output was configured as a pipe");
                 self.process = Some(WorkerProcess {
                     pid,
                     stop: child.stdin.take(),
@@ -383,7 +383,7 @@ impl Slot {
                 }
                 Ok(WorkerReport::Problem(text)) => self.problem(text, tell),
                 Err(_) => self.problem(
-                    format!("sent `{line}`, which is not a report; it is ignored"),
+                    format!("sent `{line}`, which is not a report and is ignored"),
                     tell,
                 ),
             }
@@ -482,8 +482,8 @@ impl Slot {
         self.restart_at = Some(Nanos(clock::monotonic()).saturating_add(delay));
         self.problem(
             format!(
-                "the worker{on} died ({status}) and is restarted in {delay}, for the {} of \
-                 {RESTARTS_MAX} times",
+                "the worker{on} died ({status}) and will be restarted in {delay} (restart {} of \
+                          {RESTARTS_MAX})",
                 self.restarts
             ),
             tell,

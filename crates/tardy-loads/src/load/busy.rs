@@ -17,10 +17,10 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "busy",
-    does: "occupies its CPU for LENGTH in every PERIOD, at real-time PRIORITY where one is given, \
-           and records when",
-    effect: "it blocks lower priorities on its CPU; the recorded intervals can be checked against \
-             a measurement",
+    does: "occupies its CPU for LENGTH in every PERIOD, at real-time PRIORITY if given, and \
+                          records the intervals",
+    effect: "blocks tasks of lower priority on its CPU; the recorded intervals can be checked \
+                          against a measurement",
     source: "today",
     parameters: &[
         Parameter::duration(
@@ -39,15 +39,15 @@ pub const INFO: LoadInfo = LoadInfo {
         ),
         Parameter {
             name: "priority",
-            means: "SCHED_FIFO priority; unset, an ordinary process",
+            means: "SCHED_FIFO priority; if unset, the load is an ordinary process",
             kind: Kind::Count { min: 1, max: 97 },
             default: None,
             needed: false,
         },
         Parameter::path(
             "record",
-            "file for the intervals, with .cpuN added: one line each, with start, end and CPU time \
-             in ns",
+            "file for the intervals, with .cpuN appended to its name; each line holds start, end \
+                          and CPU time of one interval in ns",
         ),
     ],
     can_do_harm: false,
@@ -92,7 +92,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
             let missing = format!("the folder of {}", record.display());
             return Err(Unsupported::new(
                 missing,
-                "give the whole path of a file in a folder that exists with busy:record=...",
+                "with busy:record=..., give the absolute path of a file in an existing folder",
             ));
         }
         resolution.plan.budget.disk = (INTERVALS_MAX * LINE_BYTES_MAX).min(resolution.share.disk);
@@ -266,7 +266,7 @@ impl Record {
         self.left -= 1;
         if self.left == 0 {
             worker.tell(format!(
-                "{INTERVALS_MAX} intervals are recorded; the ones after them are not"
+                "{INTERVALS_MAX} intervals have been recorded; later ones are not recorded"
             ));
             file.flush().doing("write the record of intervals")?;
             self.file = None;

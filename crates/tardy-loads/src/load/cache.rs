@@ -18,7 +18,7 @@ pub const INFO: LoadInfo = LoadInfo {
     source: "today",
     parameters: &[Parameter {
         name: "size",
-        means: "bytes of each worker's area; unset, twice the largest cache",
+        means: "bytes of each worker's area; if unset, twice the size of the largest cache",
         kind: Kind::Bytes {
             min: 64 << 10,
             max: 1 << 36,

@@ -15,8 +15,8 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "crashme",
     does: "executes random bytes in short-lived processes that have no files, no network and no \
            system calls",
-    effect: "exceptions of every kind, signals and exits in a row; it is not in any list because \
-             it also finds faults of CPUs and kernels",
+    effect: "exceptions of every kind, signals and exits in quick succession; this load is not in \
+                          any list because it also finds faults in CPUs and kernels",
     source: "williams2002",
     parameters: &[
         Parameter::bytes("size", "bytes of each program", "1KiB", 16, 1 << 20),
@@ -73,6 +73,6 @@ fn absent(error: &std::io::Error) -> WorkError {
     let missing = format!("the right to execute a memory file ({error})");
     WorkError::Absent(Unsupported::new(
         missing,
-        "set sysctl vm.memfd_noexec to 0, or allow it in the security module",
+        "set sysctl vm.memfd_noexec to 0, or allow executing memory files in the security module",
     ))
 }

@@ -18,7 +18,7 @@ pub const INFO: LoadInfo = LoadInfo {
     source: "koolwal2009, mckenney2009",
     parameters: &[Parameter::bytes(
         "block",
-        "bytes of one read and one write call, as dd's bs",
+        "bytes per read and write call, like dd's bs",
         "512B",
         1,
         1 << 30,

@@ -16,8 +16,8 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "du",
     does: "reads the size of every file below a folder, without leaving its file system, over and \
            over",
-    effect: "walks of the directory cache and its locks, reads from the disk, and reclaim of the \
-             cached memory",
+    effect: "walks through the directory cache, under its locks; reads from the disk; reclaim of \
+                          the cached memory",
     source: "koolwal2009",
     parameters: &[Parameter {
         name: "folder",
@@ -48,7 +48,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     if !folder.is_dir() {
         return Err(Unsupported::new(
             format!("folder {}", folder.display()),
-            "give a folder that exists with du:folder=...",
+            "with du:folder=..., give an existing folder",
         ));
     }
     let workers = resolution.workers();

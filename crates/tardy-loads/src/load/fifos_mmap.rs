@@ -18,15 +18,15 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "fifos-mmap",
-    does: "two processes send data through a pipe, then one maps a file, changes and syncs it; in \
-           turns",
-    effect: "wake-ups between processes in a row, page faults on a shared file, dirty pages \
-             written back",
+    does: "in each turn, two processes send data through a pipe, then one maps a file, changes it \
+                          and syncs it",
+    effect: "wake-ups between processes in quick succession, page faults on a shared file, \
+                          write-back of dirty pages",
     source: "williams2002",
     parameters: &[
         Parameter::bytes(
             "size",
-            "bytes that each turn sends, and bytes of the file",
+            "bytes sent in each turn; also the size of the file",
             "8MiB",
             4 << 10,
             1 << 34,

@@ -28,14 +28,14 @@ pub const INFO: LoadInfo = LoadInfo {
         ),
         Parameter::bytes(
             "memory",
-            "bytes of the forking process, whose page tables are copied",
+            "bytes of memory of the forking process, whose page tables are copied",
             "4MiB",
             4 << 10,
             1 << 36,
         ),
         Parameter::bytes(
             "touch",
-            "bytes of it that each process writes to",
+            "bytes of the forking process's memory that each process writes to",
             "64KiB",
             4 << 10,
             1 << 30,

@@ -10,8 +10,8 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "fpu",
     does: "multiplies matrices of 64-bit floating-point numbers",
-    effect: "keeps a CPU busy in user mode with its floating-point registers in use, which every \
-             switch to another thread must save",
+    effect: "keeps a CPU busy in user mode and uses its floating-point registers, which every \
+                          switch to another thread must save",
     source: "williams2002",
     parameters: &[Parameter::count(
         "size",

@@ -19,8 +19,8 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "fs",
     does: "makes files with holes, truncates and extends them, renames them over each other and \
            unlinks them",
-    effect: "long paths in the file system: block maps, journals, directory locks, pages freed in \
-             bulk",
+    effect: "long code paths in the file system: block maps, journals, directory locks, pages \
+                          freed in bulk",
     source: "williams2002",
     parameters: &[
         Parameter::bytes(
@@ -59,7 +59,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
         if !folder.is_dir() || !folder.is_absolute() {
             return Err(Unsupported::new(
                 format!("folder {}", folder.display()),
-                "give the whole path of a folder that exists with fs:folder=...",
+                "with fs:folder=..., give the absolute path of an existing folder",
             ));
         }
         host.scratch = folder.to_owned();

@@ -23,10 +23,11 @@ use super::worker::{PASSES, Worker};
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "io",
-    does: "reads zeros, writes them to a file on the run's own file system, through to the \
-           device, reads them back from it, truncates it; in large blocks",
-    effect: "long copies between user space, kernel and device; nine tenths of its time is in the \
-             kernel, and truncation frees pages in bulk",
+    does: "in large blocks, reads zeros, writes them to a file on the run's own file system and \
+                          through to the device, reads them back from the device, and truncates \
+                          the file",
+    effect: "long copies between user space, kernel and device; the load spends nine tenths of \
+                          its time in the kernel, and truncation frees pages in bulk",
     source: "abeni2002",
     parameters: &[
         Parameter::bytes(
@@ -103,15 +104,15 @@ fn shortcoming(folder: &Path, backing: &Backing) -> Option<String> {
         Backing::Device(_) => None,
         // Advice about disks is of no use there.
         Backing::Memory(_) if clock_kind(&Root::system()) == ClockKind::Virtual => {
-            Some("a guest of the lab has no disk, so it writes and reads memory only".to_owned())
+            Some("a lab guest has no disk, so this load writes and reads memory only".to_owned())
         }
         Backing::Memory(kind) => Some(format!(
-            "{folder} is on {kind}, so it writes and reads memory only: put the run on a disk with \
-             --out, or give io:folder=..."
+            "{folder} is on {kind}, so this load writes and reads memory only: put the run on a \
+                          disk with --out, or give io:folder=..."
         )),
         Backing::Unknown(kind) => Some(format!(
-            "{folder} is on {kind}: it may not reach a device; io:folder=... names a folder on a \
-             disk"
+            "{folder} is on {kind}: this load may not reach a device; io:folder=... can select a \
+                          folder on a disk"
         )),
     }
 }

@@ -13,10 +13,10 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "ipi",
-    does: "a thread on each load CPU interrupts all others: memory barriers on all of them, and \
-           page protections that all must learn of",
-    effect: "each interrupt comes at once, even during a real-time task; the sender waits for \
-             every answer",
+    does: "a thread on each load CPU interrupts all the others, with memory barriers and with \
+                          page-protection changes that all of them must be notified of",
+    effect: "each interrupt arrives immediately, even during a real-time task; the sender waits \
+                          for every answer",
     source: "today",
     parameters: &[Parameter::choice(
         "by",

@@ -26,7 +26,7 @@ pub const INFO: LoadInfo = LoadInfo {
     parameters: &[
         Parameter::path(
             "tree",
-            "a clean kernel tree, or an archive of one; unset, /usr/src/linux-source-*",
+            "a clean kernel tree, or an archive of one; if unset, /usr/src/linux-source-*",
         ),
         Parameter {
             name: "jobs",

@@ -13,8 +13,8 @@ use super::worker::{PASSES, Worker};
 pub const INFO: LoadInfo = LoadInfo {
     name: "memory",
     does: "a process repeatedly touches a large area page by page and frees it",
-    effect: "page faults in a row, and at exit or munmap the whole area is unmapped and freed at \
-             once",
+    effect: "a series of page faults; at exit or munmap, the whole area is unmapped and freed at \
+                          once",
     source: "abeni2002",
     parameters: &[
         Parameter::bytes(

@@ -25,10 +25,10 @@ use crate::children::tied_command;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "nfs-compile",
-    does: "compiles its own C files over an NFS mount, from a server on the loopback interface; \
-           over and over",
-    effect: "file systems, network and page cache at once, in the kernel's own threads; it is not \
-             in any list because it mounts and needs root",
+    does: "repeatedly compiles its own C files on an NFS mount from a server on the loopback \
+                          interface",
+    effect: "file systems, network and page cache at once, in the kernel's own threads; this load \
+                          is not in any list because it mounts file systems and needs root",
     source: "williams2002",
     parameters: &[
         Parameter::count("files", "C files of one round", "64", 1, 10_000),
@@ -65,7 +65,7 @@ const SERVER_LIMIT: Nanos = Nanos::from_secs(30);
 const FINISH_LIMIT: Nanos = Nanos::from_secs(30);
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
-    resolution.needs_superuser("mount, in a namespace of the load's own")?;
+    resolution.needs_superuser("mount in the load's own namespace")?;
     needs_client(resolution)?;
     for (program, package) in [
         ("ganesha.nfsd", "nfs-ganesha-vfs"),
@@ -123,7 +123,8 @@ fn needs_client(resolution: &Resolution<'_>) -> Result<(), Unsupported> {
     }
     Err(Unsupported::new(
         "the kernel's NFS client",
-        "use a kernel with CONFIG_NFS_V4, as the distribution's; for a module, install its modules",
+        "use a kernel with CONFIG_NFS_V4, such as the distribution's; if it is built as a module, \
+                          install the kernel's modules",
     ))
 }
 
@@ -157,7 +158,7 @@ fn with_server(worker: &mut Worker, scratch: &Path, server: i32) -> Result<(), W
          retrans=2"
     );
     mount::mount("127.0.0.1:/export", &target, "nfs4", &options)
-        .doing("mount the export; is the module nfsv4 there?")?;
+        .doing("mount the export (is the module nfsv4 there?)")?;
     let result = compile(worker, &target);
     mount::unmount(&target, false)
         .or_else(|_| mount::unmount(&target, true))

@@ -18,10 +18,10 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "pi-futex",
-    does: "threads take locks with priority inheritance in chains: each holds one lock and waits \
-           for the next, the last is a real-time task",
+    does: "threads form chains through locks with priority inheritance: each holds one lock and \
+                          waits for the next; the last thread is a real-time task",
     effect: "the kernel walks each chain with raw locks held and interrupts off, and raises and \
-             lowers the priority of every owner on it",
+                          lowers the priority of every lock owner in the chain",
     source: "today",
     parameters: &[
         Parameter::count("chains", "chains for each load CPU", "1", 1, 64),
@@ -82,8 +82,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let lends = priority > 0 && may_be_real_time(priority);
     if priority > 0 && !lends {
         worker.tell(
-            "without real-time priority the chains are walked but priorities are not inherited; \
-             run as root, or allow it with ulimit -r",
+            "without real-time priority, the chains are walked but priorities are not inherited; \
+                          run as root, or allow real-time priority with ulimit -r",
         );
     }
     threads::repeat(worker, &cpus, "take a chain of locks", |index| {

@@ -21,7 +21,7 @@ pub const INFO: LoadInfo = LoadInfo {
     source: "koolwal2009",
     parameters: &[Parameter::bytes(
         "size",
-        "bytes of data in each request, as ping's -s",
+        "bytes of data in each request, like ping's -s",
         "56B",
         8,
         60_000,
@@ -45,7 +45,7 @@ const ANSWER_LIMIT: Duration = Duration::from_millis(100);
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     socket::echo().map_err(|error| {
-        let remedy = "run as root, or let your group in with sysctl net.ipv4.ping_group_range";
+        let remedy = "run as root, or add your group to sysctl net.ipv4.ping_group_range";
         Unsupported::new(format!("the right to send echo requests ({error})"), remedy)
     })?;
     resolution.plan.budget.processes = resolution.workers();
@@ -56,7 +56,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let (socket, kind) = socket::echo().doing("open an echo socket")?;
     socket
         .connect(SocketAddrV4::new(own_address(worker.plan.index), 0))
-        .doing("connect to the loopback address; is `lo` up?")?;
+        .doing("connect to the loopback address (is `lo` up?)")?;
     socket
         .set_read_timeout(Some(ANSWER_LIMIT))
         .doing("set the time limit of answers")?;

@@ -95,16 +95,16 @@ fn ends(worker: &mut Worker) -> Result<(UdpSocket, UdpSocket), WorkError> {
                 .doing("open sockets at both ends");
             }
             Err(error) => worker.tell(format!(
-                "a pair of virtual Ethernet devices in new namespaces is not available ({error}): \
-                 packets go over the loopback device; run as root, with CONFIG_VETH or its module, \
-                 in the lab with --module veth"
+                "a pair of virtual Ethernet devices in new namespaces is not available ({error}), \
+                          so packets go over the loopback device; run as root on a kernel with \
+                          CONFIG_VETH, built in or as a module; in the lab, add --module veth"
             )),
         }
     }
     connected(Ipv4Addr::LOCALHOST, || {
         UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
     })
-    .doing("open sockets on the loopback device; is `lo` up?")
+    .doing("open sockets on the loopback device (is `lo` up?)")
 }
 
 fn connected(

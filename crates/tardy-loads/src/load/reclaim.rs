@@ -25,13 +25,13 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "reclaim",
     does: "needs more memory than its own control group may have, so the kernel constantly \
            reclaims pages; compacts memory now and then",
-    effect: "the kernel scans lists of pages under their locks, unmaps and frees them in the \
-             caller's time, and compaction copies pages about",
+    effect: "the kernel scans lists of pages under their locks, then unmaps and frees the pages \
+                          in the caller's time; compaction moves pages around",
     source: "today",
     parameters: &[
         Parameter::bytes(
             "size",
-            "bytes that each worker may have, and needs more of",
+            "bytes that each worker may use; it needs more than this",
             "64MiB",
             8 << 20,
             1 << 40,
@@ -81,7 +81,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         .ok_or_else(|| WorkError::Bound("the plan has no group".to_owned()))?;
     let all = size * worker.plan.load.worker_count() as u64;
     let group = MemoryGroup::enter(&path, all, &worker.plan.load.undo)
-        .doing("enter a control group with a limit of memory")?;
+        .doing("enter a control group with a memory limit")?;
     let result = work(worker, size);
     group.leave().doing("leave the control group")?;
     result

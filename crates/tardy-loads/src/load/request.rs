@@ -45,7 +45,7 @@ pub enum RequestError {
         known: Vec<&'static str>,
     },
     /// More values than parameters.
-    #[error("load `{load}`: `{value}` is one value too many; it takes {count}")]
+    #[error("load `{load}`: `{value}` is one value too many; the load takes {count}")]
     TooMany {
         load: &'static str,
         /// The first that has no parameter.
@@ -250,7 +250,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_the_parser_panic(text in "(io|fork|exec|busy|all|hackbench)?[:=a-z0-9µ ,]{0,30}") {
+        fn no_text_makes_the_parser_panic(text in "(io|fork|exec|busy|all|hackbench)?[:=a-z0-9µ \
+                          ,]{0,30}") {
             let _ = LoadRequest::parse(&text);
         }
     }

@@ -115,8 +115,8 @@ impl Resolution<'_> {
                     print(limit)
                 ),
                 format!(
-                    "give {}:{name}=... a smaller value, run fewer loads at a time or fewer \
-                     --load-cpus",
+                    "give {}:{name}=... a smaller value, run fewer loads at a time, or give fewer \
+                          --load-cpus",
                     self.plan.name
                 ),
             ));

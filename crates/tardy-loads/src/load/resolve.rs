@@ -65,7 +65,7 @@ fn resolve(
     let info = request.info;
     if info.can_do_harm && !request.by_name {
         return Err(Unsupported::new(
-            "your word for it: this load can do harm",
+            "your explicit request: this load can do harm",
             format!("ask for it by its name, `{}`", info.name),
         ));
     }
@@ -136,9 +136,10 @@ fn check_budget(plan: &LoadPlan, share: &Bounds) -> Result<(), Unsupported> {
     match beyond.into_iter().flatten().next() {
         None => Ok(()),
         Some(beyond) => {
-            let remedy = "give smaller values, run fewer loads at a time or fewer --load-cpus";
+            let remedy = "give smaller values, run fewer loads at a time, or give fewer \
+                          --load-cpus";
             Err(Unsupported::new(
-                format!("{beyond} is this load's share of the machine"),
+                format!("{beyond}, which is this load's share of the machine"),
                 remedy,
             ))
         }

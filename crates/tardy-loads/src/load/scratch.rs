@@ -78,7 +78,7 @@ pub fn check_floor(folder: &Path, bytes: u64) -> Result<(), WorkError> {
     }
     let print = tardy_core::bytes::format_bytes;
     Err(WorkError::Bound(format!(
-        "{} has {} free, and {} stay free: make room or set another folder",
+        "{} has {} free, and {} must stay free: make room or set another folder",
         folder.display(),
         print(room.free),
         print(floor)

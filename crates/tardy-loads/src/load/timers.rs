@@ -14,7 +14,7 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "timers",
     does: "arms thousands of high-resolution timers for the same moment, over and over",
-    effect: "all of them fire in one timer interrupt, which lasts as long as their number",
+    effect: "all of them fire in one timer interrupt, whose length grows with their number",
     source: "today",
     parameters: &[
         Parameter::count("timers", "timers of each worker", "1000", 1, 1_000_000),

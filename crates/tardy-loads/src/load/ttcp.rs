@@ -50,7 +50,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let bytes = worker.number("block") as usize;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .doing("listen on the loopback interface; is `lo` up?")?;
+        .doing("listen on the loopback interface (is `lo` up?)")?;
     let address = listener.local_addr().doing("ask for the port")?;
     process::fork(|| receive(&listener, bytes)).doing("fork the receiver")?;
     let mut stream = TcpStream::connect(address).doing("connect to the receiver")?;

@@ -23,7 +23,7 @@ use super::Unsupported;
 /// abeni2002, figure 3.
 pub(super) const PASSES: Parameter = Parameter::count(
     "passes",
-    "passes of each worker, after which it rests; 0: unlimited",
+    "passes that each worker makes before it rests; 0: unlimited",
     "0",
     0,
     1 << 40,

@@ -23,8 +23,8 @@ pub fn run(plan: &str) -> ExitCode {
         Ok(plan) => plan,
         Err(error) => {
             tardy_sys::say!(
-                "tardy: the plan of a load is unreadable: {error}; this is started by tardy \
-                 itself, not by hand"
+                "tardy: the plan of a load is unreadable: {error}; this process is started by \
+                          tardy itself, not by hand"
             );
             return ExitCode::from(2);
         }
@@ -86,7 +86,7 @@ fn set_up(cpus: &CpuList) -> Result<(), WorkError> {
     // when it is asked to.
     signal::unblock_all().doing("unblock signals")?;
     process::set_parent_death_signal(process::KILL)
-        .doing("ask for a signal at the parent's end")?;
+        .doing("request a signal for the parent's death")?;
     process::become_subreaper().doing("become the reaper of the load's processes")?;
     // A real-time tool started under chrt hands its policy down; a negative nice value can always
     // be given up, a positive one not always.
@@ -96,7 +96,7 @@ fn set_up(cpus: &CpuList) -> Result<(), WorkError> {
     sched::set_timer_slack(TIMER_SLACK_DEFAULT).doing("set the timer slack")?;
     let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
     affinity::set(0, &cpus)
-        .doing("bind the load to its CPUs; are they online, and allowed to this cgroup?")?;
+        .doing("bind the load to its CPUs (are they online, and allowed for this cgroup?)")?;
     rlimit::set(rlimit::Resource::CoreBytes, 0, 0).doing("forbid core dumps")?;
     // Loads are the first to go when memory runs out; raising the value needs no right. Kernels
     // without an OOM killer have no such file.
@@ -125,7 +125,7 @@ fn take_share(worker: &mut Worker) {
             "a separate session".to_owned()
         };
         worker.tell(format!(
-            "has no CPU share separate from other loads: {place}: {error}"
+            "has no CPU share separate from other loads ({place}: {error})"
         ));
     }
 }

@@ -22,8 +22,8 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "writeback",
     does: "dirties pages all over a file and has them written to the device by fsync, fdatasync \
            and sync_file_range in turn",
-    effect: "the file system commits its journal, the block layer merges and completes in softirq, \
-             and writers wait for it",
+    effect: "the file system commits its journal, the block layer merges requests and completes \
+                          them in softirq, and writers wait for this",
     source: "today",
     parameters: &[
         Parameter::bytes(
@@ -36,7 +36,7 @@ pub const INFO: LoadInfo = LoadInfo {
         Parameter::bytes("block", "bytes of one write", "16KiB", 512, 1 << 20),
         Parameter::count(
             "blocks",
-            "writes before they are brought to the device",
+            "number of writes before they are flushed to the device",
             "8",
             1,
             10_000,

@@ -6,7 +6,7 @@ pub(super) const NMI_WATCHDOG: Check = Check {
     name: "nmi-watchdog",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/nmi_watchdog"],
-    why: "every CPU gets a non-maskable interrupt, and a performance counter is taken for it",
+    why: "every CPU gets a non-maskable interrupt, which occupies a performance counter",
     source: "Documentation/admin-guide/sysctl/kernel.rst, nmi_watchdog; TuneD, realtime",
     look: |examined| {
         number_is(
@@ -23,7 +23,7 @@ pub(super) const HUNG_TASKS: Check = Check {
     name: "hung-tasks",
     weight: Weight::of(Importance::Low),
     reads: &["proc/sys/kernel/hung_task_timeout_secs"],
-    why: "a kernel thread walks over all tasks that often",
+    why: "a kernel thread walks over all tasks at this interval",
     source: "Documentation/admin-guide/sysctl/kernel.rst, hung_task_timeout_secs; TuneD, realtime \
              (600)",
     look: |examined| {
@@ -42,8 +42,8 @@ pub(super) const PRESSURE: Check = Check {
     name: "pressure-accounting",
     weight: Weight::of(Importance::Low),
     reads: &["proc/pressure/cpu"],
-    why: "each task switch is accounted for in every control group above it, and a worker averages \
-          every two seconds",
+    why: "each task switch is accounted for in every control group above the task, and a worker \
+                          computes averages every two seconds",
     source: "Documentation/accounting/psi.rst; Ubuntu, how to reduce latency",
     look: |examined| either(pressure(examined)),
 };
@@ -84,7 +84,7 @@ fn scheduled_jobs(examined: &CheckInput<'_>) -> Result<State, State> {
     };
     let names: Vec<String> = timers.iter().map(name).collect();
     if names.is_empty() {
-        return Ok(State::none("systemd starts no jobs by the clock"));
+        return Ok(State::none("systemd starts no jobs at set times"));
     }
     let settings = examined
         .optional("etc/systemd/system.conf")?

@@ -35,7 +35,7 @@ fn look(examined: &CheckInput<'_>) -> Result<State, State> {
             }
             (is_mounted, _) => State::improvable(
                 if is_mounted {
-                    "resctrl is mounted, and there is one group for all"
+                    "resctrl is mounted, but there is only one group for all CPUs"
                 } else {
                     "the CPU can divide its caches, but they are not divided"
                 },

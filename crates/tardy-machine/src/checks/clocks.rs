@@ -19,7 +19,7 @@ pub(super) const EVENT_DEVICE: Check = Check {
     name: "clock-event-device",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/timer_list"],
-    why: "a timer that stops in idle states needs another CPU to wake this one by an interrupt",
+    why: "if a CPU's timer stops in idle states, another CPU must wake this CPU with an interrupt",
     source: "Documentation/timers/highres.rst, clock event devices; kernel/time/tick-broadcast.c",
     look: |examined| either(event_device(examined)),
 };
@@ -58,8 +58,8 @@ fn stability(examined: &CheckInput<'_>) -> Result<State, State> {
         State::improvable_at_start(
             format!("the CPU has no {}", missing.join(", no ")),
             "a counter of constant rate that never stops",
-            "processor.max_cstate=1 on the kernel's command line, and a fixed frequency; else \
-             other hardware",
+            "processor.max_cstate=1 on the kernel's command line and a fixed frequency, or other \
+                          hardware",
         )
     })
 }
@@ -88,14 +88,14 @@ fn event_device(examined: &CheckInput<'_>) -> Result<State, State> {
         (Some(name), false) if ["hpet", "pit", "jiffies"].contains(&name.as_str()) => {
             State::improvable_at_start(
                 name,
-                "a timer of each CPU (lapic, arch_sys_timer)",
-                "take nolapic, lapic=notscdeadline and nohpet from the kernel's command line; \
-                 look for the timer in the kernel's log",
+                "a timer per CPU (lapic, arch_sys_timer)",
+                "remove nolapic, lapic=notscdeadline and nohpet from the kernel's command line; \
+                          look for the timer in the kernel's log",
             )
         }
         (Some(name), false) => State::good(name),
         (Some(name), true) => State::improvable_at_start(
-            format!("{name}, which stops in idle states and is woken by broadcast"),
+            format!("{name}, which stops in idle states and relies on broadcast wake-ups"),
             "a timer that runs in all idle states",
             "processor.max_cstate=1 intel_idle.max_cstate=1 on the kernel's command line",
         ),

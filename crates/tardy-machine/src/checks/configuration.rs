@@ -30,7 +30,7 @@ const fn rule(
 pub(super) const LOCKUP_DETECTOR: Check = rule(
     "config-lockup-detector",
     Weight::of(Importance::High),
-    "it sets timers that run every few seconds with interrupts off",
+    "the detector sets timers that run every few seconds with interrupts off",
     |examined| either(lockup_detector(examined)),
 );
 
@@ -76,14 +76,14 @@ pub(super) const IDLE: Check = rule(
 pub(super) const GRAPHICS: Check = rule(
     "config-graphics",
     Weight::of(Importance::Low),
-    "a graphics CPU shares cache and memory bandwidth with the CPUs",
+    "a GPU shares cache and memory bandwidth with the CPUs",
     |examined| either(graphics(examined)),
 );
 
 pub(super) const TRACING: Check = rule(
     "config-tracing",
     Weight::of(Importance::Low),
-    "without tracing the cause of a late task cannot be found later",
+    "without tracing, the cause of a late task cannot be found later",
     |examined| option_on(examined, "TRACING"),
 );
 
@@ -189,8 +189,8 @@ fn other_governors(examined: &CheckInput<'_>) -> Result<State, State> {
     Ok(State::improvable_at_start(
         on.join(", "),
         "performance alone",
-        "use a kernel without them (CONFIG_CPU_FREQ_GOV_*), or see to it that nothing but you \
-         sets the governor",
+        "use a kernel without them (CONFIG_CPU_FREQ_GOV_*), or make sure that only you set the \
+                          governor",
     ))
 }
 
@@ -246,7 +246,7 @@ fn graphics(examined: &CheckInput<'_>) -> Result<State, State> {
     }
     Ok(State::improvable_at_start(
         "CONFIG_DRM is on, with a graphics card",
-        "off, or no graphics beside the work",
+        "off, or no graphics running alongside the work",
         "measure with graphics running (tardy run --load ...), or use a kernel without CONFIG_DRM",
     ))
 }
@@ -266,8 +266,8 @@ fn real_time_groups(examined: &CheckInput<'_>) -> Result<State, State> {
         _ => State::improvable_at_start(
             "CONFIG_RT_GROUP_SCHED is on, and this control group has no budget for real-time tasks",
             "off, or a budget",
-            "rt_group_sched=0 on the kernel's command line, where the kernel knows it; or start \
-             the work in the root group",
+            "rt_group_sched=0 on the kernel's command line, if the kernel supports it; or start \
+                          the work in the root group",
         ),
     })
 }

@@ -6,8 +6,8 @@ pub(super) const CHECK: Check = Check {
     name: "cpu-quota",
     weight: Weight::of(Importance::High),
     reads: &["proc/self/cgroup"],
-    why: "a group that has used its quota stands still for the rest of the period, which is \
-          milliseconds",
+    why: "a group that has used up its quota stands still for the rest of the period, a matter of \
+                          milliseconds",
     source: "Documentation/scheduler/sched-bwc.rst",
     look,
 };

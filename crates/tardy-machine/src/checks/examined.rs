@@ -21,18 +21,18 @@ use crate::tasks::{self, Task};
 use crate::watch::WatchDelta;
 
 /// Why a file is not read.
-pub(super) const NOT_HERE: &str =
-    "the run is of another machine, or of an earlier start of this one: run tardy doctor there";
+pub(super) const NOT_HERE: &str = "the run was recorded on another machine, or before the last restart of this one: run tardy \
+                          doctor on that machine";
 /// File systems that may not be mounted, or not for this user: what is missing in them says nothing
 /// of the kernel.
 const MOUNTED: [(&str, &str); 4] = [
     (
         "sys/kernel/debug/",
-        "debugfs is not mounted on /sys/kernel/debug, or not for this user",
+        "debugfs is not mounted on /sys/kernel/debug, or this user cannot access it",
     ),
     (
         "sys/kernel/tracing/",
-        "tracefs is not mounted on /sys/kernel/tracing, or not for this user",
+        "tracefs is not mounted on /sys/kernel/tracing, or this user cannot access it",
     ),
     ("proc/", "/proc is not mounted"),
     ("sys/", "/sys is not mounted"),

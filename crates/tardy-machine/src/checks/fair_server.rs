@@ -13,8 +13,8 @@ pub(super) const CHECK: Check = Check {
         (Profile::VmHost, Importance::High),
     ]),
     reads: &["proc/sys/kernel/osrelease|sys/kernel/debug/sched/fair_server/*/runtime"],
-    why: "a real-time task that leaves no time to ordinary ones is stopped for this long in each \
-          period",
+    why: "a real-time task that leaves no time for ordinary tasks is stopped for this long in \
+                          each period",
     source: "kernel/sched/deadline.c, fair server, since Linux 6.12",
     look,
 };
@@ -47,7 +47,7 @@ fn look(examined: &CheckInput<'_>) -> State {
         None | Some(Nanos::ZERO) => State::good("off"),
         Some(longest) => State::improvable(
             longest.to_string(),
-            "off, where a real-time task may use all of a CPU",
+            "off, if a real-time task may use a whole CPU",
             format!(
                 "for n in {}; do echo 0 > /sys/kernel/debug/sched/fair_server/cpu$n/runtime; done",
                 examined.cpus_in_words()

@@ -19,8 +19,8 @@ pub(super) const HARDWARE_LATENCY: Check = Check {
     name: "hardware-latency",
     weight: Weight::of(Importance::Low),
     reads: &["sys/kernel/tracing/available_tracers"],
-    why: "only a loop with interrupts off shows time taken by firmware and hardware that has no \
-          counter",
+    why: "where firmware or hardware has no counter, only a loop with interrupts off shows the \
+                          time it takes",
     source: "Documentation/trace/hwlat_detector.rst",
     look: |examined| either(hardware_latency(examined)),
 };
@@ -29,7 +29,7 @@ pub(super) const ACPI: Check = Check {
     name: "acpi",
     weight: Weight::of(Importance::Low),
     reads: &["sys/firmware/acpi/interrupts/gpe_all|proc/cmdline"],
-    why: "events of the firmware interrupt a CPU, and code of the firmware then runs in the kernel",
+    why: "firmware events interrupt a CPU, and firmware code then runs in the kernel",
     source: "koolwal2009, section 2.3; Documentation/ABI/testing/sysfs-firmware-acpi",
     look: |examined| either(acpi(examined)),
 };
@@ -38,8 +38,8 @@ pub(super) const USB_LEGACY: Check = Check {
     name: "usb-legacy-emulation",
     weight: Weight::of(Importance::Medium),
     reads: &["sys/bus/pci/devices/*/class"],
-    why: "firmware emulates old keyboards for USB ones by system management interrupts, until a \
-          driver takes over the controller",
+    why: "until a driver takes over the controller, the firmware makes USB keyboards look like \
+                          old keyboards, by system management interrupts",
     source: "koolwal2009, section 2.3; drivers/usb/host/pci-quirks.c",
     look: |examined| either(usb_legacy(examined)),
 };
@@ -76,8 +76,8 @@ pub(super) const EFI_RUNTIME: Check = Check {
         "proc/cmdline",
         "sys/devices/virtual/workqueue/efi_runtime/cpumask",
     ],
-    why: "a call of the firmware may keep interrupts off for long, and stop all CPUs on some \
-          machines",
+    why: "a call into the firmware may keep interrupts off for a long time and, on some machines, \
+                          stop all CPUs",
     source: "hardware.rst, EFI; kernel-configuration.rst, CONFIG_EFI_DISABLE_RUNTIME",
     look: |examined| either(efi_runtime(examined)),
 };
@@ -89,7 +89,7 @@ pub(super) const TIME_COORDINATED: Check = Check {
         "sys/firmware/acpi/tables/RTCT",
         "sys/firmware/acpi/tables/PTCT",
     ],
-    why: "this mode of the firmware switches off all its causes of latency at once",
+    why: "this firmware mode switches off all causes of latency in the firmware at once",
     source: "Ubuntu, real-time Linux on Intel TCC; ACPI tables RTCT and PTCT",
     look: |examined| either(time_coordinated(examined)),
 };
@@ -111,7 +111,7 @@ pub(super) const VERSION: Check = Check {
         "sys/class/dmi/id/bios_date",
         "proc/cpuinfo",
     ],
-    why: "another version of firmware or microcode may have other latencies",
+    why: "another version of firmware or microcode may have different latencies",
     source: "Documentation/ABI/testing/sysfs-firmware-dmi-tables; KernelCI's practice",
     look: |examined| either(version(examined)),
 };
@@ -130,7 +130,7 @@ fn system_management(examined: &CheckInput<'_>) -> Result<State, State> {
     examined.root()?;
     let Some(watched) = examined.watched else {
         return Err(State::unknown(
-            "not counted: tardy doctor counts for a second",
+            "not counted: run tardy doctor, which counts for a second",
         ));
     };
     match &watched.smi {
@@ -139,8 +139,8 @@ fn system_management(examined: &CheckInput<'_>) -> Result<State, State> {
             Some(most) => State::improvable(
                 format!("{most} in {}", watched.span.exact()),
                 "none",
-                "in the firmware's setup: USB legacy support, power management by the firmware, \
-                 error logging by the firmware off; ask the maker",
+                "in the firmware's setup, switch off USB legacy support, power management by the \
+                          firmware and error logging by the firmware; ask the maker",
             ),
         }),
         Err(SmiUnavailable::NotIntel { vendor })
@@ -172,7 +172,7 @@ fn hardware_latency(examined: &CheckInput<'_>) -> Result<State, State> {
                 ),
                 "none",
                 "find the cause: system management interrupts, firmware settings for power and \
-                 heat, a host; ask the vendor",
+                          heat, or the host of a virtual machine; ask the vendor",
             ));
         }
         Some(Err(error)) => return Err(State::unknown(error.to_string())),
@@ -182,13 +182,13 @@ fn hardware_latency(examined: &CheckInput<'_>) -> Result<State, State> {
     Ok(
         if tracers.split_whitespace().any(|tracer| tracer == "hwlat") {
             State::noted(
-                "the kernel has a detector: tardy doctor --hardware-latency 1m runs it, while \
-                 nothing matters",
+                "the kernel has a detector: run it with tardy doctor --hardware-latency 1m, at a \
+                          time when delays do no harm",
             )
         } else {
             State::noted(
                 "the kernel was built without hwlat (CONFIG_HWLAT_TRACER): tardy run --probe \
-                 oslat shows gaps, those of interrupts apart",
+                          oslat shows gaps, and lists those caused by interrupts separately",
             )
         },
     )
@@ -261,7 +261,7 @@ fn machine_checks(examined: &CheckInput<'_>) -> Result<State, State> {
         examined.texts("sys/devices/system/machinecheck/machinecheck*/check_interval")?;
     let ignored = examined.texts("sys/devices/system/machinecheck/machinecheck*/ignore_ce")?;
     if intervals.is_empty() {
-        return Ok(State::none("the kernel polls for no machine checks"));
+        return Ok(State::none("the kernel does not poll for machine checks"));
     }
     let is_ignored = !ignored.is_empty() && ignored.iter().all(|(_, ignored)| ignored == "1");
     // The interval is one for all, printed in decimal today and in hexadecimal by older kernels:
@@ -306,7 +306,7 @@ fn memory_errors(examined: &CheckInput<'_>) -> Result<State, State> {
         }
         Ok(milliseconds) => State::improvable(
             format!("{names}, every {milliseconds} ms"),
-            "every hour or more, or without the EDAC driver",
+            "at most once an hour, or no EDAC driver",
             "blacklist the driver that lsmod | grep edac shows, in /etc/modprobe.d; or echo \
              3600000 > /sys/module/edac_core/parameters/edac_mc_poll_msec",
         ),
@@ -354,7 +354,10 @@ fn time_coordinated(examined: &CheckInput<'_>) -> Result<State, State> {
     let tables = examined.root()?.names("sys/firmware/acpi/tables");
     Ok(
         if tables.iter().any(|name| name == "RTCT" || name == "PTCT") {
-            State::noted("the firmware offers it: see that it is on in its setup")
+            State::noted(
+                "the firmware offers this mode: make sure that it is switched on in the \
+                          firmware's setup",
+            )
         } else {
             State::none("the firmware does not offer it")
         },

@@ -21,7 +21,7 @@ fn look(examined: &CheckInput<'_>) -> State {
     };
     let counts = thermal_counts(root);
     if counts.is_empty() {
-        return State::none("the CPU does not count it (Intel's do)");
+        return State::none("the CPU does not count thermal throttling (Intel CPUs do)");
     }
     let events = |cpu: CpuId| {
         counts.get(&cpu).map_or(0, |counts| {
@@ -33,7 +33,7 @@ fn look(examined: &CheckInput<'_>) -> State {
         Some(most) => State::improvable(
             format!("{most} times since the start of the system"),
             "never",
-            "better cooling, or a lower highest frequency (scaling_max_freq)",
+            "better cooling, or a lower maximum frequency (scaling_max_freq)",
         ),
     }
 }

@@ -21,8 +21,8 @@ fn look(examined: &CheckInput<'_>) -> State {
         _ => State::improvable_at_start(
             "off",
             "on",
-            "take highres=off from the kernel's command line; see that a clock source fit for it \
-             is in use",
+            "remove highres=off from the kernel's command line; make sure that a clock source \
+                          suitable for high-resolution timers is in use",
         ),
     }
 }

@@ -67,7 +67,7 @@ fn look(examined: &CheckInput<'_>) -> State {
     let by_request = if limit == Nanos::MAX {
         String::new()
     } else {
-        format!(", as long as someone asks for {limit}")
+        format!(", as long as a program requests a limit of {limit}")
     };
     let current = format!(
         "down to {} ({}){by_request}",
@@ -79,8 +79,9 @@ fn look(examined: &CheckInput<'_>) -> State {
     State::improvable(
         current,
         "C1 at most",
-        "hold /dev/cpu_dma_latency open with 0 in the application (tardy run does so while it \
-         measures), or processor.max_cstate=1 intel_idle.max_cstate=1",
+        "in the application, write 0 to /dev/cpu_dma_latency and keep the file open (tardy run \
+                          does so while it measures), or boot with processor.max_cstate=1 \
+                          intel_idle.max_cstate=1",
     )
 }
 

@@ -35,7 +35,7 @@ fn look(examined: &CheckInput<'_>) -> State {
         .is_some_and(|online| online.minus(examined.cpus).is_empty())
     {
         return State::improvable(
-            "every CPU is one of the work's",
+            "the work uses every CPU",
             "a CPU left for interrupts",
             "leave one CPU to interrupts and everything else, and bind the work to the others",
         );

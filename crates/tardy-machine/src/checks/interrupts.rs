@@ -13,7 +13,7 @@ pub(super) const COUNTED: Check = Check {
     name: "interrupts-counted",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/interrupts"],
-    why: "each of them takes the CPU from the running task",
+    why: "each device interrupt takes the CPU from the running task",
     source: "Documentation/filesystems/proc.rst, /proc/interrupts; kernel-per-CPU-kthreads.rst",
     look: |examined| either(counted(examined)),
 };
@@ -34,7 +34,8 @@ pub(super) const PENDING_MOVES: Check = Check {
         "proc/irq/*/smp_affinity_list",
         "proc/irq/*/effective_affinity_list",
     ],
-    why: "some interrupts move only with the next one, which still comes to the old CPU",
+    why: "some interrupts move to the new CPU only when the next one occurs, and that one still \
+                          arrives on the old CPU",
     source: "kernel/irq/migration.c; TuneD, issue 364",
     look: |examined| either(pending_moves(examined)),
 };
@@ -43,7 +44,8 @@ pub(super) const MANAGED: Check = Check {
     name: "managed-interrupts",
     weight: Weight::of(Importance::Medium).but(&[(Profile::Audio, Importance::Low)]),
     reads: &["proc/cmdline", "proc/irq/*/effective_affinity_list"],
-    why: "the kernel spreads disk and network queues over all CPUs, and users cannot move them",
+    why: "the kernel spreads the interrupts of disk and network queues over all CPUs, and users \
+                          cannot move them",
     source: "kernel-parameters.txt, isolcpus=managed_irq; TuneD, issues 352 and 356",
     look: |examined| either(managed(examined)),
 };
@@ -58,7 +60,7 @@ fn counted(examined: &CheckInput<'_>) -> Result<State, State> {
     examined.text("proc/interrupts")?;
     let watched = examined
         .watched
-        .ok_or_else(|| State::none("not counted: tardy doctor counts for a second"))?;
+        .ok_or_else(|| State::none("not counted: run tardy doctor, which counts for a second"))?;
     let delta = watched
         .interrupts
         .as_ref()
@@ -111,7 +113,7 @@ fn default_affinity(examined: &CheckInput<'_>) -> Result<State, State> {
         .other_cpus()
         .ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
     if others.is_empty() {
-        return Ok(State::none("every CPU is one of the work's"));
+        return Ok(State::none("the work uses every CPU"));
     }
     let cpus = CpuList::from_mask(&mask)
         .ok_or_else(|| State::unknown("/proc/irq/default_smp_affinity has no mask"))?;
@@ -150,16 +152,17 @@ fn pending_moves(examined: &CheckInput<'_>) -> Result<State, State> {
         ));
     }
     Ok(if pending.is_empty() {
-        State::good("every interrupt is where it was sent")
+        State::good("every interrupt arrives on the CPUs it was assigned to")
     } else {
         State::improvable(
             format!(
-                "interrupts {} are not yet where they were sent",
+                "interrupts {} do not yet arrive on the CPUs they were assigned to",
                 pending.join(", ")
             ),
             "moved before the work begins",
             format!(
-                "make each device work once; or irqaffinity={} on the kernel's command line",
+                "make each device raise an interrupt once, or put irqaffinity={} on the kernel's \
+                          command line",
                 examined.others()
             ),
         )

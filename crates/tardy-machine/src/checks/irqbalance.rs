@@ -6,7 +6,7 @@ pub(super) const CHECK: Check = Check {
     name: "irqbalance",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/*/comm"],
-    why: "it moves interrupts to CPUs that are not busy, those of the work among them",
+    why: "irqbalance moves interrupts to CPUs that are not busy, including those of the work",
     source: "TuneD, cpu-partitioning; irqbalance(1)",
     look,
 };

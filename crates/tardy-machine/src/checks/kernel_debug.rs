@@ -45,6 +45,7 @@ fn look(examined: &CheckInput<'_>) -> State {
     State::improvable_at_start(
         on.join(", "),
         "all off",
-        "use a kernel built without them; distributions name theirs with them -debug or -dbg",
+        "use a kernel built without them; distributions add -debug or -dbg to the names of \
+                          kernels that have them",
     )
 }

@@ -25,7 +25,7 @@ pub(super) const PRIORITY: Check = Check {
     name: "kernel-thread-priority",
     weight: Weight::of(Importance::Medium),
     reads: TASKS,
-    why: "deferred work at this priority runs before user tasks at or below it",
+    why: "deferred work at this priority runs before user tasks of the same or a lower priority",
     source: "kernel-parameters.txt, rcutree.kthread_prio=; TuneD, realtime-virtual-host",
     look: |examined| either(priority(examined)),
 };
@@ -34,8 +34,8 @@ pub(super) const INTERRUPT_PRIORITY: Check = Check {
     name: "interrupt-thread-priority",
     weight: Weight::of(Importance::Low).but(&[(Profile::Audio, Importance::Medium)]),
     reads: TASKS,
-    why: "handlers run in order of priority, and a task above its device's handler can wait for \
-          the device in vain",
+    why: "interrupt handlers run in order of priority, and a task with a higher priority than its \
+                          device's handler can wait for the device in vain",
     source: "Documentation/core-api/real-time; Red Hat's guide, interrupt threads (50 by default)",
     look: |examined| either(interrupt_priority(examined)),
 };
@@ -49,7 +49,7 @@ fn place(examined: &CheckInput<'_>) -> Result<State, State> {
         .other_cpus()
         .ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
     if others.is_empty() {
-        return Ok(State::none("every CPU is one of the work's"));
+        return Ok(State::none("the work uses every CPU"));
     }
     let movable = |task: &&Task| {
         task.is_of_kernel && !task.is_bound_by_kernel && !task.name.starts_with("irq/")
@@ -69,7 +69,7 @@ fn place(examined: &CheckInput<'_>) -> Result<State, State> {
         .map(|task| task.name.as_str())
         .collect();
     Ok(if roaming.is_empty() {
-        State::good("those that can be kept off are kept off")
+        State::good("all kernel threads that can be kept off these CPUs are kept off")
     } else {
         State::improvable(
             format!("{} may run here: {}", roaming.len(), shown(&roaming)),
@@ -150,14 +150,14 @@ fn interrupt_priority(examined: &CheckInput<'_>) -> Result<State, State> {
         return Ok(State::improvable(
             first,
             "98 at most",
-            "chrt -f -p 90 PID: 99 belongs to the kernel's own threads that move tasks and watch \
-             CPUs",
+            "chrt -f -p 90 PID; priority 99 belongs to the kernel's own threads that move tasks \
+                          and watch CPUs",
         ));
     }
     if examined.profile == Profile::Audio && highest == lowest {
         return Ok(State::improvable(
             current,
-            "that of the sound card above the others",
+            "the sound card's interrupt thread above the others",
             "chrt -f -p 90 $(pgrep irq/.*-snd), or rtirq",
         ));
     }

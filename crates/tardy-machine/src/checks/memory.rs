@@ -6,8 +6,8 @@ pub(super) const COMPACTION: Check = Check {
     name: "compaction",
     weight: Weight::of(Importance::Low),
     reads: &["proc/sys/vm/compaction_proactiveness"],
-    why: "the kernel moves pages of all processes in the background, and a task that touches one \
-          meanwhile waits",
+    why: "the kernel moves pages of all processes in the background, and a task that touches a \
+                          page during its move waits",
     source: "Documentation/admin-guide/sysctl/vm.rst, compaction_proactiveness",
     look: |examined| {
         number_is(
@@ -46,7 +46,7 @@ pub(super) const HUGEPAGE_DEFRAGMENTATION: Check = Check {
         "sys/kernel/mm/transparent_hugepage/defrag",
         "sys/kernel/mm/transparent_hugepage/enabled",
     ],
-    why: "a task that faults compacts memory itself to get a large page",
+    why: "a task that takes a page fault compacts memory itself to get a large page",
     source: "Documentation/admin-guide/mm/transhuge.rst, defrag",
     look: |examined| either(hugepage_defragmentation(examined)),
 };
@@ -59,8 +59,8 @@ pub(super) const WRITE_BACK: Check = Check {
         "proc/sys/vm/dirty_bytes",
         "proc/sys/vm/dirty_background_ratio",
     ],
-    why: "a task that writes a file beyond this much unwritten memory waits for the disk, and the \
-          disk is busy for long",
+    why: "when this much memory waits to be written to the disk, a task that writes a file waits \
+                          for the disk, and the disk stays busy for a long time",
     source: "Documentation/admin-guide/sysctl/vm.rst, dirty_ratio; TuneD, realtime \
              (vm.dirty_ratio=10)",
     look: |examined| either(write_back(examined)),
@@ -70,7 +70,7 @@ pub(super) const ACCESS_TIMES: Check = Check {
     name: "access-times",
     weight: Weight::of(Importance::Low),
     reads: &["proc/mounts"],
-    why: "each read of a file writes its time of access to the disk",
+    why: "each read of a file writes the file's access time to the disk",
     source: "mount(8), strictatime; rtcqs",
     look: |examined| either(access_times(examined)),
 };

@@ -121,7 +121,7 @@ fn queues(examined: &CheckInput<'_>) -> Result<State, State> {
         .ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
     let left = online.minus(examined.cpus).len();
     if left == 0 {
-        return Err(State::none("every CPU is one of the work's"));
+        return Err(State::none("the work uses every CPU"));
     }
     let root = examined.root()?;
     let of = |device: &String| {

@@ -15,7 +15,8 @@ pub(super) const SETS: Check = Check {
         "sys/devices/system/cpu/isolated",
         "sys/devices/system/cpu/nohz_full",
     ],
-    why: "a CPU that is isolated by only one method still gets the work that the other methods would keep away",
+    why: "a CPU that is isolated by only one method still gets the work that the other methods \
+                          would keep away",
     source: "Documentation/admin-guide/cpu-isolation.rst",
     look: |examined| either(sets(examined)),
 };
@@ -121,7 +122,7 @@ fn housekeeping(examined: &CheckInput<'_>) -> Result<State, State> {
             State::none("there is one CPU")
         } else {
             State::improvable(
-                "every CPU is one of the work's",
+                "the work uses every CPU",
                 "one left for everything else",
                 "name fewer CPUs (--cpus), and bind the work to them",
             )

@@ -557,7 +557,7 @@ fn deep_idle_states_are_no_fault_while_someone_asks_for_none() {
     };
     assert_eq!(asked(0), State::good("not entered"));
     assert!(
-        matches!(asked(200), State::Improvable { current, .. } if current == "down to C6 (133 us), as long as someone asks for 200 us")
+        matches!(asked(200), State::Improvable { current, .. } if current == "down to C6 (133 us), as long as a program requests a limit of 200 us")
     );
     assert!(
         matches!(asked(2_000_000_000), State::Improvable { current, .. } if current == "down to C6 (133 us)")

@@ -62,7 +62,9 @@ fn stolen(examined: &CheckInput<'_>) -> Result<State, State> {
     examined.text("proc/stat")?;
     is_guest(examined)?;
     let Some(watched) = examined.watched else {
-        return Ok(State::none("not counted: tardy doctor counts for a second"));
+        return Ok(State::none(
+            "not counted: run tardy doctor, which counts for a second",
+        ));
     };
     let stolen = watched
         .stolen

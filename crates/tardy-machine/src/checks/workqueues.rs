@@ -27,7 +27,7 @@ fn look(examined: &CheckInput<'_>) -> Result<State, State> {
         .other_cpus()
         .ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
     if others.is_empty() {
-        return Ok(State::none("every CPU is one of the work's"));
+        return Ok(State::none("the work uses every CPU"));
     }
     let cpus = CpuList::from_mask(&mask)
         .ok_or_else(|| State::unknown(format!("/{FOLDER}/cpumask has no mask")))?;

@@ -25,7 +25,10 @@ pub(super) fn resolve(
     seed: u64,
 ) -> Result<(Vec<PhasePlan>, Vec<Warning>), PlanError> {
     for name in &request.allow {
-        LoadRequest::parse(name)?;
+        // A name alone: the parameters are those of the scenario.
+        if load::find(name).is_none() {
+            LoadRequest::parse(name)?;
+        }
     }
     let host = Host::of_run(out);
     // Loads on the command line are named by whoever starts the run. Those of a scenario are not,

@@ -69,7 +69,7 @@ impl Place for Host {
         match error.kind() {
             io::ErrorKind::NotFound => NAME_REMEDY,
             io::ErrorKind::PermissionDenied => {
-                "run as root, or let your group in with sysctl net.ipv4.ping_group_range"
+                "run as root, or add your group to sysctl net.ipv4.ping_group_range"
             }
             _ => "does the host answer ping?",
         }

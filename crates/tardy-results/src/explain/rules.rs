@@ -106,8 +106,8 @@ pub(super) fn rows(rules: &LoopRules) -> Vec<RuleRow> {
             "sleeps for a length of time",
             recorded.timers,
             rules.sleeps_relative,
-            "each shifts all later cycles by its lateness".to_owned(),
-            "sleep until a time: clock_nanosleep with TIMER_ABSTIME",
+            "each sleep shifts all later cycles by its latency".to_owned(),
+            "sleep until an absolute time: clock_nanosleep with TIMER_ABSTIME",
             "record timer:hrtimer_start",
         ),
         row(
@@ -125,8 +125,8 @@ pub(super) fn rows(rules: &LoopRules) -> Vec<RuleRow> {
             recorded.wakings,
             lower,
             wakers.join(", "),
-            "give the waker at least the same priority, or share with it by a lock with priority \
-             inheritance",
+            "give the waker at least the same priority, or share data with it under a lock with \
+                          priority inheritance",
             "record sched:sched_waking",
         ),
         row(
@@ -134,7 +134,7 @@ pub(super) fn rows(rules: &LoopRules) -> Vec<RuleRow> {
             "woken from a softirq",
             recorded.wakings,
             rules.woken_from_softirq,
-            "a softirq waits for all others of its CPU".to_owned(),
+            "a softirq waits for all other softirqs of its CPU".to_owned(),
             "wait with clock_nanosleep instead of timerfd; on PREEMPT_RT give the softirq's \
              thread (ktimers) a priority",
             "record sched:sched_waking",

@@ -55,8 +55,7 @@ pub enum RunError {
     },
     /// It was not watched from outside, or nothing was kept.
     #[error(
-        "the run was not watched from outside with samples kept: measure with `tardy lab run \
-         --watch`"
+        "the guest was not watched, or no samples were kept: measure with `tardy lab run --watch`"
     )]
     NotWatched,
     /// What was seen from outside cannot be read.

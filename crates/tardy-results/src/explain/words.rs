@@ -9,13 +9,13 @@ use super::HolderFacts;
 #[must_use]
 pub fn component(component: Component) -> &'static str {
     match component {
-        Component::Request => "due to the timer's own due time",
+        Component::Request => "due time to the timer's own due time",
         Component::Timer => "due to timer interrupt",
         Component::Interrupt => "timer interrupt to the timer's function",
         Component::Expiry => "the timer's function to wake-up",
         Component::Waker => "due to wake-up",
         Component::Switch => "wake-up to running",
-        Component::SwitchAndReturn => "last event before the switch to the clock read",
+        Component::SwitchAndReturn => "from the last event before the switch until the clock read",
         Component::Return => "running to the clock read",
         Component::Awake => "due to the clock read, awake",
     }
@@ -86,11 +86,11 @@ fn words(cause: Cause, who: &str) -> String {
         Cause::PageFault if who.is_empty() => "page fault of the thread".to_owned(),
         Cause::PageFault => format!("page fault of the thread, until {who} woke it"),
         Cause::KernelLock if who.is_empty() => "lock of the kernel".to_owned(),
-        Cause::KernelLock => format!("lock of the kernel that {who} held"),
+        Cause::KernelLock => format!("kernel lock that {who} held"),
         Cause::LaterTimer => "the timer was set for later".to_owned(),
         Cause::Waker => named("on the way to wake the thread:"),
         Cause::Lost => "unknown: events were lost".to_owned(),
-        Cause::Unknown => "unknown: the trace does not have it".to_owned(),
+        Cause::Unknown => "unknown: the cause is not in the trace".to_owned(),
     }
 }
 

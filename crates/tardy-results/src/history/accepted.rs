@@ -22,7 +22,7 @@ struct AcceptedBuilds {
 pub enum AcceptedError {
     #[error("{}: {error}", path.display())]
     File { path: PathBuf, error: io::Error },
-    #[error("{}: is not a list of accepted builds ({error})", path.display())]
+    #[error("{} is not a list of accepted builds ({error})", path.display())]
     Content {
         path: PathBuf,
         error: serde_json::Error,

@@ -254,7 +254,8 @@ fn isolated(
 ) -> Result<(Source, String), String> {
     let Some(priority) = priority.map(u64::from) else {
         return Err(
-            "an ordinary task waits for others at any time: give the probe a real-time priority"
+            "an ordinary task may have to wait for others at any time: give the probe a real-time \
+                          priority"
                 .to_owned(),
         );
     };
@@ -276,12 +277,10 @@ fn isolated(
             Source::SchedulingJitter,
             format!("below {}", above.join(" and ")),
         )),
-        (_, _, Some(_)) => Err(format!(
-            "{timers} hide the rest: measure it with highres=on"
-        )),
+        (_, _, Some(_)) => Err(format!("{timers} hide the rest: measure with highres=on")),
         (false, true, None) => Err(format!(
-            "the kernel's work for the loads delays it, and so does {}: give the probe the highest \
-             priority",
+            "the kernel's work for the loads delays the probe, and so does {}: give the probe the \
+                          highest priority",
             above.join(" and ")
         )),
     }

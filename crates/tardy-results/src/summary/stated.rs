@@ -207,8 +207,8 @@ pub(super) fn shortcoming(series: &[&SeriesData], window: Window) -> Option<Stri
     let is_without_buckets =
         |read: &&SeriesData| read.stated.is_some() && read.whole.latency.count() == 0;
     (undecided(series, window) > 0).then(|| match series.iter().any(is_without_buckets) {
-        true => "of a series only the extremes are known: more may be late".to_owned(),
-        false => "samples without a bucket may be late or not: measure with a larger histogram"
+        true => "only the extremes of a series are known: more samples may be late".to_owned(),
+        false => "samples without a bucket may or may not be late: measure with a larger histogram"
             .to_owned(),
     })
 }

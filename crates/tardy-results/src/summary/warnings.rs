@@ -42,8 +42,8 @@ fn single_samples(record: &RunRecord, series: &[SeriesData]) -> Option<Warning> 
         format!("all samples are counted in hourly histograms{disk}")
     } else {
         format!(
-            "single samples are kept from {since} after the start on: earlier ones are counted in \
-             hourly histograms{disk}"
+            "single samples are kept from {since} after the start; earlier ones are counted in \
+                          hourly histograms{disk}"
         )
     };
     Some(Warning::Note { text })
@@ -58,8 +58,8 @@ fn gaps_in_phases(record: &RunRecord, read: &SeriesData) -> Option<Warning> {
     let has_bins = read.whole.latency.count() > read.accumulator.samples;
     (has_bins && record.phases.len() > 1).then(|| Warning::Note {
         text: format!(
-            "{}: numbers of a phase or load count only gaps of {} and more, those of the whole \
-             run count every read: compare maxima, not means or medians",
+            "{}: numbers of a phase or load count only gaps of at least {}, but numbers of the \
+                          whole run count every read: compare maxima, not means or medians",
             read.descriptor.probe,
             least.exact()
         ),

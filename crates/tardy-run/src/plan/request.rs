@@ -90,25 +90,25 @@ options! {
         plan(of_plan::program);
     /// Scenario to follow: a built-in one (`tardy scenarios`) or a file
     ///
-    /// By default an idle phase, each cheap load alone, and all of them together.
+    /// The default is an idle phase, each cheap load alone, and all cheap loads together.
     scenario: Option<String> = {
         name: "scenario", value: "NAME|FILE", conflicts: &["load"], is_shown: true,
     }, plan(of_plan::scenario);
-    /// How long to measure in all; the phases of a scenario are stretched to it
+    /// Total measuring time; the phases of a scenario are scaled to it
     length: Option<Nanos> = {
         name: "for", value: "TIME", can_begin_with_dash: true, is_kept: true, is_shown: true,
     }, plan(of_plan::length);
     /// Measure N cycles of each probe thread in every phase, instead of a time
     ///
-    /// With --load: N idle, and N under the load. A cycle is a period; for gtod a read of each
-    /// clock, for oslat an interval between two reads.
+    /// With --load: N idle, and N under the load. A cycle is one period; for gtod it is one read of
+    /// each clock, for oslat one interval between two reads.
     cycles: Option<u64> = {
         name: "cycles", value: "N", range: Some((1, 10_000_000_000)), conflicts: &["for"],
         is_shown: true,
     }, plan(of_plan::cycles);
     /// Measure until SIGINT (Ctrl-C) or SIGTERM (`systemctl stop`); the run is then complete
     ///
-    /// Without a load, or with --load after 10 s idle. `tardy show FOLDER` shows the samples so far
+    /// Runs without a load, unless --load is given; the load then starts after 10 s idle. `tardy show FOLDER` shows the samples so far
     /// at any time.
     until_stopped: bool = {
         name: "until-stopped", conflicts: &["for", "cycles", "scenario", "on"], is_shown: true,
@@ -116,7 +116,7 @@ options! {
     /// Continue the run in --out after a reboot, kill or stop; start it if it does not exist
     ///
     /// Needs --until-stopped, --disk and --out, and takes no loads. Earlier samples are folded into
-    /// hourly histograms; the gap is reported and not counted.
+    /// hourly histograms. The time without measurement is reported, but not counted.
     resume: bool = {
         name: "resume", needs: &["until-stopped", "disk", "out"], conflicts: &["load", "spool"],
     }, no("it continues a run that exists");
@@ -135,9 +135,9 @@ options! {
     no_live: bool = { name: "no-live" }, no("it is about the display");
     /// Serve metrics at this port while the run lasts, for readers such as Prometheus
     ///
-    /// PORT is open to this machine only, ADDRESS:PORT to every machine that reaches that address.
-    /// http://127.0.0.1:9877/metrics then returns the current distributions, misses, losses, phase
-    /// and loads as OpenMetrics.
+    /// With PORT, only this machine can connect; with ADDRESS:PORT, every machine that reaches that
+    /// address. For port 9877, http://127.0.0.1:9877/metrics returns the current distributions,
+    /// misses, losses, phase and loads as OpenMetrics.
     metrics: Option<String> = { name: "metrics", value: "[ADDRESS:]PORT" },
         no("it is about the display");
     /// Print every table and warning, not only what fits a screen
@@ -147,7 +147,8 @@ options! {
     /// Probe to measure with, as in usleep:period=200us:priority=80 (`tardy list probes`) [default:
     /// cyclic]
     ///
-    /// Repeat it for several at once, on one clock. name= distinguishes two of a kind.
+    /// Repeat the option to run several probes at once, on one clock. name= distinguishes two
+    /// probes of the same kind.
     probes: Vec<String> = { name: "probe", value: "NAME[:VALUES]", group: PROBES, is_shown: true },
         plan(of_plan::probes);
     /// Time between two wake-ups [default: 1ms]
@@ -156,8 +157,8 @@ options! {
     }, plan(of_plan::period);
     /// CPUs to measure: a list such as 1-3,6, or isolated, housekeeping, all
     ///
-    /// Isolated CPUs are those of isolcpus= or nohz_full=, housekeeping ones the others. By default
-    /// the isolated ones; if there are none, all that this process may run on.
+    /// Isolated CPUs are those of isolcpus= or nohz_full=; all others are housekeeping CPUs. The
+    /// default is the isolated CPUs or, if there are none, all CPUs that this process may run on.
     cpus: Option<MeasuredCpus> = {
         name: "cpus", value: "CPUS", group: PROBES, is_in_files: true, is_shown: true,
     }, plan(|plan| Some(MeasuredCpus::List(plan.measured_cpus.clone())));
@@ -167,60 +168,60 @@ options! {
     }, plan(of_plan::policy);
     /// Real-time priority of the probes [default: 95]
     ///
-    /// 99 is the priority of the kernel's watchdog: it needs --force, and a CPU left out with
-    /// --cpus.
+    /// Priority 99, that of the kernel's watchdog, needs --force and a CPU that --cpus leaves out.
     priority: Option<u32> = {
         name: "priority", value: "N", range: Some((1, 99)), group: PROBES, is_shown: true,
     }, plan(of_plan::priority);
-    /// Clock that the probes' timers are set on, if the probe can choose [default: monotonic]
+    /// Clock for the timers of probes that can choose one [default: monotonic]
     ///
     /// Stored times are always those of CLOCK_MONOTONIC.
     clock: Option<SystemClock> = {
         name: "clock", value: "CLOCK", group: PROBES, is_kept: true, is_shown: true,
     }, plan(of_plan::clock);
-    /// Align due times to whole multiples of the period on this clock, the same on all CPUs
+    /// Align due times to whole multiples of the period on this clock, identically on all CPUs
     ///
-    /// This is a TSN schedule with base time 0. A probe's offset= is added to it.
+    /// This is a TSN schedule with base time 0. A probe's offset= is added to its due times.
     align: Option<SystemClock> = { name: "align", value: "CLOCK", group: PROBES, is_shown: true },
         plan(of_plan::align);
     /// Let the due times of all CPUs coincide instead of staggering them
     aligned: bool = { name: "aligned", group: PROBES }, plan(|plan| plan.aligned);
-    /// Move each due time by a random time up to this, at most half a period
+    /// Delay each due time by a random time below TIME, which is at most half a period
     dither: Option<Nanos> = {
         name: "dither", value: "TIME", can_begin_with_dash: true, group: PROBES,
     }, plan(of_plan::dither);
-    /// Seed of everything random; stored in the run
+    /// Seed of all random numbers; stored in the run
     seed: Option<u64> = { name: "seed", value: "N", group: PROBES, is_shown: true },
         plan(|plan| Some(plan.seed));
-    /// Latest wake-up that is in time, as in 200us
+    /// Deadline: the largest latency that is in time, as in 200us
     ///
-    /// Later wake-ups are misses, and so are skipped periods that would have been later.
+    /// Later wake-ups are misses. A skipped period is a miss if its wake-up would have been later.
     deadline: Option<Nanos> = {
         name: "deadline", value: "TIME", can_begin_with_dash: true, conflicts: &["window"],
         group: DEADLINE, is_in_files: true, is_shown: true,
     }, plan(of_plan::deadline);
-    /// Wake-ups that are in time, as in -111us..+111us, where too early is as bad as too late
+    /// Range of latencies that are in time, as in -111us..+111us, if too early is as bad as too
+    /// late
     window: Option<Window> = {
         name: "window", value: "FROM..TO", can_begin_with_dash: true, group: DEADLINE,
         is_shown: true,
     }, plan(|plan| plan.window.filter(|window| window.earliest.is_some()));
     /// Share of samples that may miss, as in 1e-6 [default: 0]
     ///
-    /// One-sided bounds of all CPUs together decide, each at 95 %.
+    /// The verdict rests on one-sided 95 % bounds of the share of misses on all CPUs together.
     misses: Option<f64> = {
         name: "misses", value: "SHARE", can_begin_with_dash: true, group: DEADLINE,
         is_in_files: true, is_shown: true,
     }, plan(|plan| plan.misses_allowed);
-    /// Periods that may be skipped because the wake-up before came too late [default: the share of
-    /// --misses]
+    /// Number of periods that may be skipped because the previous wake-up came too late [default:
+    /// the share given by --misses]
     ///
-    /// Without --misses, a deadline up to the period allows none.
+    /// Without --misses, none may be skipped if the deadline is at most the period.
     skipped: Option<u64> = {
         name: "skipped", value: "N", can_begin_with_dash: true, group: DEADLINE,
         is_in_files: true, is_shown: true,
     }, plan(|plan| plan.skipped_allowed);
-    /// Load to run after an idle phase, or `none` (`tardy list loads`); repeat it for several
-    /// together
+    /// Load to run after an idle phase, or `none` (`tardy list loads`); repeat the option to run
+    /// several together
     loads: Vec<String> = {
         name: "load", value: "NAME", group: LOADS, is_kept: true, is_shown: true,
     },
@@ -230,7 +231,7 @@ options! {
         name: "load-cpus", value: "CPUS", group: LOADS, is_in_files: true, is_kept: true,
         is_shown: true,
     }, plan(of_plan::load_cpus);
-    /// Also run these loads of a built-in scenario, although they disturb people or can do harm
+    /// Loads of the scenario that may run although they disturb people, run commands or can do harm
     allow: Vec<String> = {
         name: "allow", value: "LOAD,...", separator: Some(','), group: LOADS,
     }, asked();
@@ -243,9 +244,10 @@ options! {
     ///
     /// Latencies are then those of a traced run: do not compare them with those of an untraced run.
     /// --explain=stacks also records the kernel functions that were running. Each record takes up
-    /// to tens of microseconds, so such a run is for finding code, and `tardy compare` refuses it.
-    /// --explain=timerlat also runs the kernel's tracer of that name, and reports how far both
-    /// agree on its wake-ups. `tardy compare` refuses such a run too.
+    /// to tens of microseconds, so use such a run only to find the code that causes delays; `tardy
+    /// compare` refuses it.
+    /// --explain=timerlat also runs the kernel's tracer timerlat, and reports how far tardy and
+    /// timerlat agree on timerlat's wake-ups. `tardy compare` refuses such a run too.
     explain: ExplainLevel = { name: "explain", value: "LEVEL", bare: Some("events"), group: LATE },
         plan(of_plan::explain);
     /// With --explain: keep the whole trace, not only the parts around the worst samples
@@ -257,17 +259,18 @@ options! {
     stop_above: Option<Nanos> = {
         name: "stop-above", value: "TIME", can_begin_with_dash: true, group: LATE,
     }, plan(|plan| plan.stop_above);
-    /// At the first latency above --stop-above, or above --deadline: trace, shell=COMMAND,
-    /// signal=PID, signal,num=N,pid=PID, continue
+    /// Action at the first latency above --stop-above or --deadline: trace, shell=COMMAND,
+    /// signal=PID, signal,num=N,pid=PID, or continue
     ///
-    /// trace keeps the kernel's trace of it, as --explain does. signal=PID sends SIGTERM;
-    /// signal,num=10,pid=1234 any signal by its number, and pid=parent means the process that
-    /// started tardy, as in rtla. continue does not stop, and acts again at each larger latency.
+    /// trace keeps the kernel's trace of that latency, as --explain does. signal=PID sends SIGTERM;
+    /// signal,num=10,pid=1234 sends any signal by its number. As in rtla, pid=parent is the process
+    /// that started tardy. With continue, the run does not stop, and the actions are repeated at
+    /// each larger latency.
     /// Repeat it for several actions.
     on_threshold: Vec<ThresholdAction> = { name: "on-threshold", value: "ACTION", group: LATE },
         plan(|plan| plan.on_threshold.clone());
-    /// As cyclictest: stop at the first latency above US microseconds, and keep the kernel's trace
-    /// of it
+    /// Stop at the first latency above US microseconds and keep the kernel's trace of it, as
+    /// cyclictest does
     ///
     /// The same as --stop-above TIME --on-threshold trace.
     break_above: Option<u32> = {
@@ -284,22 +287,22 @@ options! {
     /// Name and text to keep with the run, as in board=imx8-07; repeat it for several
     labels: Vec<Label> = { name: "label", value: "NAME=TEXT", group: STORAGE, is_shown: true },
         plan(of_plan::labels);
-    /// Samples to store: all, tail:TIME (those of TIME and later), or histogram (none); all are
-    /// counted
+    /// Samples to store: all, tail:TIME (latencies of at least TIME), or histogram (none); every
+    /// sample is counted
     keep: KeptSamples = {
         name: "keep", value: "WHAT", default: Some("all"), group: STORAGE, is_in_files: true,
     }, plan(|plan| plan.keep);
     /// Disk budget of the folder, as in 2GiB; beyond it, the oldest samples are folded into hourly
     /// histograms
     ///
-    /// Counts, misses and the largest latency remain those of the whole run; single samples are
-    /// kept as far back as the budget allows.
+    /// Counts, misses and the largest latency still cover the whole run; single samples are kept as
+    /// far back as the budget allows.
     disk: Option<Bytes> = {
         name: "disk", value: "SIZE", conflicts: &["keep", "spool", "explain", "break-above"],
         group: STORAGE, is_shown: true,
     }, plan(|plan| plan.disk.map(Bytes));
-    /// Folder in memory to write to while measuring; it is moved to --out at the end (for flash
-    /// storage)
+    /// Folder in memory to write to while measuring, to spare flash storage; it is moved to --out
+    /// at the end
     spool: Option<PathBuf> = { name: "spool", value: "FOLDER", group: STORAGE, is_in_files: true },
         plan(|plan| plan.spool.clone());
     /// Maximum C-state exit latency in us (/dev/cpu_dma_latency), or `leave`
@@ -307,7 +310,8 @@ options! {
         name: "cpu-dma-latency", value: "US|leave", default: Some("0"),
         can_begin_with_dash: true, group: MACHINE, is_in_files: true,
     }, plan(of_plan::cpu_dma_latency);
-    /// The same for the measured CPUs only, in us (pm_qos_resume_latency_us; restored at the end)
+    /// Maximum C-state exit latency of the measured CPUs only, in us (pm_qos_resume_latency_us;
+    /// restored at the end)
     resume_latency: Option<u32> = {
         name: "resume-latency", value: "US", conflicts: &["cpu-dma-latency"], group: MACHINE,
     }, plan(|plan| plan.resume_latency_us);
@@ -317,13 +321,13 @@ options! {
     }, asked();
     /// Control group for the measuring threads; its cpuset limits --cpus
     ///
-    /// A threaded one below the tool's own, or one of version 1.
+    /// It must be a threaded group below the tool's own group, or a group of cgroup version 1.
     probe_cgroup: Option<PathBuf> = {
         name: "probe-cgroup", value: "FOLDER", group: MACHINE, is_in_files: true,
     }, plan(|plan| plan.probe_cgroup.clone());
-    /// Accept priority 99, and a period that this machine may not keep up with
+    /// Accept priority 99, and a period that may be too short for this machine
     ///
-    /// A CPU must be left out with --cpus, so that the machine can still be used.
+    /// --cpus must leave out a CPU, so that the machine can still be used.
     force: bool = { name: "force", group: MACHINE }, asked();
 }
 
@@ -474,7 +478,7 @@ impl FromStr for Label {
                 text: text.to_owned(),
             }),
             _ => Err(format!(
-                "`{text}` is no label: write it as in board=imx8-07"
+                "`{text}` is not a label: write for example board=imx8-07"
             )),
         }
     }
@@ -571,7 +575,7 @@ impl FromStr for CpuDmaLatency {
         }
         let micros = text.parse::<i32>().ok().filter(|&micros| micros >= 0);
         micros.map(Self::Micros).ok_or_else(|| {
-            format!("`{text}` is neither `leave` nor a number of microseconds: write 0, or leave")
+            format!("`{text}` is neither `leave` nor a number of microseconds: write 0 or `leave`")
         })
     }
 }

@@ -211,8 +211,8 @@ impl fmt::Display for Check {
             Self::Horizon { ratio } => {
                 write!(
                     formatter,
-                    "the model is asked about {ratio:.1} times the samples measured, limit \
-                     {HORIZON_RATIO_MAX}"
+                    "the model must predict {ratio:.1} times as many samples as were measured, \
+                          limit {HORIZON_RATIO_MAX}"
                 )
             }
             Self::Unmeasured { what } => write!(

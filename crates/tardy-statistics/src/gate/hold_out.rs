@@ -60,8 +60,8 @@ impl fmt::Display for HoldOut {
         } = self;
         write!(
             formatter,
-            "hold-out: the first half predicts {expected:.0} above {:.3} to {:.3} in the second; \
-             seen {above_upper} to {above_lower}",
+            "hold-out: the first half predicts {expected:.0} clusters above a level of {:.3} to \
+                          {:.3} in the second half; seen {above_upper} to {above_lower}",
             level.lower, level.upper
         )
     }

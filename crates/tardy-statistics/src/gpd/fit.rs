@@ -50,8 +50,8 @@ pub enum FitError {
     AllEqual,
     /// The likelihood grows without limit towards a shape of -1 and below.
     #[error(
-        "the likelihood has no maximum, as values pile up at their largest: choose another \
-         threshold"
+        "the likelihood has no maximum, because the values pile up at the largest one: choose \
+                          another threshold"
     )]
     NoMaximum,
 }

@@ -25,8 +25,8 @@ pub struct Rules {
     pub page_faults_user: u64,
     /// The same in the kernel on the program's behalf.
     pub page_faults_kernel: u64,
-    /// Sleeps for a length of time instead of until a time: each shifts all later cycles by its
-    /// lateness.
+    /// Sleeps for a length of time instead of until a time: each sleep shifts all later cycles by
+    /// its latency.
     pub sleeps_relative: u64,
     /// Sleeps on a clock that can be set.
     pub sleeps_on_wall_clock: u64,

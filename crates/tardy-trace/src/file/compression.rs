@@ -18,8 +18,8 @@ pub const CHUNK_BYTES_MAX: usize = 64 << 20;
 pub enum CompressionError {
     /// It is compressed in a way that is not read.
     #[error(
-        "trace.dat is compressed with {0:?}: zlib and zstd are read; `trace-cmd convert \
-         --compression none` helps"
+        "trace.dat is compressed with {0:?}: only zlib and zstd can be read; `trace-cmd convert \
+                          --compression none` helps"
     )]
     Unknown(String),
     /// It would become too much.
@@ -39,7 +39,7 @@ pub enum CompressionError {
     #[error("a compressed part of trace.dat is damaged: {0}")]
     Damaged(#[from] io::Error),
     /// It is cut.
-    #[error("a compressed part of trace.dat is cut: {0}")]
+    #[error("a compressed part of trace.dat is cut short: {0}")]
     End(#[from] EndOfData),
 }
 

@@ -39,7 +39,7 @@ pub(super) fn read<'a>(
         // Each says where the next one is, further on: a ring of them would have no end.
         if next != 0 && next <= place {
             return Err(FileError::Unreasonable {
-                what: "an offset of the next options of",
+                what: "a next-options offset of",
                 value: next,
             });
         }

@@ -23,8 +23,7 @@ pub enum NoProcess {
     )]
     Ended(u32),
     #[error(
-        "{0} ({1}) is a thread of the kernel, which sets no timers of a program: give the number \
-         of a program"
+        "{0} ({1}) is a kernel thread and sets no timers of a program: give the number of a program"
     )]
     OfKernel(u32, String),
     #[error("{thread} is a thread of process {process}: give {process} --thread {thread}")]

@@ -13,7 +13,8 @@ use super::{choice, positive_duration, share};
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct AdviseArgs {
-    /// Runs of one or more kernels, of latencies, completions or costs; or folders of runs
+    /// Runs that measured latencies, completions or costs on one or more kernels; or folders of
+    /// runs
     #[arg(value_name = "RUN")]
     pub runs: Vec<PathBuf>,
     /// Published numbers to judge by, instead of runs
@@ -24,8 +25,8 @@ pub struct AdviseArgs {
     /// Probe to judge by [default: one that times completions, else one that times late starts]
     #[arg(long, value_name = "NAME", conflicts_with = "paper")]
     pub probe: Option<String>,
-    /// Draw the curves of total delay into this file, whose name ends in .svg or .png, or in .csv
-    /// for their numbers
+    /// Draw the curves of total delay into this .svg or .png file, or write their numbers into this
+    /// .csv file
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
     /// Print the advice as JSON
@@ -36,7 +37,7 @@ pub struct AdviseArgs {
 /// The work that is to be in time.
 #[derive(Debug, Clone, Args)]
 pub struct TaskArgs {
-    /// How long a unit of work takes on the kernel with the most throughput, undisturbed, as in
+    /// Time that an undisturbed unit of work takes on the kernel with the highest throughput, as in
     /// 100us
     #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub work: Option<Nanos>,
@@ -52,29 +53,30 @@ pub struct TaskArgs {
     /// Share of units that may be late, as in 1e-6 [default: 0]
     #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
     pub misses: Option<f64>,
-    /// Share of the CPUs' time for all work together, as in 40%
+    /// Share of CPU time that all work together uses, as in 40%
     #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
     pub utilisation: Option<f64>,
     /// Memory that all work together needs, as in 512MiB
     #[arg(long, value_name = "SIZE", value_parser = bytes, allow_hyphen_values = true)]
     pub memory: Option<u64>,
-    /// Only the amount of work done counts
+    /// Whether only the amount of work done counts
     #[arg(long, value_name = "yes|no", value_parser = yes_no, num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
     pub throughput_only: Option<bool>,
-    /// Parallel threads of the work wait for each other at barriers
+    /// Whether parallel threads of the work wait for each other at barriers
     #[arg(long, value_name = "yes|no", value_parser = yes_no, num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
     pub barriers: Option<bool>,
-    /// Whether the machine that the work is for is virtual [default: as the machine of the runs,
-    /// else as this one]
+    /// Whether the work's target machine is virtual [default: as the runs' machine, else as this
+    /// one]
     #[arg(long = "virtual", id = "virtual", value_name = "yes|no", value_parser = yes_no)]
     pub is_virtual: Option<bool>,
 }
 
-const AFTER_HELP: &str = "Work is judged by completion times where a run has them (the probe \
-                          `work`), else by late starts and a model, as stated.
-With several kernels, the verdict is about the advised one. On a terminal, without --work and \
-                          --deadline, it asks questions.
-Exit codes: 0 no measurement speaks against it (or no deadline was given); 1 it was late; 2 \
+const AFTER_HELP: &str = "tardy judges work by completion times if a run has them (from the probe \
+                          `work`), otherwise by late starts and a model. The verdict states which.
+With several kernels, the verdict is about the recommended one. Without --work and --deadline, \
+                          `tardy advise` asks about the work on a terminal.
+Exit codes: 0 no measurement speaks against the deadline (or none was given); 1 the work was \
+                          late; 2 \
                           wrong use or bad input; 4 inconclusive: too few samples,
 a degraded set-up, virtual time, or no run.";
 
@@ -122,7 +124,7 @@ pub fn yes_no(text: &str) -> Result<bool, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "yes" | "y" => Ok(true),
         "no" | "n" => Ok(false),
-        _ => Err(format!("`{text}` is no answer: write yes or no")),
+        _ => Err(format!("`{text}` is not an answer: write yes or no")),
     }
 }
 

@@ -20,13 +20,13 @@ pub struct AttachArgs {
     /// How long to measure; Ctrl-C or the end of the program stops it earlier
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = positive_duration, allow_hyphen_values = true)]
     pub length: Nanos,
-    /// Latest wake-up that is in time, as in 200us
+    /// Deadline: the largest latency that is in time, as in 200us
     #[arg(long, alias = "limit", value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub deadline: Option<Nanos>,
     /// Share of wake-ups that may miss the deadline, as in 1e-6 [default: 0]
     #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true, requires = "deadline")]
     pub misses: Option<f64>,
-    /// Folder for a run with every wake-up, which must not exist: `show`, `plot`, `compare`,
+    /// Folder, which must not exist, for a run with every wake-up; `show`, `plot`, `compare`,
     /// `report` and `export` read it
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
@@ -42,17 +42,18 @@ fn process_number(text: &str) -> Result<u32, String> {
     })
 }
 
-const AFTER_HELP: &str = "As root, while the program runs as it is:
+const AFTER_HELP: &str = "As root, while the program runs unmodified:
   tardy attach $(pidof my_loop)
   tardy attach 1234 --for 1m --deadline 200us --out mine; tardy plot mine --kind ccdf -o mine.svg
-A wake-up is due when the program's timer is: a sleep, poll, futex or select with a time limit, \
-                          timer_create, timerfd, setitimer. Its latency ends with
+A wake-up is due when the program's timer is due. Timers are: a sleep; a poll, futex or select \
+                          with a time limit; timer_create; timerfd; setitimer. Its latency ends with
 the switch to the thread. Loops that wait for something else (a device, a socket, another thread) \
-                          have no due time: those wake-ups are counted only.
+                          have no due time, so their wake-ups are only counted.
 The numbers come from the kernel's trace (events hrtimer_* and sched_*); the program is neither \
                           modified nor stopped. docs/attach.md
 explains them.
-Exit codes: 0 done, and the deadline passed; 1 the deadline was missed; 2 wrong use, no such \
-                          process or thread, a thread of the kernel; 3 this machine
-cannot do it (missing right, kernel without these events); 4 no wake-up by a timer, or events were \
-                          lost; 130 interrupted; the wake-ups so far are reported.";
+Exit codes: 0 done, and any deadline was met; 1 the deadline was missed; 2 wrong use, no such \
+                          process or thread, or a kernel thread; 3 this machine cannot do it \
+                          (missing privilege, or a kernel without these events); 4 no wake-up by \
+                          a timer, or events were lost; 130 interrupted: the wake-ups so far are \
+                          reported.";

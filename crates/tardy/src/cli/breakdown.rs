@@ -18,9 +18,9 @@ pub struct BreakdownArgs {
 }
 
 const AFTER_HELP: &str = "`tardy run --scenario abeni2002-split` makes a run that isolates all \
-                          three as far as one boot can.
-To measure with and without high-resolution timers takes two boots, for instance in the lab \
-                          (virtual time: lengths of code paths, not times of a machine):
+                          three sources, as far as that is possible in one boot.
+A measurement with and without high-resolution timers takes two boots, for instance in the lab \
+                          (its virtual time shows lengths of code paths, not times of a machine):
   tardy lab run --kernel debian:6.1 --cmdline 'highres=off nohz=off' --kernel debian:6.1 --cmdline \
                           highres=on --scenario abeni2002-split --out timers
   tardy breakdown timers

@@ -80,9 +80,9 @@ impl Choice for Importance {
 
     fn about(self) -> &'static str {
         match self {
-            Self::Fatal => "Without it there is no bound on latency",
-            Self::High => "Milliseconds, or often",
-            Self::Medium => "Tens or hundreds of microseconds, or seldom",
+            Self::Fatal => "Without this setting, latency has no bound",
+            Self::High => "Delays of milliseconds, or frequent delays",
+            Self::Medium => "Delays of tens or hundreds of microseconds, or rare delays",
             Self::Low => "Worth knowing",
         }
     }
@@ -97,11 +97,12 @@ impl Choice for WorkKind {
 
     fn about(self) -> &'static str {
         match self {
-            Self::Compute => "Arithmetic in registers: user space alone",
+            Self::Compute => "Arithmetic in registers, in user space only",
             Self::Syscalls => {
-                "System calls: a byte through a pipe, a file's attributes by its path"
+                "System calls that send a byte through a pipe, or get a file's attributes by its \
+                          path"
             }
-            Self::Memory => "Reads that wait for memory, each for the one before it",
+            Self::Memory => "Reads that wait for memory, each dependent on the one before it",
         }
     }
 }
@@ -166,10 +167,10 @@ impl Choice for Kind {
             Self::Percentiles => "Latency of each percentile, with its 95 % interval",
             Self::RunningMax => "Largest latency so far against the number of samples",
             Self::Heatmap => "Number of samples by latency and time",
-            Self::CpuMap => "Largest latency of each CPU over time, for many CPUs",
-            Self::Scatter => "Samples over time, one by one where they are few",
+            Self::CpuMap => "Largest latency of each CPU over time, for machines with many CPUs",
+            Self::Scatter => "Samples over time, drawn one by one where there are few",
             Self::Bars => "Smallest, median and largest latency of each run and load",
-            Self::TotalDelay => "From due to done against the length of work",
+            Self::TotalDelay => "Time from due to done against the length of work",
         }
     }
 }

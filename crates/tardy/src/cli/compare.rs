@@ -17,18 +17,19 @@ use super::{positive_duration, share};
 pub struct CompareArgs {
     /// Baseline: a run, or a folder of runs that repeat one measurement
     ///
-    /// A folder without NEW is compared within itself: its runs are grouped by what was measured,
+    /// If BASE is a folder and NEW is absent, the runs of BASE are grouped by what was measured,
     /// and the groups are compared across kernels.
     #[arg(value_name = "BASE")]
     pub base: PathBuf,
     /// Runs or folders of runs, each compared with BASE
     #[arg(value_name = "NEW")]
     pub candidates: Vec<PathBuf>,
-    /// Find where the numbers changed: all runs, BASE too, in the order of their starts
+    /// Find where the numbers changed, over all runs (including BASE) in the order in which they
+    /// started
     #[arg(long)]
     pub over_time: bool,
-    /// Compare the kernels' sections in two folders of watched runs; the default for text and JSON.
-    /// To compare latencies, name the runs themselves
+    /// Compare the kernels' sections in two folders of watched runs; for such folders, this is the
+    /// default with text and JSON. To compare latencies, name the runs instead of the folders
     #[arg(long, conflicts_with = "over_time")]
     pub sections: bool,
     /// Difference that does not matter: a time, or a share of the baseline's value
@@ -36,10 +37,10 @@ pub struct CompareArgs {
     pub margin: Margin,
     #[command(flatten)]
     pub deadline: CompareDeadlineArgs,
-    /// Quantiles to compare, as in 0.5,0.999, if both sides have an upper bound
+    /// Quantiles to compare, as in 0.5,0.999; one without an upper bound on both sides is left out
     ///
-    /// By default those of 0.5, 0.9, 0.99, 0.999, 0.9999 and 0.99999 that have 30 independent
-    /// samples beyond them.
+    /// By default, each of 0.5, 0.9, 0.99, 0.999, 0.9999 and 0.99999 that has 30 independent
+    /// samples beyond it.
     #[arg(long, value_name = "SHARE,...", value_delimiter = ',', value_parser = quantile, hide_default_value = true)]
     pub quantiles: Option<Vec<f64>>,
     /// Standard deviation between runs of one side, in per cent
@@ -50,7 +51,7 @@ pub struct CompareArgs {
     /// Compare only phases of this name
     #[arg(long, value_name = "NAME")]
     pub phase: Option<String>,
-    /// Confidence of each interval by itself; verdicts allow 1 % for a wrong one among all
+    /// Confidence of each single interval; the chance of one wrong verdict among all is at most 1 %
     #[arg(
         long,
         value_name = "LEVEL",
@@ -61,7 +62,7 @@ pub struct CompareArgs {
     /// Resamples of the bootstrap
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     pub resamples: u32,
-    /// Seed of the random numbers: the same runs and seed give the same bytes
+    /// Seed of the random numbers: the same runs and seed give identical output
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Length of the bootstrap's blocks, at least a cycle of the load [default: chosen from each
@@ -79,32 +80,36 @@ pub struct CompareArgs {
     pub format: CompareFormat,
 }
 
-const AFTER_HELP: &str = "A row is the whole run, or one load. It is worse or better if the interval of a \
-                          difference lies beyond the margin, mixed if one number is worse and \
-                          another better, equivalent if all intervals lie within the margin, and \
-                          inconclusive otherwise. The headline counts all rows; `*` marks the number \
+const AFTER_HELP: &str = "A row is the whole run, or one load. It is worse or better if the \
+                          interval of a difference lies beyond the margin. It is mixed if one \
+                          number is worse and another better, and equivalent if all intervals lie \
+                          within the margin. Otherwise it is inconclusive. The headline counts \
+                          all rows; `*` marks the number \
                           that decides a row. The chance of one wrong verdict among all rows is at \
                           most 1 %.
-The maximum decides only if enough samples of one side lie beyond all samples of the other: two \
-                          maxima differ by chance.
-With four runs per side or more (folders of runs), each run counts as one number, so that the \
-                          interval includes the differences between runs.
-With fewer, blocks of time are resampled, and the interval is widened by --between-runs. At its \
-                          default, one run a side cannot show a difference below about 25 %:
-give --between-runs 0 to count the samples only, or measure four runs per side. \
+Two maxima differ by chance, so the maximum decides only if enough samples of one side lie beyond \
+                          all samples of the other.
+With four or more runs per side (folders of runs), each run counts as one number. The interval \
+                          then includes the differences between runs.
+With fewer, blocks of time are resampled, and the interval is widened by --between-runs. With its \
+                          default, one run per side cannot show a difference below about 25 %. To \
+                          detect less, give --between-runs 0, which counts the samples only, or \
+                          measure four runs per side. \
                           All runs of a side must be repetitions of the same measurement.
-Lab runs in virtual time are exact: with one replica per side, the comparison has no interval; with several, each replica counts as one number.
+Lab runs in virtual time are exact: with one replica per side, the comparison has no interval; \
+                          with several, each replica counts as one number.
 Runs of `tardy cost` are compared metric by metric, as percentages.
 Exit codes: 0 no row is worse; 1 a row is worse or mixed; 2 wrong use, or runs that cannot be \
-                          compared; 4 no row is worse, and the whole run is inconclusive.";
+                          compared; 4 no row is worse, but the row of the whole run is \
+                          inconclusive.";
 
 /// The deadline that misses are counted against.
 #[derive(Debug, Clone, Args)]
 pub struct CompareDeadlineArgs {
-    /// Latest wake-up that is in time: compare how often it is missed
+    /// Deadline: the largest latency that is in time; compare how often it is missed
     #[arg(long, value_name = "TIME", value_parser = positive_duration, conflicts_with = "window", allow_hyphen_values = true)]
     pub deadline: Option<Nanos>,
-    /// Wake-ups that are in time, as in -111us..+111us
+    /// Range of latencies that are in time, as in -111us..+111us
     #[arg(long, value_name = "FROM..TO", allow_hyphen_values = true)]
     pub window: Option<Window>,
 }
@@ -162,5 +167,10 @@ fn percent(text: &str) -> Result<f64, String> {
         .ok()
         .filter(|percent| (0.0..=1000.0).contains(percent))
         .map(|percent| percent / 100.0)
-        .ok_or_else(|| format!("`{text}` is not a spread: write per cent of the level such as 5%"))
+        .ok_or_else(|| {
+            format!(
+                "`{text}` is not a spread: write a percentage of the level such as \
+                          5%"
+            )
+        })
 }

@@ -20,14 +20,15 @@ pub struct CostArgs {
     /// Metric or group of metrics (`tardy list costs`); repeat it for several [default: all]
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     pub metric: Vec<String>,
-    /// Number of times that each metric is prepared and measured; the result is the smallest of the
-    /// rounds' medians
+    /// Number of rounds in which each metric is prepared and measured; the result is the smallest
+    /// of the rounds' medians
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "command")]
     pub rounds: u32,
-    /// Trials of each metric in a round, or runs of the command [default: 11; of a command 3]
+    /// Number of trials per metric and round, or of runs of the command [default: 11 trials, 3
+    /// runs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub trials: Option<u32>,
-    /// Runs of the command before the first trial, which fill caches and are not counted
+    /// Number of uncounted runs of the command before the first trial, to fill caches
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=1000), requires = "command", conflicts_with = "metric")]
     pub warm_up: u32,
     /// Length of a trial; as many operations as fit are timed together
@@ -46,7 +47,7 @@ pub struct CostArgs {
 /// Experiments with whole programs.
 #[derive(Debug, Subcommand)]
 pub enum CostWhole {
-    /// Build a kernel several times (mckenney2009): elapsed, user and system time
+    /// Measure the elapsed, user and system time of several kernel builds (mckenney2009)
     Build(BuildArgs),
 }
 

@@ -45,11 +45,11 @@ pub struct CyclictestArgs {
     /// Keep the run in this folder, which must not exist
     #[arg(long, value_name = "FOLDER")]
     pub tardy_out: Option<PathBuf>,
-    /// Threads on CPUs of this list in turn, or of all but those of !LIST; thread N on CPU N
-    /// without one
+    /// Bind threads to the CPUs of this list in turn, or with !LIST to all other CPUs; without a
+    /// list, bind thread N to CPU N
     #[arg(short = 'a', long, value_name = "CPUSET", num_args = 0..=1)]
     pub affinity: Option<Option<String>>,
-    /// Due times of all threads coincide, or lie this many us apart
+    /// Make the due times of all threads coincide, or lie this many us apart
     #[arg(short = 'A', long, value_name = "US", num_args = 0..=1)]
     pub aligned: Option<Option<i64>>,
     /// Stop at the first latency above this
@@ -66,7 +66,7 @@ pub struct CyclictestArgs {
     /// Difference between the intervals of successive threads [default: 500; 0 with a histogram]
     #[arg(short = 'd', long, value_name = "US", value_parser = number::<i64>(0, 3_600_000_000))]
     pub distance: Option<i64>,
-    /// Duration in s, or with m, h or d; 0 for until a signal
+    /// Duration in seconds, or with a suffix m, h or d; 0 measures until a signal comes
     #[arg(short = 'D', long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Nanos>,
     #[arg(short = 'F', long, value_name = "PATH", hide = true)]
@@ -74,7 +74,7 @@ pub struct CyclictestArgs {
     /// Print a histogram of latencies below this many us
     #[arg(short = 'h', long, value_name = "US", value_parser = number::<i64>(1, BUCKETS_MAX))]
     pub histogram: Option<i64>,
-    /// The same, with a column for all threads together
+    /// Like --histogram, with an added column for all threads together
     #[arg(short = 'H', long, value_name = "US", value_parser = number::<i64>(1, BUCKETS_MAX))]
     pub histofall: Option<i64>,
     /// Write the histogram to this file, instead of standard output
@@ -92,7 +92,7 @@ pub struct CyclictestArgs {
     /// Maximum C-state exit latency
     #[arg(long, value_name = "US", default_value = "0", value_parser = number::<i32>(0, i32::MAX.into()))]
     pub latency: i32,
-    /// Cycles of a thread; 0 for until a signal
+    /// Cycles per thread; 0 measures until a signal comes
     #[arg(short = 'l', long, value_name = "LOOPS", default_value = "0", value_parser = number::<u64>(0, i64::MAX))]
     pub loops: u64,
     #[arg(long, value_name = "CPUSET", hide = true)]
@@ -112,7 +112,7 @@ pub struct CyclictestArgs {
     /// Policy: other, normal, fifo or rr [default: fifo with a priority, other without]
     #[arg(long, value_name = "NAME")]
     pub policy: Option<String>,
-    /// Each thread's priority is one lower than the previous thread's
+    /// Make each thread's priority one lower than the previous thread's
     #[arg(long)]
     pub priospread: bool,
     /// Print a summary at the end only
@@ -123,12 +123,12 @@ pub struct CyclictestArgs {
     pub relative: bool,
     #[arg(short = 'R', long, hide = true)]
     pub resolution: bool,
-    /// Due times of all threads are whole multiples of their interval
+    /// Make the due times of each thread whole multiples of its interval
     #[arg(long, value_name = "US", num_args = 0..=1)]
     pub secaligned: Option<Option<i64>>,
     #[arg(short = 's', long, hide = true)]
     pub system: bool,
-    /// A thread on each CPU
+    /// Run one thread on each CPU
     #[arg(short = 'S', long)]
     pub smp: bool,
     /// Print each latency above this
@@ -139,11 +139,10 @@ pub struct CyclictestArgs {
     pub spike_nodes: usize,
     #[arg(long, hide = true)]
     pub smi: bool,
-    /// Number of threads; one per CPU without a number
+    /// Number of threads; without a number, one per CPU
     #[arg(short = 't', long, value_name = "NUM", num_args = 0..=1, value_parser = number::<u32>(1, THREADS_MAX as i64))]
     pub threads: Option<Option<u32>>,
-    /// With -b: mark the place in the kernel's trace, which tardy always does, and then switch the
-    /// trace off
+    /// With -b: switch the kernel's trace off after the mark that tardy always writes into it
     #[arg(long)]
     pub tracemark: bool,
     #[arg(short = 'u', long, hide = true)]
@@ -328,8 +327,8 @@ impl CyclictestArgs {
         let refused = [
             (
                 self.fifo.is_some(),
-                "-F: figures cannot go to a FIFO: `tardy top FOLDER` shows a run of --tardy-out \
-                 while it lasts",
+                "-F: figures cannot go to a FIFO: `tardy top FOLDER` shows a run with --tardy-out \
+                          while it lasts",
             ),
             (
                 self.system,
@@ -338,17 +337,17 @@ impl CyclictestArgs {
             ),
             (
                 self.oscope.is_some(),
-                "-o: values are not thinned out: leave it out, and take those of -v",
+                "-o: values are not thinned out: leave out -o, and use the values that -v prints",
             ),
             (
                 self.deepest_idle_state.is_some(),
-                "--deepest-idle-state: idle states are limited by their time to wake up: give it \
-                 with --latency, or to tardy run --resume-latency",
+                "--deepest-idle-state: idle states are limited by their exit latency: give that \
+                          latency with --latency, or to tardy run --resume-latency",
             ),
             (
                 self.smi,
-                "--smi: SMIs have no column here: with --tardy-out the run has them, where the \
-                 machine counts them",
+                "--smi: SMIs have no column here: a run with --tardy-out records them, if the \
+                          machine counts them",
             ),
             (
                 self.posix_timers && self.relative,
@@ -356,7 +355,7 @@ impl CyclictestArgs {
             ),
             (
                 self.aligned.flatten().is_some_and(|us| us != 0),
-                "-A: due times coincide or are drawn: give -A 0 or leave it out",
+                "-A: due times either coincide or are random: give -A 0, or leave out -A",
             ),
             (
                 self.secaligned.flatten().is_some_and(|us| us != 0),
@@ -422,11 +421,13 @@ impl CyclictestArgs {
             .unwrap_or_else(|| processors.own.clone());
         let absent = list.minus(usable);
         if list.is_empty() {
-            return Err(format!("-a: the list leaves no CPU of {usable}: name one"));
+            return Err(format!(
+                "-a: the list leaves none of the CPUs {usable}: name one of them"
+            ));
         }
         if !absent.is_empty() {
             return Err(format!(
-                "-a: CPUs {absent} cannot be used here, of {usable}"
+                "-a: CPUs {absent} cannot be used here; the usable CPUs are {usable}"
             ));
         }
         let is_smp = self.smp && self.threads.flatten().is_none();
@@ -459,7 +460,9 @@ impl CyclictestArgs {
             Some("fifo") => PolicyName::Fifo,
             Some("rr") => PolicyName::Rr,
             Some(name @ ("batch" | "idle")) => {
-                return Err(format!("--policy={name}: probes are of fifo, rr or other"));
+                return Err(format!(
+                    "--policy={name}: probes can only use fifo, rr or other"
+                ));
             }
             Some(name) => {
                 return Err(format!(

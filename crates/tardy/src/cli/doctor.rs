@@ -17,8 +17,8 @@ pub struct DoctorArgs {
     /// Purpose of the machine: a setting that is good for one kind of work is bad for another
     #[arg(long, value_name = "PROFILE", default_value = "periodic", value_parser = choice::parser::<Profile>())]
     pub profile: Profile,
-    /// CPUs whose tasks must not be late: a list as in 2-3, isolated, housekeeping, or all
-    /// [default: those of --pid's real-time threads, else the isolated ones, else all]
+    /// CPUs whose tasks must not be late: a list such as 2-3, or isolated, housekeeping, all
+    /// [default: those of --pid's real-time threads; else the isolated ones; else all]
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<MeasuredCpus>,
     /// Also check a running program that must not be late: its memory, its threads, its page faults
@@ -28,20 +28,22 @@ pub struct DoctorArgs {
     /// reads them once
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span)]
     pub watch: Nanos,
-    /// Also run the kernel's hardware latency detector (hwlat) on those CPUs in turn; one minute is enough to find most of them. It delays interrupts: do not use it beside work that matters
+    /// Also run the kernel's hardware latency detector (hwlat) on the CPUs of --cpus in turn; one
+    /// minute is enough to find most hardware latencies. It delays interrupts: do not run it beside
+    /// work that matters
     #[arg(long, value_name = "TIME", value_parser = super::positive_duration, conflicts_with = "root")]
     pub hardware_latency: Option<Nanos>,
     /// Check another machine, from a folder with copies of its /proc, /sys, /etc and /boot
     #[arg(long, value_name = "FOLDER", conflicts_with = "pid")]
     pub root: Option<PathBuf>,
-    /// Print every row in full, also those that are good, unknown, or not for this machine
+    /// Print every row in full, including those that are good, unknown or not applicable
     #[arg(long)]
     pub all: bool,
-    /// Exit with 1 if a setting of this severity or above can be improved, with 4 if one cannot be
-    /// read
+    /// Exit with 1 if a setting of this severity or above can be improved, or with 4 if such a
+    /// setting cannot be read
     #[arg(long, value_name = "SEVERITY", value_parser = choice::parser::<Importance>())]
     pub fail_on: Option<Importance>,
-    /// Check settings against a file, as a search of `tardy tune` writes it; exit with 1 if one
+    /// Check settings against a file such as a `tardy tune` search writes; exit with 1 if one
     /// differs
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "root", "all", "fail_on", "json", "html", "as_html"])]
     pub against: Option<PathBuf>,
@@ -60,8 +62,8 @@ pub struct DoctorArgs {
 
 const AFTER_HELP: &str = "The machine is not changed. Severities and most reasons are those \
                           of the kernel's own documentation for real time.
-A setting that the kernel lacks is not a fault. A setting that cannot be read is unknown, \
-                          never good: run as root.
+A setting that the kernel lacks is not a fault. A setting that cannot be read counts as unknown, \
+                          never as good; to avoid this, run as root.
 Exit codes: 0 checked, and --fail-on found nothing; 1 --fail-on found something; 2 wrong use, or \
                           no such CPU or process; 4 a row that --fail-on
 asks for cannot be read.";
@@ -71,7 +73,7 @@ fn span(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
         Ok(span) if (Nanos::ZERO..=Nanos::from_secs(3600)).contains(&span) => Ok(span),
         Ok(_) => Err(format!(
-            "`{text}` is not from 0s to 1h: write a time such as 10s"
+            "`{text}` is not a time from 0s to 1h: write for example 10s"
         )),
         Err(error) => Err(error.to_string()),
     }

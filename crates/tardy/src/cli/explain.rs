@@ -15,8 +15,8 @@ use super::positive_duration;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct ExplainArgs {
-    /// Run made with --explain, or a run of the lab with --watch; or a trace.dat by trace-cmd
-    /// (version 6 or 7), which needs --task
+    /// Run made with --explain, lab run made with --watch, or trace.dat of trace-cmd (version 6 or
+    /// 7); a trace.dat needs --task
     #[arg(value_name = "RUN|TRACE")]
     pub path: PathBuf,
     /// Thread to explain in a trace.dat: its name, or its number
@@ -31,13 +31,13 @@ pub struct ExplainArgs {
     pub above: Option<Nanos>,
     /// How the traced kernel preempts its own code (its /sys/kernel/debug/sched/preempt)
     ///
-    /// It distinguishes kernel code that this kernel does not preempt from sections with preemption
-    /// off.
+    /// With the mode, tardy distinguishes kernel code that the traced kernel does not preempt from
+    /// sections with preemption off.
     #[arg(long, value_name = "MODE", value_enum)]
     pub preempt: Option<PreemptMode>,
-    /// Period of the thread, as in 1ms, for traces without its timers
+    /// Period of the thread, as in 1ms, for traces that lack the thread's timers
     ///
-    /// Due times then follow a grid fitted to its wake-ups.
+    /// Due times then follow a grid that is fitted to the thread's wake-ups.
     #[arg(long, value_name = "TIME", value_parser = positive_duration, required_if_eq("due_from", "period"))]
     pub period: Option<Nanos>,
     /// Source of due times [default: period if --period is given, else hrtimer]
@@ -46,20 +46,20 @@ pub struct ExplainArgs {
     /// Trace instance whose buffer to read, if there are several
     #[arg(long, value_name = "NAME")]
     pub buffer: Option<String>,
-    /// Explain a lab run that was traced and watched (--watch) by its plugin trace
+    /// For a lab run that was both traced and watched (--watch), explain by its plugin trace
     #[arg(long)]
     pub outside: bool,
     /// File to write for Perfetto (ui.perfetto.dev): the schedule, and the holder of the CPU at
     /// each wake-up
     ///
-    /// For a run, the parts around its worst samples.
+    /// For a run, the file holds the parts around its worst samples.
     #[arg(long, value_name = "FILE")]
     pub perfetto: Option<PathBuf>,
     /// trace.dat file to write, for trace-cmd and KernelShark: everything that `tardy run
     /// --keep-trace` kept
     #[arg(long, value_name = "FILE")]
     pub trace_dat: Option<PathBuf>,
-    /// File to write with the folded stacks of late samples, for flame graph tools: after a run
+    /// File to write the folded stacks of late samples to, for flame graph tools; needs a run made
     /// with --explain=stacks
     #[arg(long, value_name = "FILE")]
     pub folded: Option<PathBuf>,
@@ -77,9 +77,9 @@ pub enum PreemptMode {
     None,
     /// At chosen places
     Voluntary,
-    /// Late, at the next tick
+    /// Only at the next tick
     Lazy,
-    /// Everywhere that is not protected
+    /// Everywhere except in protected sections
     Full,
     /// PREEMPT_RT
     Rt,
@@ -90,7 +90,8 @@ pub enum PreemptMode {
 pub enum DueSource {
     /// The thread's timers (timer:hrtimer_start and hrtimer_expire_entry)
     Hrtimer,
-    /// A grid of --period, with each wake-up at or after its due time
+    /// A grid of due times, one every --period, placed so that each wake-up is at or after its due
+    /// time
     Period,
 }
 
@@ -148,7 +149,7 @@ impl ExplainArgs {
     }
 }
 
-const AFTER_HELP: &str = "A run explains itself (as root):
+const AFTER_HELP: &str = "A run can record its own trace (as root):
   tardy run --explain --for 10m --out board7
   tardy explain board7
   tardy explain board7 --above 100us --worst 5
@@ -166,7 +167,8 @@ Then:
   tardy explain trace.dat --task my_loop --above 100us --worst 5
   tardy explain trace.dat --task my_loop --perfetto my_loop.pftrace
   tardy explain trace.dat --task my_loop --period 1ms      # the trace has no hrtimer events
-Leave out events that the kernel does not have (irq_vectors off x86): trace-cmd stops at them. \
+Leave out events that the kernel does not have (irq_vectors exists only on x86): trace-cmd stops \
+                          at them. \
                           docs/explain.md explains the output.
 Exit codes: 0 explained; 2 wrong use, no such thread, a run without a trace, or a file that cannot \
                           be read.";

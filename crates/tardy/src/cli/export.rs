@@ -11,15 +11,15 @@ use super::DeadlineArgs;
 /// `tardy export`.
 #[derive(Debug, Clone, Args)]
 pub struct ExportArgs {
-    /// Folder made by `tardy run`, `tardy import` or `tardy cost` (costs: csv, json, markdown,
+    /// Folder made by `tardy run`, `tardy import` or `tardy cost` (only as csv, json, markdown or
     /// openmetrics), or a folder of such folders
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
     /// Format to write
     #[arg(long, short, value_name = "FORMAT", value_parser = formats())]
     pub format: String,
-    /// File to write, or - for standard output; it is replaced only when complete [default: -]; for
-    /// a folder of runs, the folder for one file per run
+    /// File to write, or - for standard output [default: -]; for a folder of runs, the folder for
+    /// one file per run. An existing file is replaced only when the new one is complete
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Write only this probe
@@ -31,7 +31,7 @@ pub struct ExportArgs {
     /// kcidb: origin of the report [default: tardy]
     #[arg(long, value_name = "NAME", value_parser = origin)]
     pub origin: Option<String>,
-    /// kcidb: build of the kernel that was tested, as in origin:42
+    /// kcidb: ID of the tested kernel's build, as in origin:42
     #[arg(long, value_name = "ORIGIN:ID", value_parser = build_id)]
     pub build_id: Option<String>,
     #[command(flatten)]

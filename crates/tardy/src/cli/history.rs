@@ -12,26 +12,26 @@ use super::compare::CompareFormat;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct HistoryArgs {
-    /// Folders of runs, of any number of boards and builds, or tables of runs (.csv or .csv.gz,
-    /// see --table)
+    /// Folders of runs, or tables of runs (.csv or .csv.gz, see --table), from any number of boards
+    /// and builds
     #[arg(value_name = "FOLDER|TABLE", required = true)]
     pub runs: Vec<PathBuf>,
-    /// Accept the changes of this build as the new normal; they are kept in accepted.json of the
-    /// first folder, or beside the first table
+    /// Accept the changes in this build as the new normal; they are stored in accepted.json, in the
+    /// first folder or beside the first table
     #[arg(long, value_name = "BUILD")]
     pub accept: Vec<String>,
-    /// Difference that does not matter: a time, or a share of the level before
+    /// Ignore differences below this: a time, or a share of the level before the change
     #[arg(long, value_name = "TIME|SHARE", default_value_t = Margin::default(), allow_hyphen_values = true)]
     pub margin: Margin,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = CompareFormat::Text)]
     pub format: CompareFormat,
-    /// Also write an HTML page: boards by builds as a map, and each change with its numbers. `-`
+    /// Also write an HTML page with a map of boards by builds, and each change with its numbers. `-`
     /// prints it instead of the text
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Also write the runs' numbers as a table (.csv or .csv.gz), which `tardy history` reads
-    /// instead of the runs
+    /// Also write the runs' numbers as a table (.csv or .csv.gz), which later calls of `tardy
+    /// history` can read instead of the runs
     #[arg(long, value_name = "FILE", value_parser = table)]
     pub table: Option<PathBuf>,
 }
@@ -49,9 +49,11 @@ fn table(name: &str) -> Result<PathBuf, String> {
 }
 
 const AFTER_HELP: &str = "Labels name the build and board of a run (tardy run --label build=NAME \
-                          --label board=NAME); without, a build is a day and a board is the host.
-The median and a high quantile of each load on each board are followed, separately and together: \
-                          all loads of a board, one load on all boards, everything.
-A change lasts at least two builds; one odd build is not a change. All searches together cause a \
+                          --label board=NAME); without labels, the day counts as the build and \
+                          the host as the board.
+tardy follows the median and a high quantile of each load on each board, separately and in \
+                          groups: all loads of a board, one load on all boards, everything.
+A change lasts at least two builds; one odd build is not a change. All tests together raise a \
                           false alarm in one of a thousand builds.
-Exit codes: 0 nothing is worse, or it is accepted; 1 worse; 2 wrong use; 4 too few builds.";
+Exit codes: 0 nothing is worse, or all that is worse was accepted; 1 something is worse; 2 wrong \
+                          use; 4 too few builds.";

@@ -18,8 +18,8 @@ pub struct ImportArgs {
     /// Format of the files [default: detected]
     #[arg(long = "as", value_name = "FORMAT", value_parser = formats())]
     pub format: Option<String>,
-    /// Folder of the run, or of the runs of several files [default: the file's name with -imported,
-    /// here]
+    /// Folder for the run, or for the runs of several files [default: the file's name with
+    /// -imported added, in the current folder]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
     /// Unit of the values, if the file lacks it or states it wrongly
@@ -28,7 +28,7 @@ pub struct ImportArgs {
     /// Time between two due times, if the file lacks it
     #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub period: Option<Nanos>,
-    /// Column of a table to read: its name in the first line, or its number, counted from 1
+    /// Column to read from a table: its name in the first line, or its number, counted from 1
     #[arg(long, value_name = "NAME")]
     pub column: Option<String>,
     /// Measurement to read, if a file holds several: 1 is the first

@@ -39,9 +39,10 @@ pub enum LabCommand {
     /// Test a kernel against a limit or a good kernel, in several replicas; exit codes for
     /// `git bisect run`
     Check(CheckArguments),
-    /// Measure kernels under loads in many replicas, once each, and show them as one table
+    /// Measure each kernel once under each load in each of many replicas, and show all results in
+    /// one table
     Atlas(Box<AtlasArguments>),
-    /// Find the first kernel with a delay between a good and a bad one
+    /// Find the first kernel that has a delay, among those between a good and a bad one
     Bisect(Box<BisectArguments>),
     /// Record every kernel section with IRQs or preemption off, under loads, and show the longest
     Sections(SectionsArguments),
@@ -114,7 +115,7 @@ pub struct MeasureArguments {
     /// run beside the program
     #[arg(long, value_name = "NAME")]
     pub load: Vec<String>,
-    /// Seed of the first replica's probes; each further replica adds one
+    /// Seed of the first replica's probes; the seed of each further replica is one higher
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Start every run from a kept snapshot of the booted guest, which saves booting
@@ -123,13 +124,14 @@ pub struct MeasureArguments {
     /// differ from each other.
     #[arg(long)]
     pub snapshots: bool,
-    /// Record every section with IRQs or preemption off, every softirq and every interrupt through
-    /// the QEMU plugin; the guest and its samples stay unchanged
+    /// Use the QEMU plugin to record every section with IRQs or preemption off, every softirq and
+    /// every interrupt; the guest and its samples stay unchanged
     ///
     /// `tardy show --sections` and `tardy compare --sections` read them.
     #[arg(long)]
     pub watch: bool,
-    /// How many of the worst samples of each phase --watch keeps, with the code executed before them, for `tardy explain` [default: 10]
+    /// Number of worst samples per phase that --watch keeps for `tardy explain`, with the code
+    /// executed before each [default: 10]
     ///
     /// `lab sections` and `lab check --sections` keep none by default.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1024))]
@@ -150,7 +152,8 @@ pub struct MeasureArguments {
     /// as in preemption-off:1ms:30 (see inject/README.md)
     #[arg(long, value_name = "DELAYS", requires = "inject_modules")]
     pub inject: Option<Injection>,
-    /// Folder with the module that injects them: RELEASE/tardy_inject.ko for each kernel
+    /// Folder with the module that injects the delays of --inject: RELEASE/tardy_inject.ko for each
+    /// kernel
     #[arg(long, value_name = "FOLDER")]
     pub inject_modules: Option<PathBuf>,
     /// Load a module before the measurement: NAME from the kernel's package, with its dependencies,
@@ -161,8 +164,8 @@ pub struct MeasureArguments {
     /// Copy a file of this machine into the guest
     #[arg(long, value_name = "FILE:PATH")]
     pub add: Vec<AddArgument>,
-    /// Run this program inside the guest, with ARGUMENTS, instead of a measurement (/init is tardy
-    /// itself)
+    /// Run this program inside the guest, with ARGUMENTS, instead of a measurement; /init runs
+    /// tardy itself
     #[arg(long, value_name = "PATH", conflicts_with_all = ["scenario", "length", "cycles"])]
     pub program: Option<String>,
     /// Further arguments for `tardy run` in the guest; with --program, all its arguments
@@ -176,7 +179,7 @@ fn power_of_two(text: &str) -> Result<u32, String> {
         .parse()
         .ok()
         .filter(|size: &u32| size.is_power_of_two() && *size <= 4096);
-    size.ok_or_else(|| format!("`{text}` is no power of two up to 4096: write one, as in 128"))
+    size.ok_or_else(|| format!("`{text}` is not a power of two up to 4096: write for example 128"))
 }
 
 /// `--add FILE:PATH`.
@@ -191,7 +194,7 @@ impl FromStr for AddArgument {
             !source.is_empty() && !path.trim_start_matches('/').is_empty()
         });
         let (source, path) = parts.ok_or_else(|| {
-            format!("`{text}` names no two files: write FILE:PATH, as in ./tool:/bin/tool")
+            format!("`{text}` does not name two files: write FILE:PATH, as in ./tool:/bin/tool")
         })?;
         let path = path.trim_start_matches('/').to_owned();
         if path
@@ -199,7 +202,7 @@ impl FromStr for AddArgument {
             .any(|part| part.is_empty() || part == ".." || part == ".")
         {
             return Err(format!(
-                "`{path}` is no plain path in the guest: write it without `..`"
+                "`{path}` is not a plain path in the guest: write it without `..`"
             ));
         }
         use std::os::unix::fs::PermissionsExt;
@@ -246,8 +249,8 @@ impl FromStr for ModuleArgument {
                 .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
         if !is_plain || parameters.contains([' ', '\0']) {
             return Err(format!(
-                "`{text}` names no module: write NAME, NAME:PARAMETER=VALUE or FILE.ko, as in \
-                 snd-dummy:hrtimer=0"
+                "`{text}` does not name a module: write NAME, NAME:PARAMETER=VALUE or FILE.ko, as \
+                          in snd-dummy:hrtimer=0"
             ));
         }
         Ok(Self {
@@ -270,7 +273,7 @@ pub struct RunArguments {
     /// The measurement.
     #[command(flatten)]
     pub measure: MeasureArguments,
-    /// Measure the cost of kernel services in instructions, instead of latencies: metrics or groups
+    /// Instead of latencies, measure the cost of kernel services in instructions: metrics or groups
     /// of `tardy list costs` [default: all]
     ///
     /// ARGUMENTS then go to `tardy cost` in the guest.
@@ -284,8 +287,8 @@ pub struct RunArguments {
     /// Run each guest twice, and fail if the samples differ
     #[arg(long, alias = "twice")]
     pub verify_repeatable: bool,
-    /// Run only this part of the guests, as in 2/8, the second of eight; other machines run the
-    /// rest, into the same folder or into folders that you merge
+    /// Run only this part of the guests, as in 2/8 (the second of eight parts); other machines run
+    /// the rest, and write into the same folder or into folders that you merge
     #[arg(long, value_name = "NUMBER/OF", conflicts_with = "json")]
     pub shard: Option<Shard>,
     /// Folder for the runs: one run folder for each guest
@@ -302,8 +305,8 @@ pub struct RunArguments {
 /// `tardy lab sections`.
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "The same as `tardy lab run --watch`, but it shows the sections: `tardy show \
-                  FOLDER` shows them again, `tardy compare FOLDER OTHER` compares them."
+    after_help = "The same as `tardy lab run --watch`, but it shows the sections. `tardy show \
+                          FOLDER` shows them again; `tardy compare FOLDER OTHER` compares them."
 )]
 pub struct SectionsArguments {
     /// The kernels.
@@ -346,7 +349,7 @@ pub struct CheckArguments {
     /// The measurement.
     #[command(flatten)]
     pub measure: MeasureArguments,
-    /// Largest latency allowed: in the phases under load if there are any, otherwise in all
+    /// Largest latency allowed in the phases under load, or in all phases if none is under load
     #[arg(long, value_name = "TIME", required_unless_present = "baseline")]
     pub limit: Option<Nanos>,
     /// Apply the limit to the longest section in which no other task can run, instead of the
@@ -393,7 +396,7 @@ pub struct ShellArguments {
     /// Copy a file of this machine into the guest
     #[arg(long, value_name = "FILE:PATH")]
     pub add: Vec<AddArgument>,
-    /// Static busybox for the shell, of the guest's architecture (package busybox-static)
+    /// Static busybox for the shell, built for the guest's architecture (package busybox-static)
     #[arg(long, value_name = "FILE", default_value = "/bin/busybox")]
     pub busybox: PathBuf,
 }

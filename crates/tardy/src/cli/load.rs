@@ -15,7 +15,7 @@ pub struct LoadArguments {
     /// CPUs to load, as in 0-3,6 [default: all but isolated ones]
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<CpuList>,
-    /// Print events as JSON lines instead
+    /// Print events as JSON lines instead of text
     #[arg(long)]
     pub json: bool,
 }

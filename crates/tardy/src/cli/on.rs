@@ -10,20 +10,21 @@ const HEADING: &str = "Other machines";
 /// What commands take that can be done elsewhere.
 #[derive(Debug, Clone, Default, Args)]
 pub struct OnArgs {
-    /// Run the command on this machine over ssh, as in ssh://root@board7, or on the machines that a
-    /// file lists, one per line; repeat the option for several machines
+    /// Run the command over ssh on the machine given, as in ssh://root@board7, or on the machines
+    /// listed in a file, one per line; repeat the option for several machines
     ///
     /// This program is copied there and removed afterwards. It keeps running if the connection
-    /// breaks. Its output is printed here, and a run's folder is fetched: with several machines,
-    /// one per machine below --out. A line of a file is an address, or a name and an address;
-    /// comments start with #. OpenSSH's client connects, with its configuration, keys and jump
-    /// hosts; with several machines it cannot ask for passwords.
+    /// breaks. Its output is printed here, and a run's folder is fetched. With several machines,
+    /// each has a folder below --out. A line of a file is an address, or a name and an address;
+    /// comments start with #. The connection uses OpenSSH's client with its configuration, keys and
+    /// jump hosts. With several machines, the client cannot ask for passwords.
     #[arg(long, value_name = "ssh://[USER@]HOST[:PORT]|FILE", help_heading = HEADING)]
     pub on: Vec<Place>,
     /// Configuration for ssh, instead of ~/.ssh/config
     #[arg(long, value_name = "FILE", requires = "on", help_heading = HEADING)]
     pub ssh_config: Option<PathBuf>,
-    /// Program for machines of another architecture [default: tardy-ARCHITECTURE beside this one]
+    /// tardy program to copy to machines of another architecture [default: tardy-ARCHITECTURE
+    /// beside this one]
     #[arg(long, value_name = "FILE", requires = "on", help_heading = HEADING)]
     pub board_binary: Option<PathBuf>,
 }
@@ -41,11 +42,11 @@ impl OnArgs {
 #[command(after_help = "Example:
   tardy fetch ssh://root@board7/var/tmp/tardy-on.Xk3f9a --out board7")]
 pub struct FetchArgs {
-    /// Machine and folder where a command with --on kept running after its connection broke, as in
-    /// its message
+    /// Machine and folder where a command with --on kept running after its connection broke, as
+    /// that command printed them
     #[arg(value_name = "ssh://[USER@]HOST[:PORT]/FOLDER")]
     pub from: String,
-    /// Folder for its result, which must not exist [default: named after the time]
+    /// Folder, which must not exist, for the result [default: named after the time]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
     /// Configuration for ssh, instead of ~/.ssh/config

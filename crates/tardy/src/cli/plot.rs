@@ -29,8 +29,8 @@ pub struct PlotArgs {
     /// standard output with `-`
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
-    /// Probe to draw, if a run has several (`bars` draws all of them together without it); for
-    /// costs, the group of services (`tardy list costs`)
+    /// Probe to draw, if a run has several (without this option, `bars` draws all of them
+    /// together); for cost runs, group of services to draw (`tardy list costs`)
     #[arg(long, value_name = "NAME")]
     pub probe: Option<String>,
     /// Line to draw, by its name in the chart's legend or numbers, instead of the default lines;
@@ -44,7 +44,7 @@ pub struct PlotArgs {
     /// Width and height of each panel in px
     #[arg(long, value_name = "WxH", default_value = "760x440")]
     pub size: Size,
-    /// Pixels of a .png for each px of --size
+    /// Scale of a .png: pixels per px of --size
     #[arg(long, value_name = "FACTOR", default_value_t = 2.0, value_parser = scale)]
     pub scale: f64,
     /// cdf, ccdf: time over which the model of the tail predicts the maximum
@@ -102,7 +102,8 @@ fn scale(text: &str) -> Result<f64, String> {
 #[derive(Debug, Args)]
 #[command(
     after_help = "The file is self-contained: it needs neither a network nor other files.
-Several runs are compared with the first. Their numbers appear in one table, and their charts have the same axes."
+Several runs are compared with the first. Their numbers appear in one table, and their charts \
+                          have the same axes."
 )]
 pub struct ReportArgs {
     /// Folders made by `tardy run`, `tardy import` or `tardy cost`, or folders of such folders
@@ -111,8 +112,8 @@ pub struct ReportArgs {
     /// File to write; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub html: PathBuf,
-    /// Count the samples below and above these latencies, as in 50us,200us [default: round ones, median to
-    /// maximum]
+    /// Count the samples below and above these latencies, as in 50us,200us [default: round
+    /// latencies from the median to the maximum]
     #[arg(long, value_name = "TIME,...", value_delimiter = ',', value_parser = positive_duration)]
     pub limits: Vec<Nanos>,
     /// Time over which the model of the tail predicts the maximum

@@ -8,25 +8,25 @@ use tardy_papers::experiment::{Extent, Place};
 /// `tardy reproduce`.
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "Claims that do not hold are results, not failures: the exit code is 0 once \
-                  every experiment that can run here has run. 3: an experiment could not run; the \
-                  report says which, and why."
+    after_help = "Exit codes: 0 every experiment that can run here has run (a claim that does not \
+                          hold is a result, not a failure); 3 an experiment could not run (the \
+                          report states which, and why)."
 )]
 pub struct ReproduceArgs {
     /// Paper whose claims are tested
     #[arg(value_name = "PAPER", value_enum)]
     pub paper: PaperArgument,
-    /// Run on this machine's kernel, or in emulated machines on the distribution's kernels, where
+    /// Run on this machine's kernel, or on the distribution's kernels in emulated machines, whose
     /// runs repeat to the last digit
     #[arg(long, value_enum, default_value_t = PlaceArgument::Local)]
     pub on: PlaceArgument,
-    /// Run for minutes in all, instead of the papers' hours and days (the default)
+    /// Run for minutes in total (the default), instead of the papers' hours and days
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,
     /// Run as long as the papers' experiments
     #[arg(long)]
     pub full: bool,
-    /// Guests of each kernel in the lab: a claim holds if its rule holds in each
+    /// Guests per kernel in the lab; a claim holds if its rule holds in every guest
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replicas: Option<u32>,
     /// Folder for runs and report; finished experiments in it are not repeated [default: named
@@ -53,7 +53,7 @@ pub enum PaperArgument {
     /// Timer resolution and non-preemptible sections of Linux 2.4
     #[value(name = "abeni2002")]
     Abeni,
-    /// Scheduler latency of Linux 2.4 by realfeel
+    /// Scheduler latency of Linux 2.4, measured with realfeel
     #[value(name = "williams2002")]
     Williams,
     /// Real time or real fast

@@ -20,17 +20,18 @@ Over two serial ports, RTS and CTS crossed: tardy respond serial:/dev/ttyS0, and
                   response:serial:/dev/ttyS0
 Its own late wake-ups, in a run folder:     tardy show FOLDER
 
-Over udp it answers one address: the first that asks, until that one has been silent for 5 s. \
-                  Others are counted, and not answered. An answer
-is as long as its question. In 100 ms it takes at most 5000 datagrams, 1000 of them unanswered; \
-                  then it sleeps until the 100 ms are over."
+Over udp it answers one address at a time: the first that asks, until that address has been \
+                          silent for 5 s. \
+                  Datagrams from other addresses are counted but not answered. An answer
+is as long as its question. In each 100 ms it accepts at most 5000 datagrams, and at most 1000 \
+                          that it does not answer; then it sleeps until the 100 ms are over."
 )]
 pub struct RespondArgs {
     /// Where stimuli come from, as in udp:0.0.0.0 or serial:/dev/ttyS0 (`tardy list links`)
     #[arg(value_name = "LINK")]
     pub link: Link,
-    /// File with a secret that the asking machine must know too, as with `--probe
-    /// response:secret=FILE:udp:HOST` (udp)
+    /// File with a secret that the asking machine must also have, as in `--probe
+    /// response:secret=FILE:udp:HOST` (udp only)
     #[arg(long, value_name = "FILE")]
     pub secret: Option<PathBuf>,
     /// Real-time priority (SCHED_FIFO), 1 to 98
@@ -49,8 +50,8 @@ pub struct RespondArgs {
     /// after the time]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
-    /// Samples to store: all, tail:TIME (those of TIME and later), or histogram (none); all are
-    /// counted
+    /// Samples to store: all, tail:TIME (latencies of at least TIME), or histogram (none); every
+    /// sample is counted
     #[arg(long, value_name = "WHAT", default_value = "all")]
     pub keep: KeptSamples,
     /// Print the result as JSON

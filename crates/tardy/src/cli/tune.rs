@@ -19,7 +19,8 @@ pub struct TuneArgs {
     /// Print which settings would change here, and which need a restart, without changing them
     #[arg(long)]
     pub plan: bool,
-    /// Change settings, run COMMAND, and restore them when it ends, however it ends
+    /// Change settings, run COMMAND, and restore the settings when COMMAND ends, for whatever
+    /// reason
     #[arg(long, requires = "command")]
     pub apply: bool,
     /// Measure the effect of each setting on this machine under load, by an experiment
@@ -32,8 +33,8 @@ pub struct TuneArgs {
     /// Purpose of the machine: a setting that is good for one kind of work is bad for another
     #[arg(long, value_name = "PROFILE", default_value = "periodic", value_parser = choice::parser::<Profile>())]
     pub profile: Profile,
-    /// CPUs whose tasks must not be late: a list as in 2-3, isolated, housekeeping, or all
-    /// [default: the isolated ones, else all but the first]
+    /// CPUs whose tasks must not be late: a list such as 2-3, or one of isolated, housekeeping and
+    /// all [default: the isolated ones, else all but the first]
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<MeasuredCpus>,
     /// Use only the settings of a file: those that a search found useful, or your own
@@ -42,7 +43,7 @@ pub struct TuneArgs {
     /// Only these settings
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Also these settings, which change only if named, because they have a price: turbo,
+    /// Also change these settings, which have a price and so change only if named: turbo,
     /// real-time-throttling, fair-server, smt
     #[arg(
         long,
@@ -54,18 +55,21 @@ pub struct TuneArgs {
     /// How long the search may take
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = positive_duration, help_heading = "Search")]
     pub budget: Nanos,
-    /// How long each of its runs measures [default: 5s; in the lab 3s, the first third idle]
+    /// How long each run of the search measures [default: 5s; in the lab 3s, of which the first
+    /// third is idle]
     #[arg(long = "for", value_name = "TIME", value_parser = positive_duration, help_heading = "Search")]
     pub length: Option<Nanos>,
     /// Metric to minimise: max or a percentile; in the lab max or 99.9 [default: 99.9; in the lab
     /// max]
     #[arg(long, value_name = "max|PERCENT", value_parser = goal, help_heading = "Search")]
     pub goal: Option<Goal>,
-    /// A load, as for `tardy run`; repeat it to run several at the same time, in the lab one after
-    /// the other [default: io and memory; in the lab those of abeni2002]
+    /// A load, as for `tardy run`; repeat the option for several loads, which run at the same time,
+    /// or in the lab one after the other [default: io and memory; in the lab, the loads of
+    /// abeni2002]
     #[arg(long, value_name = "NAME", help_heading = "Search")]
     pub load: Vec<String>,
-    /// Only print how many runs the search would make, of which settings, and how long they take
+    /// Only print how many runs the search would make, of which settings, and how long they would
+    /// take
     #[arg(long, requires = "search", help_heading = "Search")]
     pub dry_run: bool,
     /// Seed of the order of runs
@@ -100,11 +104,11 @@ pub struct LabSearch {
     /// The first kernel is the one that all others are compared with
     #[command(flatten)]
     pub kernels: OptionalKernels,
-    /// Words to try on the first kernel's command line, all at once; repeat it for others [default:
-    /// thirteen that guides name, and their opposites]
+    /// Words to try together on the first kernel's command line; repeat the option to try others
+    /// [default: thirteen words from guides, and their opposites]
     #[arg(long, value_name = "WORDS", requires = "lab")]
     pub word: Vec<String>,
-    /// Guests of each setting under each load [default: as few as can decide, and one more]
+    /// Guests of each setting under each load [default: one more than the minimum needed to decide]
     #[arg(long, value_name = "N", requires = "lab", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replicas: Option<u32>,
     /// Number of guests that run at the same time [default: one per CPU]
@@ -133,7 +137,10 @@ fn goal(text: &str) -> Result<Goal, String> {
         .map(|percent| (percent * 1e7).round() / 1e9)
         .filter(|share| (0.5..1.0).contains(share));
     share.map(Goal::Quantile).ok_or_else(|| {
-        format!("`{text}` is neither max nor a percentile from 50 to below 100: write 99.9")
+        format!(
+            "`{text}` is neither max nor a percentile from 50 to below 100: write for example \
+                          99.9"
+        )
     })
 }
 
@@ -159,25 +166,27 @@ const OF_THE_LAB: [&str; 9] = [
     "guest_binary",
 ];
 
-const AFTER_HELP: &str = "Settings are named as their rows in `tardy doctor`; `tardy list checks \
+const AFTER_HELP: &str = "Settings have the names of their rows in `tardy doctor`; `tardy list \
+                          checks \
                           NAME` gives the reason and the source of each.
-Old values are journaled before anything is written. After a kill, the next start or `tardy \
+Old values are journaled before anything is written. If tardy is killed, its next start or `tardy \
                           restore` restores them.
-A search makes hundreds of short runs: first all settings at once by a balanced design, then pairs \
-                          of runs that differ in one setting. Its
-statements about all settings together hold at 95 %. Its runs stay in its folder, with best.toml \
+A search makes hundreds of short runs. It first tries all settings at once in a balanced design, \
+                          then makes pairs of runs that differ in one setting. All its statements \
+                          about settings hold together at 95 %. Its runs stay in its folder, with \
+                          best.toml \
                           for --apply and for `tardy doctor --against`.
-With --lab, each word and each further kernel is compared with the unchanged first kernel, under \
-                          each load separately; all that lower the goal
-are tried together at the end. Finished cells are kept in the folder: the same command continues \
-                          after a kill.
+With --lab, the search compares each word and each further kernel with the unchanged first \
+                          kernel, under each load separately. At the end, it tries all words that \
+                          lower the goal together. Finished cells stay in the folder, so the same \
+                          command continues the search after a kill.
 Your own setting, in a file for --settings:
   [[setting]]
   name = \"coalescing\"
   files = { \"/sys/class/net/eth0/napi_defer_hard_irqs\" = \"2\" }     # or: while_on = \
                           [\"program\", \"argument\"], words = [\"preempt=full\"]
-Exit codes: 0 done; 2 wrong use; 3 this machine cannot do it; of --apply, that of COMMAND; 130 \
-                          interrupted.";
+Exit codes: 0 done; 2 wrong use; 3 this machine cannot do it; 130 interrupted; with --apply, the \
+                          exit code of COMMAND.";
 
 #[cfg(test)]
 mod tests {

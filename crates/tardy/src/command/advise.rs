@@ -40,8 +40,8 @@ enum AdviseError {
     #[error("--plot: {0}")]
     Picture(#[from] PictureError),
     #[error(
-        "--plot: there are no curves to draw: they take runs of latencies of a real-time kernel \
-         and of another one, both on a machine's clock or both of the lab"
+        "--plot: there are no curves to draw: give latency runs of a real-time kernel and of \
+                          another kernel, both on a machine's clock or both from the lab"
     )]
     NoCurves,
 }

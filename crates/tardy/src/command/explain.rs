@@ -29,11 +29,11 @@ enum CommandError {
     Trace { path: PathBuf, error: ExplainError },
     #[error("{}: {error}", path.display())]
     Run { path: PathBuf, error: RunError },
-    #[error("--outside is for a watched run of the lab, and {} is a file: leave it out", .0.display())]
+    #[error("--outside is for a watched run of the lab, but {} is a file: leave out --outside", .0.display())]
     NotWatched(PathBuf),
-    #[error("{flag} is for a trace.dat, and {} is a folder: leave it out, or give the trace.dat that trace-cmd recorded", path.display())]
+    #[error("{flag} is for a trace.dat, but {} is a folder: leave out the option, or give the trace.dat that trace-cmd recorded", path.display())]
     NotOfRuns { flag: &'static str, path: PathBuf },
-    #[error("{flag} is for a run that kept its trace or stacks, and {} is a file: leave it out", path.display())]
+    #[error("{flag} is for a run that kept its trace or stacks, but {} is a file: leave out the option", path.display())]
     NotOfTraces { flag: &'static str, path: PathBuf },
     #[error("{}: the late samples have no stacks: measure with `tardy run --explain=stacks`", path.display())]
     NoStacks { path: PathBuf },

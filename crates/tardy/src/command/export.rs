@@ -38,7 +38,7 @@ fn exported(args: &ExportArgs) -> Result<(), ExportError> {
         return exported_run(args);
     }
     let Some(into) = args.file() else {
-        let why = "the folder holds several runs, and each becomes a file in that folder";
+        let why = "the run folder holds several runs, and each becomes a file in the output folder";
         return Err(ExportError::Needs {
             format: export_name(args),
             flag: "--output FOLDER",

@@ -110,7 +110,7 @@ fn more(entries: &[Entry], what: ListKind) -> String {
     let list = list_name(what);
     entries.first().map_or_else(String::new, |first| {
         format!(
-            "`tardy list {list} {}` describes one in full, --full each",
+            "`tardy list {list} {}` describes one in full; --full describes all",
             first.name
         )
     })

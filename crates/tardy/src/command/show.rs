@@ -52,7 +52,7 @@ pub fn run(args: &ShowArgs) -> Exit {
         }
         Ok(_) if args.paper.is_some() => {
             say!(
-                "tardy: {} is not a run of costs: --paper has numbers to print beside those",
+                "tardy: {} is not a run of costs: --paper only prints numbers beside costs",
                 args.run.display()
             );
             Exit::Usage

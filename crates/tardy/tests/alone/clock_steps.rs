@@ -57,7 +57,7 @@ fn a_step_of_the_timers_clock_ends_no_wait_early_keeps_no_run_from_ending_and_de
             assert!(
                 text.contains("CLOCK_TAI was ")
                     && text.contains(said)
-                    && text.contains("no verdict rests on this run"),
+                    && text.contains("this run supports no verdict"),
                 "{probe}: {text}"
             );
             assert!(text.contains("INCONCLUSIVE"), "{probe}: {text}");

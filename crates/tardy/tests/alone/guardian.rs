@@ -201,7 +201,7 @@ fn a_worker_that_dies_is_restarted_and_given_up_in_the_end() {
         for event in guardian.drain() {
             match event {
                 LoadEvent::Problem { text, .. } => {
-                    restarts += usize::from(text.contains("is restarted"))
+                    restarts += usize::from(text.contains("will be restarted"))
                 }
                 LoadEvent::Ended { how, .. } => end = Some(how),
                 _ => {}

@@ -495,7 +495,7 @@ fn without_runs_or_without_a_deadline_there_is_advice_and_no_verdict() {
     assert!(
         outcome
             .stdout
-            .contains("there is no run of latencies or completions"),
+            .contains("no run of this kernel has latencies or completions"),
         "{}",
         outcome.stdout
     );
@@ -561,7 +561,7 @@ fn what_would_help_comes_from_the_facts_of_the_run_and_what_the_run_shows_comes_
         json["helps"]["improvable"][0]["seen_in_run"]
             .as_str()
             .unwrap()
-            .contains("in 3 periods")
+            .contains("in 3 quota periods")
     );
     // The files of the machine that the tests run on are not those of the run's.
     let unknown: Vec<&str> = json["helps"]["unknown"]
@@ -664,7 +664,7 @@ fn completions_of_other_work_are_put_right_by_the_model_and_of_another_kind_are_
     assert_eq!(nearest["kernels"][0]["conditions"]["runs"], json!(["same"]));
     let other_kind = advise("memory").ends_with(4).stdout;
     assert!(
-        other_kind.contains("there is no run of latencies or completions"),
+        other_kind.contains("no run of this kernel has latencies or completions"),
         "{other_kind}"
     );
     let with_starts = advise("memory starts").ends_with(0).stdout;

@@ -519,7 +519,7 @@ fn with_stacks_the_functions_of_late_samples_are_named_and_nothing_is_compared()
         place
             .tardy("show run --full")
             .stdout
-            .contains("these latencies are not for comparison")
+            .contains("do not use these latencies for comparisons")
     );
     for line in ["compare run plain", "compare plain run", "compare run run"] {
         let refused = place.tardy(line).ends_with(2);

@@ -237,7 +237,7 @@ fn a_group_without_a_real_time_budget_is_named_as_the_cause() {
     std::fs::remove_dir(&group).unwrap();
     let expected = format!(
         "(no real-time budget in the control group /{name}), so latencies are those of an \
-         ordinary task: write one to its cpu.rt_runtime_us"
+         ordinary task: write a budget to the group's cpu.rt_runtime_us"
     );
     assert!(ran.stdout.contains(&expected), "{ran:?}");
 }

@@ -670,7 +670,7 @@ fn unreadable_input_names_the_line_and_leaves_nothing() {
         (
             "v2.txt",
             "Thread 0 Interval: 1000\n0:5:5\n0:4:5\n",
-            "v2.txt: line 3: expected cycle 6 of thread 0",
+            "v2.txt: line 3: expected cycle 6 or a later one of thread 0",
         ),
         (
             "c.json",
@@ -773,7 +773,9 @@ fn extremes_alone_decide_about_a_deadline_and_never_about_a_share() {
         .tardy("show run --deadline 100us --misses 0.5")
         .ends_with(4);
     assert!(
-        share.stdout.contains("only the extremes are known"),
+        share
+            .stdout
+            .contains("only the extremes of a series are known"),
         "{}",
         share.stdout
     );

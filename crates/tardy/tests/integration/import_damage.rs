@@ -138,7 +138,7 @@ fn assert_names_the_place(error: &ImportError, file: &Path, bytes: &[u8]) {
             );
         }
         ImportError::Ask { flag, .. } => assert!(
-            text.contains("does not say") && text.ends_with(flag),
+            text.contains("does not state") && text.ends_with(flag),
             "{text}"
         ),
         ImportError::Empty { .. } => assert!(

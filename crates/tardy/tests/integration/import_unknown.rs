@@ -10,17 +10,17 @@ fn what_is_not_in_a_file_is_asked_for() {
         (
             "a.hgrm",
             "Value Percentile TotalCount 1/(1-Percentile)\n1.0 1.0 5\n",
-            "does not say the unit of its values: give --unit",
+            "does not state the unit of its values: give --unit",
         ),
         (
             "v.txt",
             "0:0:5\n",
-            "does not say the interval of its threads: give --period",
+            "does not state the interval of its threads: give --period",
         ),
         (
             "r.txt",
             "Index IRQ-000\n0 5\n",
-            "does not say the unit of its values: give --unit us",
+            "does not state the unit of its values: give --unit us",
         ),
         ("j.json", "{\"version\": 3, \"cpu\": {}}", "give --unit us"),
     ] {

@@ -48,11 +48,11 @@ fn a_unit_and_a_column_of_values_are_asked_for() {
     for (arguments, expected) in [
         (
             "values.csv --column latency_us",
-            "a file of values does not say their unit: give --unit",
+            "a file of values does not state their unit: give --unit",
         ),
         (
             "values-records.npy --column latency_ns",
-            "an array of NumPy does not say the unit of its values: give --unit",
+            "an array of NumPy does not state the unit of its values: give --unit",
         ),
         (
             "values.csv --unit us",
@@ -178,11 +178,11 @@ fn hostile_heads_of_arrays_are_refused() {
         ),
         (
             b"\x93NUMPY\x01\x00\xff".to_vec(),
-            "expected the head of an array of NumPy",
+            "expected the head of a NumPy array",
         ),
         (
             b"\x93NUMPY\x01\x00\xff\xffshort".to_vec(),
-            "expected the head of an array of NumPy",
+            "expected the head of a NumPy array",
         ),
     ] {
         std::fs::write(place.path("a.npy"), bytes).unwrap();

@@ -13,9 +13,9 @@ use support::workplace::{Workplace, finish};
 const WRONG: &[(&str, &str)] = &[
     (
         "--preempt lazyy",
-        "`lazyy` is no preemption model: write none, voluntary, full or lazy",
+        "`lazyy` is not a preemption model: write none, voluntary, full or lazy",
     ),
-    ("--preempt none,ful", "`ful` is no preemption model"),
+    ("--preempt none,ful", "`ful` is not a preemption model"),
     (
         "--program /bin/nothere",
         "the guest has no /bin/nothere: copy it there with --add FILE:/bin/nothere",

@@ -18,7 +18,7 @@ fn a_list_goes_on_without_a_load_that_is_missing_and_names_it() {
         .ends_with(0)
         .stdout;
     assert!(
-        planned.contains("warning    load kernel-build is left out: "),
+        planned.contains("warning    load kernel-build is left out because "),
         "{planned}"
     );
     assert!(
@@ -28,7 +28,8 @@ fn a_list_goes_on_without_a_load_that_is_missing_and_names_it() {
 
     let ran = without_programs(&place, "run --load paper-script --for 2s --out run").ends_with(0);
     assert!(
-        ran.stderr.contains("! load kernel-build is left out: "),
+        ran.stderr
+            .contains("! load kernel-build is left out because "),
         "before anything is measured: {}",
         ran.stderr
     );
@@ -102,4 +103,26 @@ fn a_scenario_s_loads_that_can_disturb_people_need_their_own_yes() {
         "{:?}",
         remedies.collect::<Vec<_>>()
     );
+}
+
+#[test]
+fn a_scenario_file_starts_no_command_that_nobody_allowed() {
+    let place = Workplace::new();
+    std::fs::write(
+        place.path("mine.toml"),
+        "name = \"mine\"\n[[probe]]\nname = \"cyclic\"\n[[phase]]\nname = \"a\"\nlength = \
+         \"200ms\"\nloads = [\"exec:command=touch made\"]\n",
+    )
+    .unwrap();
+    let line = "run --scenario mine.toml --quiet --out run";
+    let refused = place.tardy(line).ends_with(2);
+    assert!(
+        refused.stderr.contains("exec:command=touch made")
+            && refused.stderr.contains("--allow exec"),
+        "{}",
+        refused.stderr
+    );
+    assert!(!place.path("run").exists() && !place.path("made").exists());
+    let ran = place.tardy(&format!("{line} --allow exec"));
+    assert!(place.path("made").exists(), "{ran:?}");
 }

@@ -70,9 +70,8 @@ fn a_probe_that_is_moved_marks_its_samples_and_decides_nothing() {
     );
     let first = outcome.first_warning();
     assert!(
-        first.starts_with(&format!(
-            "cyclic was moved away from CPU {cpu}: CPU {other} took "
-        )),
+        first.starts_with(&format!("cyclic was moved away from CPU {cpu}: from "))
+            && first.contains(&format!(", CPU {other} took ")),
         "{}",
         outcome.stdout
     );
@@ -145,8 +144,8 @@ fn a_probe_that_is_demoted_decides_nothing() {
     // one.
     let outcome = running.wait().ends_with(4);
     let changed = format!(
-        "the measuring thread cyclic/{cpu} was changed from SCHED_FIFO 95 on CPU {cpu} to \
-         SCHED_OTHER on CPU {cpu}, seen "
+        "the scheduling of the measuring thread cyclic/{cpu} was changed from SCHED_FIFO 95 on CPU {cpu} to \
+         SCHED_OTHER on CPU {cpu}, noticed "
     );
     assert!(
         outcome.first_warning().starts_with(&changed),

@@ -122,7 +122,7 @@ fn a_line_that_is_not_drawn_can_be_chosen() {
     assert!(
         refused
             .stderr
-            .contains("this chart has no line `CPU`: name ")
+            .contains("this chart has no line `CPU`: choose from ")
             && refused.stderr.contains("CPU 1"),
         "{}",
         refused.stderr

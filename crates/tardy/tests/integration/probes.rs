@@ -764,7 +764,7 @@ fn numbers_of_loads_that_count_only_long_gaps_are_named() {
         warnings
             .iter()
             .filter_map(|warning| warning["text"].as_str())
-            .filter(|text| text.contains("count only gaps of 5us and more"))
+            .filter(|text| text.contains("count only gaps of at least 5us"))
             .count()
     };
     assert_eq!((noted("fpu"), noted("none")), (2, 0));

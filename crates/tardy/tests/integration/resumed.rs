@@ -385,7 +385,10 @@ fn what_is_no_such_run_is_refused_and_not_touched() {
     other["machine"]["kernel"]["release"] = "6.1.0-0-rt".into();
     std::fs::write(place.path("week/run.json"), other.to_string()).unwrap();
     let refused = place.tardy(&line("--resume")).ends_with(2).stderr;
-    assert!(refused.contains("is of kernel 6.1.0-0-rt"), "{refused}");
+    assert!(
+        refused.contains("was measured on kernel 6.1.0-0-rt"),
+        "{refused}"
+    );
     assert_eq!(
         (
             place.record("week"),
@@ -401,7 +404,7 @@ fn what_is_no_such_run_is_refused_and_not_touched() {
         .ends_with(2)
         .stderr;
     assert!(
-        refused.contains("is not a run of `tardy run --until-stopped --disk SIZE`"),
+        refused.contains("only a run of `tardy run --until-stopped --disk SIZE`"),
         "{refused}"
     );
     for without in ["--until-stopped", "--disk 64MiB", "--out week"] {

@@ -184,7 +184,7 @@ fn actions_that_are_none_or_have_no_threshold_are_refused() {
     for (line, words) in [
         (
             "run --stop-above 1ms --on-threshold stop",
-            "is not trace, shell=COMMAND",
+            "is not one of trace, shell=COMMAND",
         ),
         (
             "run --stop-above 1ms --on-threshold signal=0",

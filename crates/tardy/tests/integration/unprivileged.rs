@@ -391,7 +391,7 @@ fn where_no_thread_can_be_had_readers_do_without_and_a_measurement_names_the_lim
                     assert!(
                         outcome
                             .stderr
-                            .contains(": raise the limit of processes (`ulimit -u`"),
+                            .contains(": raise the limit on processes (`ulimit -u`"),
                         "{count} {line}: {}",
                         outcome.stderr
                     );
@@ -425,7 +425,7 @@ fn where_no_thread_can_be_had_readers_do_without_and_a_measurement_names_the_lim
     .ends_with(3);
     assert!(
         cost.stderr
-            .contains(": raise the limit of processes (`ulimit -u`"),
+            .contains(": raise the limit on processes (`ulimit -u`"),
         "{}",
         cost.stderr
     );

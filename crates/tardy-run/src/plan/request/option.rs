@@ -356,7 +356,7 @@ macro_rules! choice {
 choice!(
     PolicyName,
     "First in, first out, at the priority given",
-    "As fifo, with a time slice among equals",
+    "Like fifo, but tasks of equal priority share the CPU in time slices",
     "An ordinary task"
 );
 
@@ -364,15 +364,17 @@ choice!(
     SystemClock,
     "CLOCK_MONOTONIC, the run's own",
     "CLOCK_REALTIME: UTC, set by people and by time synchronisation",
-    "CLOCK_TAI: as CLOCK_REALTIME, without leap seconds; the time of TSN and PTP"
+    "CLOCK_TAI: like CLOCK_REALTIME, but without leap seconds; the time scale of TSN and PTP"
 );
 
 choice!(
     ExplainLevel,
     "Record nothing",
-    "Record events of stock kernels: 8 to 10 per wake-up, a quarter of a microsecond each",
-    "Also record kernel stack traces: tens of microseconds each, unfit for comparisons",
-    "Also run the kernel's tracer timerlat, as a second opinion: unfit for comparisons"
+    "Record events that stock kernels have: 8 to 10 per wake-up, each taking a quarter of a \
+                          microsecond",
+    "Also record kernel stack traces: tens of microseconds each, so the run is unfit for \
+                          comparisons",
+    "Also run the kernel's timerlat tracer, as a second opinion; the run is unfit for comparisons"
 );
 
 impl Word for PathBuf {

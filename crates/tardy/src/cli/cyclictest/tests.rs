@@ -84,7 +84,7 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         ("--latency=50", "+"),
         (
             "--deepest-idle-state=1",
-            "--deepest-idle-state: idle states are limited by their time",
+            "--deepest-idle-state: idle states are limited by their exit latency",
         ),
         ("--deepest-idle-state -1", "--deepest-idle-state: "),
         ("--laptop", "+"),
@@ -113,7 +113,7 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         ),
         ("-A 0", "+"),
         ("--align=0", "+"),
-        ("--align=7", "-A: due times coincide"),
+        ("--align=7", "-A: due times either coincide"),
         ("-a", "+"),
         ("-a 1-2", "+"),
         ("--affinity=!1-2", "+"),
@@ -330,7 +330,7 @@ fn what_is_kept_is_what_is_printed() {
 fn what_cannot_be_had_is_refused_in_a_line() {
     for (line, begin) in [
         ("-a 9", "-a: CPUs 9"),
-        ("-a !0-3", "-a: the list leaves no CPU"),
+        ("-a !0-3", "-a: the list leaves none of the CPUs"),
         ("--policy=other -p 3", "--policy=other"),
         ("-x -r", "-r: "),
         ("word", "`word` belongs to no option"),

@@ -15,9 +15,9 @@ use super::kernels::KernelArguments;
     after_help = "A cell is one kernel with one preemption model, under one load, in one replica. \
                   Cells are kept in FOLDER/cells and reused: the same command continues after a \
                   kill, and more kernels, loads or replicas add to the table. Two labs \
-                  on one folder share the work. On machines without a common folder, give each its \
-                  --shard, copy all cells into one folder, and run the command there once without \
-                  --shard.
+                  on one folder share the work. If the machines share no folder, give each \
+                          machine its own --shard, copy all cells into one folder, and run the \
+                          command there once without --shard.
 Without --kernel, the atlas in FOLDER is only shown."
 )]
 pub struct AtlasArguments {
@@ -27,9 +27,9 @@ pub struct AtlasArguments {
     /// The machine.
     #[command(flatten)]
     pub machine: MachineArguments,
-    /// A column: a load as for `tardy run`, several at the same time as in io+fork, or none; repeat
-    /// it for several columns [default: none, and eleven that take different paths through the
-    /// kernel]
+    /// A column: one load as for `tardy run`, several that run at the same time (as in io+fork), or
+    /// none; repeat the option for several columns [default: none, and eleven loads that take
+    /// different paths through the kernel]
     #[arg(long, value_name = "LOAD")]
     pub load: Vec<String>,
     /// Replicas of each cell. Each boots a little differently and has another seed; each repeats
@@ -39,7 +39,7 @@ pub struct AtlasArguments {
     /// Length of each run in the guest's time; the first third of it, at most 10s, is idle
     #[arg(long = "for", value_name = "TIME", default_value = "3s")]
     pub length: Nanos,
-    /// Seed of the first replica's probes; each further replica adds one
+    /// Seed of the first replica's probes; the seed of each further replica is one higher
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Make only this part of the cells: the Ith of N
@@ -83,8 +83,9 @@ impl Args for OptionalKernels {
         });
         command.mut_arg("preempt", |preempt| {
             preempt.help(
-                "Preemption models of the kernel before it, each a row; of every kernel when it \
-                 comes first [default: all that the kernel offers]",
+                "Preemption models for the --kernel before this option, or for every kernel if \
+                          this option comes first; each model makes a row [default: all that the \
+                          kernel offers]",
             )
         })
     }

@@ -18,20 +18,20 @@ pub struct BisectArguments {
     /// A kernel without the delay, as for --kernel of `tardy lab run`
     #[arg(value_name = "GOOD")]
     pub good: KernelSource,
-    /// A later kernel with it
+    /// A later kernel with the delay
     #[arg(value_name = "BAD")]
     pub bad: KernelSource,
-    /// The kernels between them, oldest first [default: those that the package sources have between
-    /// the versions of GOOD and BAD]
+    /// Kernels between GOOD and BAD, oldest first [default: those in the package sources with
+    /// versions between the two]
     #[arg(long, value_name = "KERNEL", num_args = 1..)]
     pub among: Vec<KernelSource>,
-    /// Largest latency allowed: in the phases under load if there are any, otherwise in all
+    /// Largest latency allowed in the phases under load, or in all phases if none is under load
     #[arg(long, value_name = "TIME")]
     pub limit: Nanos,
-    /// Preemption model of all of them (none, voluntary, full, lazy) [default: each kernel's own]
+    /// Preemption model of all kernels (none, voluntary, full, lazy) [default: each kernel's own]
     #[arg(long, value_name = "MODEL")]
     pub preempt: Option<String>,
-    /// Guests of each kernel; the first bad one decides
+    /// Guests of each kernel; the first bad guest makes the kernel bad
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replicas: u32,
     /// Print the result as JSON

@@ -112,8 +112,8 @@ impl Args for KernelArguments {
                     .map_err(|error| error.to_string())
             })
             .help(
-                "A kernel: bzImage, vmlinuz, .deb, folder, or debian:VERSION[-rt]; repeat it \
-                 where several are compared",
+                "A kernel: bzImage, vmlinuz, .deb, folder, or debian:VERSION[-rt]; repeat the \
+                          option to compare several",
             );
         let preempt = Arg::new("preempt")
             .long("preempt")
@@ -121,8 +121,9 @@ impl Args for KernelArguments {
             .action(ArgAction::Append)
             .value_parser(models)
             .help(
-                "Preemption models (none, voluntary, full, lazy). Each makes a variant of the \
-                 kernel before it, or of every kernel if it comes first",
+                "Preemption models (none, voluntary, full, lazy). Each model makes a variant of \
+                          the --kernel before this option, or of every kernel if this option \
+                          comes first",
             );
         let words = Arg::new("cmdline")
             .long("cmdline")
@@ -131,8 +132,8 @@ impl Args for KernelArguments {
             .action(ArgAction::Append)
             .allow_hyphen_values(true)
             .help(
-                "Words for a kernel's command line: of the kernel before it, or of every kernel \
-                 if it comes first",
+                "Words for the command line of the --kernel before this option, or of every \
+                          kernel if this option comes first",
             );
         command.arg(kernel).arg(preempt).arg(words)
     }
@@ -150,8 +151,8 @@ fn models(text: &str) -> Result<String, String> {
         .find(|model| !model.is_empty() && !KNOWN.contains(model))
     {
         Some(unknown) => Err(format!(
-            "`{unknown}` is no preemption model: write none, voluntary, full or lazy, with commas \
-             between"
+            "`{unknown}` is not a preemption model: write none, voluntary, full or lazy, \
+                          separated by commas"
         )),
         None => Ok(text.to_owned()),
     }

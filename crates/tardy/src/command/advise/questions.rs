@@ -45,7 +45,7 @@ const QUESTIONS: &[Question] = &[
         answer: |task, text| positive_duration(text).map(|answer| task.period_ns = Some(answer)),
     },
     Question {
-        text: "Which share of the units may be late?",
+        text: "What share of the units may be late?",
         example: "0 or 1e-6",
         is_open: |task| task.misses.is_none() && task.deadline_ns.is_some(),
         answer: |task, text| share(text).map(|answer| task.misses = Some(answer)),
@@ -57,7 +57,7 @@ const QUESTIONS: &[Question] = &[
         answer: |task, text| WorkKind::parse(text).map(|answer| task.kind = Some(answer)),
     },
     Question {
-        text: "Which share of the CPUs' time will everything together use?",
+        text: "What share of the CPUs' time will everything together use?",
         example: "40%",
         is_open: |task| task.utilisation.is_none() && task.is_throughput_only != Some(true),
         answer: |task, text| share(text).map(|answer| task.utilisation = Some(answer)),

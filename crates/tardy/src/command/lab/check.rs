@@ -151,7 +151,9 @@ fn with_baseline(
     };
     if variants.len() != 1 {
         return Err(LabError::Usage(
-            "--baseline is compared with one kernel in one preemption model: give one".to_owned(),
+            "--baseline is compared with exactly one kernel in one preemption model: give only \
+                          one"
+            .to_owned(),
         ));
     }
     let kernel = kernel::resolve(
@@ -398,8 +400,8 @@ impl Verdict {
             ),
             Self { trouble: 1.., .. } => {
                 format!(
-                    "not decided: {} guests or loads gave no samples, for other reasons than the \
-                     kernel",
+                    "not decided: {} guests or loads gave no samples, for reasons other than the \
+                          kernel",
                     self.trouble
                 )
             }
@@ -407,8 +409,8 @@ impl Verdict {
                 cannot_tell: 1.., ..
             } => {
                 format!(
-                    "skipped: {} guests did not boot as far as the measurement, or lack the \
-                     preemption model",
+                    "skipped: {} guests did not boot far enough to measure, or lack the \
+                          preemption model",
                     self.cannot_tell
                 )
             }
@@ -433,7 +435,8 @@ impl Verdict {
                     .map(|_| format!("0 of {} runs have a {}{limit}", self.runs, self.of.word()));
                 let beside = self.beside_baseline.as_ref().map(|beside| {
                     format!(
-                        "99.9 % within the margin of the baseline ({} and {} under {})",
+                        "99.9 % of latencies are within the margin of the baseline ({} against {} \
+                          under {})",
                         beside.p999_ns, beside.baseline_p999_ns, beside.phase
                     )
                 });
@@ -442,7 +445,10 @@ impl Verdict {
                     .chain(beside)
                     .collect::<Vec<_>>()
                     .join("; ");
-                format!("passed: {both}; this is a regression test, not a bound of any machine")
+                format!(
+                    "passed: {both}; this is a regression test, not a latency bound for any \
+                          machine"
+                )
             }
         }
     }

@@ -295,7 +295,8 @@ fn check_module_file(file: &Path, variant: &Variant) -> Result<(), LabError> {
             "this is not a kernel module: give an uncompressed .ko file".to_owned(),
         )),
         (Some(of_module), Some(release)) if of_module != release => Err(refused(format!(
-            "it is for the kernel {of_module}, and {} is {release}: build it for that one",
+            "it is for the kernel {of_module}, but {} is {release}: build the module for that \
+                          release",
             variant.name
         ))),
         _ => Ok(()),
@@ -319,8 +320,8 @@ fn lines_of_modules(
         None => Ok(lines),
         Some((other, _)) => {
             let message = format!(
-                "the modules of --module need others on {other} than on {first}: run the kernels \
-                 one by one"
+                "the modules given with --module depend on other modules on {other} than on \
+                          {first}: run the kernels one by one"
             );
             Err(LabError::Usage(message))
         }
@@ -367,13 +368,16 @@ fn module_of(variant: &Variant, measure: &MeasureArguments) -> Option<PathBuf> {
 pub(super) fn check_snapshots(machine: &Machine) -> Result<(), LabError> {
     if machine.accelerator == Accelerator::Kvm {
         return Err(LabError::Usage(
-            "--snapshots repeat runs exactly, which KVM cannot: leave out one of the two".into(),
+            "--snapshots repeats runs exactly, which KVM cannot do: leave out one of the \
+                          two"
+            .into(),
         ));
     }
     // Seen with QEMU 7.2 and Linux 6.12: the guest goes on, and no timer ever wakes it again.
     if machine.architecture == Architecture::Riscv64 {
         return Err(LabError::Unable(
-            "QEMU does not keep the timer of a riscv64 machine in its state: leave out --snapshots"
+            "QEMU does not save the timer of a riscv64 machine with the machine's state: leave \
+                          out --snapshots"
                 .into(),
         ));
     }

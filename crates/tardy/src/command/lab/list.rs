@@ -45,8 +45,8 @@ pub(super) fn list(arguments: &KernelsArguments) -> Result<Exit, LabError> {
         .map_err(|error| LabError::Unable(format!("cannot write the list: {error}")))?;
     if !arguments.json && listing.packages.is_empty() {
         say!(
-            "the package lists are not fetched yet, or this machine has no package sources of \
-             Debian: `tardy lab kernels --refresh` tries"
+            "the package lists have not been fetched yet, or this machine has no Debian package \
+                          sources: try `tardy lab kernels --refresh`"
         );
     }
     Ok(Exit::Done)
@@ -111,7 +111,8 @@ mod tests {
             pinned: Vec::new(),
             packages: vec![offer],
         };
-        let expected = "kernel                        where      version\n/boot/vmlinuz-6.1.0-41-amd64  \
+        let expected = "kernel                        where      \
+                          version\n/boot/vmlinuz-6.1.0-41-amd64  \
              installed\ndebian:6.12-rt                package    6.12.48-1\n";
         assert_eq!(
             text(&listing, 60)

@@ -133,7 +133,7 @@ impl Setting {
 pub(super) fn architecture(asked: Option<Architecture>) -> Result<Architecture, LabError> {
     let message = || {
         LabError::Usage(
-            "the lab does not have this machine's architecture: choose one with --arch".into(),
+            "the lab does not support this machine's architecture: choose one with --arch".into(),
         )
     };
     asked

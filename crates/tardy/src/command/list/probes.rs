@@ -91,8 +91,11 @@ fn runs(probe: &ProbeInfo) -> String {
         Placement::EachCpu => "on each measured CPU",
         Placement::Unbound => "once, on no CPU in particular",
         Placement::Copies => "in copies that move among the measured CPUs",
-        Placement::CopyACpu => "as often as there are measured CPUs, on any CPU",
-        Placement::FirstCpu => "on the first measured CPU: there is one in a process or machine",
+        Placement::CopyACpu => "in as many copies as there are measured CPUs, on any CPU",
+        Placement::FirstCpu => {
+            "on the first measured CPU: a process or machine has only one such \
+                          timer or device"
+        }
     };
     let policy = if probe.policy == PolicyName::Other {
         "an ordinary task by default"

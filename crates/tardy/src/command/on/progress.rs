@@ -58,7 +58,8 @@ impl Progress {
             }
             Event::Interrupted { said, tries_left } => {
                 format!(
-                    "the connection broke ({said}); it keeps running there; {tries_left} more tries"
+                    "the connection broke ({said}); the command keeps running there; {tries_left} \
+                          more tries"
                 )
             }
             Event::Ended => "ended".to_owned(),

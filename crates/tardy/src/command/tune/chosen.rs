@@ -17,9 +17,8 @@ pub(super) fn cpus(
     asked: Option<&MeasuredCpus>,
     root: &Root,
 ) -> Result<(CpuList, CpuList), TuneError> {
-    let processors = Processors::read(root).map_err(|error| {
-        TuneError::Machine(format!("cannot ask for this process's CPUs: {error}"))
-    })?;
+    let processors = Processors::read(root)
+        .map_err(|error| TuneError::Machine(format!("cannot read this process's CPUs: {error}")))?;
     let online = processors.usable.clone();
     let found = match asked {
         Some(MeasuredCpus::List(list)) => list.and(&online),

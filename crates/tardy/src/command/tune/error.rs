@@ -21,7 +21,7 @@ pub(in crate::command) enum TuneError {
     NoCpu(CpuList),
     #[error("could not apply any setting: run as root")]
     NothingApplied,
-    #[error("{0}: settings change only with a journal, and only if the value holds")]
+    #[error("{0}: a setting is changed only if it can be journaled and the value holds")]
     Apply(#[from] ApplyError),
     #[error(transparent)]
     InForce(#[from] InForce),

@@ -104,7 +104,7 @@ pub(super) fn resume(folder: &Path, is_json: bool) -> Result<Exit, TuneError> {
     if question.boot_id != root.text("proc/sys/kernel/random/boot_id") {
         return Err(TuneError::Usage(format!(
             "--resume: {} was started before the last boot, or on another machine: its numbers \
-             do not match new ones; start a new search",
+                          are not comparable with new ones; start a new search",
             folder.display()
         )));
     }
@@ -121,8 +121,8 @@ fn planned(question: &Question) -> String {
         .map(|setting| setting.name.as_str())
         .collect();
     format!(
-        "at most {} runs of {} each with the loads {}, {} in all, to find the effect of these \
-         settings: {}",
+        "at most {} runs of {} each under the loads {} ({} in all), to find the effect of these \
+                          settings: {}",
         question.runs,
         question.length.exact(),
         question.loads.join(" and "),
@@ -160,7 +160,7 @@ fn go_on(
 ) -> Result<Exit, TuneError> {
     if let Some(process) = another_run(root) {
         return Err(TuneError::Machine(format!(
-            "process {process} measures or loads this machine with tardy: wait for its end"
+            "process {process} measures or loads this machine with tardy: wait until it ends"
         )));
     }
     let goal: Goal = match question.goal.parse::<f64>() {

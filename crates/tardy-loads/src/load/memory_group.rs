@@ -131,6 +131,9 @@ fn mount_points<'a>(
     })
 }
 
+/// How often a worker tries to enter a group that others remove meanwhile.
+const ENTER_TRIES: usize = 10;
+
 /// A group that the calling process is in.
 #[derive(Debug)]
 pub(super) struct MemoryGroup {
@@ -145,6 +148,21 @@ impl MemoryGroup {
     /// # Errors
     /// Those of the files: EACCES, EBUSY, ENOENT where there is no controller.
     pub(super) fn enter(group: &Path, limit: u64, undo: &[Undo]) -> io::Result<Self> {
+        let is_gone = |entered: &io::Result<Self>| {
+            let is_absent = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+            entered.as_ref().is_err_and(is_absent) && !group.exists()
+        };
+        // A worker that leaves removes the group if this one has not entered it yet.
+        for _ in 1..ENTER_TRIES {
+            let entered = Self::enter_once(group, limit, undo);
+            if !is_gone(&entered) {
+                return entered;
+            }
+        }
+        Self::enter_once(group, limit, undo)
+    }
+
+    fn enter_once(group: &Path, limit: u64, undo: &[Undo]) -> io::Result<Self> {
         for change in undo {
             if let Undo::Write { path, value, .. } = change
                 && path.ends_with(CONTROLLERS_BELOW)

@@ -2,15 +2,13 @@
 //! Only extremes and the mean are known. Its lines are those of cyclictest without a priority.
 //! Source: rt-tests, src/sched_deadline/cyclicdeadline.c.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
 
-use super::cyclictest_summary::{THREAD_NOTE, ThreadLine};
-use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
-use super::text::{head_lines, lines};
+use super::cyclictest_summary::{THREAD_NOTE, ThreadLine, last_of_each_thread, whole_lines};
+use super::sink::{BucketSeries, EXTREMES_NOTE, ImportedRun, LATENCY, Sink, hand_over_all};
+use super::text::head_lines;
 use super::{Format, ImportError, Settings, Source, Unit, parts, tool_json};
 
 pub(super) const JSON: Format = Format {
@@ -45,7 +43,6 @@ pub(super) const TEXT: Format = Format {
 };
 
 const TOOL: &str = "cyclicdeadline";
-const EXTREMES_NOTE: &str = "only extremes and mean are known: there are no percentiles";
 
 /// A line such as `T: 0 ( 1234) I:1000 C: 500 Min: 1 Act: 2 Avg: 3 Max: 44`.
 fn parse(line: &str, unit: Unit) -> Option<ThreadLine> {
@@ -76,27 +73,18 @@ fn read_text(
     settings: &Settings,
     sink: &mut dyn Sink,
 ) -> Result<ImportedRun, ImportError> {
-    let text = source.text()?;
+    let (text, torn) = whole_lines(source)?;
     let unit = settings.unit.unwrap_or(Unit::Us);
-    let mut threads = BTreeMap::new();
-    let mut last = 1;
-    for (line, text) in lines(&text) {
-        last = line;
-        if let Some(found) = parse(&text, unit) {
-            threads.insert(found.thread, found);
-        }
-    }
-    if threads.is_empty() {
-        let expected = "a line such as `T: 0 ( 1234) I:1000 C: 500 Min: 1 Act: 2 Avg: 3 Max: 44`";
-        return Err(source.expected(last, expected, "the end of the file"));
-    }
+    let example = "T: 0 ( 1234) I:1000 C: 500 Min: 1 Act: 2 Avg: 3 Max: 44";
+    let threads = last_of_each_thread(source, &text, example, |line| parse(line, unit))?;
     let mut imported = ImportedRun {
         tool: TOOL.into(),
         notes: vec![EXTREMES_NOTE.into(), THREAD_NOTE.into()],
         ..ImportedRun::default()
     };
+    imported.notes.extend(torn.map(str::to_owned));
     let mut series: Vec<BucketSeries> = threads
-        .values()
+        .iter()
         .map(|line| {
             let mut counted = thread(
                 Some(line.thread),

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
 
-use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
-use super::text::{head_lines, is_near, lines, nanos};
+use super::sink::{BucketSeries, EXTREMES_NOTE, ImportedRun, LATENCY, Sink, hand_over_all};
+use super::text::{head_lines, is_cut_off, is_near, lines, nanos};
 use super::unit_told::{self, TypicalValue};
 use super::{Format, ImportError, Settings, Source, Unit, parts};
 
@@ -52,8 +52,10 @@ pub(super) struct ThreadLine {
     pub(super) max: i64,
 }
 
-/// Characters that a tool pads a maximum to.
+/// Characters to which cyclictest, cyclicdeadline and signaltest pad a maximum.
 const MAX_WIDTH: usize = 8;
+/// The same for jitterdebugger.
+const MAX_WIDTH_OF_JITTERDEBUGGER: usize = 10;
 
 impl ThreadLine {
     /// `None` where the line is something else.
@@ -116,16 +118,63 @@ impl ThreadLine {
     }
 }
 
-/// Whether the text ends amid the maximum of its last line: 217 would be read as 21.
-pub(super) fn is_torn(text: &str) -> bool {
-    if text.ends_with('\n') {
-        return false;
+const TORN_NOTE: &str = "the last line is cut off: the line before it about the same thread counts";
+
+/// The text of `source` without a last line that is cut off, and a note if there was one: a maximum
+/// of 217 would be read as 21.
+///
+/// # Errors
+/// If no other line is about its thread, whose values are unknown then.
+pub(super) fn whole_lines(
+    source: &mut Source,
+) -> Result<(String, Option<&'static str>), ImportError> {
+    let mut text = source.text()?;
+    if !is_torn(&text) {
+        return Ok((text, None));
     }
+    let torn = text.split_off(text.rfind('\n').map_or(0, |end| end + 1));
+    let thread = torn.split_once('(').map(|(thread, _)| thread);
+    if thread.is_none_or(|thread| !text.lines().any(|line| line.starts_with(thread))) {
+        let line = text.lines().count() as u64 + 1;
+        return Err(source.expected(line, "a last line that is not cut off", &torn));
+    }
+    Ok((text, Some(TORN_NOTE)))
+}
+
+fn is_torn(text: &str) -> bool {
     let last = text.lines().next_back().unwrap_or_default();
-    last.starts_with("T:")
-        && last
-            .rsplit_once("Max:")
-            .is_none_or(|(_, max)| max.len() < MAX_WIDTH)
+    let width = if last.contains(" A:") {
+        MAX_WIDTH_OF_JITTERDEBUGGER
+    } else {
+        MAX_WIDTH
+    };
+    let is_begin = last == "T" || last.starts_with("T:");
+    is_cut_off(text, "Max:", width) || is_begin && !last.contains("Max:") && !text.ends_with('\n')
+}
+
+/// The last line about each thread that `parse` recognises.
+///
+/// # Errors
+/// Without such a line; `example` shows what it looks like.
+pub(super) fn last_of_each_thread(
+    source: &Source,
+    text: &str,
+    example: &str,
+    parse: impl Fn(&str) -> Option<ThreadLine>,
+) -> Result<Vec<ThreadLine>, ImportError> {
+    let mut threads = BTreeMap::new();
+    let mut last = 1;
+    for (line, text) in lines(text) {
+        last = line;
+        if let Some(found) = parse(&text) {
+            threads.insert(found.thread, found);
+        }
+    }
+    if threads.is_empty() {
+        let expected = format!("a line such as `{example}`");
+        return Err(source.expected(last, expected, "the end of the file"));
+    }
+    Ok(threads.into_values().collect())
 }
 
 fn read(
@@ -133,24 +182,15 @@ fn read(
     settings: &Settings,
     sink: &mut dyn Sink,
 ) -> Result<ImportedRun, ImportError> {
-    let mut text = source.text()?;
-    if is_torn(&text) {
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        text.truncate(whole);
-    }
-    let mut last = 0;
-    let mut of_unit = |unit| {
-        let mut threads = BTreeMap::new();
-        for (line, text) in lines(&text) {
-            last = line;
-            if let Some(found) = ThreadLine::of_cyclictest(&text, unit) {
-                threads.insert(found.thread, found);
-            }
-        }
-        threads
+    let (text, torn) = whole_lines(source)?;
+    let example = "T: 0 ( 1234) P:95 I:1000 C: 500 Min: 19 Act: 20 Avg: 23 Max: 44";
+    let of_unit = |source: &Source, unit| {
+        last_of_each_thread(source, &text, example, |line| {
+            ThreadLine::of_cyclictest(line, unit)
+        })
     };
-    let as_written = of_unit(Unit::Ns);
-    let measured = as_written.values().filter(|line| line.cycles > 0);
+    let as_written = of_unit(source, Unit::Ns)?;
+    let measured = as_written.iter().filter(|line| line.cycles > 0);
     let typical = |line: &ThreadLine| {
         let interval = settings.period.or(line.interval).unwrap_or_default().get() / 1_000;
         TypicalValue {
@@ -160,23 +200,17 @@ fn read(
     };
     let told = unit_told::unit(source, settings, &measured.map(typical).collect::<Vec<_>>())?;
     let unit = told.unit;
-    let threads = of_unit(unit);
-    if threads.is_empty() {
-        let expected =
-            "a line such as `T: 0 ( 1234) P:95 I:1000 C: 500 Min: 19 Act: 20 Avg: 23 Max: 44`";
-        return Err(source.expected(last.max(1), expected, "the end of the file"));
-    }
+    let threads = of_unit(source, unit)?;
     let mut imported = ImportedRun {
         tool: "cyclictest".into(),
         ..ImportedRun::default()
     };
-    imported
-        .notes
-        .push("only extremes and mean are known: there are no percentiles".into());
+    imported.notes.push(EXTREMES_NOTE.into());
     imported.notes.push(THREAD_NOTE.into());
     imported.notes.extend(told.note);
+    imported.notes.extend(torn.map(str::to_owned));
     let mut series: Vec<BucketSeries> = threads
-        .values()
+        .iter()
         .map(|line| {
             let mut counted = BucketSeries::new("cyclictest", LATENCY, Some(line.thread));
             counted.period = settings
@@ -226,6 +260,10 @@ mod tests {
         for cut in 1..20 {
             assert!(is_torn(&line[..line.len() - cut]), "{cut}");
         }
+        let jitterdebugger =
+            "T: 2 ( 1603) A: 2 C:    593432 Min:         1 Avg:    2.07 Max:      4911";
+        assert!(!is_torn(jitterdebugger));
+        assert!(is_torn(&jitterdebugger[..jitterdebugger.len() - 1]));
         assert!(!is_torn("# Max Latencies: 00217"));
     }
 }

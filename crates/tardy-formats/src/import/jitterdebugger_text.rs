@@ -2,14 +2,12 @@
 //! Only extremes and the mean are known. It skips no due time. Source: jitterdebugger,
 //! jitterdebugger.c.
 
-use std::collections::BTreeMap;
-
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
 
-use super::cyclictest_summary::ThreadLine;
-use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
-use super::text::{head_lines, lines};
+use super::cyclictest_summary::{ThreadLine, last_of_each_thread, whole_lines};
+use super::sink::{BucketSeries, EXTREMES_NOTE, ImportedRun, LATENCY, Sink, hand_over_all};
+use super::text::head_lines;
 use super::{Format, ImportError, Settings, Source, Unit, parts};
 
 pub(super) const FORMAT: Format = Format {
@@ -39,28 +37,19 @@ fn read(
     settings: &Settings,
     sink: &mut dyn Sink,
 ) -> Result<ImportedRun, ImportError> {
-    let text = source.text()?;
+    let (text, torn) = whole_lines(source)?;
     let unit = settings.unit.unwrap_or(Unit::Us);
-    let mut threads = BTreeMap::new();
-    let mut last = 1;
-    for (line, text) in lines(&text) {
-        last = line;
-        if let Some(found) = parse(&text, unit) {
-            threads.insert(found.thread, found);
-        }
-    }
-    if threads.is_empty() {
-        let expected = "a line such as `T: 0 ( 1601) A: 0 C: 593447 Min: 2 Avg: 2.97 Max: 59`";
-        return Err(source.expected(last, expected, "the end of the file"));
-    }
+    let example = "T: 0 ( 1601) A: 0 C: 593447 Min: 2 Avg: 2.97 Max: 59";
+    let threads = last_of_each_thread(source, &text, example, |line| parse(line, unit))?;
     let mut imported = ImportedRun {
         tool: "jitterdebugger".into(),
         notes: vec![
-            "only extremes and mean are known: there are no percentiles".into(),
+            EXTREMES_NOTE.into(),
             format!("values are whole {}, rounded down", unit.word()),
         ],
         ..ImportedRun::default()
     };
+    imported.notes.extend(torn.map(str::to_owned));
     let counted = |line: &ThreadLine| {
         let mut counted = BucketSeries::new("jitterdebugger", LATENCY, line.affinity);
         counted.period = settings.period;
@@ -73,7 +62,7 @@ fn read(
         line.state_extremes(&mut counted.stated);
         counted
     };
-    let mut series: Vec<BucketSeries> = threads.values().map(counted).collect();
+    let mut series: Vec<BucketSeries> = threads.iter().map(counted).collect();
     hand_over_all(&mut series, &mut imported, source, sink)?;
     Ok(imported)
 }

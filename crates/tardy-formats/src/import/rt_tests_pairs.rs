@@ -12,8 +12,8 @@ use serde_json::Value;
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
 
-use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
-use super::text::{NEAR_TIME, head_lines, is_near, lines, nanos};
+use super::sink::{BucketSeries, EXTREMES_NOTE, ImportedRun, LATENCY, Sink, hand_over_all};
+use super::text::{NEAR_TIME, head_lines, is_cut_off, is_near, lines, nanos};
 use super::tool_json::Document;
 use super::{Format, ImportError, Settings, Source, Unit, parts, tool_json};
 
@@ -40,7 +40,8 @@ pub(super) const TEXT: Format = Format {
     is_binary: false,
 };
 
-const EXTREMES_NOTE: &str = "only extremes and mean are known: there are no percentiles";
+/// Characters to which the text pads a maximum, with the space before it.
+const MAX_WIDTH: usize = 5;
 const SECOND_NOTE: &str =
     "the tool counts only the part of a latency below one second: a longer stall looks shorter";
 /// What a series is called whose tool is not known.
@@ -187,17 +188,25 @@ fn read_text(
     let unit = settings.unit.unwrap_or(Unit::Us);
     let (mut heads, mut pairs) = (BTreeMap::new(), BTreeMap::new());
     let mut last_line = 1;
+    let is_torn = is_cut_off(&text, "Max", MAX_WIDTH);
+    let whole = text.lines().count() as u64 - u64::from(is_torn);
     // Of lines that come again the last one counts.
     for (line, text) in lines(&text) {
         last_line = line;
         if let Some(head) = head(&text) {
             heads.insert(head.receiver, (line, head));
-        } else if let Some((receiver, values)) = pair(&text) {
+        } else if line <= whole
+            && let Some((receiver, values)) = pair(&text)
+        {
             pairs.insert(receiver, (line, values));
         }
     }
     if pairs.is_empty() {
         let expected = "a line such as `#1 -> #0, Min    2, Cur    4, Avg    4, Max   56`";
+        return Err(source.expected(last_line, expected, "the end of the file"));
+    }
+    if let Some(receiver) = heads.keys().find(|number| !pairs.contains_key(number)) {
+        let expected = format!("a whole line with the values of #{receiver}");
         return Err(source.expected(last_line, expected, "the end of the file"));
     }
     let is_pmqtest = heads.values().any(|(_, head)| head.timeouts.is_some());

@@ -43,7 +43,9 @@ fn begins(lines: &[&str]) -> Vec<usize> {
     }
 }
 
-/// What a value of osnoise is.
+/// The lines below the rows.
+const FOOTERS: [&str; 5] = ["over", "count", "min", "avg", "max"];
+/// The quantity of osnoise's values.
 const NOISE: &str = "noise";
 
 fn is_of(head: &[u8], title: &str, quantity: &str) -> bool {
@@ -101,9 +103,9 @@ fn read(
     let mut unit = settings.unit;
     let mut footers: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut rows: Vec<i64> = Vec::new();
-    let mut last_line = 0;
+    let (mut last_line, mut names_length, mut last_length) = (0, 0, 0);
     for (line, text) in lines(&text) {
-        last_line = line;
+        (last_line, last_length) = (line, text.len());
         if text.starts_with("# Time unit is") {
             let stated = if text.contains("(ns)") {
                 Unit::Ns
@@ -114,6 +116,7 @@ fn read(
         } else if let Some(length) = text.strip_prefix("# Duration:") {
             imported.length = duration(length);
         } else if let Some(names) = header(&text) {
+            names_length = text.len();
             columns = names
                 .into_iter()
                 .map(|column| BucketSeries::new(column.probe, column.quantity, Some(column.cpu)))
@@ -127,6 +130,10 @@ fn read(
         ) {
             let values: Vec<&str> = rest.split_whitespace().collect();
             if let Some(name) = first.strip_suffix(':') {
+                if FOOTERS.contains(&name) && values.len() != columns.len() {
+                    let expected = format!("{} values, one a column", columns.len());
+                    return Err(source.expected(line, expected, &text));
+                }
                 footers.insert(
                     name.to_owned(),
                     values.iter().map(|value| (*value).to_owned()).collect(),
@@ -148,6 +155,17 @@ fn read(
             last_line,
             "a line such as `Index   IRQ-000   Thr-000`",
             "the end of the file",
+        ));
+    }
+    if !footers.is_empty() && !footers.contains_key("max") {
+        return Err(source.expected(last_line, "a line `max:`", "the end of the file"));
+    }
+    // All lines are as long as the one with the names; a shorter one lacks digits of its last value.
+    if !text.ends_with('\n') && last_length < names_length {
+        return Err(source.expected(
+            last_line,
+            "a last line that is not cut off",
+            text.lines().next_back().unwrap_or_default(),
         ));
     }
     let in_unit =

@@ -8,7 +8,7 @@ use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
 
 use super::rtla_hist::duration;
-use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
+use super::sink::{BucketSeries, EXTREMES_NOTE, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::text::{head_lines, lines, nanos};
 use super::{Format, ImportError, Settings, Source, Unit, parts};
 
@@ -55,7 +55,7 @@ fn read(
     let text = source.text()?;
     let mut imported = ImportedRun {
         tool: "rtla timerlat top".into(),
-        notes: vec!["only extremes and mean are known: there are no percentiles".into()],
+        notes: vec![EXTREMES_NOTE.into()],
         ..ImportedRun::default()
     };
     let (mut probes, mut unit) = (Vec::new(), Unit::Us);

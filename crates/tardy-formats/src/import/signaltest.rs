@@ -10,10 +10,10 @@ use serde_json::Value;
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
 
-use super::cyclictest_summary::ThreadLine;
+use super::cyclictest_summary::{ThreadLine, whole_lines};
 use super::cyclictest_verbose::sample;
 use super::in_order::InOrder;
-use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
+use super::sink::{BucketSeries, EXTREMES_NOTE, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::text::{head_lines, lines, nanos};
 use super::{Format, ImportError, Settings, Source, Unit, parts, tool_json};
 
@@ -51,7 +51,6 @@ pub(super) const TEXT: Format = Format {
 const ROUND_NOTE: &str = "a value is the time that a signal takes round all threads";
 const REST_NOTE: &str = "all threads except the first are left out: their values include the 10 \
                           ms that the first one rests after every 16 rounds";
-const EXTREMES_NOTE: &str = "only extremes and mean are known: there are no percentiles";
 const PROBE: &str = "signaltest";
 
 fn read_json(
@@ -136,7 +135,7 @@ fn read_text(
     settings: &Settings,
     sink: &mut dyn Sink,
 ) -> Result<ImportedRun, ImportError> {
-    let text = source.text()?;
+    let (text, torn) = whole_lines(source)?;
     let unit = settings.unit.unwrap_or(Unit::Us);
     let (mut summary, mut threads, mut last_line) = (None, 1, 1);
     let mut samples: Vec<(u64, u64, i64)> = Vec::new();
@@ -158,6 +157,7 @@ fn read_text(
         ..ImportedRun::default()
     };
     note(&mut imported, threads);
+    imported.notes.extend(torn.map(str::to_owned));
     // The zero in front is no sample.
     if samples
         .first()

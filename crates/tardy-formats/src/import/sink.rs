@@ -352,8 +352,11 @@ fn number_anew(series: &mut [BucketSeries], imported: &mut ImportedRun) {
     }
 }
 
-/// What a value is where it is a wake-up's lateness; all else is a gap.
+/// The quantity of a series whose values are latencies of wake-ups. Any other is a gap.
 pub(super) const LATENCY: &str = "latency";
+
+/// A note for tools that print no distribution.
+pub(super) const EXTREMES_NOTE: &str = "only extremes and mean are known: there are no percentiles";
 
 /// A descriptor of an imported series.
 #[must_use]

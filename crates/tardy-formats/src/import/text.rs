@@ -40,6 +40,15 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = (u64, String)> + '_ {
         .map(|(index, line)| (index as u64 + 1, line.to_owned()))
 }
 
+/// Whether the last line ends amid the value after `key`, which the tool pads to `width` characters.
+pub(super) fn is_cut_off(text: &str, key: &str, width: usize) -> bool {
+    let last = text.lines().next_back().unwrap_or_default();
+    !text.ends_with('\n')
+        && last
+            .rsplit_once(key)
+            .is_some_and(|(_, value)| value.len() < width)
+}
+
 /// The first lines of a head, as far as it is text.
 pub(super) fn head_lines(head: &[u8]) -> Vec<&str> {
     let text = match std::str::from_utf8(head) {

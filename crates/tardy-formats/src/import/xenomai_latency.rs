@@ -9,7 +9,7 @@
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
 
-use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
+use super::sink::{BucketSeries, EXTREMES_NOTE, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::text::{head_lines, lines, nanos};
 use super::{Format, ImportError, Settings, Source, Unit, parts};
 
@@ -127,9 +127,7 @@ fn read(
     );
     let mut counted = counted(&found, period, &mut imported);
     if counted.buckets.is_empty() {
-        imported
-            .notes
-            .push("only extremes and mean are known: there are no percentiles".to_owned());
+        imported.notes.push(EXTREMES_NOTE.to_owned());
     }
     imported.length = found.length();
     hand_over_all(

@@ -451,6 +451,59 @@ fn a_text_that_was_cut_off_looks_no_better() {
 }
 
 #[test]
+fn wherever_the_end_is_cut_off_the_largest_value_stays_or_the_file_is_refused() {
+    let place = Workplace::new();
+    let largest = |text: &[u8], flags: &str| {
+        let _ = fs::remove_dir_all(place.path("run"));
+        fs::write(place.path("text"), text).unwrap();
+        let made = place.tardy(&format!("import text --out run {flags}"));
+        if made.code() != 0 {
+            made.ends_with(2);
+            return None;
+        }
+        // One that is not known is called so, and looks no better.
+        let rows = numbers(&place, "run").into_iter();
+        let maxima = rows.map(|row| row.5.as_f64().map_or(f64::INFINITY, |nanos| nanos / 1e3));
+        maxima.reduce(f64::max)
+    };
+    let cases = [
+        "03_rtla_bucket5.txt",
+        "05_jitterdebugger_v.txt",
+        "09_xenomai_quiet.txt",
+        "16_ci_log_prefix.txt",
+        "25_hwlatdetect.txt",
+    ];
+    let cases = cases.map(|name| (case(name), "")).into_iter();
+    let samples = PASTED.iter().map(|&(name, flags)| (sample(name), flags));
+    for (path, flags) in cases.chain(samples) {
+        let text = fs::read(&path).unwrap();
+        let whole = largest(&text, flags).unwrap();
+        for cut in [1, 2, 3, 4, 6, 9, 12, 20, 26, 30] {
+            let left = largest(&text[..text.len() - cut], flags);
+            assert!(
+                left.is_none_or(|left| left >= whole),
+                "{}: {left:?} us instead of {whole} us without {cut} bytes",
+                path.display()
+            );
+        }
+    }
+    // Lines that are printed again and again: the line before the torn one counts.
+    for (name, head, width) in [
+        ("jitterdebugger", "A: 0 C: 693432 Min: 1 Avg: 2.07 Max:", 10),
+        (
+            "cyclicdeadline",
+            "I:1000 C: 600 Min: 1 Act: 2 Avg: 3 Max:",
+            8,
+        ),
+        ("signaltest", "P:80 C: 600 Min: 1 Act: 2 Avg: 3 Max:", 8),
+    ] {
+        let line = format!("T: 0 ( 1603) {head}{:>width$}", 4_911);
+        let text = format!("{line}\n{}", &line[..line.len() - 2]);
+        assert_eq!(largest(text.as_bytes(), ""), Some(4_911.0), "{name}");
+    }
+}
+
+#[test]
 fn a_file_without_a_sample_is_an_error() {
     let place = Workplace::new();
     for text in [

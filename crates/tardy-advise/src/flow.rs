@@ -146,7 +146,7 @@ const FLOW: &[Entry] = &[
         rule: Rule::Barriers,
         question: "do parallel threads wait for each other at barriers?",
         source: "mckenney2009, section 5: the exception, because the last thread to arrive delays \
-                          all the others",
+                 all the others",
         answer: barriers,
         yes: NextStep::Ask(Rule::Memory),
         no: NextStep::End(Choice::RealFast),
@@ -163,7 +163,7 @@ const FLOW: &[Entry] = &[
         rule: Rule::Virtual,
         question: "is the machine virtual?",
         source: "mckenney2009, section 5: \"for now\", which was 2009; a run in the measured \
-                          machine shows how it is today, including its host's delays",
+                 machine shows how it is today, including its host's delays",
         answer: is_virtual,
         yes: NextStep::End(Choice::RealFast),
         no: NextStep::Ask(Rule::KernelServices),
@@ -172,7 +172,7 @@ const FLOW: &[Entry] = &[
         rule: Rule::KernelServices,
         question: "does the work spend its time in the kernel's services?",
         source: "mckenney2009, section 5, principle 5, and section 3: a real-time kernel slows \
-                          down work in the kernel, but hardly any work in user mode",
+                 down work in the kernel, but hardly any work in user mode",
         answer: kernel_services,
         // Both lead on; the answer says what long is.
         yes: NextStep::Ask(Rule::LongWork),
@@ -182,7 +182,7 @@ const FLOW: &[Entry] = &[
         rule: Rule::LongWork,
         question: "is a unit of work too long for a late start to matter?",
         source: "mckenney2009, sections 3 and 5: hundreds of milliseconds, or about one in the \
-                          kernel's services; if the crossover was measured, the crossover instead",
+                 kernel's services; if the crossover was measured, the crossover instead",
         answer: long_work,
         yes: NextStep::End(Choice::RealFast),
         no: NextStep::End(Choice::RealTime),
@@ -276,7 +276,7 @@ fn utilisation(situation: &Situation<'_>) -> Answer {
             };
             let reason = format!(
                 "the work alone uses {}, which is {} {}; the load of other tasks was not given \
-                          (--utilisation)",
+                 (--utilisation)",
                 percent(own),
                 compared(own),
                 percent(UTILISATION_HIGH)
@@ -346,7 +346,7 @@ fn is_virtual(situation: &Situation<'_>) -> Answer {
                 Basis::Measured,
                 format!(
                     "it has a hypervisor ({sign}); use --virtual no to ask about another \
-                          machine"
+                     machine"
                 ),
             )
         }

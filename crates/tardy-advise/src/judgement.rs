@@ -171,7 +171,7 @@ pub fn judgement(
         let of_probe = probe.map_or_else(String::new, |name| format!(" by the probe {name}"));
         found.no_verdict_because = Some(format!(
             "no run of this kernel has latencies or completions{of_probe}: give one that `tardy \
-                          run` made"
+             run` made"
         ));
         return Ok(found);
     };
@@ -183,7 +183,7 @@ pub fn judgement(
     if kernel.clock == ClockKind::Virtual {
         found.no_verdict_because = Some(
             "virtual time: lengths of code paths in instructions do not show when this work \
-                          finishes on a machine"
+             finishes on a machine"
                 .to_owned(),
         );
         return Ok(found);

@@ -163,11 +163,11 @@ impl fmt::Display for OpenError {
             ),
             Self::TooMany => formatter.write_str(
                 "the program has more loops than tardy expects: give their number with \
-                          `tardy run --loops`",
+                 `tardy run --loops`",
             ),
             Self::Version => formatter.write_str(
                 "tardy uses another version of the shared memory: build the program with the \
-                          tardy-app of that tardy",
+                 tardy-app of that tardy",
             ),
             Self::System(error) => write!(
                 formatter,

@@ -343,7 +343,7 @@ impl Warning {
                     |until| {
                         format!(
                             "samples are stored up to {until} after the start; later ones are \
-                          missing"
+                             missing"
                         )
                     },
                 );
@@ -382,7 +382,7 @@ impl Warning {
                 write!(
                     f,
                     "{samples} samples that the run stored are missing from {file}: copy the run \
-                          folder again from its original location"
+                     folder again from its original location"
                 )
             }
             Self::Interrupted { after, planned } => {
@@ -405,9 +405,9 @@ impl Warning {
                 write!(
                     f,
                     "{thread}{} got no CPU time for seconds after the run's end, until the \
-                          watchdog freed it; latencies that were cut short there are lower \
-                          bounds; a higher-priority task never sleeps: find it with `ps -eLo \
-                          rtprio,psr,pid,comm --sort=-rtprio`, and measure again",
+                     watchdog freed it; latencies that were cut short there are lower \
+                     bounds; a higher-priority task never sleeps: find it with `ps -eLo \
+                     rtprio,psr,pid,comm --sort=-rtprio`, and measure again",
                     OnCpu(*cpu)
                 )
             }
@@ -451,21 +451,21 @@ impl Warning {
                 write!(
                     f,
                     "memory was not locked ({error}), so page faults may count as latency: grant \
-                          CAP_IPC_LOCK or a memlock limit"
+                     CAP_IPC_LOCK or a memlock limit"
                 )
             }
             Self::NotBound { cpu, error } => {
                 write!(
                     f,
                     "the probe of CPU {cpu} was not bound to it ({error}), so its samples may \
-                          come from other CPUs"
+                     come from other CPUs"
                 )
             }
             Self::CpuLatencyNotSet { error } => write!(
                 f,
                 "deep C-states stayed enabled ({error}), so the wake-up of an idle CPU may count \
-                          as latency: make /dev/cpu_dma_latency writable, or accept deep C-states \
-                          with --cpu-dma-latency leave"
+                 as latency: make /dev/cpu_dma_latency writable, or accept deep C-states \
+                 with --cpu-dma-latency leave"
             ),
             Self::NoHighResolutionTimers { resolution } => {
                 write!(
@@ -504,9 +504,9 @@ impl Warning {
                 write!(
                     f,
                     "{probe} was moved away from {cpu}: from {since_start} into the run{phases}, \
-                          CPU {elsewhere} took {samples} of its {recorded} samples; this run \
-                          supports no verdict: keep taskset, cpusets and CPU hotplug away from \
-                          the probe, and measure again"
+                     CPU {elsewhere} took {samples} of its {recorded} samples; this run \
+                     supports no verdict: keep taskset, cpusets and CPU hotplug away from \
+                     the probe, and measure again"
                 )
             }
             Self::SchedulingChanged {
@@ -517,9 +517,9 @@ impl Warning {
             } => write!(
                 f,
                 "the scheduling of the measuring thread {thread} was changed from {before} to \
-                          {after}, noticed {since_start} after the start; this run supports no \
-                          verdict: keep chrt, taskset, cpusets and tuning daemons away from the \
-                          thread, and measure again"
+                 {after}, noticed {since_start} after the start; this run supports no \
+                 verdict: keep chrt, taskset, cpusets and tuning daemons away from the \
+                 thread, and measure again"
             ),
             Self::ClockStepped {
                 clock,
@@ -534,15 +534,15 @@ impl Warning {
                 };
                 let effect = if *has_timers {
                     "the probes' timers use this clock, so samples at that time show the step, \
-                          and this run supports no verdict"
+                     and this run supports no verdict"
                 } else {
                     "latencies are unaffected; from then on, due times aligned to this clock are \
-                          not whole multiples of the period"
+                     not whole multiples of the period"
                 };
                 write!(
                     f,
                     "{clock} was set {by}, noticed {since_start} after the start: {effect}; let \
-                          time synchronisation settle (chronyc waitsync, ptp4l) and measure again"
+                     time synchronisation settle (chronyc waitsync, ptp4l) and measure again"
                 )
             }
             Self::LooksLikeThrottling {
@@ -591,7 +591,7 @@ impl Warning {
             } => write!(
                 f,
                 "{unloaded} of the {planned} planned under load ran without it ({}), so the run \
-                          says nothing about latency under these loads: run it again",
+                 says nothing about latency under these loads: run it again",
                 causes.join(", ")
             ),
             Self::NoCpuLeft { cpus } if cpus.len() == 1 => {
@@ -616,8 +616,8 @@ impl Warning {
             } if isolated.minus(measured).is_empty() => write!(
                 f,
                 "CPUs {isolated} are isolated (isolcpus or nohz_full) and measured; the tool's \
-                          own threads run on {others}, and so do loads unless --load-cpus names \
-                          other CPUs"
+                 own threads run on {others}, and so do loads unless --load-cpus names \
+                 other CPUs"
             ),
             Self::IsolatedCpus {
                 isolated, measured, ..
@@ -625,7 +625,7 @@ impl Warning {
                 write!(
                     f,
                     "CPUs {isolated} are isolated (isolcpus or nohz_full), but CPUs {measured} \
-                          are measured: use --cpus isolated to measure the isolated ones"
+                     are measured: use --cpus isolated to measure the isolated ones"
                 )
             }
             Self::ProbesShareCpus { probes } => {
@@ -654,8 +654,8 @@ impl Warning {
             } => write!(
                 f,
                 "the loop {name} declared due times every {}, but one due time came {} after the \
-                          previous one, so the loop's series ends there: declare the true period, \
-                          or none",
+                 previous one, so the loop's series ends there: declare the true period, \
+                 or none",
                 period.exact(),
                 *due - *before
             ),
@@ -663,7 +663,7 @@ impl Warning {
                 write!(
                     f,
                     "the responder over {link} stopped answering: the run ended there, and the \
-                          last {unanswered} stimuli got no answer and are not samples"
+                     last {unanswered} stimuli got no answer and are not samples"
                 )
             }
             Self::Traced {
@@ -680,12 +680,12 @@ impl Warning {
                 if *level == 3 {
                     f.write_str(
                         "; the timerlat thread takes the CPU every millisecond: do not use these \
-                          latencies for comparisons",
+                         latencies for comparisons",
                     )?;
                 } else if *level > 1 {
                     f.write_str(
                         "; recording kernel stacks adds tens of microseconds more: do not use \
-                          these latencies for comparisons",
+                         these latencies for comparisons",
                     )?;
                 }
                 if !absent.is_empty() {
@@ -705,22 +705,22 @@ impl Warning {
             } => write!(
                 f,
                 "{samples} samples are explained only in part or not at all, because \
-                          {lost_events} trace events were lost; the samples themselves are \
-                          complete: run fewer loads on the tool's CPUs, or leave a CPU out with \
-                          --cpus"
+                 {lost_events} trace events were lost; the samples themselves are \
+                 complete: run fewer loads on the tool's CPUs, or leave a CPU out with \
+                 --cpus"
             ),
             Self::IdleStatesHeld { states } => write!(
                 f,
                 "idle CPUs stayed awake only because this run asked for it; otherwise they go \
-                          {states}, and a program that does not ask for the same wakes up later: \
-                          hold /dev/cpu_dma_latency in the program, or measure with \
-                          --cpu-dma-latency leave"
+                 {states}, and a program that does not ask for the same wakes up later: \
+                 hold /dev/cpu_dma_latency in the program, or measure with \
+                 --cpu-dma-latency leave"
             ),
             Self::VirtualTime => write!(
                 f,
                 "virtual time counts the instructions of the kernel's code paths; it models no \
-                          caches, buses, firmware or parallel CPUs, and does not show a machine's \
-                          worst case"
+                 caches, buses, firmware or parallel CPUs, and does not show a machine's \
+                 worst case"
             ),
             Self::Problem { text } | Self::Note { text } => f.write_str(text),
         }

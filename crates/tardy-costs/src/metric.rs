@@ -86,7 +86,7 @@ pub enum Unavailable {
     /// A system call failed.
     #[error(
         "cannot {doing}: {error}: leave this metric out, or grant the right or limit that the \
-                          error names"
+         error names"
     )]
     System {
         /// What was to be done.

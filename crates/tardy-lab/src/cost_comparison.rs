@@ -18,7 +18,7 @@ const MEANING: &str = "instructions of one operation: the length of the kernel's
                        are not modelled";
 /// The same where the host's clock counts.
 const MEANING_OF_TIMES: &str = "times on the host's clock: every figure includes the host's own \
-                          work, and no run repeats exactly";
+                                work, and no run repeats exactly";
 
 /// The comparison of all variants.
 #[derive(Debug, Clone, Serialize)]

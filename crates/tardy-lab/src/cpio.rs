@@ -230,13 +230,13 @@ pub enum ReadError {
     /// The bytes are no archive of this format, or it ends too early.
     #[error(
         "the archive is damaged at byte {0}: run again, and if this persists, give the guest more \
-                          memory (--memory)"
+         memory (--memory)"
     )]
     Damaged(usize),
     /// A path that leads out of the folder.
     #[error(
         "the archive contains the path `{0}`, which leads out of its folder: the archive was not \
-                          unpacked"
+         unpacked"
     )]
     Outside(String),
     /// The folder cannot be written.

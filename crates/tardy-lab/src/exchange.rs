@@ -212,7 +212,7 @@ pub enum ReceiveError {
     /// A header of another version.
     #[error(
         "the guest's binary uses version {0} of the exchange, this one uses {VERSION}: use the \
-                          same build for both"
+         same build for both"
     )]
     Version(u32),
     /// The archive is not what the header says.

@@ -15,9 +15,9 @@ const FOLDER: &str = "samples";
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "this watched guest has other samples ({found}) than the same guest had unwatched ({kept}): \
-                          watching changed the guest, or this QEMU does not repeat itself. Run \
-                          the guest with --watch --verify-repeatable; if both runs are equal, \
-                          remove {}", path.display()
+     watching changed the guest, or this QEMU does not repeat itself. Run \
+     the guest with --watch --verify-repeatable; if both runs are equal, \
+     remove {}", path.display()
 )]
 pub struct OtherSamples {
     found: String,

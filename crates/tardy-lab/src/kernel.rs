@@ -179,8 +179,8 @@ pub enum KernelError {
     /// A module that is not there.
     #[error(
         "there is no module {name} for {kernel}: give the kernel as debian:VERSION or as a .deb \
-                          file, because the package contains the modules, and check the kernel's \
-                          config"
+         file, because the package contains the modules, and check the kernel's \
+         config"
     )]
     NoModule {
         /// As asked for, or as another module needs it.
@@ -191,7 +191,7 @@ pub enum KernelError {
     /// No Debian sources here.
     #[error(
         "{0} needs Debian package sources on this machine: give the kernel as a .deb, vmlinuz or \
-                          bzImage file instead"
+         bzImage file instead"
     )]
     NoSources(String),
     /// The package cannot be read.

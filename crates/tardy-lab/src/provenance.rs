@@ -21,8 +21,8 @@ pub const VERSION: u32 = 1;
 /// What virtual time is; stands in every `lab.json`, summary and report.
 const VIRTUAL_TIME: &str = "virtual time: every instruction takes the same time, so a latency is \
                           the length of the kernel's code path; caches, buses, firmware, SMIs and \
-                          parallel CPUs are not modelled, and no figure is the worst case of a \
-                          real machine";
+                            parallel CPUs are not modelled, and no figure is the worst case of a \
+                            real machine";
 /// The same under KVM.
 const HOST_TIME: &str = "a virtual machine on the host's clock: the host's own delays are in \
                          every figure, and no run is repeated exactly";

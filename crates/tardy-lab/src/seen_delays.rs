@@ -117,7 +117,7 @@ pub fn seen_delays(
     let made = parse_log(&log).map_err(|line| {
         SeenError::Log(format!(
             "line {line} is not in the format that the module \
-                          writes"
+             writes"
         ))
     })?;
     let watched = store::read(run)?.ok_or(SeenError::NotWatched)?;

@@ -81,7 +81,7 @@ pub enum SnapshotError {
     /// The state does not fit.
     #[error(
         "the machine did not resume from its snapshot ({0}): remove the folder `snapshots` from \
-                          tardy's cache"
+         tardy's cache"
     )]
     NotRestored(String),
     /// The job is longer than the memory through which it goes.

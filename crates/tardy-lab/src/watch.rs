@@ -42,12 +42,12 @@ pub enum WatchError {
     Accelerator,
     #[error(
         "{0} guests cannot be watched: the plugin knows only amd64 instructions, and other \
-                          architectures need register access, which came with QEMU 9"
+         architectures need register access, which came with QEMU 9"
     )]
     Architecture(Architecture),
     #[error(
         "{0} has a plugin interface newer than the plugin supports: watch guests with QEMU 4.2 to \
-                          8.2"
+         8.2"
     )]
     Qemu(String),
     #[error("{0} MiB of memory are not contiguous: watch guests with --memory 2048 at most")]

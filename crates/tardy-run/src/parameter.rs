@@ -317,7 +317,7 @@ pub enum ValueError {
     /// No name.
     #[error(
         "`{text}` is not a name for `{parameter}`: use at most 32 lower-case letters, digits and \
-                          dashes, starting with a letter"
+         dashes, starting with a letter"
     )]
     NotAName {
         /// Whose value.

@@ -52,13 +52,13 @@ pub enum ResumeError {
     /// Samples of other kinds of runs cannot give way to histograms by hour.
     #[error(
         "{0} cannot be resumed: only a run of `tardy run --until-stopped --disk SIZE` without \
-                          loads can be; give another folder with --out"
+         loads can be; give another folder with --out"
     )]
     NotBounded(PathBuf),
     /// It would not be the same run.
     #[error(
         "{path} cannot be resumed, because {what} differ from this command: repeat the original \
-                          command (see `tardy show --full`), or give another folder with --out"
+         command (see `tardy show --full`), or give another folder with --out"
     )]
     Other {
         /// The folder.
@@ -130,7 +130,7 @@ pub fn resume(
         file::exchange(&beside, &run).map_err(|error| match error.kind() {
             io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported => io::Error::other(
                 "its file system cannot exchange two folders: give a folder on another file \
-                          system with --out",
+                 system with --out",
             ),
             _ => error,
         })?;

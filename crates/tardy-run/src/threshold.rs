@@ -97,7 +97,7 @@ impl FromStr for ThresholdAction {
             }),
             _ => Err(format!(
                 "`{text}` is not one of trace, shell=COMMAND, signal=PID, signal,num=N,pid=PID \
-                          and continue"
+                 and continue"
             )),
         }
     }

@@ -249,7 +249,7 @@ impl Rotation {
         if self.kept().bytes() + in_blocks(bytes) + BLOCK_BYTES > self.rule.kept_bytes {
             return Err(io::Error::other(
                 "the space allowed by --disk was used up before older samples were folded into \
-                          hourly histograms: the disk or the tool's CPUs are too busy",
+                 hourly histograms: the disk or the tool's CPUs are too busy",
             ));
         }
         Ok(())

@@ -15,7 +15,7 @@ pub struct Confidence(f64);
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error(
     "`{0}` is not a confidence level: write a share between 0 and 1 such as 0.95, or a percentage \
-                          such as 95%"
+     such as 95%"
 )]
 pub struct ConfidenceError(String);
 

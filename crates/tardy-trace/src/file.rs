@@ -36,7 +36,7 @@ pub enum FileError {
     /// It is of a version that is not read.
     #[error(
         "trace.dat has version {0}, but only versions 6 and 7 can be read; `trace-cmd convert \
-                          --file-version 7` may help"
+         --file-version 7` may help"
     )]
     Version(String),
     /// It is of a big-endian machine.

@@ -302,7 +302,7 @@ print fmt: \"field:%s\", REC->prev_comm\n";
         #[test]
         fn no_text_makes_the_parser_panic(text in "(name: a\n|ID: \
                           1\n|field:|[a-z]|\\*|\\[|\\]|;|offset:|size:|signed:1|[0-9]{1,20}|\n|ä| \
-                          ){0,60}") {
+                                                   ){0,60}") {
             if let Ok(format) = EventFormat::parse("", &text) {
                 for field in &format.fields {
                     let _ = (field.number(&[7; 40]), field.bytes(&[255; 40]));

@@ -28,7 +28,7 @@ pub enum LayoutError {
     /// It says what no kernel says.
     #[error(
         "header_page has a field {field} at offset {offset} with a size of {size} bytes, which no \
-                          known kernel has"
+         known kernel has"
     )]
     Unknown {
         /// As header_page names it.

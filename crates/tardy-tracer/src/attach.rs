@@ -54,7 +54,7 @@ pub enum NotAttached {
     /// The numbers of a container.
     #[error(
         "the kernel's trace and this container number threads differently: run outside the \
-                          container, or in one that uses the host's numbers (--pid=host)"
+         container, or in one that uses the host's numbers (--pid=host)"
     )]
     OtherNumbers,
     /// What is changed could not be put back after a kill.

@@ -74,7 +74,7 @@ impl NotTraced {
             }
             Self::NoTracefs(_) => {
                 "use a kernel with CONFIG_FTRACE and CONFIG_EVENT_TRACING; in a container, give \
-                          the container CAP_SYS_ADMIN"
+                 the container CAP_SYS_ADMIN"
             }
             Self::Instance(InstanceError::Absent(_)) => {
                 "use a kernel with CONFIG_EVENT_TRACING and scheduler events"
@@ -84,7 +84,7 @@ impl NotTraced {
             }
             Self::Calibration(_) => {
                 "check whether another program filters or stops tracing; without trace events, \
-                          nothing can be explained"
+                 nothing can be explained"
             }
         }
     }
@@ -192,7 +192,7 @@ impl Tracer {
         let folder = options.folder.join("trace");
         fs::create_dir_all(&folder).map_err(failed(
             "cannot create the folder `trace` in the run \
-                          folder",
+             folder",
         ))?;
         tracefs.remove_left_behind(options.root);
         let mut instance = Instance::create(

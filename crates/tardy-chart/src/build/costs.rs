@@ -73,7 +73,7 @@ fn chart(runs: &[CostRun], group: Group) -> Option<Chart> {
     };
     let note = format!(
         "Each run has a bar from the best to the worst of all trials; the thick line is the \
-                          {figure}."
+         {figure}."
     );
     let mut chart = Chart::new(Kind::Bars, format!("Cost of {}", group.title()), note, x, y);
     for ((index, run), ranges) in runs.iter().enumerate().zip(bars) {

@@ -109,7 +109,7 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
             NO_BAND
         } else {
             "The band holds the true share with 95 % confidence, for any distribution; late \
-                          samples in a cluster count as one."
+             samples in a cluster count as one."
         };
         let note = format!("Share of samples {what} a {}. {bounds}", data.quantity);
         let mut chart = Chart::new(kind, title, note, x.clone(), y.clone());
@@ -131,8 +131,8 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
         chart.marks = max_mark(data.all(), kind);
         if data.groups.iter().any(|group| !group.model.is_empty()) {
             chart.note += " Dashed: a model, not a measurement; it starts at its threshold and \
-                          holds if these conditions last. Its band covers, with 95 % confidence, \
-                          the other models that the data do not exclude.";
+                           holds if these conditions last. Its band covers, with 95 % confidence, \
+                           the other models that the data do not exclude.";
         }
         chart.table = table(kind, &data.groups);
         chart.table.rows.extend(model_rows(kind, &data.groups));
@@ -319,7 +319,7 @@ fn line(kind: Kind, group: &Group) -> Shape {
 
 /// Why a chart of shares has no band.
 const NO_BAND: &str = "No band: the samples depend on each other too much, or are too few, to \
-                          bound \
+                       bound \
                        a share.";
 
 /// An interval of this width holds any share.

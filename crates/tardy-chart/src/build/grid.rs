@@ -142,7 +142,7 @@ pub(super) fn scatters(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
             "A dot a sample."
         } else {
             "A dot can stand for any number of samples; the largest sample of each interval is \
-                          drawn at its exact value."
+             drawn at its exact value."
         };
         let note = format!("{how}{}", kept_note(data));
         let mut chart = Chart::new(

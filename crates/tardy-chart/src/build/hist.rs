@@ -24,7 +24,7 @@ pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
     let (bins, x, y) = frame(runs, probe);
     let title = format!("Histograms of the {quantity}, all runs");
     let note = "Samples of each run in bins of equal width on the axis. Heights depend on the \
-                          length of a run; to compare shares, use the tails above.";
+                length of a run; to compare shares, use the tails above.";
     let mut chart = Chart::new(Kind::Hist, title, note, x, y);
     for (tone, group) in a_group_a_run(runs, probe) {
         let shape = binned(&bins, &group);

@@ -13,7 +13,7 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         let data = run.probe(probe).filter(|probe| probe.has_time())?;
         let note = format!(
             "Each step is a {} larger than all before it. If the line still rises at its end, a \
-                          longer run would find a larger one.{}",
+             longer run would find a larger one.{}",
             data.quantity,
             kept_note(data)
         );
@@ -41,7 +41,7 @@ pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
     let (x, y) = axes(runs, probe);
     let note = format!(
         "A line per run: the largest {quantity} of any CPU, after that many samples of each CPU. \
-                          If a line still rises at its end, a longer run would find a larger one."
+         If a line still rises at its end, a longer run would find a larger one."
     );
     let mut chart = Chart::new(
         Kind::RunningMax,

@@ -18,7 +18,7 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         let data = run.probe(probe).filter(|probe| probe.has_time())?;
         let note = format!(
             "Each pixel column spans from the smallest to the largest {} in its interval; no \
-                          maximum is lost.{}",
+             maximum is lost.{}",
             data.quantity,
             kept_note(data)
         );

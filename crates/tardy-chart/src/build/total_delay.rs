@@ -36,7 +36,7 @@ pub fn chart(curves: &Curves, names: [&str; 2], task: &Task) -> Chart {
         Kind::TotalDelay,
         curves.title.clone(),
         "A model: the latency plus the stretched work; where the lines cross, both kernels take \
-                          equally long.",
+         equally long.",
         Axis::new(
             "length of work (logarithmic)",
             Scale::Log,

@@ -18,7 +18,7 @@ pub(super) const ROUND_TRIP: Metric = Metric {
     name: "futex-latency",
     group: Group::Today,
     operation: "turn passed to another thread on the same CPU and back; each thread waits on a \
-                          futex",
+                futex",
     bytes: None,
     state: CacheState::Warm,
     lmbench: None,
@@ -30,7 +30,7 @@ pub(super) const INHERITING_LOCK: Metric = Metric {
     name: "mutex-pi-contended",
     group: Group::Today,
     operation: "priority-inheritance mutex taken from a thread that wants it back, then handed \
-                          back",
+                back",
     bytes: None,
     state: CacheState::Warm,
     lmbench: None,

@@ -14,7 +14,7 @@ pub(super) const METRIC: Metric = Metric {
     name: "protection-fault",
     group: Group::FileAndMemory,
     operation: "write to a protected page, less the cost of its signal's handler (see \
-                          signal-handle)",
+                signal-handle)",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_sig prot FILE"),

@@ -13,7 +13,7 @@ pub(super) const METRIC: Metric = Metric {
     name: "tcp-connect",
     group: Group::Communication,
     operation: "TCP connection over loopback made and closed, to a server on another CPU if there \
-                          is one",
+                is one",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_connect localhost"),

@@ -24,7 +24,7 @@ impl Exporter for Kcidb {
 
     fn about(&self) -> &'static str {
         "a report for KernelCI's database (schema 5.3), with one test object per number; needs \
-                          --build-id"
+         --build-id"
     }
 
     fn write(

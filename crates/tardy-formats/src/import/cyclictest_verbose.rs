@@ -370,7 +370,7 @@ impl Reader<'_> {
         let mut notes = vec![
             THREAD_NOTE.to_owned(),
             "cyclictest does not count skipped due times, so they are derived from latencies \
-                          longer than the interval"
+             longer than the interval"
                 .to_owned(),
             format!("values are whole {}, rounded down", unit.word()),
         ];

@@ -193,7 +193,7 @@ impl FolderSink {
         if imported.started.is_none() {
             notes.push(
                 "the start of the run is not stated: the time when the file was written is used \
-                          instead"
+                 instead"
                     .to_owned(),
             );
         }

@@ -89,7 +89,7 @@ fn read(
     };
     imported.notes.push(
         "values between two listed percentiles count as the upper one, because only that one is \
-                          known"
+         known"
             .into(),
     );
     hand_over_all(&mut [counted], &mut imported, source, sink)?;

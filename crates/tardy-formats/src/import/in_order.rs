@@ -15,7 +15,7 @@ use super::{Settings, Unit};
 
 /// What is said where the file has values and nothing else.
 const NO_TIMES_NOTE: &str = "only the order of the values is known, not when they were taken: \
-                          give --period for rates and durations";
+                             give --period for rates and durations";
 
 /// Times are kept below this, so that sums of two of them do not overflow.
 pub(super) const TIME_MAX: i64 = i64::MAX / 4;

@@ -417,7 +417,7 @@ impl<'a> Threads<'a> {
         ];
         notes.push(
             "jitterdebugger does not skip due times: a stall appears as a burst of samples with \
-                          descending latencies"
+             descending latencies"
                 .to_owned(),
         );
         if self.settings.unit.is_none() {

@@ -17,7 +17,7 @@ const KNOWN: &[(Sign, &str, &str)] = &[
         Sign::Magic(b"PERFILE2"),
         "a perf.data file",
         "perf's samples are not latencies; record with `trace-cmd record` and use `tardy explain \
-                          trace.dat`",
+         trace.dat`",
     ),
     (
         Sign::Magic(b"\x17\x08\x44tracing"),

@@ -50,7 +50,7 @@ pub(super) const TEXT: Format = Format {
 
 const ROUND_NOTE: &str = "a value is the time that a signal takes round all threads";
 const REST_NOTE: &str = "all threads except the first are left out: their values include the 10 \
-                          ms that the first one rests after every 16 rounds";
+                         ms that the first one rests after every 16 rounds";
 const PROBE: &str = "signaltest";
 
 fn read_json(

@@ -198,7 +198,7 @@ impl BucketSeries {
             Some(stated) if stated > rows => {
                 notes.push(format!(
                     "the file states {stated} samples, but its rows hold {rows}: the others may \
-                          lie anywhere up to the maximum, and count as the maximum"
+                     lie anywhere up to the maximum, and count as the maximum"
                 ));
                 let from_ns = self.stated.min_ns.unwrap_or_default();
                 let beside = self.stated.overflow.map_or(0, |overflow| overflow.samples);
@@ -210,7 +210,7 @@ impl BucketSeries {
             Some(stated) if stated < rows => {
                 notes.push(format!(
                     "the file states {stated} samples, but its rows hold {rows}: all samples in \
-                          the rows count"
+                     the rows count"
                 ));
                 self.stated.samples = Some(rows);
             }
@@ -226,7 +226,7 @@ impl BucketSeries {
         if max.get() < top.0 {
             notes.push(format!(
                 "the file states a largest value of {max}, but the row of {} has samples: the row \
-                          counts",
+                 counts",
                 Nanos(top.0)
             ));
             self.stated.max_ns = None;
@@ -234,7 +234,7 @@ impl BucketSeries {
             if max >= end {
                 notes.push(format!(
                     "the file states a largest value of {max}, but its rows end at {}: one sample \
-                          counts as the stated maximum, and others may lie beyond the rows",
+                     counts as the stated maximum, and others may lie beyond the rows",
                     Nanos(top.0)
                 ));
             }
@@ -435,7 +435,7 @@ pub fn hand_over_all(
                 .map_or_else(String::new, |cpu| format!("CPU {cpu}: "));
             imported.notes.push(format!(
                 "{cpu}the file states a least value of {min}, but a largest one of {max}: neither \
-                          is used"
+                 is used"
             ));
             (counted.stated.min_ns, counted.stated.max_ns) = (None, None);
         }

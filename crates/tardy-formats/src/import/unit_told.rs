@@ -70,8 +70,8 @@ fn told(typical: &[TypicalValue]) -> Option<UnitChoice> {
         unit: Unit::Ns,
         note: Some(format!(
             "the unit is not stated: taken as ns (cyclictest -N), since a usual latency of {} us \
-                          would be longer than the interval; if the values are in us, give --unit \
-                          us",
+             would be longer than the interval; if the values are in us, give --unit \
+             us",
             least.value
         )),
     })

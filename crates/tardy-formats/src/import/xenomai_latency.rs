@@ -166,7 +166,7 @@ fn counted(found: &Statements, period: Nanos, imported: &mut ImportedRun) -> Buc
     if whole.is_none() {
         imported.notes.push(
             "the line for the whole run is missing because the tool was killed: the lines for its \
-                          seconds are used"
+             seconds are used"
                 .to_owned(),
         );
     }
@@ -176,7 +176,7 @@ fn counted(found: &Statements, period: Nanos, imported: &mut ImportedRun) -> Buc
     if !found.has_usual_buckets() {
         imported.notes.push(
             "the histogram's buckets are not 1 us wide (-B), and the file does not state their \
-                          width: the histogram is left out"
+             width: the histogram is left out"
                 .to_owned(),
         );
         return counted;

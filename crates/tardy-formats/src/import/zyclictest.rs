@@ -76,7 +76,7 @@ fn read(
     }) {
         imported.notes.push(
             "a latency is longer than the interval: all later latencies are too large by that \
-                          interval"
+             interval"
                 .to_owned(),
         );
     }

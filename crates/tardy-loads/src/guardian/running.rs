@@ -483,7 +483,7 @@ impl Slot {
         self.problem(
             format!(
                 "the worker{on} died ({status}) and will be restarted in {delay} (restart {} of \
-                          {RESTARTS_MAX})",
+                 {RESTARTS_MAX})",
                 self.restarts
             ),
             tell,

@@ -18,9 +18,9 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "busy",
     does: "occupies its CPU for LENGTH in every PERIOD, at real-time PRIORITY if given, and \
-                          records the intervals",
+           records the intervals",
     effect: "blocks tasks of lower priority on its CPU; the recorded intervals can be checked \
-                          against a measurement",
+             against a measurement",
     source: "today",
     parameters: &[
         Parameter::duration(
@@ -47,7 +47,7 @@ pub const INFO: LoadInfo = LoadInfo {
         Parameter::path(
             "record",
             "file for the intervals, with .cpuN appended to its name; each line holds start, end \
-                          and CPU time of one interval in ns",
+             and CPU time of one interval in ns",
         ),
     ],
     can_do_harm: false,

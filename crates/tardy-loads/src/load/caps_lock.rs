@@ -19,7 +19,7 @@ pub const INFO: LoadInfo = LoadInfo {
     does: "switches the keyboard's caps-lock light on and off, through its LED device or the \
            console",
     effect: "some keyboard drivers wait for the controller's answer with interrupts off; this \
-                          load is not in any list because it confuses people who type",
+             load is not in any list because it confuses people who type",
     source: "abeni2002",
     parameters: &[
         Parameter::duration(
@@ -56,7 +56,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
         return Ok(());
     }
     let remedy = "plug in a keyboard with a caps-lock light, and use a kernel with CONFIG_VT and \
-                          CONFIG_INPUT_KEYBOARD";
+                  CONFIG_INPUT_KEYBOARD";
     // The console takes the ioctl without any keyboard, and does nothing.
     if !has_keyboard_with_light(&resolution.host.sys) {
         return Err(Unsupported::new(

@@ -15,7 +15,7 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "cgroup",
     does: "makes control groups, moves itself through them and removes them",
     effect: "each move briefly blocks all forks and exits in the system, and groups are \
-                          dismantled in the background",
+             dismantled in the background",
     source: "today",
     parameters: &[Parameter::count(
         "groups",

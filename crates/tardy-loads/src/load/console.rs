@@ -17,7 +17,7 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "console",
     does: "switches between the virtual terminal that is shown and a free one",
     effect: "long code paths in the console driver, which redraws the screen; this load is not in \
-                          any list because it takes the screen from its user",
+             any list because it takes the screen from its user",
     source: "abeni2002",
     parameters: &[
         Parameter::duration(
@@ -63,7 +63,7 @@ pub(super) fn open_console(path: &std::path::Path) -> Result<File, Unsupported> 
 
 fn no_terminal(path: &std::path::Path, error: &std::io::Error) -> Unsupported {
     let remedy = "run as root, on a kernel with CONFIG_VT and either a screen or \
-                          CONFIG_DUMMY_CONSOLE";
+                  CONFIG_DUMMY_CONSOLE";
     Unsupported::new(
         format!("a virtual terminal: {} ({error})", path.display()),
         remedy,

@@ -18,7 +18,7 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "cpu-hotplug",
     does: "takes one CPU offline and brings it online again, over and over",
     effect: "stops all CPUs for a moment and moves every task and timer; this load is not in any \
-                          list because tasks bound to the CPU lose their binding",
+             list because tasks bound to the CPU lose their binding",
     source: "today",
     parameters: &[
         Parameter {
@@ -55,7 +55,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     };
     let absent = || {
         let remedy = "choose another CPU with cpu-hotplug:cpu=...; on most machines, CPU 0 cannot \
-                          go offline, and the kernel needs CONFIG_HOTPLUG_CPU";
+                      go offline, and the kernel needs CONFIG_HOTPLUG_CPU";
         Unsupported::new("a CPU that is online and can go offline", remedy)
     };
     let cpu = chosen.ok_or_else(absent)?;

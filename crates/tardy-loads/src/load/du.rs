@@ -17,7 +17,7 @@ pub const INFO: LoadInfo = LoadInfo {
     does: "reads the size of every file below a folder, without leaving its file system, over and \
            over",
     effect: "walks through the directory cache, under its locks; reads from the disk; reclaim of \
-                          the cached memory",
+             the cached memory",
     source: "koolwal2009",
     parameters: &[Parameter {
         name: "folder",

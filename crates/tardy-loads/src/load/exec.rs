@@ -13,7 +13,7 @@ use crate::children::tied_command;
 pub const INFO: LoadInfo = LoadInfo {
     name: "exec",
     does: "runs your command in a shell and restarts it when it exits; to stop the command, sends \
-                          SIGTERM, then SIGKILL 5 s later",
+           SIGTERM, then SIGKILL 5 s later",
     effect: "depends on the command; tardy does not limit the command's memory, files or processes",
     source: "today",
     parameters: &[Parameter {

@@ -19,9 +19,9 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "fifos-mmap",
     does: "in each turn, two processes send data through a pipe, then one maps a file, changes it \
-                          and syncs it",
+           and syncs it",
     effect: "wake-ups between processes in quick succession, page faults on a shared file, \
-                          write-back of dirty pages",
+             write-back of dirty pages",
     source: "williams2002",
     parameters: &[
         Parameter::bytes(

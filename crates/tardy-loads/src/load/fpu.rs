@@ -11,7 +11,7 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "fpu",
     does: "multiplies matrices of 64-bit floating-point numbers",
     effect: "keeps a CPU busy in user mode and uses its floating-point registers, which every \
-                          switch to another thread must save",
+             switch to another thread must save",
     source: "williams2002",
     parameters: &[Parameter::count(
         "size",

@@ -20,7 +20,7 @@ pub const INFO: LoadInfo = LoadInfo {
     does: "makes files with holes, truncates and extends them, renames them over each other and \
            unlinks them",
     effect: "long code paths in the file system: block maps, journals, directory locks, pages \
-                          freed in bulk",
+             freed in bulk",
     source: "williams2002",
     parameters: &[
         Parameter::bytes(

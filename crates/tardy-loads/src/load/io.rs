@@ -24,10 +24,10 @@ use super::worker::{PASSES, Worker};
 pub const INFO: LoadInfo = LoadInfo {
     name: "io",
     does: "in large blocks, reads zeros, writes them to a file on the run's own file system and \
-                          through to the device, reads them back from the device, and truncates \
-                          the file",
+           through to the device, reads them back from the device, and truncates \
+           the file",
     effect: "long copies between user space, kernel and device; the load spends nine tenths of \
-                          its time in the kernel, and truncation frees pages in bulk",
+             its time in the kernel, and truncation frees pages in bulk",
     source: "abeni2002",
     parameters: &[
         Parameter::bytes(
@@ -108,11 +108,11 @@ fn shortcoming(folder: &Path, backing: &Backing) -> Option<String> {
         }
         Backing::Memory(kind) => Some(format!(
             "{folder} is on {kind}, so this load writes and reads memory only: put the run on a \
-                          disk with --out, or give io:folder=..."
+             disk with --out, or give io:folder=..."
         )),
         Backing::Unknown(kind) => Some(format!(
             "{folder} is on {kind}: this load may not reach a device; io:folder=... can select a \
-                          folder on a disk"
+             folder on a disk"
         )),
     }
 }

@@ -14,9 +14,9 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "ipi",
     does: "a thread on each load CPU interrupts all the others, with memory barriers and with \
-                          page-protection changes that all of them must be notified of",
+           page-protection changes that all of them must be notified of",
     effect: "each interrupt arrives immediately, even during a real-time task; the sender waits \
-                          for every answer",
+             for every answer",
     source: "today",
     parameters: &[Parameter::choice(
         "by",

@@ -14,7 +14,7 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "memory",
     does: "a process repeatedly touches a large area page by page and frees it",
     effect: "a series of page faults; at exit or munmap, the whole area is unmapped and freed at \
-                          once",
+             once",
     source: "abeni2002",
     parameters: &[
         Parameter::bytes(

@@ -26,7 +26,7 @@ pub(super) fn place(host: &Host, name: &str) -> Result<(PathBuf, Option<Undo>), 
         Unsupported::new(
             "control groups with limits of memory",
             "use a kernel with CONFIG_MEMCG, and mount the control groups: mount -t cgroup2 none \
-                          /sys/fs/cgroup",
+             /sys/fs/cgroup",
         )
     })?;
     let group = parent.folder.join(format!(

@@ -26,9 +26,9 @@ use crate::children::tied_command;
 pub const INFO: LoadInfo = LoadInfo {
     name: "nfs-compile",
     does: "repeatedly compiles its own C files on an NFS mount from a server on the loopback \
-                          interface",
+           interface",
     effect: "file systems, network and page cache at once, in the kernel's own threads; this load \
-                          is not in any list because it mounts file systems and needs root",
+             is not in any list because it mounts file systems and needs root",
     source: "williams2002",
     parameters: &[
         Parameter::count("files", "C files of one round", "64", 1, 10_000),
@@ -124,7 +124,7 @@ fn needs_client(resolution: &Resolution<'_>) -> Result<(), Unsupported> {
     Err(Unsupported::new(
         "the kernel's NFS client",
         "use a kernel with CONFIG_NFS_V4, such as the distribution's; if it is built as a module, \
-                          install the kernel's modules",
+         install the kernel's modules",
     ))
 }
 

@@ -19,9 +19,9 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "pi-futex",
     does: "threads form chains through locks with priority inheritance: each holds one lock and \
-                          waits for the next; the last thread is a real-time task",
+           waits for the next; the last thread is a real-time task",
     effect: "the kernel walks each chain with raw locks held and interrupts off, and raises and \
-                          lowers the priority of every lock owner in the chain",
+             lowers the priority of every lock owner in the chain",
     source: "today",
     parameters: &[
         Parameter::count("chains", "chains for each load CPU", "1", 1, 64),
@@ -83,7 +83,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     if priority > 0 && !lends {
         worker.tell(
             "without real-time priority, the chains are walked but priorities are not inherited; \
-                          run as root, or allow real-time priority with ulimit -r",
+             run as root, or allow real-time priority with ulimit -r",
         );
     }
     threads::repeat(worker, &cpus, "take a chain of locks", |index| {

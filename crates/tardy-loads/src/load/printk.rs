@@ -17,14 +17,14 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "printk",
     does: "writes messages to the kernel's log at a bounded rate",
     effect: "if the level reaches a console, each character is printed with interrupts or \
-                          preemption off; the messages fill the log that others need",
+             preemption off; the messages fill the log that others need",
     source: "today",
     parameters: &[
         Parameter::count("rate", "messages a second", "100", 1, 10_000),
         Parameter::count(
             "level",
             "importance of the messages, from 7 (debugging) to 0; consoles show messages with a \
-                          level below their own (dmesg -n)",
+             level below their own (dmesg -n)",
             "7",
             0,
             7,

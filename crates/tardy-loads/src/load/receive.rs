@@ -96,8 +96,8 @@ fn ends(worker: &mut Worker) -> Result<(UdpSocket, UdpSocket), WorkError> {
             }
             Err(error) => worker.tell(format!(
                 "a pair of virtual Ethernet devices in new namespaces is not available ({error}), \
-                          so packets go over the loopback device; run as root on a kernel with \
-                          CONFIG_VETH, built in or as a module; in the lab, add --module veth"
+                 so packets go over the loopback device; run as root on a kernel with \
+                 CONFIG_VETH, built in or as a module; in the lab, add --module veth"
             )),
         }
     }

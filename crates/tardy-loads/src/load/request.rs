@@ -251,7 +251,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_the_parser_panic(text in "(io|fork|exec|busy|all|hackbench)?[:=a-z0-9µ \
-                          ,]{0,30}") {
+                                                   ,]{0,30}") {
             let _ = LoadRequest::parse(&text);
         }
     }

@@ -116,7 +116,7 @@ impl Resolution<'_> {
                 ),
                 format!(
                     "give {}:{name}=... a smaller value, run fewer loads at a time, or give fewer \
-                          --load-cpus",
+                     --load-cpus",
                     self.plan.name
                 ),
             ));

@@ -24,7 +24,7 @@ pub fn run(plan: &str) -> ExitCode {
         Err(error) => {
             tardy_sys::say!(
                 "tardy: the plan of a load is unreadable: {error}; this process is started by \
-                          tardy itself, not by hand"
+                 tardy itself, not by hand"
             );
             return ExitCode::from(2);
         }

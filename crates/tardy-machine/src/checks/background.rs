@@ -43,7 +43,7 @@ pub(super) const PRESSURE: Check = Check {
     weight: Weight::of(Importance::Low),
     reads: &["proc/pressure/cpu"],
     why: "each task switch is accounted for in every control group above the task, and a worker \
-                          computes averages every two seconds",
+          computes averages every two seconds",
     source: "Documentation/accounting/psi.rst; Ubuntu, how to reduce latency",
     look: |examined| either(pressure(examined)),
 };

@@ -33,7 +33,7 @@ fn look(examined: &CheckInput<'_>) -> State {
                     slow,
                     "tsc",
                     "look in the kernel's log for the reason why tsc was given up; use \
-                          tsc=reliable if tsc is known to be good",
+                     tsc=reliable if tsc is known to be good",
                 ),
             }
         }

@@ -59,7 +59,7 @@ fn stability(examined: &CheckInput<'_>) -> Result<State, State> {
             format!("the CPU has no {}", missing.join(", no ")),
             "a counter of constant rate that never stops",
             "processor.max_cstate=1 on the kernel's command line and a fixed frequency, or other \
-                          hardware",
+             hardware",
         )
     })
 }
@@ -90,7 +90,7 @@ fn event_device(examined: &CheckInput<'_>) -> Result<State, State> {
                 name,
                 "a timer per CPU (lapic, arch_sys_timer)",
                 "remove nolapic, lapic=notscdeadline and nohpet from the kernel's command line; \
-                          look for the timer in the kernel's log",
+                 look for the timer in the kernel's log",
             )
         }
         (Some(name), false) => State::good(name),

@@ -190,7 +190,7 @@ fn other_governors(examined: &CheckInput<'_>) -> Result<State, State> {
         on.join(", "),
         "performance alone",
         "use a kernel without them (CONFIG_CPU_FREQ_GOV_*), or make sure that only you set the \
-                          governor",
+         governor",
     ))
 }
 
@@ -267,7 +267,7 @@ fn real_time_groups(examined: &CheckInput<'_>) -> Result<State, State> {
             "CONFIG_RT_GROUP_SCHED is on, and this control group has no budget for real-time tasks",
             "off, or a budget",
             "rt_group_sched=0 on the kernel's command line, if the kernel supports it; or start \
-                          the work in the root group",
+             the work in the root group",
         ),
     })
 }

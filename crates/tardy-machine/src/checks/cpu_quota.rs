@@ -7,7 +7,7 @@ pub(super) const CHECK: Check = Check {
     weight: Weight::of(Importance::High),
     reads: &["proc/self/cgroup"],
     why: "a group that has used up its quota stands still for the rest of the period, a matter of \
-                          milliseconds",
+          milliseconds",
     source: "Documentation/scheduler/sched-bwc.rst",
     look,
 };

@@ -22,7 +22,7 @@ use crate::watch::WatchDelta;
 
 /// Why a file is not read.
 pub(super) const NOT_HERE: &str = "the run was recorded on another machine, or before the last restart of this one: run tardy \
-                          doctor on that machine";
+                                   doctor on that machine";
 /// File systems that may not be mounted, or not for this user: what is missing in them says nothing
 /// of the kernel.
 const MOUNTED: [(&str, &str); 4] = [

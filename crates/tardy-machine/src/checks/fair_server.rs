@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
     ]),
     reads: &["proc/sys/kernel/osrelease|sys/kernel/debug/sched/fair_server/*/runtime"],
     why: "a real-time task that leaves no time for ordinary tasks is stopped for this long in \
-                          each period",
+          each period",
     source: "kernel/sched/deadline.c, fair server, since Linux 6.12",
     look,
 };

@@ -20,7 +20,7 @@ pub(super) const HARDWARE_LATENCY: Check = Check {
     weight: Weight::of(Importance::Low),
     reads: &["sys/kernel/tracing/available_tracers"],
     why: "where firmware or hardware has no counter, only a loop with interrupts off shows the \
-                          time it takes",
+          time it takes",
     source: "Documentation/trace/hwlat_detector.rst",
     look: |examined| either(hardware_latency(examined)),
 };
@@ -39,7 +39,7 @@ pub(super) const USB_LEGACY: Check = Check {
     weight: Weight::of(Importance::Medium),
     reads: &["sys/bus/pci/devices/*/class"],
     why: "until a driver takes over the controller, the firmware makes USB keyboards look like \
-                          old keyboards, by system management interrupts",
+          old keyboards, by system management interrupts",
     source: "koolwal2009, section 2.3; drivers/usb/host/pci-quirks.c",
     look: |examined| either(usb_legacy(examined)),
 };
@@ -77,7 +77,7 @@ pub(super) const EFI_RUNTIME: Check = Check {
         "sys/devices/virtual/workqueue/efi_runtime/cpumask",
     ],
     why: "a call into the firmware may keep interrupts off for a long time and, on some machines, \
-                          stop all CPUs",
+          stop all CPUs",
     source: "hardware.rst, EFI; kernel-configuration.rst, CONFIG_EFI_DISABLE_RUNTIME",
     look: |examined| either(efi_runtime(examined)),
 };
@@ -140,7 +140,7 @@ fn system_management(examined: &CheckInput<'_>) -> Result<State, State> {
                 format!("{most} in {}", watched.span.exact()),
                 "none",
                 "in the firmware's setup, switch off USB legacy support, power management by the \
-                          firmware and error logging by the firmware; ask the maker",
+                 firmware and error logging by the firmware; ask the maker",
             ),
         }),
         Err(SmiUnavailable::NotIntel { vendor })
@@ -172,7 +172,7 @@ fn hardware_latency(examined: &CheckInput<'_>) -> Result<State, State> {
                 ),
                 "none",
                 "find the cause: system management interrupts, firmware settings for power and \
-                          heat, or the host of a virtual machine; ask the vendor",
+                 heat, or the host of a virtual machine; ask the vendor",
             ));
         }
         Some(Err(error)) => return Err(State::unknown(error.to_string())),
@@ -183,12 +183,12 @@ fn hardware_latency(examined: &CheckInput<'_>) -> Result<State, State> {
         if tracers.split_whitespace().any(|tracer| tracer == "hwlat") {
             State::noted(
                 "the kernel has a detector: run it with tardy doctor --hardware-latency 1m, at a \
-                          time when delays do no harm",
+                 time when delays do no harm",
             )
         } else {
             State::noted(
                 "the kernel was built without hwlat (CONFIG_HWLAT_TRACER): tardy run --probe \
-                          oslat shows gaps, and lists those caused by interrupts separately",
+                 oslat shows gaps, and lists those caused by interrupts separately",
             )
         },
     )
@@ -356,7 +356,7 @@ fn time_coordinated(examined: &CheckInput<'_>) -> Result<State, State> {
         if tables.iter().any(|name| name == "RTCT" || name == "PTCT") {
             State::noted(
                 "the firmware offers this mode: make sure that it is switched on in the \
-                          firmware's setup",
+                 firmware's setup",
             )
         } else {
             State::none("the firmware does not offer it")

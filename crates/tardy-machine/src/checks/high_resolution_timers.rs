@@ -22,7 +22,7 @@ fn look(examined: &CheckInput<'_>) -> State {
             "off",
             "on",
             "remove highres=off from the kernel's command line; make sure that a clock source \
-                          suitable for high-resolution timers is in use",
+             suitable for high-resolution timers is in use",
         ),
     }
 }

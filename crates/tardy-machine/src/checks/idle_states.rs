@@ -80,8 +80,8 @@ fn look(examined: &CheckInput<'_>) -> State {
         current,
         "C1 at most",
         "in the application, write 0 to /dev/cpu_dma_latency and keep the file open (tardy run \
-                          does so while it measures), or boot with processor.max_cstate=1 \
-                          intel_idle.max_cstate=1",
+         does so while it measures), or boot with processor.max_cstate=1 \
+         intel_idle.max_cstate=1",
     )
 }
 

@@ -35,7 +35,7 @@ pub(super) const PENDING_MOVES: Check = Check {
         "proc/irq/*/effective_affinity_list",
     ],
     why: "some interrupts move to the new CPU only when the next one occurs, and that one still \
-                          arrives on the old CPU",
+          arrives on the old CPU",
     source: "kernel/irq/migration.c; TuneD, issue 364",
     look: |examined| either(pending_moves(examined)),
 };
@@ -45,7 +45,7 @@ pub(super) const MANAGED: Check = Check {
     weight: Weight::of(Importance::Medium).but(&[(Profile::Audio, Importance::Low)]),
     reads: &["proc/cmdline", "proc/irq/*/effective_affinity_list"],
     why: "the kernel spreads the interrupts of disk and network queues over all CPUs, and users \
-                          cannot move them",
+          cannot move them",
     source: "kernel-parameters.txt, isolcpus=managed_irq; TuneD, issues 352 and 356",
     look: |examined| either(managed(examined)),
 };
@@ -162,7 +162,7 @@ fn pending_moves(examined: &CheckInput<'_>) -> Result<State, State> {
             "moved before the work begins",
             format!(
                 "make each device raise an interrupt once, or put irqaffinity={} on the kernel's \
-                          command line",
+                 command line",
                 examined.others()
             ),
         )

@@ -46,6 +46,6 @@ fn look(examined: &CheckInput<'_>) -> State {
         on.join(", "),
         "all off",
         "use a kernel built without them; distributions add -debug or -dbg to the names of \
-                          kernels that have them",
+         kernels that have them",
     )
 }

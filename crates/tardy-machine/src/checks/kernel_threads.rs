@@ -35,7 +35,7 @@ pub(super) const INTERRUPT_PRIORITY: Check = Check {
     weight: Weight::of(Importance::Low).but(&[(Profile::Audio, Importance::Medium)]),
     reads: TASKS,
     why: "interrupt handlers run in order of priority, and a task with a higher priority than its \
-                          device's handler can wait for the device in vain",
+          device's handler can wait for the device in vain",
     source: "Documentation/core-api/real-time; Red Hat's guide, interrupt threads (50 by default)",
     look: |examined| either(interrupt_priority(examined)),
 };
@@ -151,7 +151,7 @@ fn interrupt_priority(examined: &CheckInput<'_>) -> Result<State, State> {
             first,
             "98 at most",
             "chrt -f -p 90 PID; priority 99 belongs to the kernel's own threads that move tasks \
-                          and watch CPUs",
+             and watch CPUs",
         ));
     }
     if examined.profile == Profile::Audio && highest == lowest {

@@ -7,7 +7,7 @@ pub(super) const COMPACTION: Check = Check {
     weight: Weight::of(Importance::Low),
     reads: &["proc/sys/vm/compaction_proactiveness"],
     why: "the kernel moves pages of all processes in the background, and a task that touches a \
-                          page during its move waits",
+          page during its move waits",
     source: "Documentation/admin-guide/sysctl/vm.rst, compaction_proactiveness",
     look: |examined| {
         number_is(
@@ -60,7 +60,7 @@ pub(super) const WRITE_BACK: Check = Check {
         "proc/sys/vm/dirty_background_ratio",
     ],
     why: "when this much memory waits to be written to the disk, a task that writes a file waits \
-                          for the disk, and the disk stays busy for a long time",
+          for the disk, and the disk stays busy for a long time",
     source: "Documentation/admin-guide/sysctl/vm.rst, dirty_ratio; TuneD, realtime \
              (vm.dirty_ratio=10)",
     look: |examined| either(write_back(examined)),

@@ -16,7 +16,7 @@ pub(super) const SETS: Check = Check {
         "sys/devices/system/cpu/nohz_full",
     ],
     why: "a CPU that is isolated by only one method still gets the work that the other methods \
-                          would keep away",
+          would keep away",
     source: "Documentation/admin-guide/cpu-isolation.rst",
     look: |examined| either(sets(examined)),
 };

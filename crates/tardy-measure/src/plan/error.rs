@@ -100,7 +100,7 @@ pub enum PlanError {
     /// The machine could not keep up.
     #[error(
         "--period {} is below {COSTS_A_PERIOD_MIN} times the {cost} that a wake-up costs on this \
-                          machine: use at least {}, or --force with a CPU left out by --cpus",
+         machine: use at least {}, or --force with a CPU left out by --cpus",
         period.exact(),
         at_most_three_digits((*cost * COSTS_A_PERIOD_MIN).get() as f64).replace(' ', "")
     )]
@@ -114,7 +114,7 @@ pub enum PlanError {
     /// Too little room.
     #[error(
         "--out: the run needs about {:.1} MB, {:.1} MB stay free for others, and {} has {:.1} MB \
-                          left: {}",
+         left: {}",
         *needed as f64 / 1e6,
         *left as f64 / 1e6,
         folder.display(),
@@ -154,7 +154,7 @@ pub enum PlanError {
     /// No group for threads of this process.
     #[error(
         "--probe-cgroup {}: a measuring thread cannot join it ({error}): give a threaded group \
-                          below the tool's own (cgroup.type), or one of version 1",
+         below the tool's own (cgroup.type), or one of version 1",
         folder.display()
     )]
     ProbeGroup {

@@ -126,7 +126,7 @@ pub(super) fn rows(rules: &LoopRules) -> Vec<RuleRow> {
             lower,
             wakers.join(", "),
             "give the waker at least the same priority, or share data with it under a lock with \
-                          priority inheritance",
+             priority inheritance",
             "record sched:sched_waking",
         ),
         row(

@@ -255,7 +255,7 @@ fn isolated(
     let Some(priority) = priority.map(u64::from) else {
         return Err(
             "an ordinary task may have to wait for others at any time: give the probe a real-time \
-                          priority"
+             priority"
                 .to_owned(),
         );
     };
@@ -280,7 +280,7 @@ fn isolated(
         (_, _, Some(_)) => Err(format!("{timers} hide the rest: measure with highres=on")),
         (false, true, None) => Err(format!(
             "the kernel's work for the loads delays the probe, and so does {}: give the probe the \
-                          highest priority",
+             highest priority",
             above.join(" and ")
         )),
     }

@@ -43,7 +43,7 @@ fn single_samples(record: &RunRecord, series: &[SeriesData]) -> Option<Warning> 
     } else {
         format!(
             "single samples are kept from {since} after the start; earlier ones are counted in \
-                          hourly histograms{disk}"
+             hourly histograms{disk}"
         )
     };
     Some(Warning::Note { text })
@@ -59,7 +59,7 @@ fn gaps_in_phases(record: &RunRecord, read: &SeriesData) -> Option<Warning> {
     (has_bins && record.phases.len() > 1).then(|| Warning::Note {
         text: format!(
             "{}: numbers of a phase or load count only gaps of at least {}, but numbers of the \
-                          whole run count every read: compare maxima, not means or medians",
+             whole run count every read: compare maxima, not means or medians",
             read.descriptor.probe,
             least.exact()
         ),

@@ -212,7 +212,7 @@ impl fmt::Display for Check {
                 write!(
                     formatter,
                     "the model must predict {ratio:.1} times as many samples as were measured, \
-                          limit {HORIZON_RATIO_MAX}"
+                     limit {HORIZON_RATIO_MAX}"
                 )
             }
             Self::Unmeasured { what } => write!(

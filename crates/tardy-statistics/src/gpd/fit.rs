@@ -51,7 +51,7 @@ pub enum FitError {
     /// The likelihood grows without limit towards a shape of -1 and below.
     #[error(
         "the likelihood has no maximum, because the values pile up at the largest one: choose \
-                          another threshold"
+         another threshold"
     )]
     NoMaximum,
 }

@@ -19,7 +19,7 @@ pub enum CompressionError {
     /// It is compressed in a way that is not read.
     #[error(
         "trace.dat is compressed with {0:?}: only zlib and zstd can be read; `trace-cmd convert \
-                          --compression none` helps"
+         --compression none` helps"
     )]
     Unknown(String),
     /// It would become too much.

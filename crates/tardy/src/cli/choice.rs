@@ -100,7 +100,7 @@ impl Choice for WorkKind {
             Self::Compute => "Arithmetic in registers, in user space only",
             Self::Syscalls => {
                 "System calls that send a byte through a pipe, or get a file's attributes by its \
-                          path"
+                 path"
             }
             Self::Memory => "Reads that wait for memory, each dependent on the one before it",
         }

@@ -170,7 +170,7 @@ fn percent(text: &str) -> Result<f64, String> {
         .ok_or_else(|| {
             format!(
                 "`{text}` is not a spread: write a percentage of the level such as \
-                          5%"
+                 5%"
             )
         })
 }

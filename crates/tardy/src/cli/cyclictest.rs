@@ -328,7 +328,7 @@ impl CyclictestArgs {
             (
                 self.fifo.is_some(),
                 "-F: figures cannot go to a FIFO: `tardy top FOLDER` shows a run with --tardy-out \
-                          while it lasts",
+                 while it lasts",
             ),
             (
                 self.system,
@@ -342,12 +342,12 @@ impl CyclictestArgs {
             (
                 self.deepest_idle_state.is_some(),
                 "--deepest-idle-state: idle states are limited by their exit latency: give that \
-                          latency with --latency, or to tardy run --resume-latency",
+                 latency with --latency, or to tardy run --resume-latency",
             ),
             (
                 self.smi,
                 "--smi: SMIs have no column here: a run with --tardy-out records them, if the \
-                          machine counts them",
+                 machine counts them",
             ),
             (
                 self.posix_timers && self.relative,

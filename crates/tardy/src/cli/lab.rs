@@ -250,7 +250,7 @@ impl FromStr for ModuleArgument {
         if !is_plain || parameters.contains([' ', '\0']) {
             return Err(format!(
                 "`{text}` does not name a module: write NAME, NAME:PARAMETER=VALUE or FILE.ko, as \
-                          in snd-dummy:hrtimer=0"
+                 in snd-dummy:hrtimer=0"
             ));
         }
         Ok(Self {
@@ -306,7 +306,7 @@ pub struct RunArguments {
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "The same as `tardy lab run --watch`, but it shows the sections. `tardy show \
-                          FOLDER` shows them again; `tardy compare FOLDER OTHER` compares them."
+                  FOLDER` shows them again; `tardy compare FOLDER OTHER` compares them."
 )]
 pub struct SectionsArguments {
     /// The kernels.

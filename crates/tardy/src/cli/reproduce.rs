@@ -9,8 +9,8 @@ use tardy_papers::experiment::{Extent, Place};
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "Exit codes: 0 every experiment that can run here has run (a claim that does not \
-                          hold is a result, not a failure); 3 an experiment could not run (the \
-                          report states which, and why)."
+                  hold is a result, not a failure); 3 an experiment could not run (the \
+                  report states which, and why)."
 )]
 pub struct ReproduceArgs {
     /// Paper whose claims are tested

@@ -139,7 +139,7 @@ fn goal(text: &str) -> Result<Goal, String> {
     share.map(Goal::Quantile).ok_or_else(|| {
         format!(
             "`{text}` is neither max nor a percentile from 50 to below 100: write for example \
-                          99.9"
+             99.9"
         )
     })
 }
@@ -184,7 +184,7 @@ Your own setting, in a file for --settings:
   [[setting]]
   name = \"coalescing\"
   files = { \"/sys/class/net/eth0/napi_defer_hard_irqs\" = \"2\" }     # or: while_on = \
-                          [\"program\", \"argument\"], words = [\"preempt=full\"]
+              [\"program\", \"argument\"], words = [\"preempt=full\"]
 Exit codes: 0 done; 2 wrong use; 3 this machine cannot do it; 130 interrupted; with --apply, the \
                           exit code of COMMAND.";
 

@@ -576,7 +576,7 @@ pub fn fetch(args: &FetchArgs) -> Exit {
     else {
         return refuse(format!(
             "`{}` is not the folder of a command started with --on: such a folder has a path like \
-                          /var/tmp/tardy-on.Xk3f9a",
+             /var/tmp/tardy-on.Xk3f9a",
             args.from
         ));
     };

@@ -132,8 +132,8 @@ pub fn run(args: &RespondArgs) -> Exit {
         warnings.push(Warning::Problem {
             text: format!(
                 "respond: {rests} times, more packets arrived than it accepts in 100 ms, and it \
-                          slept for the rest of the 100 ms: that latency is its own; find the \
-                          sender (`others` and `strangers` of --json count the unanswered packets)"
+                 slept for the rest of the 100 ms: that latency is its own; find the \
+                 sender (`others` and `strangers` of --json count the unanswered packets)"
             ),
         });
     }

@@ -371,9 +371,9 @@ choice!(
     ExplainLevel,
     "Record nothing",
     "Record events that stock kernels have: 8 to 10 per wake-up, each taking a quarter of a \
-                          microsecond",
+     microsecond",
     "Also record kernel stack traces: tens of microseconds each, so the run is unfit for \
-                          comparisons",
+     comparisons",
     "Also run the kernel's timerlat tracer, as a second opinion; the run is unfit for comparisons"
 );
 

@@ -16,8 +16,8 @@ use super::kernels::KernelArguments;
                   Cells are kept in FOLDER/cells and reused: the same command continues after a \
                   kill, and more kernels, loads or replicas add to the table. Two labs \
                   on one folder share the work. If the machines share no folder, give each \
-                          machine its own --shard, copy all cells into one folder, and run the \
-                          command there once without --shard.
+                  machine its own --shard, copy all cells into one folder, and run the \
+                  command there once without --shard.
 Without --kernel, the atlas in FOLDER is only shown."
 )]
 pub struct AtlasArguments {
@@ -84,8 +84,8 @@ impl Args for OptionalKernels {
         command.mut_arg("preempt", |preempt| {
             preempt.help(
                 "Preemption models for the --kernel before this option, or for every kernel if \
-                          this option comes first; each model makes a row [default: all that the \
-                          kernel offers]",
+                 this option comes first; each model makes a row [default: all that the \
+                 kernel offers]",
             )
         })
     }

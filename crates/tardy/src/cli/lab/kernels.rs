@@ -113,7 +113,7 @@ impl Args for KernelArguments {
             })
             .help(
                 "A kernel: bzImage, vmlinuz, .deb, folder, or debian:VERSION[-rt]; repeat the \
-                          option to compare several",
+                 option to compare several",
             );
         let preempt = Arg::new("preempt")
             .long("preempt")
@@ -122,8 +122,8 @@ impl Args for KernelArguments {
             .value_parser(models)
             .help(
                 "Preemption models (none, voluntary, full, lazy). Each model makes a variant of \
-                          the --kernel before this option, or of every kernel if this option \
-                          comes first",
+                 the --kernel before this option, or of every kernel if this option \
+                 comes first",
             );
         let words = Arg::new("cmdline")
             .long("cmdline")
@@ -133,7 +133,7 @@ impl Args for KernelArguments {
             .allow_hyphen_values(true)
             .help(
                 "Words for the command line of the --kernel before this option, or of every \
-                          kernel if this option comes first",
+                 kernel if this option comes first",
             );
         command.arg(kernel).arg(preempt).arg(words)
     }
@@ -152,7 +152,7 @@ fn models(text: &str) -> Result<String, String> {
     {
         Some(unknown) => Err(format!(
             "`{unknown}` is not a preemption model: write none, voluntary, full or lazy, \
-                          separated by commas"
+             separated by commas"
         )),
         None => Ok(text.to_owned()),
     }

@@ -152,7 +152,7 @@ fn with_baseline(
     if variants.len() != 1 {
         return Err(LabError::Usage(
             "--baseline is compared with exactly one kernel in one preemption model: give only \
-                          one"
+             one"
             .to_owned(),
         ));
     }
@@ -401,7 +401,7 @@ impl Verdict {
             Self { trouble: 1.., .. } => {
                 format!(
                     "not decided: {} guests or loads gave no samples, for reasons other than the \
-                          kernel",
+                     kernel",
                     self.trouble
                 )
             }
@@ -410,7 +410,7 @@ impl Verdict {
             } => {
                 format!(
                     "skipped: {} guests did not boot far enough to measure, or lack the \
-                          preemption model",
+                     preemption model",
                     self.cannot_tell
                 )
             }
@@ -436,7 +436,7 @@ impl Verdict {
                 let beside = self.beside_baseline.as_ref().map(|beside| {
                     format!(
                         "99.9 % of latencies are within the margin of the baseline ({} against {} \
-                          under {})",
+                         under {})",
                         beside.p999_ns, beside.baseline_p999_ns, beside.phase
                     )
                 });
@@ -447,7 +447,7 @@ impl Verdict {
                     .join("; ");
                 format!(
                     "passed: {both}; this is a regression test, not a latency bound for any \
-                          machine"
+                     machine"
                 )
             }
         }

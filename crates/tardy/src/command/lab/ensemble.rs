@@ -296,7 +296,7 @@ fn check_module_file(file: &Path, variant: &Variant) -> Result<(), LabError> {
         )),
         (Some(of_module), Some(release)) if of_module != release => Err(refused(format!(
             "it is for the kernel {of_module}, but {} is {release}: build the module for that \
-                          release",
+             release",
             variant.name
         ))),
         _ => Ok(()),
@@ -321,7 +321,7 @@ fn lines_of_modules(
         Some((other, _)) => {
             let message = format!(
                 "the modules given with --module depend on other modules on {other} than on \
-                          {first}: run the kernels one by one"
+                 {first}: run the kernels one by one"
             );
             Err(LabError::Usage(message))
         }
@@ -369,7 +369,7 @@ pub(super) fn check_snapshots(machine: &Machine) -> Result<(), LabError> {
     if machine.accelerator == Accelerator::Kvm {
         return Err(LabError::Usage(
             "--snapshots repeats runs exactly, which KVM cannot do: leave out one of the \
-                          two"
+             two"
             .into(),
         ));
     }
@@ -377,7 +377,7 @@ pub(super) fn check_snapshots(machine: &Machine) -> Result<(), LabError> {
     if machine.architecture == Architecture::Riscv64 {
         return Err(LabError::Unable(
             "QEMU does not save the timer of a riscv64 machine with the machine's state: leave \
-                          out --snapshots"
+             out --snapshots"
                 .into(),
         ));
     }

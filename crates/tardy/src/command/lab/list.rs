@@ -46,7 +46,7 @@ pub(super) fn list(arguments: &KernelsArguments) -> Result<Exit, LabError> {
     if !arguments.json && listing.packages.is_empty() {
         say!(
             "the package lists have not been fetched yet, or this machine has no Debian package \
-                          sources: try `tardy lab kernels --refresh`"
+             sources: try `tardy lab kernels --refresh`"
         );
     }
     Ok(Exit::Done)
@@ -112,7 +112,7 @@ mod tests {
             packages: vec![offer],
         };
         let expected = "kernel                        where      \
-                          version\n/boot/vmlinuz-6.1.0-41-amd64  \
+                        version\n/boot/vmlinuz-6.1.0-41-amd64  \
              installed\ndebian:6.12-rt                package    6.12.48-1\n";
         assert_eq!(
             text(&listing, 60)

@@ -9,7 +9,7 @@ pub(super) fn listing() -> Listing {
         let json =
             serde_json::json!({ "name": link.name, "form": link.written(), "carries": link.carries, "answered_by": link.answered_by });
         let full = format!("{}\n    carries  {}\n    answered by \
-                          {}\n", link.written(), link.carries, link.answered_by);
+                            {}\n", link.written(), link.carries, link.answered_by);
         Entry { name: link.name.to_owned(), line: format!("{:<28} \
                           {}", link.written(), link.carries), full, json, group: None }
     });

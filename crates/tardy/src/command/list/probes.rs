@@ -94,7 +94,7 @@ fn runs(probe: &ProbeInfo) -> String {
         Placement::CopyACpu => "in as many copies as there are measured CPUs, on any CPU",
         Placement::FirstCpu => {
             "on the first measured CPU: a process or machine has only one such \
-                          timer or device"
+             timer or device"
         }
     };
     let policy = if probe.policy == PolicyName::Other {

@@ -59,7 +59,7 @@ impl Progress {
             Event::Interrupted { said, tries_left } => {
                 format!(
                     "the connection broke ({said}); the command keeps running there; {tries_left} \
-                          more tries"
+                     more tries"
                 )
             }
             Event::Ended => "ended".to_owned(),

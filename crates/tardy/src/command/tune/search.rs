@@ -104,7 +104,7 @@ pub(super) fn resume(folder: &Path, is_json: bool) -> Result<Exit, TuneError> {
     if question.boot_id != root.text("proc/sys/kernel/random/boot_id") {
         return Err(TuneError::Usage(format!(
             "--resume: {} was started before the last boot, or on another machine: its numbers \
-                          are not comparable with new ones; start a new search",
+             are not comparable with new ones; start a new search",
             folder.display()
         )));
     }
@@ -122,7 +122,7 @@ fn planned(question: &Question) -> String {
         .collect();
     format!(
         "at most {} runs of {} each under the loads {} ({} in all), to find the effect of these \
-                          settings: {}",
+         settings: {}",
         question.runs,
         question.length.exact(),
         question.loads.join(" and "),

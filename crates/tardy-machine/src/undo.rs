@@ -38,8 +38,8 @@ pub enum Undo {
         /// The file, in /sys or /proc.
         path: PathBuf,
         value: String,
-        /// What the tool wrote. If the file has something else by then, somebody changed it, and it
-        /// stays.
+        /// The value that the tool wrote. If the file has another value when the change is undone,
+        /// somebody else changed it, and that value stays.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         written: Option<String>,
     },

@@ -1,8 +1,8 @@
 //! Text as people paste it: in UTF-16, with a byte order mark, with cursor escapes, indented,
 //! quoted in a mail, or with a log's own words before each line.
 //!
-//! Each line loses what a log puts before it, so that readers see what the tool printed. Nothing
-//! is taken from the middle or the end of a line.
+//! The words that a log puts before a line are removed, so that readers see the tool's own output.
+//! The middle and the end of a line stay as they are.
 
 use std::borrow::Cow;
 
@@ -98,8 +98,9 @@ fn cleaned_line(line: &str) -> Cow<'_, str> {
     }
 }
 
-/// `line` without control sequences (`ESC [ ... letter`), which cyclictest prints to write its
-/// lines over; of what carriage returns wrote over, the last.
+/// `line` as a terminal shows it: control sequences (`ESC [ ... letter`), which cyclictest prints
+/// before it rewrites its lines, are removed, and only the text after the last carriage return
+/// stays.
 fn without_escapes(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut characters = line.chars();
@@ -129,8 +130,8 @@ fn lava_message(line: &str) -> Option<String> {
     Some(value.get("msg")?.as_str()?.to_owned())
 }
 
-/// What the tool printed in a line of a log: the line behind indentation, the marks of a quoted
-/// mail, and the log's own time, host, program and stream.
+/// The tool's part of a line of a log. Indentation, the marks of a quoted mail, and the log's own
+/// time, host, program and stream are removed.
 fn printed(line: &str) -> &str {
     let mut rest = line;
     let mut has_time = false;
@@ -150,7 +151,7 @@ fn printed(line: &str) -> &str {
     }
 }
 
-/// What follows a time of day, alone or behind a date in one of the forms of RFC 3339 and syslog.
+/// The text after a time of day, which may have a date before it as in RFC 3339 or in syslog.
 fn time(text: &str) -> Option<&str> {
     let behind_date = iso_date(text)
         .and_then(|rest| rest.strip_prefix(['T', ' ', '_']))
@@ -202,7 +203,7 @@ fn zone(text: &str) -> Option<&str> {
     digits(rest.strip_prefix(':').unwrap_or(rest), 2)
 }
 
-/// What follows `[...]` with a time, as of dmesg, Jenkins and journald, or with a pod's name.
+/// The text after `[...]` with a time (dmesg, Jenkins, journald) or with a pod's name.
 fn bracketed(text: &str) -> Option<&str> {
     let (inside, rest) = text.strip_prefix('[')?.split_once(']')?;
     let inside = inside.trim();
@@ -215,7 +216,7 @@ fn bracketed(text: &str) -> Option<&str> {
     (is_time || inside.starts_with("pod/")).then_some(rest)
 }
 
-/// What follows `service-1  | `, as of Docker Compose.
+/// The text after `service-1  | `, as Docker Compose prints it.
 fn container(text: &str) -> Option<&str> {
     let (name, rest) = text.split_once('|')?;
     let (name, rest) = (name.strip_suffix(' ')?.trim_end(), rest.strip_prefix(' ')?);
@@ -226,7 +227,7 @@ fn container(text: &str) -> Option<&str> {
     is_name.then_some(rest)
 }
 
-/// What follows the words that a log has behind a time: `host program[123]:` of journald,
+/// The text after the words that a log puts behind a time: `host program[123]:` of journald,
 /// `stdout F` of a container's runtime, `00O` of GitLab.
 fn writer(text: &str) -> Option<&str> {
     for stream in ["stdout F ", "stderr F ", "stdout P ", "stderr P "] {

@@ -1,6 +1,6 @@
-//! `rtla timerlat hist` and `rtla osnoise hist`: a row per bucket, a column per CPU; of timerlat up
-//! to three columns per CPU, of the timer's interrupt, the kernel's thread, and the return to user
-//! space. Each is a distribution of its own, and becomes a probe of its own.
+//! `rtla timerlat hist` and `rtla osnoise hist`: a row per bucket, a column per CPU. timerlat
+//! prints up to three columns per CPU: the timer's interrupt, the kernel's thread, and the return to
+//! user space. Each column is a distribution and becomes a probe.
 //!
 //! The traps: buckets may be wider than a unit (-b), and only the distance of their names shows how
 //! wide; empty rows are left out; osnoise counts intervals without the CPU, no latencies of a
@@ -55,7 +55,7 @@ fn is_of(head: &[u8], title: &str, quantity: &str) -> bool {
     })
 }
 
-/// A column: its probe, its CPU, and what its values are.
+/// A column: its probe, its CPU, and the quantity of its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Column {
     probe: &'static str,

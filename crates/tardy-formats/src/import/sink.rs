@@ -146,8 +146,8 @@ impl BucketSeries {
         }
     }
 
-    /// Takes the mean of the buckets for a stated one that was cut off to whole units, where the
-    /// two agree, and what lies beyond the buckets cannot move it by as much.
+    /// Replaces a stated mean that was cut off to whole units by the mean of the buckets, if the two
+    /// agree and the samples beyond the buckets cannot change the mean by a whole unit.
     fn prefer_mean_of_buckets(&mut self) {
         let overflow = self.stated.overflow.map_or((0, 0, 0), |overflow| {
             let at = self.stated.max_ns.unwrap_or(overflow.from_ns).get();
@@ -175,9 +175,9 @@ impl BucketSeries {
         }
     }
 
-    /// Lets the totals that the file states override the sum of its rows, and never makes a number
-    /// look better: samples that are in no row count as the maximum, and a stated maximum beyond
-    /// the rows is one of the samples. What differs is returned in words.
+    /// Corrects the rows by the totals that the file states; no number becomes smaller. Samples that
+    /// are in no row count as the maximum, and a stated maximum beyond the rows is one of the
+    /// samples. Returns a note for each difference.
     fn reconcile(&mut self) -> Vec<String> {
         let notes = self.reconcile_rows();
         if self.is_mean_cut {

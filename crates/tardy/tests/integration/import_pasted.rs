@@ -129,7 +129,7 @@ fn files_that_were_read_wrongly_have_their_right_values() {
             made.stdout
         );
         assert_eq!(counts_and_maxima(&place, "run"), expected, "{name}");
-        // No deadline below the largest value is met.
+        // Every deadline below the largest value is missed.
         let max = expected.iter().map(|&(_, max)| max).fold(0.0, f64::max);
         let shown = place.tardy(&format!("show run --deadline {}us", max * 0.9));
         assert_ne!(shown.code(), 0, "{name}: {}", shown.stdout);
@@ -170,10 +170,10 @@ fn what_the_numbers_depend_on_is_taken_from_the_file_or_asked_for() {
     assert!(deadline.contains("60.0 s measured"), "{deadline}");
 }
 
-/// A name, and what becomes of a text.
+/// A name, and the function that changes a text.
 type Decoration = (&'static str, fn(&str) -> Vec<u8>);
 
-/// What logs, mails and editors make of a text.
+/// The changes that logs, mails and editors make to a text.
 fn decorations() -> Vec<Decoration> {
     fn each_line(text: &str, before: &str, after: &str) -> Vec<u8> {
         text.lines()
@@ -235,7 +235,7 @@ fn decorations() -> Vec<Decoration> {
     ]
 }
 
-/// Files whose text a log or a mail may carry, and what they need.
+/// Files that may stand in a log or a mail, and the options to import them.
 const PASTED: &[(&str, &str)] = &[
     ("cyclictest-h.txt", ""),
     ("cyclictest-H.txt", ""),
@@ -401,7 +401,7 @@ fn a_table_of_counts_is_no_table_of_latencies() {
         "{}",
         refused.stderr
     );
-    // Whoever knows better names the format.
+    // With --as the user decides.
     place
         .tardy("import histogram.csv --as values --unit us --column cpu0 --out run")
         .ends_with(0);
@@ -461,7 +461,7 @@ fn wherever_the_end_is_cut_off_the_largest_value_stays_or_the_file_is_refused() 
             made.ends_with(2);
             return None;
         }
-        // One that is not known is called so, and looks no better.
+        // An unknown maximum is shown as unknown, which looks no better.
         let rows = numbers(&place, "run").into_iter();
         let maxima = rows.map(|row| row.5.as_f64().map_or(f64::INFINITY, |nanos| nanos / 1e3));
         maxima.reduce(f64::max)

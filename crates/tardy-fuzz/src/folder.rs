@@ -88,10 +88,9 @@ fn show(folder: &Path) {
             columns: 100,
             lines: Some(24),
         },
-        false,
         histogram,
     );
-    let full = summary_text::full(&summary, 100, false, histogram);
+    let full = summary_text::full(&summary, 100, histogram);
     for text in [shown, full] {
         assert!(
             !text.contains(|character: char| character.is_control() && character != '\n'),

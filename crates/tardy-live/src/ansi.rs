@@ -7,6 +7,7 @@ use ratatui::backend::{Backend, ClearType, WindowSize};
 use ratatui::buffer::Cell;
 use ratatui::layout::{Position, Rect, Size};
 use ratatui::style::{Color, Modifier};
+use tardy_sys::printable::printable;
 
 /// Switches to a screen without history, and hides the cursor.
 pub(crate) const ENTER: &str = "\x1b[?1049h\x1b[?25l";
@@ -46,7 +47,7 @@ impl<W: Write> Backend for Ansi<W> {
                 write!(self.out, ";3{text};4{ground}m")?;
                 style = Some(cell.style());
             }
-            write!(self.out, "{}", cell.symbol())?;
+            write!(self.out, "{}", printable(cell.symbol()))?;
         }
         write!(self.out, "\x1b[0m")
     }

@@ -455,7 +455,7 @@ pub fn is_ours(folder: &str) -> bool {
         && name.starts_with(FOLDER)
 }
 
-/// What ssh said last, without what would move a terminal's cursor.
+/// The last line that ssh wrote.
 fn last_line(words: &[u8]) -> String {
     let text = String::from_utf8_lossy(words);
     let line = text
@@ -463,11 +463,7 @@ fn last_line(words: &[u8]) -> String {
         .rev()
         .find(|line| !line.trim().is_empty())
         .unwrap_or_default();
-    line.chars()
-        .filter(|letter| !letter.is_control())
-        .collect::<String>()
-        .trim()
-        .to_owned()
+    line.trim().to_owned()
 }
 
 #[cfg(test)]

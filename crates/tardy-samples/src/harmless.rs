@@ -4,22 +4,17 @@
 //! run and fifty print it; exports and reports get the same text.
 
 use serde_json::Value;
+use tardy_sys::printable::is_printable;
 
 /// Replaces what would act on a terminal or begin a line of its own in all texts of a document;
 /// whether there was anything.
 pub fn harmless(value: &mut Value) -> bool {
     match value {
-        Value::String(text) if text.contains(char::is_control) => {
-            *text = text
-                .chars()
-                .map(|character| {
-                    if character.is_control() {
-                        char::REPLACEMENT_CHARACTER
-                    } else {
-                        character
-                    }
-                })
-                .collect();
+        Value::String(text) if text.contains(|character| !is_printable(character)) => {
+            *text = text.replace(
+                |character| !is_printable(character),
+                char::REPLACEMENT_CHARACTER.encode_utf8(&mut [0; 4]),
+            );
             true
         }
         // No short cut: each is to be looked at.
@@ -32,7 +27,7 @@ pub fn harmless(value: &mut Value) -> bool {
                 .fold(false, |found, value| harmless(value) | found);
             let keys: Vec<String> = members
                 .keys()
-                .filter(|key| key.contains(char::is_control))
+                .filter(|key| key.contains(|character| !is_printable(character)))
                 .cloned()
                 .collect();
             for key in &keys {

@@ -35,6 +35,7 @@ pub mod parallel_port;
 pub mod pcm;
 pub mod posix_timer;
 pub mod post;
+pub mod printable;
 pub mod private_folder;
 pub mod process;
 pub mod regular_file;

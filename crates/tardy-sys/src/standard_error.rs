@@ -14,11 +14,12 @@ pub fn write(text: &str) {
 }
 
 /// Writes a line as `eprintln!` does, which panics where that fails; see `standard_error::write`.
+/// No character of it can steer a terminal.
 #[macro_export]
 macro_rules! say {
     ($($words:tt)*) => {{
         let mut line = ::std::format!($($words)*);
         line.push('\n');
-        $crate::standard_error::write(&line);
+        $crate::standard_error::write(&$crate::printable::printable(&line));
     }};
 }

@@ -36,7 +36,7 @@ impl Exporter for Junit {
         };
         let none = || Outcome::Skipped("give --deadline for a verdict".to_owned());
         let deadline = run.summary.verdict.as_ref().map_or_else(none, judged);
-        let text = summary_text::full(&run.summary, usize::MAX, false, |_, _| String::new());
+        let text = summary_text::full(&run.summary, usize::MAX, |_, _| String::new());
         let lost = worded(run, Severity::Incomplete).map_or(Outcome::Passed, Outcome::Failed);
         let degraded = worded(run, Severity::Degraded).map_or(Outcome::Passed, Outcome::Skipped);
         let case = |name: &str, outcome, output: &str| Case {

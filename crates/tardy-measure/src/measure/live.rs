@@ -12,6 +12,7 @@ use tardy_live::progress::RunProgress;
 use tardy_live::view::{Look, View};
 use tardy_machine::journal::Scratch;
 use tardy_run::record::RunRecord;
+use tardy_sys::printable::printable;
 use terminal_size::{Width, terminal_size_of};
 
 use super::recorder::Progress;
@@ -125,7 +126,8 @@ impl Live {
         if now < self.next() {
             return;
         }
-        let mut line = line(elapsed, self.length, phase, &progress());
+        let line = line(elapsed, self.length, phase, &progress());
+        let mut line = printable(&line).into_owned();
         if self.style == Style::Rewritten {
             // What goes over the edge could not be wiped out.
             let width = terminal_size_of(io::stderr()).map_or(usize::MAX, |(Width(columns), _)| {

@@ -12,7 +12,7 @@ const INDENT: usize = 8;
 /// The text. `is_all` shows every row of the table, whatever its state; otherwise the text fits the
 /// screen if one finding in full does.
 #[must_use]
-pub fn text(diagnosis: &Diagnosis, screen: Screen, is_all: bool, is_colored: bool) -> String {
+pub fn text(diagnosis: &Diagnosis, screen: Screen, is_all: bool) -> String {
     let faults: Vec<&Finding> = diagnosis.faults().collect();
     let page = |shown: usize| {
         let mut page = Page {
@@ -22,7 +22,7 @@ pub fn text(diagnosis: &Diagnosis, screen: Screen, is_all: bool, is_colored: boo
         page.head(diagnosis);
         faults[..shown]
             .iter()
-            .for_each(|finding| page.fault(finding, is_colored));
+            .for_each(|finding| page.fault(finding));
         if is_all {
             page.rest(diagnosis)
         } else {
@@ -76,7 +76,7 @@ impl Page {
     }
 
     /// What is, what should be, why, what to do, and where both come from.
-    fn fault(&mut self, finding: &Finding, is_colored: bool) {
+    fn fault(&mut self, finding: &Finding) {
         let State::Improvable {
             current,
             expected,
@@ -87,22 +87,10 @@ impl Page {
             return;
         };
         let severity = word(finding.importance).to_uppercase();
-        let start = self.out.len();
         self.entry(
             &severity,
             &format!("{}: {current}; should be {expected}", finding.check),
         );
-        if is_colored {
-            let code = if finding.importance <= Importance::High {
-                "1;31"
-            } else {
-                "1;33"
-            };
-            self.out.replace_range(
-                start..start + severity.len(),
-                &format!("\x1b[{code}m{severity}\x1b[0m"),
-            );
-        }
         self.line(INDENT, &sentence(finding.why));
         let restart = if *needs_restart {
             " (needs a restart)"
@@ -325,7 +313,6 @@ mod tests {
                     lines: None,
                 },
                 false,
-                false,
             );
             let is_one_word = |line: &str| !line.trim_start().contains(' ');
             assert!(
@@ -342,7 +329,7 @@ mod tests {
             columns: 80,
             lines: Some(lines),
         };
-        let small = text(&diagnosis(30), screen(24), false, false);
+        let small = text(&diagnosis(30), screen(24), false);
         assert!(small.lines().count() < 24, "{small}");
         assert!(
             small.contains("HIGH    idle-states: down to C6 (133.000 us); should be C1 at most"),
@@ -359,38 +346,14 @@ mod tests {
                 lines: None,
             },
             false,
-            false,
         );
         assert_eq!(whole.matches("should be C1 at most").count(), 30);
         // A screen too small for one gets one all the same.
         assert_eq!(
-            text(&diagnosis(30), screen(5), false, false)
+            text(&diagnosis(30), screen(5), false)
                 .matches("should be")
                 .count(),
             1
         );
-    }
-
-    #[test]
-    fn colour_is_in_the_severity_alone() {
-        let plain = text(
-            &diagnosis(1),
-            Screen {
-                columns: 80,
-                lines: None,
-            },
-            false,
-            false,
-        );
-        let colored = text(
-            &diagnosis(1),
-            Screen {
-                columns: 80,
-                lines: None,
-            },
-            false,
-            true,
-        );
-        assert_eq!(colored.replace("\x1b[1;31mHIGH\x1b[0m", "HIGH"), plain);
     }
 }

@@ -138,10 +138,9 @@ pub fn said(outcomes: &[Outcome]) -> String {
         .iter()
         .flat_map(|outcome| WRITTEN.map(|name| outcome.folder.join(name)))
     {
-        // It is no UTF-8 by nature, and must not command the terminal.
+        // It need not be UTF-8.
         let all = std::fs::read(&file).unwrap_or_default();
-        let all = String::from_utf8_lossy(&all)
-            .replace(|letter: char| letter.is_control() && letter != '\n', "");
+        let all = String::from_utf8_lossy(&all);
         let lines: Vec<&str> = all.lines().filter(|line| !line.trim().is_empty()).collect();
         if !lines.is_empty() {
             writeln!(text, "{}:", file.display()).expect("writing to a string cannot fail");

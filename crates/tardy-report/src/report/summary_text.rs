@@ -27,13 +27,12 @@ const WARNING_LINES: usize = 4;
 /// Lines of a histogram, without its axis.
 const HISTOGRAM_LINES: std::ops::RangeInclusive<usize> = 2..=5;
 
-/// The text on `screen`, at most 24 lines of it, or as many as it has; `is_colored` for terminals.
+/// The text on `screen`, at most 24 lines of it, or as many as it has.
 /// `histogram` draws that of a probe in so many lines and one for its axis, if there is room.
 #[must_use]
 pub fn text(
     summary: &Summary,
     screen: Screen,
-    is_colored: bool,
     histogram: impl Fn(&ProbeSummary, usize) -> String,
 ) -> String {
     let page = Page {
@@ -50,7 +49,7 @@ pub fn text(
     let drafts = [(WARNING_LINES, 3), (WARNING_LINES, 2), (2, 2), (2, 1)];
     let mut best = None;
     for (warning_lines, foot_lines) in drafts {
-        let mut head = page.head(is_colored);
+        let mut head = page.head();
         // A file has room for all warnings, and nobody to ask for more.
         page.warnings(
             &mut head,
@@ -78,11 +77,10 @@ pub fn text(
 pub fn full(
     summary: &Summary,
     columns: usize,
-    is_colored: bool,
     histogram: impl Fn(&ProbeSummary, usize) -> String,
 ) -> String {
     let page = Page { summary, columns };
-    let mut out = page.head(is_colored);
+    let mut out = page.head();
     page.warnings(&mut out, usize::MAX);
     for probe in &summary.probes {
         let series = page.series_of(probe);
@@ -222,7 +220,7 @@ impl Page<'_> {
     }
 
     /// What was measured, what it comes to, and the worst load.
-    fn head(&self, is_colored: bool) -> String {
+    fn head(&self) -> String {
         let summary = self.summary;
         let mut out = String::new();
         let probes: Vec<String> = summary
@@ -254,12 +252,6 @@ impl Page<'_> {
             self.sentence(&mut out, 0, &sentence);
         }
         for (outcome, sentence) in verdict_lines(summary) {
-            let color = match outcome {
-                Outcome::Passed => "32",
-                Outcome::Failed => "31",
-                Outcome::Inconclusive => "33",
-            };
-            let start = out.len();
             self.sentence(
                 &mut out,
                 0,
@@ -269,13 +261,6 @@ impl Page<'_> {
                     words::without_warnings(&sentence, &summary.warnings)
                 ),
             );
-            if is_colored {
-                let end = start + word(outcome).len();
-                out.replace_range(
-                    start..end,
-                    &format!("\x1b[1;{color}m{}\x1b[0m", word(outcome)),
-                );
-            }
         }
         for probe in &summary.probes {
             let of = if summary.probes.len() > 1 {

@@ -148,7 +148,6 @@ fn of_runs(args: &AdviseArgs) -> Result<AdviceOutput, AdviseError> {
         output::fitted(&report::advise::text::text(
             &advice,
             output::screen().columns,
-            output::is_colored(),
         ))
     };
     Ok(AdviceOutput { text, charts, exit })

@@ -75,7 +75,7 @@ fn compared_costs(args: &CompareArgs) -> Result<(Outcome, String), String> {
         let found =
             cost_over_time::over_time(&paths, args.margin).map_err(|error| error.to_string())?;
         let printed = match args.format {
-            CompareFormat::Text => cost_over_time_text::text(&found, output::is_colored()),
+            CompareFormat::Text => cost_over_time_text::text(&found),
             CompareFormat::Json => Format::COST_COMPARE_OVER_TIME.document(&found),
             CompareFormat::Markdown => cost_over_time_text::markdown(&found),
             CompareFormat::Junit => cost_over_time_text::junit(&found),
@@ -85,7 +85,7 @@ fn compared_costs(args: &CompareArgs) -> Result<(Outcome, String), String> {
     let found = cost::compare(&args.base, &args.candidates, args.margin, args.confidence)
         .map_err(|error| error.to_string())?;
     let printed = match args.format {
-        CompareFormat::Text => cost_text::text(&found, output::is_colored()),
+        CompareFormat::Text => cost_text::text(&found),
         CompareFormat::Json => Format::COST_COMPARE.document(&found),
         CompareFormat::Markdown => cost_text::markdown(&found),
         CompareFormat::Junit => cost_text::junit(&found),
@@ -109,7 +109,7 @@ fn compared(args: &CompareArgs) -> Result<(Outcome, String), CompareError> {
             .collect();
         let found = over_time(&paths, &settings)?;
         let printed = match args.format {
-            CompareFormat::Text => over_time_text::text(&found, output::is_colored()),
+            CompareFormat::Text => over_time_text::text(&found),
             CompareFormat::Json => Format::COMPARE_OVER_TIME.document(&found),
             CompareFormat::Markdown => over_time_text::markdown(&found),
             CompareFormat::Junit => over_time_text::junit(&found),
@@ -141,7 +141,6 @@ fn compared(args: &CompareArgs) -> Result<(Outcome, String), CompareError> {
             folder.as_deref(),
             output::screen_or_page(),
             args.full,
-            output::is_colored(),
         ),
         CompareFormat::Json => Format::COMPARE.document(&found),
         CompareFormat::Markdown => markdown::text(&found),

@@ -15,6 +15,7 @@ use tardy_results::cost::summary::{CostSummary, CostSummaryError, summarize};
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 use tardy_run::record::{RunRecord, State};
+use tardy_sys::printable::printable;
 
 use super::{folder_name, output};
 use crate::cli::cost::{BuildArgs, CostArgs, CostWhole};
@@ -34,7 +35,7 @@ pub fn run(args: &CostArgs) -> Exit {
     let is_live = !shared.quiet && std::io::stderr().is_terminal();
     let mut progress = |text: &str| {
         if is_live {
-            tardy_sys::standard_error::write(&format!("\r\x1b[K{text}"));
+            tardy_sys::standard_error::write(&format!("\r\x1b[K{}", printable(text)));
         }
     };
     let measured = match &args.whole {

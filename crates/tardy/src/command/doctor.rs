@@ -69,7 +69,7 @@ pub fn run(args: &DoctorArgs) -> Exit {
     } else if is_page_printed {
         doctor_html::page(&diagnosis)
     } else {
-        doctor_text::text(&diagnosis, output::screen(), args.all, output::is_colored())
+        doctor_text::text(&diagnosis, output::screen(), args.all)
     };
     match output::print(&text) {
         Ok(()) => diagnosis.exit(args.fail_on),

@@ -36,11 +36,7 @@ pub fn run(args: &HistoryArgs) -> Exit {
     }
     let printed = match args.format {
         _ if is_page_printed => history_html::page(&found),
-        CompareFormat::Text => history_text::text(
-            &found,
-            output::screen_or_page().columns,
-            output::is_colored(),
-        ),
+        CompareFormat::Text => history_text::text(&found, output::screen_or_page().columns),
         CompareFormat::Json => Format::HISTORY.document(&found),
         CompareFormat::Markdown => history_text::markdown(&found),
         CompareFormat::Junit => history_text::junit(&found),

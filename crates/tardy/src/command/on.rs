@@ -385,7 +385,7 @@ fn conclude(
                 continue;
             }
         };
-        for line in printable(&returned.stderr).lines() {
+        for line in String::from_utf8_lossy(&returned.stderr).lines() {
             if is_alone {
                 say!("{line}")
             } else {
@@ -419,7 +419,7 @@ fn conclude(
                 if !is_alone {
                     let _ = output::print(&format!("{}:\n", host.name));
                 }
-                let _ = output::print(&printable(&returned.stdout));
+                let _ = output::print(&String::from_utf8_lossy(&returned.stdout));
                 if has_out {
                     say!("{}: its folder is {}", host.name, out.display());
                 }
@@ -463,14 +463,6 @@ fn exit_of(code: i32) -> Exit {
         .into_iter()
         .find(|exit| *exit as i32 == code)
         .unwrap_or(Exit::Machine)
-}
-
-/// What a board said, without what would steer a terminal.
-fn printable(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes)
-        .chars()
-        .filter(|letter| !letter.is_control() || matches!(letter, '\n' | '\t'))
-        .collect()
 }
 
 /// Flags of this side, each with a value.

@@ -1,5 +1,6 @@
 //! Standard output: results and nothing else. A reader that has seen enough is no error.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
@@ -8,21 +9,62 @@ use tardy_live::view::Look;
 use tardy_report::report::screen::{self, Screen};
 use tardy_report::report::terminal_histogram::Blocks;
 pub use tardy_run::output_file::{is_standard_output, replace, write};
+use tardy_sys::printable::printable;
 use terminal_size::{Height, Width, terminal_size_of};
 
 use super::reading;
 
-/// Writes `text`; a closed pipe is success.
+/// Verdicts and severities as they stand in texts, and their SGR colours (ECMA-48).
+const COLORS: [(&str, u8); 11] = [
+    ("PASSED", 32),
+    ("BETTER", 32),
+    ("EQUIVALENT", 32),
+    ("FAILED", 31),
+    ("WORSE", 31),
+    ("FATAL", 31),
+    ("HIGH", 31),
+    ("INCONCLUSIVE", 33),
+    ("MIXED", 33),
+    ("MEDIUM", 33),
+    ("LOW", 33),
+];
+
+/// Writes `text`, in which nothing can steer a terminal; verdicts are coloured at terminals. A
+/// closed pipe is success.
 ///
 /// # Errors
 /// Those of writing, but a broken pipe.
 pub fn print(text: &str) -> io::Result<()> {
     reading::end();
+    let mut text = printable(text);
+    if is_colored() {
+        text = text
+            .split_inclusive('\n')
+            .map(colored)
+            .collect::<String>()
+            .into();
+    }
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
+}
+
+/// A line whose verdict, at the start or after a colon, is bold and coloured.
+fn colored(line: &str) -> Cow<'_, str> {
+    for (start, _) in line.match_indices(|letter: char| letter.is_ascii_uppercase()) {
+        let word = line[start..]
+            .split(|letter: char| !letter.is_ascii_uppercase())
+            .next()
+            .unwrap_or_default();
+        let is_first = start == 0 || line[..start].ends_with(": ");
+        if is_first && let Some((_, color)) = COLORS.iter().find(|(verdict, _)| *verdict == word) {
+            let (before, after) = (&line[..start], &line[start + word.len()..]);
+            return format!("{before}\x1b[1;{color}m{word}\x1b[0m{after}").into();
+        }
+    }
+    line.into()
 }
 
 /// Says on standard error why there is no result.
@@ -91,6 +133,23 @@ pub fn look() -> Look {
 
 /// Whether standard output is a terminal whose user wants colour (NO_COLOR is unset or empty).
 #[must_use]
-pub fn is_colored() -> bool {
+fn is_colored() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_are_coloured_where_a_line_or_a_sentence_begins() {
+        assert_eq!(colored("FAILED: x\n"), "\x1b[1;31mFAILED\x1b[0m: x\n");
+        assert_eq!(
+            colored("b against A: MIXED: better\n"),
+            "b against A: \x1b[1;33mMIXED\x1b[0m: better\n"
+        );
+        for plain in ["was PASSED\n", "PASSEDLY\n", "CPU 1: 8 us\n"] {
+            assert_eq!(colored(plain), plain);
+        }
+    }
 }

@@ -56,10 +56,11 @@ pub fn before_start() {
         return;
     };
     for undone in left.journals.iter().flat_map(journal::LeftBehind::undo) {
-        tardy_sys::standard_error::write(&format!(
+        let line = line(&undone);
+        say!(
             "tardy: left by a command that was killed: {}",
-            line(&undone)
-        ));
+            line.trim_end()
+        );
     }
 }
 

@@ -233,10 +233,8 @@ fn show_with(
             )
         };
         let mut text = match format {
-            Format::Full => {
-                summary_text::full(&summary, screen.columns, output::is_colored(), histogram)
-            }
-            _ => summary_text::text(&summary, screen, output::is_colored(), histogram),
+            Format::Full => summary_text::full(&summary, screen.columns, histogram),
+            _ => summary_text::text(&summary, screen, histogram),
         };
         text.extend(
             statistics

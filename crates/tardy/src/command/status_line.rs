@@ -5,6 +5,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use tardy_sys::printable::printable;
 use terminal_size::{Width, terminal_size_of};
 
 /// A command that is quicker shows none.
@@ -33,7 +34,7 @@ impl StatusLine {
             while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 let line = fitted(&line());
                 // The next output begins at the start of this line.
-                let _ = write!(io::stderr(), "{CLEAR}{line}\r");
+                let _ = write!(io::stderr(), "{CLEAR}{}\r", printable(&line));
                 wait = EACH;
             }
             if wait == EACH {
@@ -66,7 +67,7 @@ pub(super) fn say_above(text: &str) {
         ""
     };
     // A terminal that is gone is no reason to end.
-    let _ = writeln!(io::stderr(), "{clear}{text}");
+    let _ = writeln!(io::stderr(), "{clear}{}", printable(text));
 }
 
 /// `, 12 s left`, by the share that is done; empty before a hundredth is.

@@ -38,6 +38,7 @@ mod headline_rules;
 mod headlines;
 mod history;
 mod hostile_files;
+mod hostile_text;
 mod import;
 mod import_damage;
 mod import_pasted;

@@ -20,16 +20,11 @@ use crate::report::table::Table;
 const WARNINGS_SHOWN: usize = 4;
 const HELPS_SHOWN: usize = 4;
 
-/// The text, its tables at most so many `columns` wide; `is_colored` for terminals.
+/// The text, its tables at most so many `columns` wide.
 #[must_use]
-pub fn text(advice: &Advice, columns: usize, is_colored: bool) -> String {
+pub fn text(advice: &Advice, columns: usize) -> String {
     let mut out = String::new();
-    let _ = writeln!(
-        out,
-        "{}: {}",
-        head(advice.outcome, is_colored),
-        advice.conclusion
-    );
+    let _ = writeln!(out, "{}: {}", head(advice.outcome), advice.conclusion);
     let _ = writeln!(out, "{}", advice.decision.text);
     if advice.kernels.len() > 1 {
         out.push_str(&ranking(advice).in_blocks(columns));
@@ -52,19 +47,12 @@ pub fn text(advice: &Advice, columns: usize, is_colored: bool) -> String {
     out
 }
 
-fn head(outcome: Option<Outcome>, is_colored: bool) -> String {
-    let Some(outcome) = outcome else {
-        return "ADVICE".to_owned();
-    };
-    let (word, color) = match outcome {
-        Outcome::Passed => ("PASSED", "32"),
-        Outcome::Failed => ("FAILED", "31"),
-        Outcome::Inconclusive => ("INCONCLUSIVE", "33"),
-    };
-    if is_colored {
-        format!("\x1b[1;{color}m{word}\x1b[0m")
-    } else {
-        word.to_owned()
+fn head(outcome: Option<Outcome>) -> &'static str {
+    match outcome {
+        None => "ADVICE",
+        Some(Outcome::Passed) => "PASSED",
+        Some(Outcome::Failed) => "FAILED",
+        Some(Outcome::Inconclusive) => "INCONCLUSIVE",
     }
 }
 
@@ -126,11 +114,11 @@ fn is_virtual(judgement: &Judgement) -> bool {
 fn kernel(out: &mut String, judgement: &Judgement, advice: &Advice) {
     let (head, sentence) = match (&judgement.verdict, &judgement.no_verdict_because) {
         (Some(verdict), _) => (
-            head(Some(verdict.outcome), false),
+            head(Some(verdict.outcome)),
             sentence(verdict, judgement.judged.as_ref(), advice.task.deadline_ns),
         ),
-        (None, Some(why)) => ("no verdict".to_owned(), why.clone()),
-        (None, None) => ("no verdict".to_owned(), "nothing was measured".to_owned()),
+        (None, Some(why)) => ("no verdict", why.clone()),
+        (None, None) => ("no verdict", "nothing was measured".to_owned()),
     };
     let _ = writeln!(out, "{}: {head}: {sentence}", judgement.kernel);
     if let Some(judged) = &judgement.judged {

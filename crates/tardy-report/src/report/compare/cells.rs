@@ -377,17 +377,7 @@ fn factor_text(factor: f64) -> String {
     }
 }
 
-/// A verdict in capitals, coloured for terminals.
-pub(super) fn shouted(outcome: Outcome, is_colored: bool) -> String {
-    let word = outcome.word().to_uppercase();
-    let color = match outcome {
-        Outcome::Better | Outcome::Equivalent => "32",
-        Outcome::Inconclusive | Outcome::Mixed => "33",
-        Outcome::Worse => "31",
-    };
-    if is_colored {
-        format!("\x1b[1;{color}m{word}\x1b[0m")
-    } else {
-        word
-    }
+/// A verdict in capitals.
+pub(super) fn shouted(outcome: Outcome) -> String {
+    outcome.word().to_uppercase()
 }

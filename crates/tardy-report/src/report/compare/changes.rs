@@ -26,12 +26,12 @@ pub(super) struct Changes<'a> {
 }
 
 impl Changes<'_> {
-    /// As text, above its tables; `is_colored` for terminals.
-    pub(super) fn text(&self, is_colored: bool) -> String {
+    /// As text, above its tables.
+    pub(super) fn text(&self) -> String {
         let mut out = format!(
             "{} runs: {}: {} (margin {})\n",
             self.runs,
-            shouted(self.verdict, is_colored),
+            shouted(self.verdict),
             self.reason,
             self.margin
         );

@@ -14,12 +14,12 @@ use crate::report::table::Table;
 /// Facts shown; all of them are in the JSON.
 const FACTS_SHOWN: usize = 10;
 
-/// The text; `is_colored` for terminals.
+/// The text.
 #[must_use]
-pub fn text(comparison: &CostComparison, is_colored: bool) -> String {
+pub fn text(comparison: &CostComparison) -> String {
     let mut out = String::new();
     for candidate in &comparison.candidates {
-        let verdict = shouted(candidate.verdict, is_colored);
+        let verdict = shouted(candidate.verdict);
         let (new, base) = (&candidate.side.name, &comparison.base.name);
         let _ = writeln!(
             out,

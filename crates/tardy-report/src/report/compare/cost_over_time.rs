@@ -10,10 +10,10 @@ use super::markdown;
 use crate::report::date::date_and_time;
 use crate::report::table::Table;
 
-/// As text; `is_colored` for terminals.
+/// As text.
 #[must_use]
-pub fn text(found: &CostsOverTime, is_colored: bool) -> String {
-    let mut out = changes(found).text(is_colored);
+pub fn text(found: &CostsOverTime) -> String {
+    let mut out = changes(found).text();
     for (head, rows) in [(head(), rows(found)), (runs_head(), runs(found))] {
         let mut table = Table::new(head);
         rows.into_iter().for_each(|row| table.row(row));

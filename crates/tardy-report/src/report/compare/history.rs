@@ -15,13 +15,13 @@ use crate::report::table::Table;
 /// Numbers and facts that are shown of a change.
 const SHOWN: usize = 5;
 
-/// As text in lines of `columns`; `is_colored` for terminals.
+/// As text in lines of `columns`.
 #[must_use]
-pub fn text(found: &History, columns: usize, is_colored: bool) -> String {
+pub fn text(found: &History, columns: usize) -> String {
     let mut out = format!(
         "{}: {}: {} (margin {})\n",
         extent(found),
-        shouted(found.verdict, is_colored),
+        shouted(found.verdict),
         found.reason,
         found.margin
     );

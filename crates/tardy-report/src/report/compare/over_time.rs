@@ -8,10 +8,10 @@ use super::markdown;
 use crate::report::date::date_and_time;
 use crate::report::table::Table;
 
-/// As text; `is_colored` for terminals.
+/// As text.
 #[must_use]
-pub fn text(found: &OverTime, is_colored: bool) -> String {
-    let mut out = changes(found).text(is_colored);
+pub fn text(found: &OverTime) -> String {
+    let mut out = changes(found).text();
     for tracks in by_quantity(found) {
         let mut table = Table::new(head(&tracks));
         rows(found, &tracks)
@@ -202,7 +202,7 @@ mod tests {
             tracks,
             changes: Vec::new(),
         };
-        for text in [text(&found, false), markdown(&found)] {
+        for text in [text(&found), markdown(&found)] {
             let lines: Vec<&str> = text
                 .lines()
                 .filter(|line| line.contains("340 us") || line.contains("12.0 us"))

@@ -15,7 +15,7 @@ const SCREEN_LINES: usize = 24;
 /// Facts that are told however many loads there are.
 const FACTS_LEAST: usize = 3;
 
-/// The text on `screen`; `is_full` has every table and fact, `is_colored` is for terminals.
+/// The text on `screen`; `is_full` has every table and fact.
 /// `folder` is where both sides were found, if it is one.
 #[must_use]
 pub fn text(
@@ -23,7 +23,6 @@ pub fn text(
     folder: Option<&str>,
     screen: Screen,
     is_full: bool,
-    is_colored: bool,
 ) -> String {
     let mut out = String::new();
     for candidate in &comparison.candidates {
@@ -40,7 +39,7 @@ pub fn text(
             lines,
             out: String::new(),
         };
-        page.against_base(comparison, candidate, is_colored);
+        page.against_base(comparison, candidate);
         if is_full {
             page.details(comparison, candidate);
         }
@@ -78,23 +77,13 @@ impl Page {
         self.lines.saturating_sub(self.out.lines().count())
     }
 
-    fn against_base(
-        &mut self,
-        comparison: &Comparison,
-        candidate: &CandidateComparison,
-        is_colored: bool,
-    ) {
+    fn against_base(&mut self, comparison: &Comparison, candidate: &CandidateComparison) {
         let (new, base) = (&candidate.side.name, &comparison.base.name);
-        let plain = cells::shouted(candidate.verdict, false);
+        let verdict = cells::shouted(candidate.verdict);
         self.sentence(&format!(
-            "{new} against {base}: {plain}: {} (margin {})",
+            "{new} against {base}: {verdict}: {} (margin {})",
             candidate.reason, comparison.settings.margin
         ));
-        if is_colored {
-            self.out = self
-                .out
-                .replacen(&plain, &cells::shouted(candidate.verdict, true), 1);
-        }
         for warning in &candidate.warnings {
             self.sentence(&format!("! {warning}"));
         }

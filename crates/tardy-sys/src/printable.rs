@@ -1,0 +1,46 @@
+//! Text as a terminal may get it.
+
+use std::borrow::Cow;
+
+/// Whether the character is only drawn: no control character, and none that changes the direction
+/// of the text around it (Unicode UAX 9, section 2), by which a line reads as another.
+#[must_use]
+pub fn is_printable(character: char) -> bool {
+    !character.is_control()
+        && !matches!(
+            character,
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        )
+}
+
+/// Replaces every character by which text of others could steer a terminal with U+FFFD; line feeds
+/// and tabs stay.
+#[must_use]
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let is_kept = |character| is_printable(character) || matches!(character, '\n' | '\t');
+    if text.chars().all(is_kept) {
+        return Cow::Borrowed(text);
+    }
+    let replaced = |character| {
+        if is_kept(character) {
+            character
+        } else {
+            char::REPLACEMENT_CHARACTER
+        }
+    };
+    text.chars().map(replaced).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_of_others_cannot_steer_a_terminal() {
+        assert_eq!(
+            printable("a\tb\n\u{1b}[31mPASSED\u{9b}2J\r\u{202e}x"),
+            "a\tb\n\u{fffd}[31mPASSED\u{fffd}2J\u{fffd}\u{fffd}x"
+        );
+        assert!(matches!(printable("12 µs, größer\n"), Cow::Borrowed(_)));
+    }
+}

@@ -1,4 +1,5 @@
 # Sourced by tests: an sshd on loopback whose boards are this machine. Sets $port, $identity, $ssh_config; ends with `end_sshd`.
+# With SSHD_ADDRESS, it only writes the files of an sshd at that address, which the test starts.
 ssh-keygen -q -t ed25519 -N '' -f "$folder/host-key"
 ssh-keygen -q -t ed25519 -N '' -f "$folder/user-key"
 port=${SSHD_PORT:-17022}
@@ -6,7 +7,7 @@ identity=$folder/user-key
 ssh_config=$folder/ssh_config
 cat > "$folder/sshd_config" <<END
 Port $port
-ListenAddress 127.0.0.1
+ListenAddress ${SSHD_ADDRESS:-127.0.0.1}
 HostKey $folder/host-key
 AuthorizedKeysFile $folder/user-key.pub
 PidFile none
@@ -14,7 +15,7 @@ StrictModes no
 UsePAM no
 PasswordAuthentication no
 PermitRootLogin prohibit-password
-SetEnv TMPDIR=$folder
+SetEnv TMPDIR=$folder TARDY_STATE_DIR=$folder/state
 Subsystem sftp internal-sftp
 END
 cat > "$ssh_config" <<END
@@ -25,6 +26,7 @@ Host *
   UserKnownHostsFile /dev/null
   LogLevel ERROR
 END
+[ -z "${SSHD_ADDRESS:-}" ] || return 0
 mkdir -p /run/sshd
 /usr/sbin/sshd -D -f "$folder/sshd_config" 2>/dev/null &
 sshd=$!

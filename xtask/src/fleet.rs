@@ -1,7 +1,7 @@
 //! `cargo xtask fleet`: what `deploy/` ships, on the real engines as far as one Debian machine has
 //! them (deploy/tests).
 //!
-//! Not a part of `cargo xtask test`: it installs packages of Python, and takes ten minutes.
+//! Not a part of `cargo xtask test`: it installs packages of Python, and takes 16 minutes.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,9 +14,9 @@ use crate::{program, static_build, workspace};
 
 #[derive(Debug, Args)]
 pub(crate) struct FleetArguments {
-    /// Engines: ssh, slurm, labgrid, ansible, lava, ci (GitHub, GitLab, KCIDB), files (Kubernetes'
-    /// schema, Yocto, Buildroot), tables (DuckDB, polars, pandas) [default: all of these];
-    /// kubernetes, which builds its servers first, runs only if named
+    /// Engines: ssh, slurm, labgrid, ansible, bisect (`git bisect run`), lava, ci (GitHub, GitLab,
+    /// KCIDB), files (Kubernetes' schema), tables (DuckDB, polars, pandas) [default: all of
+    /// these]; kubernetes, which builds its servers first, runs only if named
     #[arg(value_name = "ENGINE")]
     engines: Vec<String>,
     /// Binary to test instead of a new build
@@ -64,6 +64,11 @@ const ENGINES: &[Engine] = &[
         packages: "openssh-server openssh-client python3-venv",
     },
     Engine {
+        name: "bisect",
+        programs: &["sshd", "ssh", "git", "make", "ip", "unshare"],
+        packages: "openssh-server openssh-client git make iproute2 util-linux",
+    },
+    Engine {
         name: "lava",
         programs: &["python3"],
         packages: "lava-common",
@@ -80,8 +85,8 @@ const ENGINES: &[Engine] = &[
     },
     Engine {
         name: "files",
-        programs: &["make", "python3"],
-        packages: "make python3-venv",
+        programs: &["python3"],
+        packages: "python3-venv",
     },
     Engine {
         name: "tables",
@@ -94,8 +99,6 @@ const PYTHON: &[&str] = &[
     "labgrid==26.0.1",
     "ansible-core==2.19.14",
     "kubernetes-validate==1.37.0",
-    "oelint-adv==9.11.2",
-    "kconfiglib==14.1.0",
     "check-jsonschema==0.39.0",
     "kcidb-io==141",
     "duckdb==2.0.1",
@@ -177,7 +180,7 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
                 .arg(if engine.name == KUBERNETES {
                     "5400"
                 } else {
-                    "600"
+                    "1200"
                 })
                 .arg(script)
                 .arg(&binary)
@@ -192,4 +195,20 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
     }
     println!("{}", lines.join("\n"));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_shows_the_script_for_bisections_as_it_is() {
+        let read = |name: &str| std::fs::read_to_string(workspace::root().join(name)).unwrap();
+        let script: String = read("deploy/bisect.sh")
+            .lines()
+            .map(|line| format!("    {line}\n").replace("    \n", "\n"))
+            .collect();
+        assert!(script.lines().count() <= 25);
+        assert!(read("docs/history.md").contains(&script));
+    }
 }

@@ -159,7 +159,8 @@ impl fmt::Display for OpenError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Argument => formatter.write_str(
-                "a loop's name has 1 to 47 letters, digits, - or _, and its period is not negative",
+                "a loop's name must have 1 to 47 letters, digits, - or _, and its period must not \
+                 be negative",
             ),
             Self::TooMany => formatter.write_str(
                 "the program has more loops than tardy expects: give their number with \
@@ -167,7 +168,7 @@ impl fmt::Display for OpenError {
             ),
             Self::Version => formatter.write_str(
                 "tardy uses another version of the shared memory: build the program with the \
-                 tardy-app of that tardy",
+                 tardy-app of the same release as tardy",
             ),
             Self::System(error) => write!(
                 formatter,

@@ -163,7 +163,9 @@ fn foot_line(screen: &Screen, content: &Content, width: u16, look: Look) -> Line
         );
     }
     if !screen.has_keys {
-        return Line::from("Ctrl-C stops the run; other keys need a terminal as standard input");
+        return Line::from(
+            "Ctrl-C stops the run; other keys work only if standard input is a terminal",
+        );
     }
     let end = if screen.owner == Owner::Own {
         "end"

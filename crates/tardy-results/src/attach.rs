@@ -335,8 +335,8 @@ impl Tally {
         }
         if let Some(set) = self.clocks.get(&TimerClock::Set) {
             notes.push(format!(
-                "{set} wake-ups were by a clock that was set meanwhile: they may have been later \
-                 by the time of the timer interrupt"
+                "{set} wake-ups were due on a clock that was set meanwhile: their latency starts \
+                 at the timer interrupt, and is a lower bound"
             ));
         }
         notes
@@ -394,7 +394,7 @@ impl AttachResult {
 
 fn lost_words(lost: u64, trace: &AttachTrace) -> String {
     format!(
-        "the kernel's trace lost {} events at {} places: the end of {lost} timers is not known",
+        "the kernel's trace lost {} events at {} places: the expiry of {lost} timers is unknown",
         trace.lost_events, trace.losses
     )
 }

@@ -77,8 +77,8 @@ pub enum ExplainError {
     Clock(String),
     /// The thread is never woken in it.
     #[error(
-        "the trace has no wake-up of {asked}: give --task one of {there}, or record \
-         sched:sched_waking and sched:sched_switch of all threads"
+        "the trace has no wake-up of {asked}; it has wake-ups of {there}: name one with --task, \
+         or record sched:sched_waking and sched:sched_switch of all threads"
     )]
     NoWakeUp {
         asked: String,
@@ -87,8 +87,8 @@ pub enum ExplainError {
     },
     /// There are too few wake-ups for a grid.
     #[error(
-        "the trace has less than two periods in which an interrupt woke {asked}: no due times can \
-         be fitted; leave --period out"
+        "the trace has fewer than two periods in which an interrupt woke {asked}: no due times \
+         can be fitted; omit --period"
     )]
     NoPeriod { asked: String },
     /// The trace for Perfetto cannot be written.
@@ -414,7 +414,7 @@ impl TraceContents {
             .map(|(name, _)| name.to_string())
             .collect();
         if names.is_empty() {
-            "none, because it holds no wake-up".to_owned()
+            "no thread".to_owned()
         } else {
             names.join(", ")
         }

@@ -108,7 +108,7 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
         let bounds = if band(kind, data.all()).is_empty() {
             NO_BAND
         } else {
-            "The band holds the true share with 95 % confidence, for any distribution; late \
+            "The band contains the true share with 95 % confidence, for any distribution; late \
              samples in a cluster count as one."
         };
         let note = format!("Share of samples {what} a {}. {bounds}", data.quantity);
@@ -222,7 +222,7 @@ pub(super) fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Char
     let side = if kind == Kind::Cdf { "below" } else { "above" };
     let groups = a_group_a_run(runs, probe);
     let bands = if groups.len() <= BANDS_MAX {
-        " Bands hold the true share at 95 %."
+        " Bands contain the true share with 95 % confidence."
     } else {
         ""
     };

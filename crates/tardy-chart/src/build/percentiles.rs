@@ -29,8 +29,8 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     let one = |run: &RunData| {
         let data = run.probe(probe)?;
         let title = format!("{} by percentile", capital(&data.quantity));
-        let note = "The sample at each percentile; the band holds the true percentile with 95 % \
-                    confidence, and ends where the samples no longer bound it.";
+        let note = "The sample at each percentile; the band contains the true percentile with \
+                    95 % confidence, and ends where the samples no longer bound it.";
         let mut chart = Chart::new(Kind::Percentiles, title, note, x.clone(), y.clone());
         let all = points(data.all());
         chart.layers = layers(data, |group| line(&points(group)));
@@ -53,7 +53,7 @@ pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
     let groups = a_group_a_run(runs, probe);
     let has_bands = groups.len() <= BANDS_MAX;
     let bands = if has_bands {
-        " Bands hold the true percentile with 95 % confidence, and end where the samples no \
+        " Bands contain the true percentile with 95 % confidence, and end where the samples no \
          longer bound it."
     } else {
         ""

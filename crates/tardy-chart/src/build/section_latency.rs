@@ -34,9 +34,8 @@ pub fn chart(groups: &[Group]) -> Option<Chart> {
         Kind::Ccdf,
         "Latency by sections, beside the probe's".to_owned(),
         "Share of latencies above a value. Dashed: predicted from the recorded sections alone, if \
-         due times fall at random moments (abeni2002); each latency also \
-         includes the way of a sample that waits for no section. Solid: the \
-         probe.",
+         due times fall at random moments (abeni2002); each predicted latency includes that of a \
+         sample that waits for no section. Solid: the probe.",
         Axis::new(
             "latency (logarithmic)",
             Scale::Log,

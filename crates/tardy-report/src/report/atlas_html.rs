@@ -36,7 +36,7 @@ pub fn page(atlas: &Atlas) -> String {
                 h2 { "Deviations from the plan" }
                 ul { @for remark in &remarks { li { (remark) } } }
             }
-            footer { "Made by " (maker()) ". This file is complete in itself." }
+            footer { "Made by " (maker()) ". This file is self-contained." }
         }
     };
     Page {

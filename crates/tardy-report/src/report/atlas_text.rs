@@ -122,7 +122,7 @@ pub(super) fn summary(atlas: &Atlas) -> String {
     if there == all {
         size
     } else {
-        format!("{size}; {there} of {all} runs are there")
+        format!("{size}; {there} of {all} runs are done")
     }
 }
 
@@ -232,8 +232,8 @@ pub(super) fn notes(atlas: &Atlas) -> Vec<String> {
 #[must_use]
 pub fn sampling_gap(period: tardy_core::units::Nanos) -> String {
     format!(
-        "The probe wakes up every {0}: a delay that is shorter may lie between two wake-ups, and \
-         one that is seen may be up to {0} longer than its latency.",
+        "The probe wakes up every {0}: a shorter delay can fall between two wake-ups, and a delay \
+         that is seen may be up to {0} longer than its latency.",
         period.exact()
     )
 }
@@ -305,7 +305,7 @@ pub(super) mod tests {
     fn every_cell_is_told_also_what_failed_and_what_is_not_there() {
         let text = text(&atlas(), 120);
         for wanted in [
-            "2 kernels x 2 loads x 2 replicas; 6 of 8 runs are there",
+            "2 kernels x 2 loads x 2 replicas; 6 of 8 runs are done",
             "6.1-full         18.0 us  11.3 ms",
             "6.12-full              -   failed",
             "6.1-full             20.0 us  20.0 us",

@@ -66,10 +66,10 @@ fn head(out: &mut String, result: &AttachResult, columns: usize) {
     }
     if result.wake_ups == 0 {
         let why = if result.timers.is_empty() {
-            "it set no timer in this time: it waits without a time limit, does not wait at all, or \
-             sleeps for longer (--for)"
+            "it set no timer while attached: it waits without a time limit, does not wait at all, \
+             or sleeps for longer (--for)"
         } else {
-            "its timers woke none of its threads in this time"
+            "its timers woke none of its threads while attached"
         };
         push_wrapped(out, why, columns, (0, 2));
     }
@@ -122,7 +122,7 @@ fn threads(result: &AttachResult, all: Figures, columns: usize) -> String {
         .checked_sub(ROWS_MAX)
         .filter(|&more| more > 0)
     {
-        let _ = writeln!(text, "{more} more, less late");
+        let _ = writeln!(text, "{more} more, with lower latency");
     }
     text
 }
@@ -319,7 +319,7 @@ mod tests {
                 "process 1 (loop): 100 wake-ups by timers in 2.00 s, until the process exited"
             );
             assert!(
-                text.contains("\nall ") && text.contains("\n4 more, less late\n"),
+                text.contains("\nall ") && text.contains("\n4 more, with lower latency\n"),
                 "{text}"
             );
         }
@@ -346,7 +346,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("its timers woke none of its threads in this time\n")
+            text.contains("its timers woke none of its threads while attached\n")
                 && !text.contains("lateness"),
             "{text}"
         );

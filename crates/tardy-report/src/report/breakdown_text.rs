@@ -47,13 +47,13 @@ pub fn text(breakdown: &Breakdown, columns: usize) -> String {
             Source::TimerResolution => without_high_resolution(&mut out, &rows),
             Source::SchedulingJitter => excluded(&mut out, breakdown),
             Source::NonPreemptableSections if rows.is_empty() => {
-                out.push_str("  not measured: `tardy run --scenario abeni2002-split` does\n")
+                out.push_str("  not measured: use `tardy run --scenario abeni2002-split`\n")
             }
             Source::NonPreemptableSections => {}
         }
     }
     if !breakdown.mixed.is_empty() {
-        out.push_str("\nin none of the tables\n");
+        out.push_str("\nleft out of all tables\n");
     }
     for mixed in &breakdown.mixed {
         let _ = writeln!(
@@ -107,16 +107,16 @@ fn table(rows: &[&IsolatedSource], columns: usize) -> String {
 fn without_high_resolution(out: &mut String, rows: &[&IsolatedSource]) {
     let has = |text: &str| rows.iter().any(|row| row.by.contains(text));
     if rows.is_empty() {
-        out.push_str("  not measured: `tardy run --scenario abeni2002-split` does\n");
+        out.push_str("  not measured: use `tardy run --scenario abeni2002-split`\n");
     } else if !has("ticks of") {
         out.push_str(
             "  without high-resolution timers: not measured; boot with highres=off nohz=off, here \
-             or in `tardy lab` (`tardy breakdown --help` says how), and name that run too\n",
+             or in `tardy lab` (see `tardy breakdown --help`), and name that run too\n",
         );
     } else if !has("high-resolution") {
         out.push_str(
             "  with high-resolution timers: not measured; boot with highres=on, here or in `tardy \
-             lab` (`tardy breakdown --help` says how), and name that run too\n",
+             lab` (see `tardy breakdown --help`), and name that run too\n",
         );
     }
 }
@@ -135,7 +135,7 @@ fn excluded(out: &mut String, breakdown: &Breakdown) {
         .any(|isolated| isolated.source == Source::SchedulingJitter)
     {
         out.push_str(
-            "  with a competitor: not measured; `tardy run --scenario abeni2002-split` does\n",
+            "  with a competitor: not measured; use `tardy run --scenario abeni2002-split`\n",
         );
     }
 }

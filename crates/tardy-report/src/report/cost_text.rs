@@ -177,8 +177,8 @@ fn foot(out: &mut String, summary: &CostSummary, published: Option<&PublishedTab
     if summary.how.set == CostSet::Metrics {
         let _ = writeln!(
             out,
-            "cost: the least of the {} rounds' medians; caches warm where not cold; {} of clock \
-             overhead taken off each trial; descriptions: tardy list costs",
+            "cost: the smallest of the {} rounds' medians; caches are warm unless named cold; {} \
+             of clock overhead subtracted from each trial; descriptions: tardy list costs",
             summary.how.rounds,
             summary.how.clock_read_ns.exact()
         );
@@ -186,7 +186,7 @@ fn foot(out: &mut String, summary: &CostSummary, published: Option<&PublishedTab
         let _ = writeln!(
             out,
             "standard deviation: of the population, as mckenney2009 prints it; times are those of \
-             the command and all that it waited for"
+             the command and its children"
         );
     }
     for left_out in &summary.left_out {
@@ -198,7 +198,8 @@ fn foot(out: &mut String, summary: &CostSummary, published: Option<&PublishedTab
     if let Some(published) = published {
         let _ = writeln!(
             out,
-            "beside it: {}; another machine: compare directions and shares, not values",
+            "published numbers: {}; from another machine: compare directions and shares, not \
+             values",
             published.source
         );
     }

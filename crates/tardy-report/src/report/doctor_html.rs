@@ -36,7 +36,7 @@ pub fn page(diagnosis: &Diagnosis) -> String {
                 h2 id="rest" { "Other checks" }
                 details { summary { (others.len()) " rows" } (rest(&others)) }
             }
-            footer { "Made by " (maker()) ". This file is complete in itself." }
+            footer { "Made by " (maker()) ". This file is self-contained." }
         }
     };
     Page {

@@ -53,7 +53,7 @@ fn head(out: &mut String, explanation: &RunExplanation) {
     let counts = &explanation.samples;
     let late = match explanation.lateness {
         Some(late) => format!(": {}", late_by(late)),
-        None if explanation.written_and_missing().1 > 0 => ": how late is unknown".to_owned(),
+        None if explanation.written_and_missing().1 > 0 => ": latency unknown".to_owned(),
         None => String::new(),
     };
     let ranked = ranked(counts.ranked, "sample", explanation.threshold);
@@ -143,22 +143,22 @@ fn warnings_of_trace(tracing: &TracingRecord) -> Vec<String> {
     let mut warnings = Vec::new();
     if tracing.losses > 0 {
         warnings.push(format!(
-            "{} events or more were lost at {} places, where the holders of the CPU are unknown; \
-             leave a CPU out with --cpus for the tool",
+            "at least {} events were lost at {} places, where the holders of the CPU are unknown; \
+             use --cpus to leave a CPU to the tool",
             tracing.lost_events, tracing.losses
         ));
     }
     if tracing.calibration.out_of_idle == 0 && tracing.calibration.into_idle > 0 {
         warnings.push(
-            "this kernel does not trace switches out of idle: the way from there to the clock \
-             read is one piece"
+            "this kernel does not trace switches out of idle: the time from the last event before \
+             the switch to the clock read is one part"
                 .to_owned(),
         );
     }
     if tracing.level == TracingRecord::STACKS {
         warnings.push(
-            "stacks of the kernel were recorded, up to tens of microseconds each: these latencies \
-             are not for comparison"
+            "kernel stacks were recorded, which takes up to tens of microseconds each: these \
+             latencies are not for comparison"
                 .to_owned(),
         );
     }
@@ -176,7 +176,8 @@ fn warnings_of_trace(tracing: &TracingRecord) -> Vec<String> {
     }
     if let Some(error) = &tracing.no_stacks {
         warnings.push(format!(
-            "there are no stacks, because the kernel's events have no triggers for them ({error})"
+            "there are no stacks, because this kernel's events do not support stack triggers \
+             ({error})"
         ));
     }
     if tracing.are_functions_hidden {
@@ -198,7 +199,7 @@ fn stacks(out: &mut String, rows: &[StackRow], all: u64) {
     if rows.is_empty() {
         return;
     }
-    out.push_str("\nFunctions under way (innermost first)\n");
+    out.push_str("\nKernel functions during the delay (innermost first)\n");
     for row in rows.iter().take(STACKS_SHOWN) {
         let (who, end) = (
             tardy_results::explain::stacks::who(row),
@@ -349,13 +350,13 @@ fn sections(out: &mut String, executed: &ExecutedCode) {
     if executed.sections.is_empty() {
         return;
     }
-    out.push_str("  Sections in the way\n");
+    out.push_str("  Overlapping sections\n");
     for section in executed.sections.iter().take(SECTIONS_SHOWN) {
         let begin = section.begin_ns.get();
         let side = if begin < 0 { "before" } else { "after" };
         let _ = writeln!(
             out,
-            "  {:>10}  {} of {}, begun {} {side} due in {}, ended in {}",
+            "  {:>10}  {} of {}, started {} {side} due in {}, ended in {}",
             time(section.length_ns.get().unsigned_abs()),
             section.kind.title(),
             section.task,

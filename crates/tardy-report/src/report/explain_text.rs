@@ -91,7 +91,7 @@ fn head(out: &mut String, explanation: &Explanation) {
     let late = explanation
         .lateness
         .map_or_else(String::new, |late| format!(": {}", late_by(late)));
-    let _ = writeln!(out, "{what}{late} ({due}; the others from their waking)");
+    let _ = writeln!(out, "{what}{late} ({due}; the others are due when woken)");
     if let Some(cause) = largest_cause(&explanation.holders, explanation.lateness) {
         let _ = writeln!(out, "{cause}");
     }
@@ -161,7 +161,7 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
     if is_evidence {
         warnings.push(
             "the run kept the trace around its worst samples only: the rest counts as lost, and \
-             figures are of these samples; `tardy explain RUN` covers all samples"
+             figures cover only these samples; `tardy explain RUN` covers all samples"
                 .to_owned(),
         );
     } else if trace.losses > 0 {
@@ -190,28 +190,28 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
         };
         warnings.push(format!(
             "the switch to the thread is not in the trace for {} of {} wake-ups{why}: their \
-             lateness ends at the event before, and is a lower bound",
+             latency ends at the preceding event, and is a lower bound",
             counts.lower_bounds, counts.all
         ));
     }
     if let Some(left_out) = explanation.left_out_of_perfetto {
         warnings.push(format!(
-            "the trace for Perfetto lacks {} events of CPUs from number 1024 on, which Perfetto \
-             refuses, and {} wake-ups that overlap too many others",
+            "the trace for Perfetto lacks {} events of CPUs numbered 1024 or higher, which \
+             Perfetto rejects, and {} wake-ups that overlap too many others",
             left_out.events, left_out.wake_ups
         ));
     }
     if explanation.thread.period_ns.is_some() {
         warnings.push(
             "due times are those of a grid fitted to the wake-ups: a delay common to all of them \
-             does not show; record timer:hrtimer_start and timer:hrtimer_expire_entry, and leave \
-             --period out"
+             does not show; record timer:hrtimer_start and timer:hrtimer_expire_entry, and omit \
+             --period"
                 .to_owned(),
         );
     }
     if !trace.is_monotonic && counts.timed > 0 {
         warnings.push(
-            "the trace's clock is not the monotonic one: latenesses are about 1 us too small; \
+            "the trace's clock is not the monotonic one: latencies are about 1 us too small; \
              record with trace-cmd record -C mono"
                 .to_owned(),
         );
@@ -284,7 +284,7 @@ fn holder_of(row: &HolderRow) -> String {
 
 /// Where on the way the time went.
 pub(super) fn components(out: &mut String, rows: &[ComponentRow], all: u64) {
-    out.push_str("\nWhere on the way\n");
+    out.push_str("\nParts of the latency\n");
     component_table(out, rows, all);
 }
 
@@ -345,7 +345,7 @@ fn worst(out: &mut String, place: usize, story: &Story) {
     if let Some(first_sign) = story.first_sign_ns {
         let _ = writeln!(
             out,
-            "  {:>10}  first event of the thread: it ran from before on",
+            "  {:>10}  first event of the thread, which was already running",
             time(first_sign)
         );
     }

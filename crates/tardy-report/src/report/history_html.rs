@@ -45,7 +45,7 @@ pub fn page(found: &History) -> String {
             @if changes.is_empty() { p { "None." } }
             @for (index, change) in changes.iter().take(CHANGES_SHOWN).enumerate() { (told(found, change, index)) }
             @if changes.len() > CHANGES_SHOWN { p.note { (changes.len() - CHANGES_SHOWN) " more: tardy history with --format json has all." } }
-            footer { "Made by " (maker()) ". This file is complete in itself." }
+            footer { "Made by " (maker()) ". This file is self-contained." }
         }
     };
     Page {
@@ -92,7 +92,7 @@ fn map(found: &History) -> Markup {
     html! {
         h2 { "Boards and builds" }
         p.note {
-            "All numbers of a board against its first " (FIRST) " builds, on their geometric mean, in per cent. Darker is worse."
+            "Geometric mean of all numbers of a board, relative to its first " (FIRST) " builds, in per cent. Darker is worse."
             @if left > 0 { " The last " (BUILDS_SHOWN) " builds." }
             @if boards_left > 0 { " The " (BOARDS_SHOWN) " boards that are worst in their last build; " (boards_left) " more." }
         }

@@ -126,7 +126,7 @@ fn whole(
         main class=(match runs { 1 => "one", runs if runs >= IN_ROWS_FROM => "many", _ => "two" }) style=(columns) {
             (content)
             footer {
-                "Made by " (maker()) ", " (super::date::date_and_time(now)) " UTC. This file is complete in itself. "
+                "Made by " (maker()) ", " (super::date::date_and_time(now)) " UTC. This file is self-contained. "
                 "Charts: hover or use the arrow keys for values, the legend to show and hide, " (hint) "."
             }
         }

@@ -11,9 +11,9 @@ use super::atlas_text::sampling_gap;
 use super::table::Table;
 
 /// What stands in place of the probe's sampling gap.
-const WATCHED: &str = "Sections are those of every instruction executed, whether or not the probe \
-                       was due in them: none was longer. `tardy show` of the folder names their \
-                       functions.";
+const WATCHED: &str = "Sections come from every instruction executed, whether or not the probe \
+                       was due in them, so no section was longer. `tardy show` of the folder \
+                       names their functions.";
 
 /// What programs write in the guest, below the run's folder.
 const WRITTEN: [&str; 2] = [STDOUT_NAME, STDERR_NAME];
@@ -21,7 +21,7 @@ const WRITTEN: [&str; 2] = [STDOUT_NAME, STDERR_NAME];
 const LINES_SAID: usize = 20;
 
 /// What columns without a load hold besides.
-const IDLE: &str = "Columns without a load include what tardy's own threads do on the guest's \
+const IDLE: &str = "Columns without a load include the work of tardy's own threads on the guest's \
                     CPU.";
 
 /// The text, on a screen of so many columns; it names what could not be measured.
@@ -63,10 +63,7 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
                     .longest_section_ns()
                     .map_or("-".to_owned(), |section| section.to_string())
             };
-            add(
-                &format!("longest section without another task, {runs}"),
-                &of,
-            );
+            add(&format!("longest non-preemptible section, {runs}"), &of);
         }
         if comparison.replicas > 1 {
             add("median of the runs' largest", &|phase| {
@@ -84,7 +81,7 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
             writeln!(
                 text,
                 "! {}: the largest latency of {}, {}, is in no column: it occurred while no load \
-                 was running, as when one starts or stops",
+                 was running, for example while a load started or stopped",
                 variant.variant.name, largest.probe, largest.max_ns
             )
             .expect("writing to a string cannot fail");
@@ -101,8 +98,8 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
         .flat_map(|variant| &variant.runs)
         .filter_map(|run| run.restore_ms);
     if let (Some(least), Some(most)) = (restored.clone().min(), restored.max()) {
-        let words =
-            "from snapshots: compare them with runs from the same snapshots only; restoring took";
+        let words = "runs from snapshots: compare them only with runs from the same snapshots; \
+                     restoring took";
         writeln!(text, "{words} {least} to {most} ms of the host's time")
             .expect("writing to a string cannot fail");
     }

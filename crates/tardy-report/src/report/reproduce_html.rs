@@ -22,7 +22,7 @@ pub fn page(found: &Reproduction, figures: &[FigureCharts]) -> String {
             p { (summary(found)) "." }
             @if found.place == Place::Lab { p { (VIRTUAL) } }
             @for paper in &found.papers { (of_paper(paper, figures)) }
-            footer { "Made by " (maker()) ". This file is complete in itself." }
+            footer { "Made by " (maker()) ". This file is self-contained." }
         }
     };
     Page {

@@ -36,7 +36,7 @@ pub(super) fn summary(found: &Reproduction) -> String {
     };
     let extent = match found.extent {
         Extent::Quick => "quick",
-        Extent::Full => "as long as the papers'",
+        Extent::Full => "as long as in the papers",
     };
     let counts = found.counts;
     let all = counts.hold + counts.do_not_hold + counts.not_tested;

@@ -147,7 +147,7 @@ fn judgement(summary: &Summary, probe: &ProbeSummary) -> String {
 
 fn state(state: State) -> &'static str {
     match state {
-        State::Running => "it runs, or was killed",
+        State::Running => "still running, or killed",
         State::Finished => "finished",
         State::Interrupted => "interrupted",
         State::Stopped => "stopped at a latency above the limit",

@@ -18,8 +18,8 @@ const DIFFERENCES: usize = 40;
 /// What the kinds are: the line below every census.
 const EXPLANATION: &str = "A section counts in each of its kinds. Times are those of the \
                            instructions executed, in virtual time. Begins in: the function that \
-                           switched off, or the one for which a lock did; for an interrupt the \
-                           kernel's entry.";
+                           switched interrupts or preemption off (for a lock, its caller; for an \
+                           interrupt, the kernel's entry).";
 
 /// A census on a screen of so many columns.
 #[must_use]
@@ -134,21 +134,21 @@ pub fn census(census: &Census, width: usize) -> String {
     }
     if census.unstored > 0 {
         line(format_args!(
-            "! {} sections are left out, because there were too many places.",
+            "! {} sections are left out, because there were too many code locations.",
             census.unstored
         ));
     }
     if census.left_out_windows > 0 {
         line(format_args!(
-            "! {} times too much was executed before a section or a sample to keep it: those have \
-             no call path.",
+            "! {} sections or samples have no call path, because too much was executed before \
+             them.",
             census.left_out_windows
         ));
     }
     if census.corrected > 0 {
         line(format_args!(
-            "! {} interrupts came while interrupts were taken for off: as many sections may be too \
-             long.",
+            "! {} interrupts came while interrupts were assumed to be off: as many sections may \
+             be too long.",
             census.corrected
         ));
     }

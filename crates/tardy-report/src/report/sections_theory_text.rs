@@ -20,21 +20,25 @@ const VARIABLES: [Stretch; 5] = [
     Stretch::SwitchDelay,
 ];
 
-const OF_BOUND: &str = "Bound of the scheduling latency (ECRTS 2020, Theorem 8): max(D_POID, D_ST) + D_PAIE + D_PSD \
-     + interrupts. It covers the way from the moment that a switch is due until the scheduler is \
-     done, like the observed values, which are of every due switch. The timer's way to its \
-     interrupt and the way to the program are not covered. Assumed: no other code paths than those \
-     executed in these guests; no NMI (the lab's machine raises none); interrupts of a kind come \
-     no closer together than watched, where the assumption says so; softirqs that run as an \
-     interrupt ends are sections (D_POID), not interrupts. The idle task's way out counts as D_PAIE.";
+const OF_BOUND: &str = "Bound of the scheduling latency (ECRTS 2020, Theorem 8): max(D_POID, \
+                        D_ST) + D_PAIE + D_PSD + interrupts. The bound and the observed values \
+                        cover every due switch, from the moment that it is due until the \
+                        scheduler is done. They exclude the time from the timer to its interrupt \
+                        and the return to the program. Assumed: no other code paths than those \
+                        executed in these guests; no NMI (the lab's machine raises none); where \
+                        an assumption says so, interrupts of a kind come no closer together than \
+                        observed; softirqs that run as an interrupt ends are sections (D_POID), \
+                        not interrupts. Leaving the idle task counts as D_PAIE.";
 const OF_STRETCH: &str = "The theory does not hold for these kernels, because preempt_enable does \
-                          not schedule in them. Instead: the longest time that a task kept the \
-                          kernel without a chance to switch, interrupts included.";
-const OF_LATENCY: &str = "Latency by sections (abeni2002): the share of random moments that wait longer for the rest \
-     of a section, with the way of a sample that waits for none added (the median of those), \
-     beside the share of the probes' samples. D: the largest difference between both, from 10 us \
-     behind that way on; above the critical value (5 %) they differ. Due times on a grid are not \
-     random moments: a load that runs in step with the grid makes both differ.";
+                          not schedule in them. Shown instead: the longest time that a task kept \
+                          the kernel without a chance to switch, interrupts included.";
+const OF_LATENCY: &str = "Latency by sections (abeni2002): the share of random moments that wait \
+                          longer than a limit, beside the share of the probes' samples. The \
+                          predicted wait is the rest of a section plus the way: the median \
+                          latency of the samples that wait for no section. D: the largest \
+                          difference between both shares, from 10 us above the way; above the \
+                          critical value (5 %) they differ. Due times on a grid are not random \
+                          moments: a load that runs in step with the grid makes both differ.";
 
 /// A table, and what is to be known of it.
 pub(super) struct Part {
@@ -89,7 +93,7 @@ fn path(row: &LongestRow) -> String {
 /// For each variant the longest of each kind, over its loads.
 fn paths(groups: &[Group]) -> Part {
     let mut table = Table::new([
-        "how the longest was called",
+        "call path of the longest",
         "kind",
         "length",
         "load",

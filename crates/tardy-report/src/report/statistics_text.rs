@@ -361,7 +361,7 @@ fn bounds(shown: &[&Group]) -> Table {
             );
         }
     }
-    row(&mut table, "samples that count at 50 %", shown, |group| {
+    row(&mut table, "effective samples at 50 %", shown, |group| {
         let assumed = if group.bounds.is_independence_assumed {
             " (assumed)"
         } else {
@@ -393,11 +393,7 @@ fn model(label: &str, tail: &TailModel) -> Section {
         .iter()
         .filter(|checked| !checked.has_passed)
         .collect();
-    let against = format!(
-        "{} of {} checks speak against one",
-        failed.len(),
-        tail.checks.len()
-    );
+    let against = format!("{} of {} checks failed", failed.len(), tail.checks.len());
     let mut lines: Vec<String> = failed
         .iter()
         .map(|checked| format!("  - {}", checked.check))

@@ -81,7 +81,7 @@ pub fn text(answer: &Answer, best: &Path, columns: usize) -> String {
         out.push_str(&format!("! {kernel} is left out: {why}\n"));
     }
     out.push_str(&format!(
-        "\nAll statements hold together at 95 %. {}\n",
+        "\nAll statements hold jointly at 95 % confidence. {}\n",
         answer.meaning
     ));
     if answer

@@ -67,7 +67,7 @@ pub fn plan(
                     setting.name.as_str(),
                     "off",
                     &words.join(" "),
-                    "(the kernel's command line, with a restart)",
+                    "(the kernel's command line; needs a restart)",
                 ]);
                 is_any = true;
             }
@@ -102,7 +102,7 @@ pub fn plan(
         }
     }
     if !words.is_empty() {
-        out.push_str("\nwith a restart, on the kernel's command line:\n");
+        out.push_str("\nneeds a restart, on the kernel's command line:\n");
         let mut table = Table::new(["word", "what for"]).words([1]);
         words
             .iter()
@@ -237,8 +237,8 @@ pub fn found(question: &Question, found: &SearchResult, out: &Path) -> String {
     }
     text.push_str(&table.text());
     text.push_str(&format!(
-        "\n{} runs of {}. All statements on settings hold together at 95 %. A change by {} % \
-         would have been found in nine searches of ten.\n",
+        "\n{} runs of {}. All statements on settings hold jointly at 95 % confidence. A change of \
+         {} % would have been found in nine searches of ten.\n",
         found.runs,
         question.length,
         (found.smallest_share * 100.0).ceil()

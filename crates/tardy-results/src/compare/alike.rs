@@ -60,7 +60,7 @@ impl Measurement {
                         String::new()
                     },
                 ),
-                ("where they come from", origin.to_owned()),
+                ("the origin", origin.to_owned()),
             ],
         }
     }

@@ -105,7 +105,7 @@ pub enum CostCompareError {
         other_unit: &'static str,
     },
     /// Nothing that both have.
-    #[error("{0} and {1} share no metric: measure the same ones")]
+    #[error("{0} and {1} share no metric: measure the same metrics")]
     NothingShared(String, String),
 }
 

@@ -265,7 +265,7 @@ fn verdict(base: &Side, side: &Side, tables: &[Table]) -> (Outcome, String) {
         Outcome::Better | Outcome::Equivalent if is_short => (
             Outcome::Inconclusive,
             format!(
-                "{} as measured, but a degraded or incomplete run decides nothing in favour",
+                "{} as measured, but a degraded or incomplete run cannot support this verdict",
                 seen.word()
             ),
         ),
@@ -418,7 +418,7 @@ fn warnings(
             }
         };
         warnings.push(format!(
-            "the phases differ ({} against {}): the whole runs are not alike; see --phase",
+            "the phases differ ({} against {}): the whole runs are not comparable; see --phase",
             list(from),
             list(to)
         ));

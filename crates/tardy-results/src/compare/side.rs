@@ -150,8 +150,8 @@ pub enum CompareError {
     },
     /// Of a series only the extremes are known.
     #[error(
-        "of {base} or {other} only extremes and means are known, as cyclictest -q prints them: \
-         compare needs samples or histograms"
+        "{base} or {other} has only extremes and means, as cyclictest -q prints them: compare \
+         needs samples or histograms"
     )]
     NoDistribution {
         /// One side.
@@ -174,12 +174,12 @@ fn one_side(folder: &Path, runs: usize) -> String {
     let (subject, object) = if runs == 1 {
         (
             "the run".to_owned(),
-            "is one side: name what to compare it with",
+            "is only one side: name the run to compare it with",
         )
     } else {
         (
             format!("the {runs} runs"),
-            "are one side: name what to compare them with",
+            "are only one side: name the runs to compare them with",
         )
     };
     format!(
@@ -222,11 +222,12 @@ mod tests {
         };
         assert_eq!(
             text(1),
-            "the run of board7 is one side: name what to compare it with, or give --over-time"
+            "the run of board7 is only one side: name the run to compare it with, or give \
+             --over-time"
         );
         assert_eq!(
             text(3),
-            "the 3 runs of board7 are one side: name what to compare them with, or give \
+            "the 3 runs of board7 are only one side: name the runs to compare them with, or give \
              --over-time"
         );
     }

@@ -264,7 +264,7 @@ fn inconclusive(tables: &[Table]) -> String {
     };
     let sign = if row.difference_ns < 0.0 { "" } else { "+" };
     format!(
-        "{} of {}: {sign}{} may or may not pass the margin{}",
+        "{} of {}: {sign}{} may or may not exceed the margin{}",
         quantile_name(row.quantile),
         table.key,
         three_digits(row.difference_ns.round()),

@@ -110,7 +110,7 @@ fn koolwal2009() -> PublishedTable {
     };
     PublishedTable {
         source: format!(
-            "{}; of fork, exec, sh, mmap and select of files the scan has lost digits",
+            "{}; the scan lacks digits of fork, exec, sh, mmap and select of files",
             table.source()
         ),
         columns: table

@@ -103,7 +103,7 @@ pub(super) fn rows(rules: &LoopRules) -> Vec<RuleRow> {
         ),
         row(
             "sleeps_relative",
-            "sleeps for a length of time",
+            "sleeps for a duration",
             recorded.timers,
             rules.sleeps_relative,
             "each sleep shifts all later cycles by its latency".to_owned(),
@@ -141,7 +141,7 @@ pub(super) fn rows(rules: &LoopRules) -> Vec<RuleRow> {
         ),
         row(
             "futex_without_inheritance",
-            "waits at a lock without priority inheritance",
+            "waits on a lock without priority inheritance",
             recorded.futex,
             rules.futex_waits_plain,
             "condition variables count as well".to_owned(),

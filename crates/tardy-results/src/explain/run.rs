@@ -270,7 +270,7 @@ pub fn trace_dat(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError>
         .collect();
     let damaged = || RunError::Unreadable {
         path: head_path.clone(),
-        error: io::Error::new(io::ErrorKind::InvalidData, "not the head of a trace"),
+        error: io::Error::new(io::ErrorKind::InvalidData, "not the header of a trace"),
     };
     let head = tardy_trace::file::with_lengths(&head, &lengths).ok_or_else(damaged)?;
     out.write_all(&head)?;

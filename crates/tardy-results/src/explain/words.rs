@@ -35,7 +35,7 @@ pub fn holder(facts: &HolderFacts) -> String {
     } = facts;
     let work = work
         .as_ref()
-        .map_or_else(String::new, |work| format!(", at work on {work}"));
+        .map_or_else(String::new, |work| format!(", running {work}"));
     let thread = of.map_or_else(
         || name.clone(),
         |of| format!("{name} ({}{work})", priority(of)),
@@ -85,10 +85,10 @@ fn words(cause: Cause, who: &str) -> String {
         Cause::Blocked => format!("the thread waited in the kernel until {who} woke it"),
         Cause::PageFault if who.is_empty() => "page fault of the thread".to_owned(),
         Cause::PageFault => format!("page fault of the thread, until {who} woke it"),
-        Cause::KernelLock if who.is_empty() => "lock of the kernel".to_owned(),
+        Cause::KernelLock if who.is_empty() => "kernel lock".to_owned(),
         Cause::KernelLock => format!("kernel lock that {who} held"),
         Cause::LaterTimer => "the timer was set for later".to_owned(),
-        Cause::Waker => named("on the way to wake the thread:"),
+        Cause::Waker => named("code that wakes the thread:"),
         Cause::Lost => "unknown: events were lost".to_owned(),
         Cause::Unknown => "unknown: the cause is not in the trace".to_owned(),
     }
@@ -151,7 +151,7 @@ mod tests {
         ));
         assert_eq!(
             worker,
-            "thread of the same priority: kworker/1:1 (real-time 1, at work on vmstat_update)"
+            "thread of the same priority: kworker/1:1 (real-time 1, running vmstat_update)"
         );
     }
 }

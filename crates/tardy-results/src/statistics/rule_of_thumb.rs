@@ -92,7 +92,7 @@ impl RateSource {
     pub fn words(self) -> &'static str {
         match self {
             Self::Given => "as given",
-            Self::CpufreqMax => "the most that cpufreq gives",
+            Self::CpufreqMax => "the maximum of cpufreq",
             Self::Cpuinfo => "/proc/cpuinfo",
             Self::Name => "the CPU's name",
             Self::VirtualTime => "virtual time",

@@ -76,9 +76,8 @@ const AFTER_HELP: &str = "tardy judges work by completion times if a run has the
 With several kernels, the verdict is about the recommended one. Without --work and --deadline, \
                           `tardy advise` asks about the work on a terminal.
 Exit codes: 0 no measurement speaks against the deadline (or none was given); 1 the work was \
-                          late; 2 \
-                          wrong use or bad input; 4 inconclusive: too few samples,
-a degraded set-up, virtual time, or no run.";
+                          late; 2 wrong use or bad input; 4 inconclusive: too few samples, \
+                          a degraded set-up, virtual time, or no run.";
 
 /// Which publication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

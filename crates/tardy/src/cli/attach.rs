@@ -46,12 +46,12 @@ const AFTER_HELP: &str = "As root, while the program runs unmodified:
   tardy attach $(pidof my_loop)
   tardy attach 1234 --for 1m --deadline 200us --out mine; tardy plot mine --kind ccdf -o mine.svg
 A wake-up is due when the program's timer is due. Timers are: a sleep; a poll, futex or select \
-                          with a time limit; timer_create; timerfd; setitimer. Its latency ends with
-the switch to the thread. Loops that wait for something else (a device, a socket, another thread) \
-                          have no due time, so their wake-ups are only counted.
+                          with a time limit; timer_create; timerfd; setitimer. The latency ends with \
+                          the switch to the thread. Loops that wait for something else (a device, \
+                          a socket, another thread) have no due time, so their wake-ups are only \
+                          counted.
 The numbers come from the kernel's trace (events hrtimer_* and sched_*); the program is neither \
-                          modified nor stopped. docs/attach.md
-explains them.
+                          modified nor stopped. docs/attach.md explains them.
 Exit codes: 0 done, and any deadline was met; 1 the deadline was missed; 2 wrong use, no such \
                           process or thread, or a kernel thread; 3 this machine cannot do it \
                           (missing privilege, or a kernel without these events); 4 no wake-up by \

@@ -422,7 +422,7 @@ impl CyclictestArgs {
         let absent = list.minus(usable);
         if list.is_empty() {
             return Err(format!(
-                "-a: the list leaves none of the CPUs {usable}: name one of them"
+                "-a: the list has none of the usable CPUs {usable}: name one of them"
             ));
         }
         if !absent.is_empty() {

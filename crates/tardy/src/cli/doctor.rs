@@ -65,8 +65,8 @@ const AFTER_HELP: &str = "The machine is not changed. Severities and most reason
 A setting that the kernel lacks is not a fault. A setting that cannot be read counts as unknown, \
                           never as good; to avoid this, run as root.
 Exit codes: 0 checked, and --fail-on found nothing; 1 --fail-on found something; 2 wrong use, or \
-                          no such CPU or process; 4 a row that --fail-on
-asks for cannot be read.";
+                          no such CPU or process; 4 a row that --fail-on asks for cannot be \
+                          read.";
 
 /// From nothing to an hour.
 fn span(text: &str) -> Result<Nanos, String> {

@@ -22,8 +22,8 @@ Its own late wake-ups, in a run folder:     tardy show FOLDER
 
 Over udp it answers one address at a time: the first that asks, until that address has been \
                           silent for 5 s. \
-                  Datagrams from other addresses are counted but not answered. An answer
-is as long as its question. In each 100 ms it accepts at most 5000 datagrams, and at most 1000 \
+                  Datagrams from other addresses are counted but not answered. An answer \
+                  is as long as its question. In each 100 ms it accepts at most 5000 datagrams, and at most 1000 \
                           that it does not answer; then it sleeps until the 100 ms are over."
 )]
 pub struct RespondArgs {

@@ -34,7 +34,7 @@ impl Args for RunArgs {
             .collect();
         let (last, others) = keys.split_last().expect("some options can have a default");
         let command = command.after_help(format!(
-            "{EXAMPLES}\n\nDefaults of {} and {last}\ncan stand in /etc/tardy.toml and \
+            "{EXAMPLES}\n\nDefaults of {} and {last} can be set in /etc/tardy.toml and \
              ~/.config/tardy.toml, as in cpus = \"1-3\"; labels below [labels].",
             others.join(", ")
         ));

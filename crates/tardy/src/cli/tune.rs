@@ -173,8 +173,8 @@ Old values are journaled before anything is written. If tardy is killed, its nex
                           restore` restores them.
 A search makes hundreds of short runs. It first tries all settings at once in a balanced design, \
                           then makes pairs of runs that differ in one setting. All its statements \
-                          about settings hold together at 95 %. Its runs stay in its folder, with \
-                          best.toml \
+                          about settings hold jointly at 95 % confidence. Its runs stay in its \
+                          folder, with best.toml \
                           for --apply and for `tardy doctor --against`.
 With --lab, the search compares each word and each further kernel with the unchanged first \
                           kernel, under each load separately. At the end, it tries all words that \

@@ -31,13 +31,13 @@ const PHASE: u32 = 0;
 enum LoadCommandError {
     #[error(transparent)]
     Request(#[from] tardy_loads::load::request::RequestError),
-    #[error("--for {0} is not a length: give a time above 0, as in 30s")]
+    #[error("--for {0} is not a duration: give a time above 0, as in 30s")]
     Length(Nanos),
     #[error(transparent)]
     Guardian(#[from] GuardianError),
     #[error(transparent)]
     Journal(#[from] JournalError),
-    #[error("waiting for events: {0}; try again")]
+    #[error("cannot wait for events: {0}; try again")]
     System(#[from] std::io::Error),
 }
 

@@ -352,7 +352,10 @@ fn on_all(
                     // The threads wait for their ssh, which ends with this process.
                     std::process::exit(Exit::Interrupted as i32);
                 }
-                progress.say("stopping early; a second signal leaves the machines running");
+                progress.say(
+                    "stopping early; after a second signal, the commands keep running on \
+                     the machines",
+                );
                 for (index, folder) in progress.started() {
                     stop(index, folder);
                 }

@@ -132,7 +132,7 @@ pub fn run(args: &RespondArgs) -> Exit {
         warnings.push(Warning::Problem {
             text: format!(
                 "respond: {rests} times, more packets arrived than it accepts in 100 ms, and it \
-                 slept for the rest of the 100 ms: that latency is its own; find the \
+                 slept for the rest of the 100 ms: that latency is not the machine's; find the \
                  sender (`others` and `strangers` of --json count the unanswered packets)"
             ),
         });
@@ -213,14 +213,14 @@ fn counts(answered: &ResponderResult) -> String {
         0 => String::new(),
         _ => format!(", {strangers} not answered, from peers outside its session"),
     };
-    format!("{answers} answers, {failures} failed, {others} others{strangers}")
+    format!("{answers} answers, {failures} failed, {others} other packets{strangers}")
 }
 
 fn text_of(answered: &ResponderResult, out: &Path) -> String {
     let mut text = counts(answered) + "\n";
     if answered.rests > 0 {
         text += &format!(
-            "slept {} times, because more came than it takes in 100 ms\n",
+            "slept {} times, because more packets came than it accepts in 100 ms\n",
             answered.rests
         );
     }
@@ -242,7 +242,7 @@ fn text_of(answered: &ResponderResult, out: &Path) -> String {
             }
         };
     }
-    text + &format!("each of them: tardy show {}\n", out.display())
+    text + &format!("next: tardy show {}\n", out.display())
 }
 
 fn json(answered: &ResponderResult, warnings: &[Warning], out: &Path) -> String {

@@ -203,7 +203,7 @@ fn late_starts_alone_are_judged_by_a_model_that_says_so() {
         outcome.stdout
     );
     assert!(
-        outcome.stdout.contains("added, which was not measured"),
+        outcome.stdout.contains("of work, which was not measured"),
         "{}",
         outcome.stdout
     );
@@ -651,7 +651,7 @@ fn completions_of_other_work_are_put_right_by_the_model_and_of_another_kind_are_
     );
     let longer = advise("longer").ends_with(0).stdout;
     assert!(
-        longer.contains("100 us taken off by a model") && longer.contains("done after 240 us"),
+        longer.contains("100 us subtracted by a model") && longer.contains("done after 240 us"),
         "{longer}"
     );
     // Of several the nearest is taken, whatever the order.

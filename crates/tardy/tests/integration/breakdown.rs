@@ -111,7 +111,7 @@ fn each_source_is_taken_from_the_phase_that_isolated_it() {
         "scheduling jitter",
         "non-preemptible sections",
         "cyclic at SCHED_FIFO 98: excluded by priority",
-        "in none of the tables",
+        "left out of all tables",
     ] {
         assert!(text.contains(part), "no `{part}` in {text}");
     }

@@ -326,7 +326,7 @@ fn a_folder_alone_is_compared_across_its_kernels_and_what_measured_something_els
             .tardy("compare all/z-first")
             .ends_with(2)
             .stderr
-            .contains("name what to compare")
+            .contains("only one side: name the run")
     );
     std::fs::remove_dir_all(place.path("all/a-second")).unwrap();
     let refused = place.tardy("compare all").ends_with(2);
@@ -398,7 +398,7 @@ fn the_first_table_has_a_row_for_each_load_and_facts_come_last() {
     );
     assert!(
         !outcome.stdout.contains("(unknown)")
-            && lines[lines.len() - 2].starts_with("known of one side only: "),
+            && lines[lines.len() - 2].starts_with("known for one side only: "),
         "{}",
         outcome.stdout
     );
@@ -553,7 +553,7 @@ fn a_degraded_run_decides_nothing_in_favour() {
     )
     .ends_with(4);
     assert!(
-        better.stdout.contains("decides nothing in favour"),
+        better.stdout.contains("cannot support this verdict"),
         "{}",
         better.stdout
     );

@@ -291,7 +291,7 @@ fn a_period_stands_in_for_timers_that_were_not_recorded() {
             &["--due-from", "hrtimer", "--period", "1ms"],
             "--due-from hrtimer",
         ),
-        (&["--period", "1h"], "leave --period out"),
+        (&["--period", "1h"], "omit --period"),
     ] {
         let (code, stdout, stderr) = explain(
             "application.dat",

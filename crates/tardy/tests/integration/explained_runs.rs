@@ -184,7 +184,7 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
     for words in [
         "add up to their latency",
         "Causes of latency",
-        "Where on the way",
+        "Parts of the latency",
         "Worst 1: ",
         "the thread reads the clock",
     ] {
@@ -255,7 +255,7 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
     let all = number(&counts["explained"]);
     assert!(
         text.contains(&format!("! {all} of {all} explanations are missing"))
-            && text.contains(": how late is unknown"),
+            && text.contains(": latency unknown"),
         "{text}"
     );
 }
@@ -568,7 +568,7 @@ fn with_stacks_the_functions_of_late_samples_are_named_and_nothing_is_compared()
         .tardy("explain run --folded folded --above 1ns")
         .ends_with(0);
     assert!(
-        folded.stdout.contains("Functions under way"),
+        folded.stdout.contains("Kernel functions during the delay"),
         "{}",
         folded.stdout
     );
@@ -581,7 +581,7 @@ fn with_stacks_the_functions_of_late_samples_are_named_and_nothing_is_compared()
     place.tardy("report run --html report.html").ends_with(0);
     let page = std::fs::read_to_string(place.path("report.html")).unwrap();
     assert!(
-        page.contains("Flame graph of lateness")
+        page.contains("Flame graph of latency")
             && page.contains("Functions that made samples late")
     );
     let refused = place.tardy("explain plain --folded none").ends_with(2);

@@ -144,7 +144,7 @@ fn a_change_that_is_accepted_is_the_new_normal() {
     assert!(
         found
             .stdout
-            .ends_with("next: tardy history ... --accept b11 where this is the new normal\n"),
+            .ends_with("next: tardy history ... --accept b11 if this is the new normal\n"),
         "{}",
         found.stdout
     );

@@ -88,7 +88,7 @@ fn a_moment_is_marked_and_a_run_is_ended_early_and_both_are_kept() {
     run.type_keys("y");
     let (status, seen) = run.end();
     assert_eq!(status.code(), Some(130), "{seen}");
-    assert!(seen.contains("marked while it ran: 1 at"), "{seen}");
+    assert!(seen.contains("marked during the run: 1 at"), "{seen}");
     let record = place.record("run");
     assert_eq!(
         (
@@ -108,7 +108,7 @@ fn a_moment_is_marked_and_a_run_is_ended_early_and_both_are_kept() {
     }
     place.tardy("report run --html run.html").ends_with(0);
     let report = std::fs::read_to_string(place.path("run.html")).unwrap();
-    assert!(report.contains("marked while it ran: 1 at") && report.contains("mark 1"));
+    assert!(report.contains("marked during the run: 1 at") && report.contains("mark 1"));
 }
 
 #[test]

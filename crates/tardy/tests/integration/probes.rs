@@ -506,7 +506,7 @@ fn every_interval_that_the_load_spin_occupied_lies_in_a_gap_that_spin_found() {
     place.tardy("report run --html report.html").ends_with(0);
     let page = std::fs::read_to_string(place.path("report.html")).unwrap();
     let share = format!(
-        "<dt>of its CPU time taken away, on the worst CPU</dt><dd>{:.4} %</dd>",
+        "<dt>CPU time taken away, on the worst CPU</dt><dd>{:.4} %</dd>",
         all["share"].as_f64().unwrap() * 100.0
     );
     assert!(page.contains(&share), "{share}");

@@ -305,7 +305,7 @@ fn statistics_stand_in_three_layers_and_the_model_dashed_in_the_tail() {
     // Without a horizon that the samples can bear there is none.
     let closed = std::fs::read_to_string(report(&place, "run")).unwrap();
     assert!(
-        closed.contains("checks speak against one")
+        closed.contains("checks failed")
             && !closed.contains("stroke-dasharray=\"6 4\"")
             && !closed.contains("MODEL")
     );

@@ -94,7 +94,7 @@ fn a_command_of_the_users_keeps_all_and_what_is_kept_is_told() {
             .ends_with(0)
             .stdout;
         assert!(
-            text.contains(&format!("keeps of root's rights: {kept}")),
+            text.contains(&format!("root privileges kept: {kept}")),
             "{text}"
         );
     }

@@ -36,9 +36,9 @@ fn three_layers_stand_under_their_own_heads_and_a_model_is_named_one() {
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
-    let verdicts = text.lines().filter(|line| {
-        line.contains(": MODEL, not measured") || line.contains("checks speak against one")
-    });
+    let verdicts = text
+        .lines()
+        .filter(|line| line.contains(": MODEL, not measured") || line.contains("checks failed"));
     assert_eq!(
         verdicts.count(),
         2,
@@ -80,7 +80,7 @@ fn a_level_that_drifts_closes_the_gate() {
         .for_each(|(index, latency)| *latency += index as i64 / 2);
     let outcome = show(&MadeRun::new(vec![latencies]), "--horizon 10m").ends_with(0);
     assert!(
-        outcome.stdout.contains("checks speak against one") && !outcome.stdout.contains("MODEL"),
+        outcome.stdout.contains("checks failed") && !outcome.stdout.contains("MODEL"),
         "{}",
         outcome.stdout
     );
@@ -92,7 +92,7 @@ fn a_second_cause_closes_the_gate() {
     (0..40).for_each(|index| latencies[index * 2_411 + 17] = 500_000 + index as i64 * 1_000);
     let outcome = show(&MadeRun::new(vec![latencies]), "--horizon 10m").ends_with(0);
     assert!(
-        outcome.stdout.contains("checks speak against one"),
+        outcome.stdout.contains("checks failed"),
         "{}",
         outcome.stdout
     );
@@ -204,8 +204,7 @@ fn a_refused_model_is_shown_where_it_is_asked_for_and_marked() {
         .ends_with(0)
         .stdout;
     assert!(
-        text.contains("checks speak against one")
-            && text.contains("REFUSED MODEL, shown for its fit only"),
+        text.contains("checks failed") && text.contains("REFUSED MODEL, shown for its fit only"),
         "{text}"
     );
     assert!(!text.contains(": MODEL, not measured"), "{text}");

@@ -213,7 +213,7 @@ fn shards_put_their_guests_into_one_folder_and_no_guest_runs_twice() {
     let again = shard("2/2");
     assert_eq!(again.status.code(), Some(2), "{again:?}");
     assert!(
-        String::from_utf8_lossy(&again.stderr).contains("is there already"),
+        String::from_utf8_lossy(&again.stderr).contains("exists already"),
         "{again:?}"
     );
 }

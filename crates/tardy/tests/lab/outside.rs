@@ -349,12 +349,12 @@ fn check_holds_sections_to_a_limit() {
     };
     let (code, text) = check("5ms");
     assert!(
-        code == 0 && text.contains("runs have a section without another task above 5.00 ms"),
+        code == 0 && text.contains("runs have a non-preemptible section above 5.00 ms"),
         "{code}: {text}"
     );
     let (code, text) = check("2us");
     assert!(
-        code == 1 && text.contains("1 of 1 runs have a section without another task above 2.00 us"),
+        code == 1 && text.contains("1 of 1 runs have a non-preemptible section above 2.00 us"),
         "{code}: {text}"
     );
 }

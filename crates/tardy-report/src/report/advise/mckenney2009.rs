@@ -40,7 +40,8 @@ fn builds(out: &mut String, found: &Conclusions) {
     for cell in &found.rounded {
         let _ = writeln!(
             out,
-            "  {}: {:.2} from the trials, {:.1} printed: from trials not yet rounded",
+            "  {}: {:.2} from the printed trials, but {:.1} printed: computed before the trials \
+             were rounded",
             cell.cell, cell.computed, cell.printed
         );
     }
@@ -68,8 +69,8 @@ fn figures(out: &mut String, found: &Conclusions) {
     };
     let _ = writeln!(
         out,
-        "total delay against the length of work: a model (latency + stretched work), with {} for \
-         real fast and {} for real time",
+        "total delay against the length of work: a model (latency + stretched work), with a \
+         latency of {} for real fast and {} for real time",
         time(first.latency_fast_ns.value),
         time(first.latency_real_time_ns.value)
     );
@@ -107,7 +108,7 @@ fn figures(out: &mut String, found: &Conclusions) {
         "crossover, ms",
         "the paper's text",
         "model",
-        "latency of real fast that the text needs, ms",
+        "real-fast latency that fits the text, ms",
     ]);
     for row in &found.crossovers {
         let printed = format!("{} {:.0}", row.words, row.printed_ms);

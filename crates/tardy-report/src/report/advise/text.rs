@@ -176,7 +176,7 @@ fn sentence(verdict: &Verdict, judged: Option<&Basis>, deadline: Option<Nanos>) 
     verdict.sentence.replacen(
         &window,
         &format!(
-            "{window} ({} less {} of work)",
+            "{window} ({} minus {} of work)",
             deadline.exact(),
             work_ns.exact()
         ),
@@ -199,7 +199,7 @@ fn basis(judged: &Basis, advice: &Advice) -> String {
                     time(added as f64)
                 ),
                 less => format!(
-                    "; {} taken off by a model, which was not measured",
+                    "; {} subtracted by a model, which was not measured",
                     time(-less as f64)
                 ),
             };
@@ -220,8 +220,8 @@ fn basis(judged: &Basis, advice: &Advice) -> String {
                 (Some(_), _) => String::new(),
             };
             format!(
-                "a model: late starts measured by {probe}, and {} of work{stretched} added, which \
-                 was not measured",
+                "a model: late starts measured by {probe}, plus {} of work{stretched}, which was \
+                 not measured",
                 time(work_ns.get() as f64)
             )
         }
@@ -281,7 +281,8 @@ fn what_would_decide(judgement: &Judgement, verdict: &Verdict) -> String {
         None if !evidence.degraded.is_empty() || !evidence.incomplete.is_empty() => {
             "a longer run would not decide; resolve the warnings and run again".to_owned()
         }
-        None => "a longer run would not decide: the share of misses seen is about the one allowed"
+        None => "a longer run would not decide: the observed share of misses is close to the \
+                 allowed share"
             .to_owned(),
     }
 }
@@ -342,7 +343,7 @@ fn conditions_text(conditions: &Conditions) -> String {
 }
 
 fn rules(out: &mut String, path: &flow::Path) {
-    out.push_str("rules of mckenney2009, section 5, used without a measurement:\n");
+    out.push_str("rules of mckenney2009, section 5, applied without a measurement:\n");
     for step in &path.steps {
         let answer = if step.is_yes { "yes" } else { "no" };
         let basis = match step.basis {
@@ -392,8 +393,8 @@ fn model(out: &mut String, comparison: &Comparison) {
             );
         }
         None => out.push_str(
-            "  the slowdown of work needs cost runs of both kernels (tardy cost --out ..., on \
-             each; --kind); curves without slowdown: --json\n",
+            "  to measure the slowdown of work, make cost runs of both kernels (tardy cost --out \
+             ..., on each; --kind); curves without slowdown: --json\n",
         ),
     }
 }
@@ -457,7 +458,7 @@ fn help(out: &mut String, helps: &Improvements) {
     });
     let _ = writeln!(
         out,
-        "  tardy doctor counts the same rows, and watches counters too{left_out}"
+        "  tardy doctor checks the same settings, and watches counters too{left_out}"
     );
 }
 

@@ -200,7 +200,8 @@ pub(super) fn open_ends(table: &Table) -> Vec<String> {
             .collect::<Vec<_>>()
             .join(", ");
         lines.push(format!(
-            "not compared, because a side has too few independent samples beyond it: {quantiles}"
+            "not compared, because a side has too few independent samples beyond the quantile: \
+             {quantiles}"
         ));
     }
     lines
@@ -307,7 +308,7 @@ pub(in crate::report) fn notes(tables: &[Table]) -> Vec<&'static str> {
         notes.push("* decides the verdict of its row");
     }
     if has_unbounded(tables) {
-        notes.push("~ a side has too few samples to bound it");
+        notes.push("~ a side has too few samples to bound this number");
     }
     notes
 }

@@ -46,8 +46,8 @@ pub fn text(comparison: &CostComparison) -> String {
         out.push_str(&table.text());
     }
     out.push_str(
-        "costs more: how many percent more new takes than base, which is the throughput advantage \
-         of base as mckenney2009 prints it\n",
+        "costs more: how many percent more new takes than base (mckenney2009 prints it as the \
+         throughput advantage of base)\n",
     );
     out
 }

@@ -46,7 +46,7 @@ pub fn text(found: &History, columns: usize) -> String {
     if let Some(change) = found.changes.iter().find(|change| change.is_open) {
         let _ = writeln!(
             out,
-            "next: tardy history ... --accept {} where this is the new normal",
+            "next: tardy history ... --accept {} if this is the new normal",
             found.builds[change.from].name
         );
     }

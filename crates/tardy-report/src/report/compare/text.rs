@@ -158,7 +158,7 @@ impl Page {
         }
         if !of_one_side.is_empty() {
             self.sentence(&format!(
-                "known of one side only: {} facts, see --format json",
+                "known for one side only: {} facts, see --format json",
                 of_one_side.len()
             ));
         }

@@ -69,7 +69,7 @@ fn first(run: &CostRun) -> Markup {
                 (summary.metrics.len()) " services"
                 @if let Some(cpu) = how.cpu { " on CPU " (cpu) }
                 ", " (how.rounds) " rounds of " (how.trials) " trials of " (how.trial_length_ns.exact())
-                "; the figure is the least of the rounds' medians"
+                "; the figure is the smallest of the rounds' medians"
             } @else {
                 (how.trials) " times: " code { (how.command.join(" ")) }
             }

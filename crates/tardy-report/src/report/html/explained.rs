@@ -127,7 +127,7 @@ fn holders(explanation: &RunExplanation, all: u64) -> Table {
 }
 
 fn components(rows: &[ComponentRow], all: u64) -> Table {
-    let head = ["part of the way", "share", "median", "most", "samples"]
+    let head = ["part of the latency", "share", "median", "most", "samples"]
         .map(str::to_owned)
         .to_vec();
     let row = |row: &ComponentRow| {
@@ -155,9 +155,14 @@ fn worst(place: usize, story: &SampleStory) -> Markup {
     let whole = story.latency_ns.max(1) as f64;
     let left = |piece: &StoryPiece| piece.start_ns as f64 / whole * WIDTH;
     let width = |piece: &StoryPiece| (piece.length_ns as f64 / whole * WIDTH).max(WIDTH_MIN);
-    let head = ["from due", "for", "part of the way", "holder of the CPU"]
-        .map(str::to_owned)
-        .to_vec();
+    let head = [
+        "from due",
+        "for",
+        "part of the latency",
+        "holder of the CPU",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     let row = |piece: &StoryPiece| {
         let part = words::component(piece.component).to_owned();
         vec![

@@ -108,15 +108,15 @@ pub(super) fn of_latencies(run: &RunData) -> MachineDescription<'_> {
     }
     if let Some(overhead) = &run.summary.overhead {
         facts.push((
-            "own cost: clock read, ns".to_owned(),
+            "tool: clock read, ns".to_owned(),
             overhead.clock_read_ns.get().to_string(),
         ));
         facts.push((
-            "own cost: CPU time of the process, s".to_owned(),
+            "tool: CPU time of the process, s".to_owned(),
             format!("{:.3}", overhead.process_cpu_time_ns.as_secs_f64()),
         ));
         facts.push((
-            "own cost: memory, MiB".to_owned(),
+            "tool: memory, MiB".to_owned(),
             format!(
                 "{:.1}",
                 overhead.resident_bytes_max as f64 / f64::from(1 << 20)

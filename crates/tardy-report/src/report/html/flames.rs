@@ -85,7 +85,7 @@ pub(super) fn graph(rows: &[StackRow], is_from_outside: bool) -> Markup {
                 "Kernel stacks. A function is as wide as the latency that it and its callees caused (" (time(root.ns)) " in all). Callers are below their callees. "
                 @if !is_from_outside { "Recording stacks takes up to tens of microseconds each: these latencies are not for comparison." }
             }
-            svg class="flames" width="100%" height=(rows_high * ROW) role="img" aria-label="Flame graph of lateness by functions of the kernel" {
+            svg class="flames" width="100%" height=(rows_high * ROW) role="img" aria-label="Flame graph of latency by kernel function" {
                 @for (flame, left, width, depth) in flames {
                     svg x=(percent(left)) y=((rows_high - 1 - depth) * ROW) width=(percent(width)) height=(ROW) {
                         title { (flame.name) ": " (time(flame.ns)) ", " (share(flame.ns, root.ns)) }

@@ -199,10 +199,10 @@ fn key_figures(
     html! {
         @if is_named { p class="quiet" { (probe.probe) } }
         dl class="key" {
-            @if let Some(share) = share_lost { (figure("of its CPU time taken away, on the worst CPU".to_owned(), format!("{:.4} %", share * 100.0))) }
+            @if let Some(share) = share_lost { (figure("CPU time taken away, on the worst CPU".to_owned(), format!("{:.4} %", share * 100.0))) }
             (figure("largest".to_owned(), time(numbers.max_ns)))
             @if let Some(tail) = tail {
-                (figure(format!("{} of samples at most, at 95 % confidence", percent(tail.probability)), time(tail.upper_ns.unwrap_or(tail.value_ns))))
+                (figure(format!("{} of samples within, at 95 % confidence", percent(tail.probability)), time(tail.upper_ns.unwrap_or(tail.value_ns))))
             }
             @if let Some(median) = numbers.percentiles.first() { (figure("median".to_owned(), time(median.value_ns))) }
             (figure("samples".to_owned(), numbers.samples.to_string()))

@@ -14,7 +14,7 @@ pub(super) fn section(runs: &[RunData], figures: &mut Figures) -> Markup {
     html! {
         @if runs.iter().any(|run| !run.watched.is_empty()) {
             section {
-                h2 id="sections" { "Sections of the kernel, seen from outside" }
+                h2 id="sections" { "Sections of the kernel, from the plugin trace" }
                 @for run in runs.iter().filter(|run| !run.watched.is_empty()) {
                     @if runs.len() > 1 { p class="run-name" { (run.name) } }
                     (figure::table(&longest(run), "words"))

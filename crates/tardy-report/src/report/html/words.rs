@@ -10,7 +10,8 @@ const WORDS: [(&str, &str); 7] = [
     ),
     (
         "misses",
-        "due times later than the deadline; a skipped one counts if the stall left it that late",
+        "wake-ups later than the deadline; a skipped period counts if the stall delayed it past \
+         the deadline",
     ),
     (
         "upper bound (95 %)",
@@ -26,11 +27,11 @@ const WORDS: [(&str, &str); 7] = [
     ),
     (
         "sampling gap",
-        "the probe looks once a period, so a shorter delay can stay unseen",
+        "the probe samples once a period, so a shorter delay can stay unseen",
     ),
     (
         "not active on",
-        "the load did nothing on that CPU, whose samples are not in its row",
+        "the load did nothing on that CPU, so its row leaves out that CPU's samples",
     ),
 ];
 

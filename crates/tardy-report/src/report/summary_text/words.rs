@@ -177,7 +177,7 @@ pub fn marks(summary: &Summary) -> Option<String> {
         format!("{} at {}{phase}", place + 1, mark.at_ns)
     };
     let marks: Vec<String> = summary.marks.iter().enumerate().map(mark).collect();
-    (!marks.is_empty()).then(|| format!("marked while it ran: {}", marks.join(", ")))
+    (!marks.is_empty()).then(|| format!("marked during the run: {}", marks.join(", ")))
 }
 
 /// The sentence of a verdict; reasons that are told as warnings anyway are not told twice.
@@ -226,7 +226,7 @@ pub(super) fn notes(all: &Numbers, is_full: bool) -> Option<String> {
         String::new()
     };
     let coarse = if all.coarse > 0 {
-        format!("{} samples are known to 1/64 only", all.coarse)
+        format!("{} samples are known only to within 1/64", all.coarse)
     } else {
         String::new()
     };
@@ -385,7 +385,7 @@ pub(super) fn order_of_loads(summary: &Summary) -> Option<String> {
         .max()
         .unwrap_or_default();
     let order = if summary.is_ranked {
-        "loads were repeated in a drawn order"
+        "loads were repeated in random order"
     } else {
         "each load ran once: differences between them may be chance (a scenario can repeat them \
          shuffled)"

@@ -330,7 +330,7 @@ fn what_is_kept_is_what_is_printed() {
 fn what_cannot_be_had_is_refused_in_a_line() {
     for (line, begin) in [
         ("-a 9", "-a: CPUs 9"),
-        ("-a !0-3", "-a: the list leaves none of the CPUs"),
+        ("-a !0-3", "-a: the list has none of the usable CPUs"),
         ("--policy=other -p 3", "--policy=other"),
         ("-x -r", "-r: "),
         ("word", "`word` belongs to no option"),

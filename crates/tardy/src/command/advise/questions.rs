@@ -92,7 +92,7 @@ pub(super) fn ask(
     output: &mut impl Write,
     columns: usize,
 ) -> io::Result<()> {
-    writeln!(output, "An empty line leaves a question open.")?;
+    writeln!(output, "Press Enter to skip a question.")?;
     for question in QUESTIONS {
         while (question.is_open)(task) {
             let text = screen::fitted(

@@ -220,7 +220,7 @@ impl Quantity {
     fn word(self) -> &'static str {
         match self {
             Self::Latency => "latency",
-            Self::Section => "section without another task",
+            Self::Section => "non-preemptible section",
         }
     }
 }

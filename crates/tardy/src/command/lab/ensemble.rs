@@ -83,7 +83,7 @@ impl Ensemble<'_> {
 pub(super) fn print_shard(shard: Shard, guests: usize, out: &Path) -> Result<(), LabError> {
     let out = out.display();
     let text = format!(
-        "shard {shard}: {guests} guests in {out}; when all shards are there: tardy show {out}\n"
+        "shard {shard}: {guests} guests in {out}; when all shards are done: tardy show {out}\n"
     );
     output::print(&text).map_err(|error| LabError::Unable(format!("cannot write: {error}")))
 }
@@ -199,7 +199,7 @@ pub(super) fn run_task(
         .find(|folder| folder.exists())
     {
         return Err(LabError::Usage(format!(
-            "{} is there already: give another folder with --out",
+            "{} exists already: give another folder with --out",
             there.display()
         )));
     }

@@ -43,7 +43,7 @@ fn of_load(info: &LoadInfo) -> Entry {
     let rights = info.rights.names();
     let _ = writeln!(
         full,
-        "  keeps of root's rights: {}",
+        "  root privileges kept: {}",
         if rights.is_empty() {
             "none".to_owned()
         } else {

@@ -11,7 +11,7 @@ use super::{Entry, Listing};
 pub(super) fn listing() -> Listing {
     let common: Vec<&str> = COMMON.iter().map(|parameter| parameter.name).collect();
     let note = format!(
-        "each takes {}\n(clock and align where its timer and its grid can have them),\nas in \
+        "each takes {}\n(clock and align only if its timer and its grid support them),\nas in \
          --probe usleep:period=200us:priority=80",
         common.join(", ")
     );
@@ -80,7 +80,7 @@ fn schedule(probe: &ProbeInfo) -> &'static str {
         probe.has_schedule(),
     ) {
         (true, _) => "on a grid of due times",
-        (false, false) if !probe.has_period() => "whenever there is one",
+        (false, false) if !probe.has_period() => "whenever one occurs",
         (false, true) => "due when another thread triggers it, once a period",
         (false, false) => "without a schedule, so it cannot skip periods",
     }

@@ -311,7 +311,7 @@ impl Bench for Runs<'_> {
         let what = match &stage {
             Stage::Screening { replicates } => {
                 format!(
-                    "all {} settings at once, by a balanced design, {replicates} times",
+                    "all {} settings at once, in a balanced design, {replicates} times",
                     self.question.settings.settings.len()
                 )
             }

@@ -129,8 +129,8 @@ fork                            inconclusive
 io                              inconclusive
 whole run    better: 99 % 101 us -> 73.8 us*
 * decides the verdict of its row
-~ a side has too few samples to bound it
-known of one side only: 4 facts, see --format json
+~ a side has too few samples to bound this number
+known for one side only: 4 facts, see --format json
 next: tardy compare base new --full
 ";
 
@@ -146,13 +146,13 @@ fork         71.2 -> 38.8 us (-45 %)*   ~86.5 -> 562 us (x 6.5)   86.5 -> 564 us
 idle         72.1 -> 38.7 us (-46 %)*   ~86.5 -> 561 us (x 6.5)   86.5 -> 565 us (x 6.5)   better
 reclaim      72.5 -> 38.7 us (-47 %)*  ~86.5 -> 41.6 us (-52 %)   86.5 -> 561 us (x 6.5)   better
 * decides the verdict of its row
-~ a side has too few samples to bound it
-known of one side only: 4 facts, see --format json
+~ a side has too few samples to bound this number
+known for one side only: 4 facts, see --format json
 next: tardy compare base new --full
 ";
 
 pub(super) const OPEN: &str = "\
-new against base: INCONCLUSIVE: 50 % quantile of cyclic latency under idle: +14.4 us may or may not pass the margin: 4
+new against base: INCONCLUSIVE: 50 % quantile of cyclic latency under idle: +14.4 us may or may not exceed the margin: 4
   runs per side would show more (margin 5 %)
 ! 1 run against 1 run: each run is assumed to vary by 8.5 % (standard deviation); 4 runs per side would measure that,
   --between-runs states it
@@ -162,8 +162,8 @@ idle        44.0 -> 58.4 us (+33 %)*  ~84.0 us -> 6.22 ms (x 74)    1.55 -> 6.24
 whole run    44.0 -> 58.3 us (+32 %)     ~84.0 -> 76.8 us (-8 %)    5.58 -> 6.24 ms (+12 %)  inconclusive
 memory       44.0 -> 58.1 us (+32 %)     ~84.0 -> 76.8 us (-8 %)    5.58 -> 6.24 ms (+12 %)  inconclusive
 io           44.0 -> 58.1 us (+32 %)    ~5.55 -> 1.56 ms (/ 3.6)    5.57 -> 6.23 ms (+12 %)  inconclusive
-~ a side has too few samples to bound it
-known of one side only: 4 facts, see --format json
+~ a side has too few samples to bound this number
+known for one side only: 4 facts, see --format json
 next: tardy compare base new --full
 ";
 
@@ -177,7 +177,7 @@ whole run    34.2 -> 42.6 us (+25 %)   ~3.96 ms -> 132 us (/ 30)    3.96 -> 5.51
 idle         34.3 -> 42.8 us (+25 %)      ~919 -> 71.6 us (/ 13)  3.96 ms -> 148 us (/ 27)*        better
 memory       34.3 -> 42.0 us (+22 %)  ~3.96 ms -> 71.5 us (/ 55)  3.96 ms -> 154 us (/ 26)*        better
 * decides the verdict of its row
-~ a side has too few samples to bound it
-known of one side only: 4 facts, see --format json
+~ a side has too few samples to bound this number
+known for one side only: 4 facts, see --format json
 next: tardy compare base new --full
 ";

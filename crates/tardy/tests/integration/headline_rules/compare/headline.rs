@@ -118,7 +118,7 @@ pub(super) fn named<'a>(headline: &Headline<'a>) -> Vec<NamedRow<'a>> {
 }
 
 /// The row of a headline that speaks of one alone: `cyclic latency: median +24.6 us`, or `99 %
-/// quantile of cyclic latency under io: +10.4 us may or may not pass the margin`.
+/// quantile of cyclic latency under io: +10.4 us may or may not exceed the margin`.
 fn one_row<'a>(headline: &Headline<'a>) -> Option<NamedRow<'a>> {
     let (subject, rest) = headline.said.split_once(": ")?;
     let row = match subject.split_once(" latency under ") {

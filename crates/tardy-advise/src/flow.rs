@@ -162,8 +162,8 @@ const FLOW: &[Entry] = &[
     Entry {
         rule: Rule::Virtual,
         question: "is the machine virtual?",
-        source: "mckenney2009, section 5: \"for now\", which was 2009; a run in the measured \
-                 machine shows how it is today, including its host's delays",
+        source: "mckenney2009, section 5: \"for now\", which was 2009; a run on the measured \
+                 machine shows the situation today, including its host's delays",
         answer: is_virtual,
         yes: NextStep::End(Choice::RealFast),
         no: NextStep::Ask(Rule::KernelServices),
@@ -181,8 +181,8 @@ const FLOW: &[Entry] = &[
     Entry {
         rule: Rule::LongWork,
         question: "is a unit of work too long for a late start to matter?",
-        source: "mckenney2009, sections 3 and 5: hundreds of milliseconds, or about one in the \
-                 kernel's services; if the crossover was measured, the crossover instead",
+        source: "mckenney2009, sections 3 and 5: hundreds of milliseconds, or about one \
+                 millisecond in the kernel's services; the crossover instead, if it was measured",
         answer: long_work,
         yes: NextStep::End(Choice::RealFast),
         no: NextStep::End(Choice::RealTime),
@@ -345,7 +345,7 @@ fn is_virtual(situation: &Situation<'_>) -> Answer {
                 true,
                 Basis::Measured,
                 format!(
-                    "it has a hypervisor ({sign}); use --virtual no to ask about another \
+                    "it runs under a hypervisor ({sign}); use --virtual no to ask about another \
                      machine"
                 ),
             )
@@ -353,9 +353,9 @@ fn is_virtual(situation: &Situation<'_>) -> Answer {
         Some((_, false)) => (
             false,
             Basis::Measured,
-            "it has no sign of a hypervisor".to_owned(),
+            "there is no sign of a hypervisor".to_owned(),
         ),
-        None => (false, Basis::Assumed, "nothing tells".to_owned()),
+        None => (false, Basis::Assumed, "--virtual was not given".to_owned()),
     }
 }
 
@@ -405,7 +405,7 @@ fn long_work(situation: &Situation<'_>) -> Answer {
     let compared = if is_longer {
         "longer"
     } else {
-        "not surely longer"
+        "not clearly longer"
     };
     let at = Nanos(crossover.round() as i64);
     (

@@ -182,8 +182,8 @@ pub fn judgement(
     found.largest_ns = largest(&taken, first.added);
     if kernel.clock == ClockKind::Virtual {
         found.no_verdict_because = Some(
-            "virtual time: lengths of code paths in instructions do not show when this work \
-             finishes on a machine"
+            "virtual time measures code paths in instructions, and does not show when this work \
+             would finish on a machine"
                 .to_owned(),
         );
         return Ok(found);

@@ -38,14 +38,14 @@ pub struct Task {
 pub enum TaskError {
     /// It would never be done.
     #[error(
-        "--work {work} is longer than --period {period}: such work never ends; give a longer \
-         period, or split the work"
+        "--work {work} is longer than --period {period}: such work never catches up; give a \
+         longer period, or split the work"
     )]
     LongerThanPeriod { work: String, period: String },
     /// It would always be late.
     #[error(
-        "--work {work} is longer than --deadline {deadline}: it would be late if it began at \
-         once; give a later deadline, or split the work"
+        "--work {work} is longer than --deadline {deadline}: it would miss the deadline even if \
+         it started at once; give a later deadline, or split the work"
     )]
     LongerThanDeadline { work: String, deadline: String },
 }

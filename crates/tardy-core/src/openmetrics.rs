@@ -162,14 +162,14 @@ fn counts(text: &mut String, all: &[SeriesMetrics]) {
     };
     let skipped =
         of_series(&|series| (!series.is_skipped_unknown).then_some(series.counts.skipped));
-    let skipped_help = "Due times that passed unused because a wake-up came too late.";
+    let skipped_help = "Due times skipped because of a late wake-up.";
     let lost = of_series(&|series| Some(series.counts.lost));
     let misses = of_series(&|series| series.misses);
     let counters = [
         ("tardy_skipped_due_times", skipped_help, skipped),
         (
             "tardy_lost_samples",
-            "Samples taken and lost before they were recorded.",
+            "Samples taken but lost before they were recorded.",
             lost,
         ),
         (

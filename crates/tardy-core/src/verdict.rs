@@ -90,7 +90,7 @@ pub enum ParseWindowError {
     #[error(transparent)]
     Duration(#[from] ParseNanosError),
     /// The second duration is before the first.
-    #[error("the window `{0}` is empty: its end lies before its beginning")]
+    #[error("the window `{0}` is empty: its end lies before its start")]
     Empty(String),
 }
 

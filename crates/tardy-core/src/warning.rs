@@ -321,8 +321,8 @@ impl Warning {
                 error,
             } => write!(
                 f,
-                "{samples} samples of {probe}{}, from {since_start} after the start on, could not \
-                 be stored ({error}); only their histogram is kept",
+                "{samples} samples of {probe}{}, from {since_start} into the run, could not be \
+                 stored ({error}); only their histogram is kept",
                 OnCpu(*cpu)
             ),
             Self::AccountingInexact {
@@ -557,8 +557,7 @@ impl Warning {
                 };
                 write!(
                     f,
-                    "{windows} stalls of about {length} look like {rule}, not like latency of the \
-                     kernel"
+                    "{windows} stalls of about {length} look like {rule}, not like kernel latency"
                 )
             }
             Self::TimeStolen { cpu, stolen } => write!(
@@ -607,7 +606,7 @@ impl Warning {
             Self::AnotherRun { process, cpus } => write!(
                 f,
                 "another run (process {process}) measures CPU {cpus} too, and each delays the \
-                 other: end it, or give each run separate CPUs with --cpus"
+                 other: stop it, or give each run separate CPUs with --cpus"
             ),
             Self::IsolatedCpus {
                 isolated,
@@ -711,10 +710,9 @@ impl Warning {
             ),
             Self::IdleStatesHeld { states } => write!(
                 f,
-                "idle CPUs stayed awake only because this run asked for it; otherwise they go \
-                 {states}, and a program that does not ask for the same wakes up later: \
-                 hold /dev/cpu_dma_latency in the program, or measure with \
-                 --cpu-dma-latency leave"
+                "idle CPUs stayed awake only because this run requested it; otherwise they go \
+                 {states}, and a program without such a request wakes up later: hold \
+                 /dev/cpu_dma_latency in the program, or measure with --cpu-dma-latency leave"
             ),
             Self::VirtualTime => write!(
                 f,

@@ -76,11 +76,12 @@ pub enum Refusal {
     )]
     Managed,
     /// EINVAL: no CPU of the list is online.
-    #[error("all CPUs of the list are offline: leave one out of the measured CPUs")]
+    #[error("all CPUs in the list are offline: leave an online CPU out of the measured ones")]
     NoOnlineCpu,
     /// ENOSPC: the interrupt vectors of the other CPUs are used up.
     #[error(
-        "the other CPUs have no interrupt vector left: leave it, or give the devices fewer queues"
+        "the other CPUs have no free interrupt vector: leave it where it is, or give the devices \
+         fewer queues"
     )]
     NoVector,
     /// The file may not be opened for writing.

@@ -60,8 +60,8 @@ pub struct Journal {
 /// Why the journal cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "cannot write a journal in {path} ({error}), and changes nothing without it: make the folder \
-     writable, or set TARDY_STATE_DIR to one that is"
+    "cannot write a journal in {path} ({error}), and no setting is changed without one: make the \
+     folder writable, or set TARDY_STATE_DIR to a writable one"
 )]
 pub struct JournalError {
     path: PathBuf,
@@ -199,9 +199,9 @@ fn undo(path: &Path, entries: &Entries) -> Vec<UndoResult> {
     };
     for to in &entries.interrupts {
         let result = match to.restore() {
-            Ok(RestoreOutcome::Done) => Ok(format!("back to {}", to.old)),
+            Ok(RestoreOutcome::Done) => Ok(format!("restored to {}", to.old)),
             Ok(RestoreOutcome::Over(found)) => Ok(format!(
-                "back to {}; it had been set to {found} meanwhile",
+                "restored to {}; another program had set it to {found}",
                 to.old
             )),
             Ok(RestoreOutcome::Gone) => Ok("the interrupt no longer exists".to_owned()),

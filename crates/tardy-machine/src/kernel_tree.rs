@@ -28,7 +28,7 @@ pub const PROGRAMS: [(&str, &str); 6] = [
 pub const ARCHIVE_PROGRAMS: [(&str, &str); 2] = [("tar", "tar"), ("xz", "xz-utils")];
 /// What to say where a build failed.
 pub const MORE_PACKAGES: &str =
-    "a configuration may need more packages, as libelf-dev and libssl-dev";
+    "a configuration may need more packages, such as libelf-dev and libssl-dev";
 
 /// The tree or archive to build: the one given with `flag`, else that of the distribution's
 /// package.
@@ -95,7 +95,7 @@ fn check_tree(tree: &Path, flag: &str) -> Result<(), Unsupported> {
     if !tree.is_absolute() || !tree.exists() {
         return Err(Unsupported::new(
             format!("kernel tree {shown}"),
-            format!("give the whole path of one with {flag}"),
+            format!("give the absolute path of one with {flag}"),
         ));
     }
     if tree.is_file() {
@@ -145,7 +145,7 @@ mod tests {
             check_tree(Path::new("relative"), "--source")
                 .unwrap_err()
                 .remedy
-                .contains("whole path")
+                .contains("absolute path")
         );
     }
 

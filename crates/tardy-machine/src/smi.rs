@@ -29,7 +29,8 @@ pub type SmiCounts = BTreeMap<CpuId, u32>;
 pub enum SmiUnavailable {
     /// Only Intel's CPUs have the register.
     #[error(
-        "the CPU ({vendor}) has no counter of system management interrupts: only Intel's have one"
+        "the CPU ({vendor}) has no counter of system management interrupts: only Intel CPUs have \
+         one"
     )]
     NotIntel {
         /// `vendor_id` of /proc/cpuinfo, or `unknown`.
@@ -52,8 +53,8 @@ pub enum SmiUnavailable {
     },
     /// The register does not exist, as in most virtual machines.
     #[error(
-        "register 0x34 cannot be read: the CPU or the hypervisor does not have it; run on the \
-         bare machine"
+        "register 0x34 cannot be read: the CPU or the hypervisor does not have it; run on bare \
+         metal"
     )]
     NoRegister,
     /// Any other error.

@@ -178,7 +178,8 @@ fn write_back(path: &Path, value: &str, written: Option<&str>) -> io::Result<()>
         Ok(())
     } else if written.is_some_and(|written| is_another_number(&found, written)) {
         say!(
-            "tardy: {} was changed meanwhile: it stays {:?}, and is not set back to {value:?}",
+            "tardy: {} was changed by another program: it stays {:?}, and is not restored to \
+             {value:?}",
             path.display(),
             found.trim()
         );
@@ -388,7 +389,7 @@ mod tests {
         std::fs::remove_file(spool.join("cyclic.cpu0.series")).unwrap();
         std::fs::write(spool.join("cyclic.cpu0.series"), "forged").unwrap();
         std::fs::set_permissions(&spool, std::fs::Permissions::from_mode(0o777)).unwrap();
-        refused("others may use it");
+        refused("other users may access it");
         std::fs::set_permissions(&spool, std::fs::Permissions::from_mode(0o700)).unwrap();
         // Only root can make something that belongs to somebody else.
         if tardy_sys::user::is_root() {

@@ -80,7 +80,7 @@ impl Watch {
                 coalescing(root),
             )
         } else {
-            let elsewhere = || "another machine's files are read".to_owned();
+            let elsewhere = || "the files are those of another machine".to_owned();
             (Err(elsewhere()), Err(elsewhere()))
         };
         WatchDelta {

@@ -146,7 +146,7 @@ pub enum ClaimError {
     Rule { id: String, source: RuleError },
     #[error("claim {id}: {source}")]
     Quantity { id: String, source: QuantityError },
-    #[error("claim {id}: the rule and its values do not name the same: {names:?}")]
+    #[error("claim {id}: the rule and its values do not use the same names: {names:?}")]
     Names { id: String, names: Vec<String> },
     #[error("{what}: there is no experiment {experiment}")]
     Experiment { what: String, experiment: String },

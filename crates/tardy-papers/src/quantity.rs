@@ -98,7 +98,7 @@ impl FromStr for Statistic {
             return limit
                 .parse::<Nanos>()
                 .map(|limit| Self::Below(limit.get()))
-                .map_err(|_| "a time follows <, as in <10us");
+                .map_err(|_| "write a time after <, as in <10us");
         }
         let percent: Option<f64> = text
             .strip_prefix('p')

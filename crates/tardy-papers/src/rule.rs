@@ -131,7 +131,7 @@ impl Side {
         let mut may_multiply = true;
         for pair in rest.chunks(2) {
             let [operator, term] = pair else {
-                return Err("an operator without a value behind it");
+                return Err("an operator without a value after it");
             };
             let operator = match *operator {
                 "+" => Operator::Plus,
@@ -139,7 +139,7 @@ impl Side {
                 "*" if may_multiply => Operator::Times,
                 "/" if may_multiply => Operator::Over,
                 "*" | "/" => {
-                    return Err("multiply before you add: terms are worked out from left to right");
+                    return Err("multiply before you add: terms are evaluated from left to right");
                 }
                 _ => return Err("an operator is +, -, * or /"),
             };
@@ -162,7 +162,7 @@ impl Term {
                 .ok()
                 .or_else(time)
                 .map(Self::Number)
-                .ok_or("a number is one, or a time with its unit");
+                .ok_or("a number is plain, or a time with its unit");
         }
         let is_name = word
             .chars()

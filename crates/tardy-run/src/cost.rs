@@ -158,7 +158,7 @@ impl Group {
         match self {
             Self::Processor => "system calls and processes",
             Self::ContextSwitch => "context switches",
-            Self::Communication => "local communication, there and back",
+            Self::Communication => "local communication, round trip",
             Self::FileAndMemory => "files and memory",
             Self::Bandwidth => "bandwidths",
             Self::Today => "today's services",

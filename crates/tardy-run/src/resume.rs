@@ -77,7 +77,10 @@ pub enum ResumeError {
         release: String,
     },
     /// Its tool is at it.
-    #[error("{0} is under way: its process {1} measures")]
+    #[error(
+        "{0} is still being measured by process {1}: stop it, or give another folder with \
+         --out"
+    )]
     UnderWay(PathBuf, u32),
     /// What it has cannot be read, or be written anew.
     #[error("{path} cannot be resumed: {error}")]
@@ -346,8 +349,8 @@ fn refuse_gone(series: &SeriesRecord, rotation: &Rotation, found: &Hours) -> io:
 
 fn missing(file: &Path, what: &str) -> io::Error {
     io::Error::other(format!(
-        "{}: {what}: copy the folder again from where it was made, or give another folder with \
-         --out",
+        "{}: {what}: copy the folder again from its original location, or give another folder \
+         with --out",
         file.display()
     ))
 }

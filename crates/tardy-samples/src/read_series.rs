@@ -52,7 +52,9 @@ pub enum SeriesError {
         error: FormatError,
     },
     /// The file of one series has the name of another one.
-    #[error("{path} holds another series, {name}: copy the folder again from where it was made")]
+    #[error(
+        "{path} holds another series, {name}: copy the folder again from its original location"
+    )]
     Exchanged {
         /// The series file.
         path: PathBuf,

@@ -17,7 +17,8 @@ impl std::fmt::Display for NotInvariant {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
             Self::NotPromised => {
-                "the CPU promises no invariant time-stamp counter (CPUID 0x80000007, EDX bit 8)"
+                "the CPU does not report an invariant time-stamp counter (CPUID 0x80000007, EDX \
+                 bit 8)"
             }
             Self::Unknown => "this architecture has no known cycle counter that programs may read",
         })

@@ -78,7 +78,7 @@ impl Ring {
         // without an error; after one nothing is submitted any more. Other requests of this file
         // point to nothing.
         unsafe { self.rings.submission().push(request) }
-            .map_err(|_| io::Error::other("a request is under way already"))?;
+            .map_err(|_| io::Error::other("a request is already pending"))?;
         loop {
             match self.rings.submit_and_wait(1) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => {

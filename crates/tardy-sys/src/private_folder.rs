@@ -42,7 +42,7 @@ pub fn open(path: &Path) -> io::Result<File> {
         return Err(refused(&format!("it belongs to user {}", found.uid())));
     }
     if found.mode() & 0o077 != 0 {
-        return Err(refused("others may use it"));
+        return Err(refused("other users may access it"));
     }
     Ok(folder)
 }

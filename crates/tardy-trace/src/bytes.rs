@@ -2,7 +2,7 @@
 
 /// The bytes end before what should stand there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the data ends at byte {at}, where {wanted} more should follow")]
+#[error("the data ends at byte {at}, but {wanted} more bytes are expected")]
 pub struct EndOfData {
     /// Where the data was read, in bytes from its start.
     pub at: usize,

@@ -59,7 +59,7 @@ pub enum FileError {
     #[error("trace.dat has no {0} where one is expected")]
     Mark(&'static str),
     /// It is cut.
-    #[error("trace.dat is cut: {0}")]
+    #[error("trace.dat is truncated: {0}")]
     End(#[from] EndOfData),
     /// A part of it cannot be decompressed.
     #[error(transparent)]

@@ -53,8 +53,8 @@ pub enum NotAttached {
     HiddenFunctions,
     /// The numbers of a container.
     #[error(
-        "the kernel's trace and this container number threads differently: run outside the \
-         container, or in one that uses the host's numbers (--pid=host)"
+        "the kernel's trace and this container use different thread IDs: run outside the \
+         container, or in one that uses the host's IDs (--pid=host)"
     )]
     OtherNumbers,
     /// What is changed could not be put back after a kill.

@@ -315,7 +315,7 @@ impl Tracer {
             });
         let handle = thread
             .map_err(scoped::refused)
-            .map_err(failed("cannot start the reader of the trace"))?;
+            .map_err(failed("cannot start the trace reader"))?;
         let are_numbers_shared = calibrated.are_numbers_shared;
         Ok(Self {
             marker,
@@ -399,7 +399,7 @@ impl Tracer {
         let ended = self
             .reader
             .end()
-            .ok_or_else(|| io::Error::other("the reader of the trace ended unexpectedly"))?;
+            .ok_or_else(|| io::Error::other("the trace reader ended unexpectedly"))?;
         let TracerEnd { follower, cpu_time } = ended;
         if follower.kept.is_some() {
             KeptPages::write_head(

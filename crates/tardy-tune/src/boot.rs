@@ -78,12 +78,12 @@ pub fn words(
         add(
             "preempt",
             "full".into(),
-            "tasks can be preempted in the kernel, too; a kernel with PREEMPT_RT goes further",
+            "tasks can be preempted in the kernel, too; PREEMPT_RT goes further",
         );
         add(
             "threadirqs",
             String::new(),
-            "handlers of interrupts get priorities",
+            "interrupt handlers run in threads with priorities",
         );
     }
     if !others.is_empty() {
@@ -95,7 +95,7 @@ pub fn words(
         add(
             "irqaffinity",
             others.to_string(),
-            "interrupts go to the other CPUs from the start",
+            "interrupts go to the other CPUs from boot on",
         );
         add(
             "rcu_nocbs",
@@ -113,12 +113,12 @@ pub fn words(
     add(
         "skew_tick",
         "1".into(),
-        "ticks of several CPUs do not wait for the same lock",
+        "timer ticks of different CPUs do not contend for the same lock",
     );
     add(
         "nowatchdog",
         String::new(),
-        "the lockup detectors set timers on every CPU",
+        "the lockup detectors set no timers",
     );
     words
 }

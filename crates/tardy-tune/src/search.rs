@@ -87,7 +87,7 @@ pub enum SearchError<E> {
     TooMany(usize),
     /// The runs that are needed, and those that there are.
     #[error(
-        "that many settings need {needed} runs, and the budget allows {there}: give a larger \
+        "these settings need {needed} runs, but the budget allows {there}: give a larger \
          --budget, a shorter --for, or fewer settings"
     )]
     TooFew { needed: usize, there: usize },

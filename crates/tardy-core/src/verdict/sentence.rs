@@ -173,7 +173,7 @@ fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
             ),
         },
         (None, None) => format!(
-            "{}, and none may be with a deadline up to the period (--skipped N allows N)",
+            "{}, and a deadline up to the period allows none (--skipped N allows N)",
             periods(limited)
         ),
     })

@@ -55,8 +55,8 @@ pub(super) const SCHEDULED_JOBS: Check = Check {
         "etc/systemd/system/timers.target.wants/*.timer",
         "etc/systemd/system.conf",
     ],
-    why: "updates, indexing and clean-ups start at set times, read and write much, and run on any \
-          free CPU",
+    why: "updates, indexing and clean-up jobs start at fixed times, read and write a lot, and run \
+          on any free CPU",
     source: "TuneD, systemd plugin (CPUAffinity); systemd-system.conf(5)",
     look: |examined| either(scheduled_jobs(examined)),
 };
@@ -66,7 +66,7 @@ fn pressure(examined: &CheckInput<'_>) -> Result<State, State> {
         None => State::good("off"),
         Some(_) => State::improvable_at_start(
             "on",
-            "off, unless a program here reads it",
+            "off, unless a program on this machine reads it",
             "psi=0 on the kernel's command line",
         ),
     })
@@ -84,7 +84,7 @@ fn scheduled_jobs(examined: &CheckInput<'_>) -> Result<State, State> {
     };
     let names: Vec<String> = timers.iter().map(name).collect();
     if names.is_empty() {
-        return Ok(State::none("systemd starts no jobs at set times"));
+        return Ok(State::none("systemd has no enabled timers"));
     }
     let settings = examined
         .optional("etc/systemd/system.conf")?
@@ -99,9 +99,9 @@ fn scheduled_jobs(examined: &CheckInput<'_>) -> Result<State, State> {
             .ok()
     });
     Ok(match affinity {
-        Some(cpus) if !cpus.is_empty() && cpus.and(examined.cpus).is_empty() => {
-            State::good(format!("systemd keeps to CPUs {cpus}"))
-        }
+        Some(cpus) if !cpus.is_empty() && cpus.and(examined.cpus).is_empty() => State::good(
+            format!("systemd and its services are restricted to CPUs {cpus}"),
+        ),
         _ => State::improvable(
             names.join(", "),
             "none, or kept off the CPUs of the work",

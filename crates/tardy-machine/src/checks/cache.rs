@@ -39,7 +39,7 @@ fn look(examined: &CheckInput<'_>) -> Result<State, State> {
                 } else {
                     "the CPU can divide its caches, but they are not divided"
                 },
-                "a share of the cache for the CPUs of the work",
+                "a share of the cache reserved for the CPUs of the work",
                 format!(
                     "mount -t resctrl resctrl /sys/fs/resctrl; mkdir /sys/fs/resctrl/work; echo \
                      {} > /sys/fs/resctrl/work/cpus_list; write its schemata",

@@ -32,8 +32,8 @@ fn look(examined: &CheckInput<'_>) -> State {
                 None => State::improvable_at_start(
                     slow,
                     "tsc",
-                    "look in the kernel's log for the reason why tsc was given up; use \
-                     tsc=reliable if tsc is known to be good",
+                    "check the kernel's log for the reason why tsc was rejected; use tsc=reliable \
+                     if tsc is known to be good",
                 ),
             }
         }

@@ -84,7 +84,7 @@ fn event_device(examined: &CheckInput<'_>) -> Result<State, State> {
     let is_needed =
         mask.is_some_and(|mask| mask.trim().bytes().any(|byte| !matches!(byte, b'0' | b',')));
     Ok(match (own, is_needed) {
-        (None, _) => State::unknown("/proc/timer_list names no clock event device"),
+        (None, _) => State::unknown("/proc/timer_list lists no clock event device"),
         (Some(name), false) if ["hpet", "pit", "jiffies"].contains(&name.as_str()) => {
             State::improvable_at_start(
                 name,

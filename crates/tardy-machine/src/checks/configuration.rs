@@ -127,7 +127,7 @@ fn lockup_detector(examined: &CheckInput<'_>) -> Result<State, State> {
     }
     Ok(State::improvable(
         "CONFIG_LOCKUP_DETECTOR is on, and so is the detector",
-        "off; a hardware watchdog in its place",
+        "off, with a hardware watchdog instead",
         "sysctl kernel.watchdog=0, or nowatchdog on the kernel's command line",
     ))
 }
@@ -154,7 +154,7 @@ fn default_governor(examined: &CheckInput<'_>) -> Result<State, State> {
     Ok(match chosen {
         Some(&"PERFORMANCE") => State::good("performance"),
         Some(name) if is_performance_now => {
-            State::good(format!("{}, set to performance since", name.to_lowercase()))
+            State::good(format!("{}, but performance now", name.to_lowercase()))
         }
         Some(name) => State::improvable_at_start(
             name.to_lowercase(),

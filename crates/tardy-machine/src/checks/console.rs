@@ -6,8 +6,8 @@ pub(super) const CHECK: Check = Check {
     name: "console",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/printk", "sys/class/tty/console/active"],
-    why: "a task that logs a message also prints it, with interrupts off: 87 us per character on a \
-          serial console of 115200 baud",
+    why: "the task that logs a message also prints it, with interrupts off: 87 us per character \
+          on a serial console at 115200 baud",
     source: "koolwal2009, section 2.3; kernel-parameters.txt, loglevel= and quiet; \
              Documentation/core-api/printk-basics.rst",
     look: |examined| either(look(examined)),

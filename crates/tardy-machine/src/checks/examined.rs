@@ -152,7 +152,7 @@ impl<'a> CheckInput<'a> {
     pub(super) fn number(&self, path: &str) -> Result<i64, State> {
         let text = self.text(path)?;
         text.parse()
-            .map_err(|_| State::unknown(format!("/{path} has no number")))
+            .map_err(|_| State::unknown(format!("/{path} contains no number")))
     }
 
     /// Path and content of all files that a pattern stands for; those that cannot be read are left

@@ -39,7 +39,7 @@ pub(super) const USB_LEGACY: Check = Check {
     weight: Weight::of(Importance::Medium),
     reads: &["sys/bus/pci/devices/*/class"],
     why: "until a driver takes over the controller, the firmware makes USB keyboards look like \
-          old keyboards, by system management interrupts",
+          PS/2 keyboards, using system management interrupts",
     source: "koolwal2009, section 2.3; drivers/usb/host/pci-quirks.c",
     look: |examined| either(usb_legacy(examined)),
 };
@@ -51,7 +51,7 @@ pub(super) const MACHINE_CHECKS: Check = Check {
         "sys/devices/system/machinecheck/machinecheck*/check_interval",
         "sys/devices/system/machinecheck/machinecheck*/ignore_ce",
     ],
-    why: "a timer on every CPU looks for corrected errors, more often once it has found one",
+    why: "a timer on every CPU polls for corrected errors, and more often after it has found one",
     source: "Documentation/ABI/testing/sysfs-mce; TuneD, realtime-virtual-host (ignore_ce)",
     look: |examined| either(machine_checks(examined)),
 };
@@ -139,15 +139,17 @@ fn system_management(examined: &CheckInput<'_>) -> Result<State, State> {
             Some(most) => State::improvable(
                 format!("{most} in {}", watched.span.exact()),
                 "none",
-                "in the firmware's setup, switch off USB legacy support, power management by the \
-                 firmware and error logging by the firmware; ask the maker",
+                "in the firmware's setup, switch off USB legacy support, firmware power \
+                 management and firmware error logging; ask the vendor",
             ),
         }),
         Err(SmiUnavailable::NotIntel { vendor })
             if !["GenuineIntel", "AuthenticAMD", "HygonGenuine", "unknown"]
                 .contains(&vendor.as_str()) =>
         {
-            Err(State::none(format!("CPUs of {vendor} have none")))
+            Err(State::none(format!(
+                "CPUs of {vendor} have no such interrupts"
+            )))
         }
         // Arm and RISC-V have no vendor there, and no such mode.
         Err(SmiUnavailable::NotIntel { vendor })
@@ -214,12 +216,12 @@ fn acpi(examined: &CheckInput<'_>) -> Result<State, State> {
         // A machine that is well has a few events per day; a device that cannot make itself
         // understood has thousands a second.
         Some(rate) if rate > 1.0 => State::improvable(
-            format!("{before} events since the start, {rate:.0} a second"),
+            format!("{before} events since boot, {rate:.0} a second"),
             "less than one a second",
             "grep . /sys/firmware/acpi/interrupts/gpe* shows which; echo disable > \
              /sys/firmware/acpi/interrupts/gpeNN, or acpi_mask_gpe=0xNN",
         ),
-        _ => State::good(format!("{before} events since the start")),
+        _ => State::good(format!("{before} events since boot")),
     })
 }
 
@@ -299,7 +301,7 @@ fn memory_errors(examined: &CheckInput<'_>) -> Result<State, State> {
         .collect::<Vec<_>>()
         .join(", ");
     Ok(match interval.parse::<u64>() {
-        Err(_) => State::unknown("edac_mc_poll_msec has no number"),
+        Err(_) => State::unknown("edac_mc_poll_msec contains no number"),
         // An hour and more is as good as never.
         Ok(milliseconds) if milliseconds >= 3_600_000 => {
             State::good(format!("{names}, every {} s", milliseconds / 1000))
@@ -322,7 +324,7 @@ fn efi_runtime(examined: &CheckInput<'_>) -> Result<State, State> {
     }
     let root = examined.root()?;
     if root.names("sys/firmware/efi").is_empty() {
-        return Ok(State::none("the machine was not started by EFI"));
+        return Ok(State::none("the machine was not booted through EFI"));
     }
     let is_real_time = examined
         .facts
@@ -415,7 +417,7 @@ fn version(examined: &CheckInput<'_>) -> Result<State, State> {
 fn mitigations(examined: &CheckInput<'_>) -> Result<State, State> {
     let found = examined.texts("sys/devices/system/cpu/vulnerabilities/*")?;
     if found.is_empty() {
-        return Ok(State::none("the kernel names no vulnerabilities"));
+        return Ok(State::none("the kernel lists no vulnerabilities"));
     }
     let mitigated = found
         .iter()

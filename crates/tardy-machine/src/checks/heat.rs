@@ -9,7 +9,7 @@ pub(super) const CHECK: Check = Check {
     name: "heat",
     weight: Weight::of(Importance::High),
     reads: &["sys/devices/system/cpu/cpu*/thermal_throttle/core_throttle_count"],
-    why: "a hot CPU works more slowly until it has cooled down",
+    why: "a hot CPU runs more slowly until it has cooled down",
     source: "hardware.rst; drivers/thermal/intel/therm_throt.c",
     look,
 };
@@ -29,9 +29,9 @@ fn look(examined: &CheckInput<'_>) -> State {
         })
     };
     match examined.cpus.iter().map(events).max() {
-        None | Some(0) => State::good("never since the start of the system"),
+        None | Some(0) => State::good("never since boot"),
         Some(most) => State::improvable(
-            format!("{most} times since the start of the system"),
+            format!("{most} times since boot"),
             "never",
             "better cooling, or a lower maximum frequency (scaling_max_freq)",
         ),

@@ -54,7 +54,7 @@ fn look(examined: &CheckInput<'_>) -> State {
         .map(|state| format!("{} ({})", state.irq, state.handlers.join(", ")))
         .collect();
     if reaching.is_empty() {
-        return State::good("no device's interrupt comes here");
+        return State::good("no device interrupt arrives here");
     }
     let more = if reaching.len() > SHOWN {
         format!(" and {} more", reaching.len() - SHOWN)

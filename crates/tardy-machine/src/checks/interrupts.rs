@@ -22,7 +22,7 @@ pub(super) const DEFAULT_AFFINITY: Check = Check {
     name: "default-interrupt-affinity",
     weight: Weight::of(Importance::Low),
     reads: &["proc/irq/default_smp_affinity"],
-    why: "interrupts of drivers that are loaded later may come to the CPUs of the work",
+    why: "interrupts of drivers loaded later may arrive on the CPUs of the work",
     source: "Documentation/core-api/irq/irq-affinity.rst; kernel-parameters.txt, irqaffinity=",
     look: |examined| either(default_affinity(examined)),
 };
@@ -92,7 +92,7 @@ fn counted(examined: &CheckInput<'_>) -> Result<State, State> {
         .unwrap_or_default();
     let is_everywhere = examined.other_cpus().is_none_or(|others| others.is_empty());
     let remedy = if is_everywhere {
-        "name fewer CPUs (--cpus): interrupts need one too".to_owned()
+        "name fewer CPUs (--cpus): interrupts need a CPU too".to_owned()
     } else {
         format!(
             "echo {} > /proc/irq/{first}/smp_affinity_list (tardy run --move-irqs does so for a \
@@ -116,7 +116,7 @@ fn default_affinity(examined: &CheckInput<'_>) -> Result<State, State> {
         return Ok(State::none("the work uses every CPU"));
     }
     let cpus = CpuList::from_mask(&mask)
-        .ok_or_else(|| State::unknown("/proc/irq/default_smp_affinity has no mask"))?;
+        .ok_or_else(|| State::unknown("/proc/irq/default_smp_affinity contains no mask"))?;
     let reached = cpus.and(examined.cpus);
     Ok(if reached.is_empty() {
         State::good(format!("CPUs {cpus}"))
@@ -159,7 +159,7 @@ fn pending_moves(examined: &CheckInput<'_>) -> Result<State, State> {
                 "interrupts {} do not yet arrive on the CPUs they were assigned to",
                 pending.join(", ")
             ),
-            "moved before the work begins",
+            "moved before the work starts",
             format!(
                 "make each device raise an interrupt once, or put irqaffinity={} on the kernel's \
                  command line",
@@ -197,7 +197,7 @@ fn managed(examined: &CheckInput<'_>) -> Result<State, State> {
             (true, false) => State::good("not delivered here"),
             (false, has_flag) => State::improvable_at_start(
                 format!(
-                    "interrupts {} come here{}",
+                    "interrupts {} arrive here{}",
                     found.join(", "),
                     if has_flag {
                         " in spite of isolcpus=managed_irq"
@@ -208,7 +208,7 @@ fn managed(examined: &CheckInput<'_>) -> Result<State, State> {
                 "none",
                 format!(
                     "isolcpus=managed_irq,domain,{} on the kernel's command line, or fewer queues \
-                     of the device",
+                     for the device",
                     examined.to_isolate()
                 ),
             ),

@@ -45,7 +45,7 @@ fn look(examined: &CheckInput<'_>) -> State {
         });
     match banned {
         Some(banned) if examined.cpus.minus(&banned).is_empty() => {
-            State::good(format!("it runs, and leaves {banned} alone"))
+            State::good(format!("it runs, but leaves CPUs {banned} alone"))
         }
         _ => State::improvable(
             "it runs",

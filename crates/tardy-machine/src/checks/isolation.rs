@@ -38,7 +38,7 @@ fn look(examined: &CheckInput<'_>) -> State {
     let current = if isolated.is_empty() {
         "none isolated".to_owned()
     } else {
-        format!("isolated {isolated}; {open} are not")
+        format!("CPUs {isolated} are isolated; CPUs {open} are not")
     };
     State::improvable(
         current,

@@ -22,9 +22,8 @@ fn look(examined: &CheckInput<'_>) -> State {
         Some(found) => State::improvable_at_start(
             found.to_string(),
             "PREEMPT_RT",
-            "measure first (tardy run --deadline TIME, then tardy advise RUN); if this kernel is \
-             late, install the distribution's real-time kernel (Debian: \
-             linux-image-rt-amd64)",
+            "measure first (tardy run --deadline TIME, then tardy advise RUN); if this kernel \
+             misses it, install the distribution's real-time kernel (Debian: linux-image-rt-amd64)",
         ),
     }
 }

@@ -35,7 +35,7 @@ pub(super) const INTERRUPT_PRIORITY: Check = Check {
     weight: Weight::of(Importance::Low).but(&[(Profile::Audio, Importance::Medium)]),
     reads: TASKS,
     why: "interrupt handlers run in order of priority, and a task with a higher priority than its \
-          device's handler can wait for the device in vain",
+          device's handler can block the handler that it waits for",
     source: "Documentation/core-api/real-time; Red Hat's guide, interrupt threads (50 by default)",
     look: |examined| either(interrupt_priority(examined)),
 };
@@ -73,7 +73,7 @@ fn place(examined: &CheckInput<'_>) -> Result<State, State> {
     } else {
         State::improvable(
             format!("{} may run here: {}", roaming.len(), shown(&roaming)),
-            "kept to the other CPUs",
+            "restricted to the other CPUs",
             format!(
                 "for p in $(pgrep -P 2); do taskset -pc {} $p; done, or kthread_cpus={0} on the \
                  kernel's command line",

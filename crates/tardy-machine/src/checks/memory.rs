@@ -46,7 +46,7 @@ pub(super) const HUGEPAGE_DEFRAGMENTATION: Check = Check {
         "sys/kernel/mm/transparent_hugepage/defrag",
         "sys/kernel/mm/transparent_hugepage/enabled",
     ],
-    why: "a task that takes a page fault compacts memory itself to get a large page",
+    why: "a task that takes a page fault compacts memory itself to get a huge page",
     source: "Documentation/admin-guide/mm/transhuge.rst, defrag",
     look: |examined| either(hugepage_defragmentation(examined)),
 };
@@ -90,7 +90,7 @@ const DIRTY_PERCENT_MAX: i64 = 10;
 
 fn hugepage_defragmentation(examined: &CheckInput<'_>) -> Result<State, State> {
     if examined.facts.memory.transparent_hugepages.as_deref() == Some("never") {
-        return Ok(State::good("there are no transparent large pages"));
+        return Ok(State::good("there are no transparent huge pages"));
     }
     let modes = examined.text("sys/kernel/mm/transparent_hugepage/defrag")?;
     let mode = modes
@@ -98,7 +98,7 @@ fn hugepage_defragmentation(examined: &CheckInput<'_>) -> Result<State, State> {
         .and_then(|(_, rest)| rest.split_once(']'))
         .map(|(mode, _)| mode.to_owned());
     Ok(match mode.as_deref() {
-        None => State::unknown("/sys/kernel/mm/transparent_hugepage/defrag names no mode"),
+        None => State::unknown("/sys/kernel/mm/transparent_hugepage/defrag shows no mode"),
         Some(mode @ ("never" | "defer" | "madvise" | "defer+madvise")) => State::good(mode),
         Some(mode) => State::improvable(
             mode,
@@ -149,7 +149,7 @@ fn access_times(examined: &CheckInput<'_>) -> Result<State, State> {
         .map(|(point, _)| point)
         .collect();
     Ok(match strict.first() {
-        None => State::good("written seldom or never (noatime, relatime)"),
+        None => State::good("written rarely or never (noatime, relatime)"),
         Some(first) => State::improvable(
             format!("written at each access on {}", strict.join(", ")),
             "noatime or relatime",
@@ -162,7 +162,7 @@ fn partial_slabs(examined: &CheckInput<'_>) -> Result<State, State> {
     let caches = examined.texts("sys/kernel/slab/*/cpu_partial")?;
     if caches.is_empty() {
         return Ok(State::none(
-            "the kernel keeps no such lists, or does not show them",
+            "the kernel keeps no partial slabs, or does not show them",
         ));
     }
     let kept = caches.iter().filter(|(_, objects)| objects != "0").count();
@@ -170,7 +170,10 @@ fn partial_slabs(examined: &CheckInput<'_>) -> Result<State, State> {
         State::good("caches keep none")
     } else {
         State::improvable(
-            format!("{kept} of {} caches keep some for each CPU", caches.len()),
+            format!(
+                "{kept} of {} caches keep partial slabs for each CPU",
+                caches.len()
+            ),
             "none, where each microsecond counts",
             "for f in /sys/kernel/slab/*/cpu_partial; do echo 0 > $f; done, or a kernel with \
              CONFIG_SLUB_CPU_PARTIAL=n",

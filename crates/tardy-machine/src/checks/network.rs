@@ -22,7 +22,7 @@ pub(super) const QUEUES: Check = Check {
     name: "network-queues",
     weight: Weight::of(Importance::Medium),
     reads: &[NETWORK_DEVICES],
-    why: "a device spreads its queues' interrupts over as many CPUs, beyond the housekeeping CPUs",
+    why: "a device with more queues than housekeeping CPUs also interrupts other CPUs",
     source: "Documentation/networking/scaling.rst, RSS; Red Hat's guide, ethtool -L",
     look: |examined| either(queues(examined)),
 };
@@ -59,7 +59,7 @@ pub(super) const TIMESTAMPS: Check = Check {
             examined,
             path,
             |value| value == 0,
-            "0, where the work itself talks TCP",
+            "0, where the work itself uses TCP",
             "sysctl net.ipv4.tcp_timestamps=0",
         )
     },
@@ -87,7 +87,7 @@ fn steering(examined: &CheckInput<'_>) -> Result<State, State> {
         None => State::good("0 queues are steered here"),
         Some(first) => State::improvable(
             format!(
-                "{} queues are steered here, as {}",
+                "{} queues are steered here, such as those of {}",
                 reached.len(),
                 first.split('/').nth(3).unwrap_or_default()
             ),
@@ -147,7 +147,7 @@ fn coalescing(examined: &CheckInput<'_>) -> Result<State, State> {
     devices(examined)?;
     let watched = examined
         .watched
-        .ok_or_else(|| State::unknown("the devices were not asked"))?;
+        .ok_or_else(|| State::unknown("the devices were not queried"))?;
     let found = watched
         .coalescing
         .as_ref()

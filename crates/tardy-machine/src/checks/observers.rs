@@ -6,8 +6,8 @@ pub(super) const TAINT: Check = Check {
     name: "kernel-taint",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/tainted"],
-    why: "out-of-tree modules may keep interrupts off for long, and a kernel that warned may be in \
-          any state",
+    why: "out-of-tree modules may keep interrupts off for long, and a kernel that has logged a \
+          warning may be in any state",
     source: "Documentation/admin-guide/tainted-kernels.rst",
     look: |examined| either(taint(examined)),
 };
@@ -19,8 +19,8 @@ pub(super) const INSTANCES: Check = Check {
         "sys/kernel/tracing/instances/*/current_tracer",
         "sys/kernel/tracing/current_tracer",
     ],
-    why: "events that an instance records cost as much as those of the main buffer, and few look \
-          there",
+    why: "events that an instance records cost as much as those of the main buffer, and are \
+          easily overlooked",
     source: "Documentation/trace/ftrace.rst, instances",
     look: |examined| either(instances(examined)),
 };
@@ -29,7 +29,7 @@ pub(super) const MONITORS: Check = Check {
     name: "verification-monitors",
     weight: Weight::of(Importance::Medium),
     reads: &["sys/kernel/tracing/rv/enabled_monitors"],
-    why: "a monitor runs at each event of its model, such as each change of task",
+    why: "a monitor runs at each event of its model, such as each task switch",
     source: "Documentation/trace/rv/runtime-verification.rst",
     look: |examined| either(monitors(examined)),
 };
@@ -64,7 +64,7 @@ pub(super) const BPF_PROGRAMS: Check = Check {
     name: "bpf-programs",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/bpf_stats_enabled"],
-    why: "each runs at every event that it is attached to, such as each change of task",
+    why: "each runs at every event that it is attached to, such as each task switch",
     source: "include/uapi/linux/bpf.h, enum bpf_prog_type; Documentation/bpf",
     look: |examined| either(bpf_programs(examined)),
 };
@@ -83,7 +83,7 @@ pub(super) const SCHEDULER_EXTENSION: Check = Check {
     weight: Weight::of(Importance::Medium),
     reads: &["sys/kernel/sched_ext/state"],
     why: "a BPF program decides where ordinary tasks run, and the helpers of a real-time task are \
-          ordinary ones",
+          ordinary tasks",
     source: "Documentation/scheduler/sched-ext.rst",
     look: |examined| either(scheduler_extension(examined)),
 };
@@ -98,12 +98,12 @@ const NAMED: usize = 3;
 /// Bits of the taint that mean code from elsewhere, or a kernel that has found itself in error.
 const MEANINGS: [(u32, &str); 8] = [
     (0, "proprietary module"),
-    (1, "module loaded by force"),
+    (1, "force-loaded module"),
     (4, "machine check"),
     (5, "bad page"),
-    (7, "the kernel died once"),
+    (7, "kernel oops"),
     (9, "warning"),
-    (12, "module from outside of the kernel's tree"),
+    (12, "out-of-tree module"),
     (14, "lockup"),
 ];
 
@@ -113,7 +113,7 @@ fn taint(examined: &CheckInput<'_>) -> Result<State, State> {
         .facts
         .kernel
         .taint
-        .ok_or_else(|| State::unknown("/proc/sys/kernel/tainted has no number"))?;
+        .ok_or_else(|| State::unknown("/proc/sys/kernel/tainted contains no number"))?;
     let words: Vec<&str> = MEANINGS
         .iter()
         .filter(|(bit, _)| taint >> bit & 1 == 1)
@@ -140,7 +140,7 @@ fn bpf_programs(examined: &CheckInput<'_>) -> Result<State, State> {
     }
     let watched = examined
         .watched
-        .ok_or_else(|| State::unknown("they were not listed"))?;
+        .ok_or_else(|| State::unknown("the programs were not listed"))?;
     let programs = watched
         .bpf
         .as_ref()
@@ -171,7 +171,7 @@ fn bpf_programs(examined: &CheckInput<'_>) -> Result<State, State> {
         State::improvable(
             format!("{} that trace{names}", tracing.len()),
             "none",
-            "stop the process that loaded them: bpftool prog names it",
+            "stop the process that loaded them: bpftool prog shows it",
         )
     })
 }
@@ -222,7 +222,7 @@ fn kprobes(examined: &CheckInput<'_>) -> Result<State, State> {
         State::improvable(
             format!("{set} set"),
             "none",
-            "end what set them (/sys/kernel/debug/kprobes/list names the places)",
+            "stop the program that set them (/sys/kernel/debug/kprobes/list shows where they are)",
         )
     })
 }
@@ -244,7 +244,7 @@ fn sampling(examined: &CheckInput<'_>) -> Result<State, State> {
         State::improvable(
             found.join(", "),
             "none",
-            "end it, but for as long as you look for a cause",
+            "stop it, unless you are looking for a cause",
         )
     })
 }
@@ -260,6 +260,6 @@ fn scheduler_extension(examined: &CheckInput<'_>) -> Result<State, State> {
     Ok(State::improvable(
         format!("{name} ({state})"),
         "none",
-        "end the program that loaded it, or systemctl stop scx",
+        "stop the program that loaded it, or systemctl stop scx",
     ))
 }

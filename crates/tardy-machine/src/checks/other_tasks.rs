@@ -21,7 +21,8 @@ pub(super) const STARVATION_DAEMON: Check = Check {
     name: "starvation-daemon",
     weight: Weight::of(Importance::Medium).but(&[(Profile::Polling, Importance::High)]),
     reads: &["proc/*/comm"],
-    why: "it runs starving tasks as deadline tasks, ahead of the real-time task that holds the CPU",
+    why: "stalld runs starving tasks as deadline tasks, ahead of the real-time task that holds \
+          the CPU",
     source: "stalld(8)",
     look: |examined| either(starvation_daemon(examined)),
 };
@@ -88,7 +89,7 @@ fn real_time(examined: &CheckInput<'_>) -> Result<State, State> {
         Some(_) => State::improvable(
             format!("{}{more}", found[..found.len().min(SHOWN)].join(", ")),
             format!("none at {limit} or above on these CPUs"),
-            "chrt -f -p LOWER PID, taskset -pc OTHERS PID, or end it",
+            "chrt -f -p LOWER PID, taskset -pc OTHERS PID, or stop it",
         ),
     })
 }
@@ -111,7 +112,7 @@ fn starvation_daemon(examined: &CheckInput<'_>) -> Result<State, State> {
     } else {
         State::improvable(
             "stalld runs",
-            "off where a task may keep a CPU",
+            "off, where a task may keep a CPU to itself",
             "systemctl disable --now stalld",
         )
     })
@@ -123,7 +124,7 @@ fn time_synchronisation(examined: &CheckInput<'_>) -> Result<State, State> {
         &["chronyd", "ntpd", "systemd-timesyn", "phc2sys", "openntpd"],
     )?;
     Ok(match found.as_slice() {
-        [] => State::noted("the clock is not set by a daemon"),
+        [] => State::noted("no daemon sets the clock"),
         [one] => State::good(format!("{one} alone")),
         // phc2sys follows another clock on purpose, beside nothing else.
         several => State::improvable(
@@ -141,7 +142,7 @@ fn timestamps(examined: &CheckInput<'_>) -> Result<State, State> {
     }
     let switching = running(examined, &["chronyd"])?;
     Ok(if switching.is_empty() {
-        State::good("known daemons do not switch it")
+        State::good("no known daemon switches it")
     } else {
         State::improvable(
             "chronyd switches it on and off",

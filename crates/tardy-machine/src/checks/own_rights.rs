@@ -10,7 +10,7 @@ pub(super) const PRIORITY: Check = Check {
     name: "right-priority",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/self/limits", "proc/self/status"],
-    why: "a task that may not have a real-time priority still starts, and is late",
+    why: "a task that may not use a real-time priority still starts, but runs late",
     source: "getrlimit(2), RLIMIT_RTPRIO; capabilities(7), CAP_SYS_NICE; rtcqs",
     look: |examined| either(priority(examined)),
 };
@@ -28,7 +28,8 @@ pub(super) const IDLE: Check = Check {
     name: "right-idle",
     weight: Weight::of(Importance::Low).but(&[(Profile::Audio, Importance::Medium)]),
     reads: &["proc/self/status", "dev/cpu_dma_latency"],
-    why: "a program that may not write it cannot keep idle CPUs out of deep C-states",
+    why: "a program that may not write /dev/cpu_dma_latency cannot keep idle CPUs out of deep \
+          C-states",
     source: "Documentation/power/pm_qos_interface.rst; rtcqs, power management",
     look: |examined| either(idle(examined)),
 };
@@ -76,7 +77,7 @@ impl Holder {
         // Real, effective, saved, of the file system: the last is what files are judged by.
         groups.extend(numbers("Gid:").into_iter().nth(3));
         let capabilities = capabilities
-            .ok_or_else(|| State::unknown("/proc/self/status names no capabilities"))?;
+            .ok_or_else(|| State::unknown("/proc/self/status lists no capabilities"))?;
         Ok(Self {
             capabilities,
             user: users.get(3).copied(),
@@ -132,9 +133,9 @@ fn priority(examined: &CheckInput<'_>) -> Result<State, State> {
         State::improvable(
             format!("no CAP_SYS_NICE, and priorities up to {limit} (rtprio)"),
             "CAP_SYS_NICE, or an rtprio limit of 98",
-            "`- rtprio 98` for its group in /etc/security/limits.d, as the package makes it for \
-             `realtime`: adduser NAME realtime; or AmbientCapabilities=CAP_SYS_NICE; or run as \
-             root",
+            "`- rtprio 98` for a group of this user in /etc/security/limits.d (the package sets \
+             it for the group `realtime`: adduser NAME realtime); or \
+             AmbientCapabilities=CAP_SYS_NICE; or run as root",
         )
     })
 }
@@ -152,9 +153,9 @@ fn memory(examined: &CheckInput<'_>) -> Result<State, State> {
         State::improvable(
             format!("no CAP_IPC_LOCK, and {limit} bytes may be locked (memlock)"),
             "CAP_IPC_LOCK, or a memlock limit of `unlimited`",
-            "`- memlock unlimited` for its group in /etc/security/limits.d, as the package makes \
-             it for `realtime`: adduser NAME realtime; or AmbientCapabilities=CAP_IPC_LOCK; or \
-             run as root",
+            "`- memlock unlimited` for a group of this user in /etc/security/limits.d (the \
+             package sets it for the group `realtime`: adduser NAME realtime); or \
+             AmbientCapabilities=CAP_IPC_LOCK; or run as root",
         )
     })
 }
@@ -166,13 +167,13 @@ fn idle(examined: &CheckInput<'_>) -> Result<State, State> {
         return Ok(State::none("there is no /dev/cpu_dma_latency"));
     }
     Ok(match holder.may_write(&path) {
-        None => State::unknown("whether /dev/cpu_dma_latency may be written"),
-        Some(true) => State::good("/dev/cpu_dma_latency may be written"),
+        None => State::unknown("whether /dev/cpu_dma_latency is writable"),
+        Some(true) => State::good("/dev/cpu_dma_latency is writable"),
         Some(false) => State::improvable(
-            "/dev/cpu_dma_latency may not be written",
-            "a group that may, or CAP_DAC_OVERRIDE",
-            "a udev rule, KERNEL==\"cpu_dma_latency\", GROUP=\"realtime\", MODE=\"0660\", as the \
-             package has it: adduser NAME realtime; or run as root",
+            "/dev/cpu_dma_latency is not writable",
+            "writable for a group of this user, or CAP_DAC_OVERRIDE",
+            "a udev rule, KERNEL==\"cpu_dma_latency\", GROUP=\"realtime\", MODE=\"0660\" (the \
+             package installs it: adduser NAME realtime); or run as root",
         ),
     })
 }
@@ -195,10 +196,10 @@ fn tracing(examined: &CheckInput<'_>) -> Result<State, State> {
     });
     let filesystems = examined.optional("proc/filesystems")?;
     Ok(match mounted {
-        Some((place, true)) => State::good(format!("/{place} may be written")),
+        Some((place, true)) => State::good(format!("/{place} is writable")),
         Some((place, false)) => State::improvable(
-            format!("/{place} may not be written"),
-            "CAP_DAC_OVERRIDE, or a group that may",
+            format!("/{place} is not writable"),
+            "CAP_DAC_OVERRIDE, or writable for a group of this user",
             "run as root, or AmbientCapabilities=CAP_DAC_OVERRIDE; or mount -o \
              remount,gid=realtime,mode=770 /sys/kernel/tracing before anything else uses it",
         ),
@@ -211,10 +212,10 @@ fn tracing(examined: &CheckInput<'_>) -> Result<State, State> {
             State::none("the kernel has no tracing file system (CONFIG_TRACING)")
         }
         None if holder.has(SYS_ADMIN) => {
-            State::good("the tracing file system is not mounted, and may be (CAP_SYS_ADMIN)")
+            State::good("the tracing file system is not mounted, but can be (CAP_SYS_ADMIN)")
         }
         None => State::improvable(
-            "the tracing file system is not mounted, and may not be",
+            "the tracing file system is not mounted, and this user cannot mount it",
             "mounted, or CAP_SYS_ADMIN",
             "mount -t tracefs none /sys/kernel/tracing as root; then run as root, or \
              AmbientCapabilities=CAP_DAC_OVERRIDE",

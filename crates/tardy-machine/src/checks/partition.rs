@@ -25,7 +25,7 @@ pub(super) const HOUSEKEEPING: Check = Check {
     name: "housekeeping",
     weight: Weight::of(Importance::Medium),
     reads: &["sys/devices/system/cpu/cpu*/topology/physical_package_id"],
-    why: "the kernel and other programs need a housekeeping CPU, best one in each package",
+    why: "the kernel and other programs need a housekeeping CPU, preferably one in each package",
     source: "Documentation/admin-guide/cpu-isolation.rst, housekeeping; TuneD, realtime",
     look: |examined| either(housekeeping(examined)),
 };
@@ -114,7 +114,7 @@ fn housekeeping(examined: &CheckInput<'_>) -> Result<State, State> {
         ));
     }
     if packages.is_empty() {
-        return Ok(State::none("the kernel names no packages"));
+        return Ok(State::none("the kernel lists no packages"));
     }
     if others.is_empty() {
         let is_one = examined.cpus.len() < 2;
@@ -123,7 +123,7 @@ fn housekeeping(examined: &CheckInput<'_>) -> Result<State, State> {
         } else {
             State::improvable(
                 "the work uses every CPU",
-                "one left for everything else",
+                "a CPU left for everything else",
                 "name fewer CPUs (--cpus), and bind the work to them",
             )
         });
@@ -136,8 +136,8 @@ fn housekeeping(examined: &CheckInput<'_>) -> Result<State, State> {
     Ok(match full.first() {
         None => State::good(format!("CPUs {others} are left for everything else")),
         Some(package) => State::improvable(
-            format!("package {package} has no CPU but the work's"),
-            "one in each package",
+            format!("package {package} has only CPUs of the work"),
+            "a housekeeping CPU in each package",
             "leave one CPU of each package to everything else",
         ),
     })
@@ -146,7 +146,7 @@ fn housekeeping(examined: &CheckInput<'_>) -> Result<State, State> {
 fn siblings(examined: &CheckInput<'_>) -> Result<State, State> {
     let lists = examined.of_each_cpu(&format!("{CPU}/cpuCPU/topology/thread_siblings_list"))?;
     if lists.is_empty() {
-        return Ok(State::none("the kernel names no siblings"));
+        return Ok(State::none("the kernel lists no siblings"));
     }
     let online = examined.facts.processors.online.clone().unwrap_or_default();
     let shared = |list: &String| {
@@ -167,8 +167,8 @@ fn siblings(examined: &CheckInput<'_>) -> Result<State, State> {
             format!("CPUs {strangers} share cores with the work"),
             "whole cores for the work",
             format!(
-                "echo 0 > /sys/devices/system/cpu/cpu{first}/online for each, or name both halves \
-                 of each core"
+                "echo 0 > /sys/devices/system/cpu/cpu{first}/online for each, or name both \
+                 threads of each core (--cpus)"
             ),
         )
     })
@@ -182,7 +182,7 @@ fn full_dynticks(examined: &CheckInput<'_>) -> Result<State, State> {
         "(null)" => CpuList::default(),
         list => list
             .parse()
-            .map_err(|_| State::unknown("/sys/devices/system/cpu/nohz_full has no list"))?,
+            .map_err(|_| State::unknown("/sys/devices/system/cpu/nohz_full contains no list"))?,
     };
     let current = if cpus.is_empty() {
         "on no CPU".to_owned()
@@ -200,8 +200,8 @@ fn full_dynticks(examined: &CheckInput<'_>) -> Result<State, State> {
         false if cpus.and(examined.cpus).is_empty() => State::good(current),
         false => State::improvable_at_start(
             current,
-            "on none of the work's, which sleeps and calls the kernel",
-            "take nohz_full= from the kernel's command line",
+            "on no CPU of the work, which sleeps and makes system calls",
+            "remove nohz_full= from the kernel's command line",
         ),
     })
 }

@@ -21,8 +21,8 @@ pub(super) const UTILISATION_CLAMP: Check = Check {
     name: "utilisation-clamp",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/sched_util_clamp_min_rt_default"],
-    why: "where the frequency follows the load, a real-time task asks for at most this share of \
-          it, in 1024ths",
+    why: "where the frequency follows the load, a real-time task requests at least this share of \
+          the highest, in 1024ths",
     source: "Documentation/scheduler/sched-util-clamp.rst, sched_util_clamp_min_rt_default",
     look: |examined| {
         let path = "proc/sys/kernel/sched_util_clamp_min_rt_default";
@@ -40,7 +40,7 @@ pub(super) const ENERGY_PREFERENCE: Check = Check {
     name: "energy-preference",
     weight: Weight::of(Importance::Medium),
     reads: &["sys/devices/system/cpu/cpu*/cpufreq/energy_performance_preference"],
-    why: "the CPU saves energy by this preference, regardless of its governor",
+    why: "the CPU saves energy according to this preference, regardless of its governor",
     source: "Documentation/admin-guide/pm/intel_pstate.rst and amd-pstate.rst, \
              energy_performance_preference",
     look: |examined| either(energy_preference(examined)),
@@ -50,7 +50,7 @@ pub(super) const TURBO: Check = Check {
     name: "turbo",
     weight: Weight::of(Importance::Low),
     reads: &["sys/devices/system/cpu/intel_pstate/no_turbo|sys/devices/system/cpu/cpufreq/boost"],
-    why: "work is faster with it, but less even: the frequency depends on heat and other cores",
+    why: "work is faster with it, but less steady: the frequency depends on heat and other cores",
     source: "Documentation/admin-guide/pm/cpufreq.rst, boost; TuneD, realtime",
     look: |examined| either(turbo(examined)),
 };
@@ -164,8 +164,8 @@ fn turbo(examined: &CheckInput<'_>) -> Result<State, State> {
         .map(|text| text == "1");
     Ok(match intel.or(other) {
         None => State::none("the CPU has no turbo that the kernel can switch"),
-        Some(true) => State::noted("on: faster on average, less even"),
-        Some(false) => State::noted("off: even, slower on average"),
+        Some(true) => State::noted("on: faster on average, less steady"),
+        Some(false) => State::noted("off: steady, slower on average"),
     })
 }
 
@@ -179,7 +179,7 @@ fn pci_express(examined: &CheckInput<'_>) -> Result<State, State> {
         .and_then(|(_, rest)| rest.split_once(']'))
         .map(|(policy, _)| policy.to_owned());
     Ok(match policy.as_deref() {
-        None => State::unknown("/sys/module/pcie_aspm/parameters/policy names no policy"),
+        None => State::unknown("/sys/module/pcie_aspm/parameters/policy shows no policy"),
         Some("performance") => State::good("performance"),
         Some(policy) => State::improvable(
             policy,

@@ -38,8 +38,8 @@ pub(super) const PRIORITY: Check = Check {
     name: "program-priority",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/PID/task/*/stat", "proc/*/task/*/stat"],
-    why: "below the interrupt threads every device goes first, and 99 belongs to the kernel's own \
-          threads",
+    why: "a thread below the interrupt threads waits for every device, and 99 belongs to the \
+          kernel's own threads",
     source: "sched(7); Red Hat's guide, priorities",
     look: |examined| either(priority(examined)),
 };
@@ -67,7 +67,7 @@ pub(super) const TIMER_SLACK: Check = Check {
     name: "program-timer-slack",
     weight: Weight::of(Importance::Low),
     reads: &["proc/TID/timerslack_ns"],
-    why: "the kernel may wake an ordinary thread this much later than it asked",
+    why: "the kernel may wake an ordinary thread this much later than requested",
     source: "prctl(2), PR_SET_TIMERSLACK",
     look: |examined| either(timer_slack(examined)),
 };
@@ -153,7 +153,7 @@ fn memory(examined: &CheckInput<'_>) -> Result<State, State> {
         State::improvable(
             current,
             "all of it locked",
-            "mlockall(MCL_CURRENT | MCL_FUTURE) at the beginning of the program",
+            "mlockall(MCL_CURRENT | MCL_FUTURE) at the start of the program",
         )
     })
 }
@@ -168,7 +168,7 @@ fn faults(examined: &CheckInput<'_>) -> Result<State, State> {
             .copied()
             .unwrap_or_default();
         (minor + major > 0)
-            .then(|| format!("{} {minor} without and {major} with a disk", thread.label()))
+            .then(|| format!("{} {minor} minor and {major} major faults", thread.label()))
     };
     let faulting: Vec<String> = threads.iter().filter_map(grown).collect();
     Ok(if faulting.is_empty() {
@@ -177,7 +177,7 @@ fn faults(examined: &CheckInput<'_>) -> Result<State, State> {
         State::improvable(
             named(&faulting),
             "none",
-            "mlockall(), touch stack and heap once before the work begins, and allocate nothing \
+            "mlockall(), touch stack and heap once before the work starts, and allocate nothing \
              in the loop (mallopt(M_TRIM_THRESHOLD, -1))",
         )
     })
@@ -211,8 +211,8 @@ fn priority(examined: &CheckInput<'_>) -> Result<State, State> {
         .unwrap_or_default();
     Ok(match handler {
         Some(handler) if handler.priority >= highest => State::improvable(
-            format!("highest at {highest}, {} before it", handler.label()),
-            "above the interrupt threads, but for that of the device that it waits for",
+            format!("highest at {highest}, not above {}", handler.label()),
+            "above the interrupt threads, except that of the device that it waits for",
             format!(
                 "chrt -f -p {} TID, for the thread that must be on time",
                 (handler.priority + 10).min(98)
@@ -272,7 +272,7 @@ fn timer_slack(examined: &CheckInput<'_>) -> Result<State, State> {
         .collect();
     if ordinary.is_empty() {
         return Ok(State::none(
-            "every thread has a real-time policy, and so no slack",
+            "every thread has a real-time policy, and therefore no slack",
         ));
     }
     let slack: Vec<u64> = ordinary

@@ -11,7 +11,8 @@ pub(super) const CHECK: Check = Check {
         (Profile::VmHost, Importance::High),
     ]),
     reads: &["proc/sys/kernel/sched_rt_runtime_us"],
-    why: "real-time tasks that use more than the limit in a period stand still until it ends",
+    why: "real-time tasks that use more than the limit in a period are stopped until the period \
+          ends",
     source: "Documentation/scheduler/sched-rt-group.rst; TuneD, sched_rt_runtime_us",
     look,
 };
@@ -23,8 +24,8 @@ fn look(examined: &CheckInput<'_>) -> State {
     };
     if settings.has_fair_server == Some(true) {
         return State::none(
-            "since Linux 6.12 the limit only admits deadline tasks; the fair server has taken its \
-             place",
+            "since Linux 6.12 this limit applies only to the admission of deadline tasks; the \
+             fair server replaces it otherwise",
         );
     }
     if limit.runtime < Nanos::ZERO || limit.runtime >= limit.period {
@@ -32,8 +33,7 @@ fn look(examined: &CheckInput<'_>) -> State {
     }
     State::improvable(
         format!("{} of each {}", limit.runtime, limit.period),
-        "no limit, where a real-time task may run longer than that at a time and cannot hang the \
-         machine",
+        "no limit, where a real-time task may run longer at a time and cannot hang the machine",
         "sysctl kernel.sched_rt_runtime_us=-1",
     )
 }

@@ -18,8 +18,8 @@ pub(super) const LOCKDOWN: Check = Check {
     name: "lockdown",
     weight: Weight::of(Importance::Low),
     reads: &["sys/kernel/security/lockdown"],
-    why: "a locked kernel denies registers and tracing even to root, which may explain unknown \
-          rows",
+    why: "a kernel in lockdown denies register access and tracing even to root, which may explain \
+          unknown rows",
     source: "kernel_lockdown(7)",
     look: |examined| either(lockdown(examined)),
 };
@@ -63,7 +63,7 @@ fn group(examined: &CheckInput<'_>) -> Result<State, State> {
         Some((path, _)) => State::good(format!("/{path} grants real-time priority")),
         None => State::improvable(
             "only root may have real-time priority",
-            "a group that may",
+            "real-time priority for a group",
             "groupadd -f realtime; printf '@realtime - rtprio 98\\n@realtime - memlock \
              unlimited\\n' > /etc/security/limits.d/realtime.conf",
         ),
@@ -77,10 +77,10 @@ fn lockdown(examined: &CheckInput<'_>) -> Result<State, State> {
         .and_then(|(_, rest)| rest.split_once(']'))
         .map(|(mode, _)| mode.to_owned());
     Ok(match mode.as_deref() {
-        None => State::unknown("/sys/kernel/security/lockdown names no mode"),
+        None => State::unknown("/sys/kernel/security/lockdown shows no mode"),
         Some("none") => State::good("none"),
         Some(mode) => State::noted(format!(
-            "{mode}: registers and some tracing are refused to root"
+            "{mode}: some registers and tracing are refused even to root"
         )),
     })
 }
@@ -111,10 +111,10 @@ fn cpu_set(examined: &CheckInput<'_>) -> Result<State, State> {
         State::good(format!("CPUs {of_group}"))
     } else {
         State::improvable(
-            format!("CPUs {outside} are outside of CPUs {of_group}, which this control group has"),
-            "the CPUs of the work inside",
+            format!("CPUs {outside} are not among the CPUs {of_group} of this control group"),
+            "all CPUs of the work in the group",
             format!(
-                "start the work in a group whose cpuset.cpus has {}",
+                "start the work in a group whose cpuset.cpus contains {}",
                 examined.cpus
             ),
         )
@@ -128,7 +128,9 @@ fn deadline_admission(examined: &CheckInput<'_>) -> Result<State, State> {
         .real_time
         .ok_or_else(|| State::unknown("/proc/sys/kernel/sched_rt_runtime_us"))?;
     Ok(if limit.runtime < Nanos::ZERO {
-        State::noted("every deadline task is admitted: the kernel promises none of them anything")
+        State::noted(
+            "every deadline task is admitted, so the kernel guarantees nothing to any of them",
+        )
     } else {
         let percent = limit.runtime.as_secs_f64() / limit.period.as_secs_f64().max(1e-9) * 100.0;
         State::good(format!("up to {percent:.0} % of each CPU"))

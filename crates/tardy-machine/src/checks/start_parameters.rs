@@ -51,7 +51,7 @@ fn threaded_interrupts(examined: &CheckInput<'_>) -> Result<State, State> {
         State::good("threadirqs")
     } else {
         State::improvable_at_start(
-            "handlers run at once",
+            "handlers run in interrupt context",
             "threads with a priority",
             "threadirqs on the kernel's command line, or PREEMPT_RT",
         )
@@ -104,10 +104,10 @@ fn grace_periods(examined: &CheckInput<'_>) -> Result<State, State> {
         .as_ref()
         .is_some_and(|found| found.compiled == CompiledPreemption::RealTime);
     if is_real_time && examined.parameter("rcupdate.rcu_normal_after_boot")? != Some("0") {
-        return Ok(State::good("never expedited after the start (PREEMPT_RT)"));
+        return Ok(State::good("never expedited after boot (PREEMPT_RT)"));
     }
     Ok(State::improvable(
-        "expedited where the kernel is in a hurry",
+        "expedited where the kernel requests it",
         "never",
         "echo 1 > /sys/kernel/rcu_normal, or rcupdate.rcu_normal_after_boot=1 on the kernel's \
          command line",

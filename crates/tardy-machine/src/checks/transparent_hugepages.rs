@@ -6,7 +6,7 @@ pub(super) const CHECK: Check = Check {
     name: "transparent-hugepages",
     weight: Weight::of(Importance::Low),
     reads: &["sys/kernel/mm/transparent_hugepage/enabled"],
-    why: "memory is compacted and copied while a task faults, or by a thread of the kernel",
+    why: "memory is compacted and copied while a task faults, or by a kernel thread",
     source: "Documentation/admin-guide/mm/transhuge.rst; TuneD, realtime \
              (transparent_hugepages=never)",
     look,

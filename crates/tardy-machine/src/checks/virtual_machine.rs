@@ -18,9 +18,9 @@ fn look(examined: &CheckInput<'_>) -> State {
         Some(false) => State::good("no hypervisor"),
         Some(true) => State::improvable(
             "virtual machine",
-            "hardware, or a host that gives whole CPUs",
-            "use hardware; or on the host bind each virtual CPU to an isolated one at real-time \
-             priority, and lock the guest's memory",
+            "bare metal, or a host that dedicates whole CPUs to the guest",
+            "use bare metal; or, on the host, bind each virtual CPU to an isolated one at \
+             real-time priority, and lock the guest's memory",
         ),
     }
 }

@@ -8,7 +8,7 @@ pub(super) const STOLEN: Check = Check {
     name: "stolen-time",
     weight: Weight::of(Importance::High),
     reads: &["proc/stat", "proc/cpuinfo"],
-    why: "the guest stands still while the host runs other tasks",
+    why: "the guest is stopped while the host runs other tasks",
     source: "Documentation/filesystems/proc.rst, steal; hardware.rst, virtualization",
     look: |examined| either(stolen(examined)),
 };
@@ -32,7 +32,7 @@ pub(super) const STEAL_ACCOUNTING: Check = Check {
         "boot/config-*|lib/modules/*/config|proc/config.gz",
         "proc/cpuinfo",
     ],
-    why: "without it, time that the host took counts as time of the stopped task",
+    why: "without it, steal time is charged to the task that was stopped",
     source: "arch/x86/Kconfig, PARAVIRT_TIME_ACCOUNTING",
     look: |examined| either(steal_accounting(examined)),
 };
@@ -44,8 +44,8 @@ pub(super) const HOST_THREADS: Check = Check {
         "sys/module/kvm/parameters/*",
         "sys/module/kvm_intel/parameters/ple_gap",
     ],
-    why: "they make the host work for a virtual CPU: it sets clocks, splits pages and detects \
-          loops",
+    why: "with them, the host does extra work for a virtual CPU: it sets clocks, splits pages and \
+          detects loops",
     source: "TuneD, realtime-virtual-host; Documentation/virt/kvm/halt-polling.rst",
     look: |examined| either(host_threads(examined)),
 };
@@ -88,7 +88,7 @@ fn guest_halt_polling(examined: &CheckInput<'_>) -> Result<State, State> {
     is_guest(examined)?;
     if examined.parameter("idle")? == Some("poll") {
         return Ok(State::noted(
-            "idle=poll: the CPU never halts, and the host can give it to nobody",
+            "idle=poll: the CPU never halts, so the host cannot use it for anything else",
         ));
     }
     let Some(driver) = examined.optional("sys/devices/system/cpu/cpuidle/current_driver")? else {
@@ -111,7 +111,7 @@ fn guest_halt_polling(examined: &CheckInput<'_>) -> Result<State, State> {
         ),
         (driver, _) => State::improvable(
             format!("idle CPUs halt at once (driver {driver})"),
-            "haltpoll, or a host that lets them sleep without leaving (cpu-pm)",
+            "haltpoll, or a host that lets them sleep without a VM exit (cpu-pm)",
             "modprobe cpuidle-haltpoll force=1; or on the host: -overcommit cpu-pm=on",
         ),
     })
@@ -160,7 +160,7 @@ const PARAMETERS: [(&str, &[&str], &str); 4] = [
 
 fn host_threads(examined: &CheckInput<'_>) -> Result<State, State> {
     if examined.profile != Profile::VmHost {
-        return Ok(State::none("asked of hosts alone (--profile vm-host)"));
+        return Ok(State::none("checked only on hosts (--profile vm-host)"));
     }
     let mut others = Vec::new();
     let mut remedies = Vec::new();

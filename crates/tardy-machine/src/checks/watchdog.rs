@@ -6,8 +6,8 @@ pub(super) const CHECK: Check = Check {
     name: "watchdog",
     weight: Weight::of(Importance::Low),
     reads: &["proc/sys/kernel/watchdog"],
-    why: "a timer interrupt every few seconds, and a thread at the highest priority, on every \
-          watched CPU",
+    why: "on every watched CPU, a timer interrupt every few seconds, and a thread at the highest \
+          priority",
     source: "kernel-configuration.rst, lockup detector; TuneD, realtime (nowatchdog)",
     look,
 };
@@ -28,7 +28,7 @@ fn look(examined: &CheckInput<'_>) -> State {
             if watched.as_ref().is_some_and(|watched| {
                 examined.cpus.iter().all(|cpu| !watched.contains(cpu)) && !examined.cpus.is_empty()
             }) {
-                return State::good("on, on other CPUs");
+                return State::good("on, but only on other CPUs");
             }
             State::improvable(
                 "on",

@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
         "sys/devices/virtual/workqueue/cpumask",
         "sys/devices/virtual/workqueue/*/cpumask",
     ],
-    why: "unbound work may run on these CPUs",
+    why: "unbound work items may run on these CPUs",
     source: "kernel-per-CPU-kthreads.rst, workqueues; Documentation/core-api/workqueue.rst",
     look: |examined| either(look(examined)),
 };
@@ -53,7 +53,7 @@ fn look(examined: &CheckInput<'_>) -> Result<State, State> {
         State::good(format!("CPUs {cpus}"))
     } else {
         State::good(format!(
-            "CPUs {cpus}, which bounds the wider masks of {}",
+            "CPUs {cpus}, which also limits the wider masks of {}",
             reaching.join(", ")
         ))
     })

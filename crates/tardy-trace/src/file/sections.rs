@@ -82,7 +82,7 @@ fn options(
                 // A section that is named a thousand times would take a thousand times its memory.
                 if sections.iter().any(|&(known, _)| known == id) {
                     return Err(FileError::Unreasonable {
-                        what: "twice where there is section",
+                        what: "a second section of type",
                         value: id.into(),
                     });
                 }

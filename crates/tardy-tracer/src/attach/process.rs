@@ -15,15 +15,17 @@ const ESRCH: i32 = 3;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoProcess {
     #[error(
-        "there is no process {0}: give the number of a running program, as `pidof NAME` prints it"
+        "there is no process {0}: give the process ID of a running program, as `pidof NAME` \
+         prints it"
     )]
     Absent(u32),
     #[error(
-        "process {0} has ended, and waits for its parent: give the number of a running program"
+        "process {0} has ended, and waits for its parent: give the process ID of a running program"
     )]
     Ended(u32),
     #[error(
-        "{0} ({1}) is a kernel thread and sets no timers of a program: give the number of a program"
+        "{0} ({1}) is a kernel thread, which sets no user-space timers: give the process ID of a \
+         program"
     )]
     OfKernel(u32, String),
     #[error("{thread} is a thread of process {process}: give {process} --thread {thread}")]

@@ -102,7 +102,7 @@ fn a_deadline_that_may_mean_anything_is_refused() {
 fn a_window_that_is_none_is_refused() {
     refused(
         &["--window", "111us..-111us"],
-        &["--window", "end lies before its beginning"],
+        &["--window", "end lies before its start"],
     );
     refused(&["--window", "111us"], &["--window", "-111us..+111us"]);
     refused(

@@ -102,7 +102,10 @@ fn tune_starts_no_program_where_no_setting_can_be_put_in_force() {
     std::fs::write(place.path("state"), "").unwrap();
     let outcome = as_nobody(&place, "tune --apply -- touch made").ends_with(3);
     assert_eq!(
-        outcome.stderr.matches("changes nothing without it").count(),
+        outcome
+            .stderr
+            .matches("no setting is changed without one")
+            .count(),
         1,
         "{}",
         outcome.stderr

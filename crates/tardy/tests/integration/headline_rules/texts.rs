@@ -94,8 +94,8 @@ next: tardy report run --html run.html | tardy show run --full
 pub(super) const NARROW: &str = "\
 run: cyclic every 1ms on CPUs 0-2, 2.52 s measured
 FAILED: 24 of 7516 due times missed the deadline of 402us
-  (16 of them skipped); 16 periods were skipped, and none
-  may be with a deadline up to the period (--skipped N
+  (16 of them skipped); 16 periods were skipped, and a
+  deadline up to the period allows none (--skipped N
   allows N)
 worst load: fork, 2.79 ms; idle, 69.0 us
 latency              median    99.9 %      max  misses

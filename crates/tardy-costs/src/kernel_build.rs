@@ -49,7 +49,7 @@ impl KernelBuild {
         let source = request.source.as_ref().map(std::path::absolute).transpose();
         let source = source.map_err(|error| {
             Unsupported::new(
-                format!("the folder to start from ({error})"),
+                format!("the current folder ({error})"),
                 "give the whole path with --source",
             )
         })?;
@@ -71,7 +71,7 @@ impl KernelBuild {
         let no_room =
             |what: String| Unsupported::new(what, "set TMPDIR to a folder on a larger file system");
         let room = disk::room(&host.scratch)
-            .map_err(|error| no_room(format!("room for objects ({error})")))?;
+            .map_err(|error| no_room(format!("free space for build objects ({error})")))?;
         if room.free < needed.saturating_add(disk_floor(room.total)) {
             return Err(no_room(format!(
                 "disk: {} for objects in {}",
@@ -80,7 +80,7 @@ impl KernelBuild {
             )));
         }
         let scratch = Scratch::make(&host.scratch, "cost")
-            .map_err(|error| no_room(format!("a folder for objects ({error})")))?;
+            .map_err(|error| no_room(format!("a folder for build objects ({error})")))?;
         Ok(Self {
             source,
             config: request.config.clone(),

@@ -302,7 +302,7 @@ fn spread(elapsed: &[i64]) -> Option<Warning> {
 pub fn failed(words: &str, status: ExitStatus) -> CostError {
     let how = match (status.code(), status.signal()) {
         (Some(code), _) => format!("ended with {code}"),
-        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, Some(signal)) => format!("was killed by signal {signal}"),
         (None, None) => "did not end".to_owned(),
     };
     CostError::Command(format!(

@@ -83,7 +83,7 @@ pub enum ExportError {
     #[error(transparent)]
     Series(#[from] SeriesError),
     /// It holds costs, for which the format has no place.
-    #[error("{run} holds costs of operations, which {format} cannot hold: choose one of {}", costs::FORMATS.join(", "))]
+    #[error("{run} holds costs of operations, which {format} does not support: choose one of {}", costs::FORMATS.join(", "))]
     CostFormat { run: String, format: String },
     /// It holds costs, and cannot be read.
     #[error(transparent)]
@@ -98,7 +98,7 @@ pub enum ExportError {
         has: String,
     },
     /// The format has room for one probe.
-    #[error("{format} holds one probe, and the run has {has}: choose one with --probe")]
+    #[error("{format} holds only one probe, but the run has {has}: choose one with --probe")]
     OneProbe {
         format: &'static str,
         /// What there is.

@@ -295,7 +295,7 @@ impl Guest<'_> {
         let report = take(&mut entries, REPORT_NAME)
             .ok_or_else(|| Cause::Torn("the guest's report is missing".into()))?;
         let guest: GuestReport = serde_json::from_slice(report)
-            .map_err(|error| Cause::Torn(format!("the guest's report: {error}")))?;
+            .map_err(|error| Cause::Torn(format!("the guest's report cannot be read: {error}")))?;
         let logs = [STDOUT_NAME, STDERR_NAME]
             .map(|name| (name, take(&mut entries, name).unwrap_or_default()));
         let run: Vec<Entry<'_>> = entries.into_iter().filter_map(below_output).collect();

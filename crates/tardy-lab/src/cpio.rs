@@ -72,8 +72,12 @@ impl<W: Write> Writer<W> {
         length: u64,
         source: &mut dyn Read,
     ) -> io::Result<()> {
-        let length_field = u32::try_from(length)
-            .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a file of 4 GiB or more"))?;
+        let length_field = u32::try_from(length).map_err(|_| {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a file of 4 GiB or more does not fit into the archive",
+            )
+        })?;
         self.header(
             path,
             &Header {
@@ -106,8 +110,12 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// What the sink reports.
     pub fn link(&mut self, path: &str, target: &str) -> io::Result<()> {
-        let length = u32::try_from(target.len())
-            .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a link of 4 GiB or more"))?;
+        let length = u32::try_from(target.len()).map_err(|_| {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a link of 4 GiB or more does not fit into the archive",
+            )
+        })?;
         self.header(
             path,
             &Header {
@@ -148,8 +156,12 @@ impl<W: Write> Writer<W> {
     fn header(&mut self, path: &str, header: &Header) -> io::Result<()> {
         self.entries += 1;
         let inode = if path == TRAILER { 0 } else { self.entries };
-        let name_length = u32::try_from(path.len() + 1)
-            .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a path of 4 GiB or more"))?;
+        let name_length = u32::try_from(path.len() + 1).map_err(|_| {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a path of 4 GiB or more does not fit into the archive",
+            )
+        })?;
         let (owner, group, links, time) = (0, 0, 1, 0);
         let fields: [u32; 13] = [
             inode,
@@ -235,8 +247,8 @@ pub enum ReadError {
     Damaged(usize),
     /// A path that leads out of the folder.
     #[error(
-        "the archive contains the path `{0}`, which leads out of its folder: the archive was not \
-         unpacked"
+        "the archive contains the path `{0}`, which points outside its folder: the archive was \
+         not unpacked"
     )]
     Outside(String),
     /// The folder cannot be written.

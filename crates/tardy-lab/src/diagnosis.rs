@@ -144,7 +144,7 @@ impl fmt::Display for Cause {
                     )?,
                     Ending::LoadsEnded => write!(
                         formatter,
-                        "the loads beside the program in the guest ended before it did"
+                        "the loads in the guest ended before the program did"
                     )?,
                 }
                 if stderr.is_empty() {

@@ -127,7 +127,7 @@ fn try_run() -> io::Result<()> {
         .find_map(|module| system::load_module(module).err());
     if let Err(error) = page_list::empty() {
         remarks.push(format!(
-            "the CPU's list of free pages is as the boot left it: {error}"
+            "the CPU's list of free pages could not be emptied: {error}"
         ));
     }
     tardy_sys::say!("{BOOTED}");

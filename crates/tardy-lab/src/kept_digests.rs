@@ -14,10 +14,9 @@ const FOLDER: &str = "samples";
 /// A watched guest that has other samples than the same guest had unwatched.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "this watched guest has other samples ({found}) than the same guest had unwatched ({kept}): \
-     watching changed the guest, or this QEMU does not repeat itself. Run \
-     the guest with --watch --verify-repeatable; if both runs are equal, \
-     remove {}", path.display()
+    "the watched guest's samples ({found}) differ from those of the same guest unwatched \
+     ({kept}): watching changed the guest, or this QEMU does not repeat a run exactly. Run the \
+     guest with --watch --verify-repeatable; if both runs are equal, remove {}", path.display()
 )]
 pub struct OtherSamples {
     found: String,

@@ -135,7 +135,7 @@ impl Kernel {
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
     /// A file or folder cannot be read.
-    #[error("{path}: {error}: check the path and the right to read it")]
+    #[error("{path}: {error}: check the path and its permissions")]
     Read {
         /// What was to be read.
         path: PathBuf,
@@ -179,8 +179,7 @@ pub enum KernelError {
     /// A module that is not there.
     #[error(
         "there is no module {name} for {kernel}: give the kernel as debian:VERSION or as a .deb \
-         file, because the package contains the modules, and check the kernel's \
-         config"
+         file, which contains the modules, and check the kernel's config"
     )]
     NoModule {
         /// As asked for, or as another module needs it.

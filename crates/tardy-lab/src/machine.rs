@@ -49,7 +49,7 @@ impl InstructionShift {
 
 /// A time that is no power of two nanoseconds up to 1024.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0} cannot be the time of an instruction: use a power of two from 1ns to 1024ns")]
+#[error("{0} is not a valid time per instruction: use a power of two from 1ns to 1024ns")]
 pub struct InstructionTimeError(Nanos);
 
 impl TryFrom<Nanos> for InstructionShift {

@@ -24,8 +24,8 @@ const VIRTUAL_TIME: &str = "virtual time: every instruction takes the same time,
                             parallel CPUs are not modelled, and no figure is the worst case of a \
                             real machine";
 /// The same under KVM.
-const HOST_TIME: &str = "a virtual machine on the host's clock: the host's own delays are in \
-                         every figure, and no run is repeated exactly";
+const HOST_TIME: &str = "a virtual machine on the host's clock: every figure includes the host's \
+                         own delays, and no run repeats exactly";
 
 /// What the figures of a machine mean.
 #[must_use]

@@ -50,7 +50,7 @@ pub enum WatchError {
          8.2"
     )]
     Qemu(String),
-    #[error("{0} MiB of memory are not contiguous: watch guests with --memory 2048 at most")]
+    #[error("{0} MiB of guest memory are not contiguous: use at most --memory 2048 with --watch")]
     Memory(u32),
     #[error(
         "this tardy has no plugin for this machine, and `cc` could not build one ({0}): install \

@@ -112,7 +112,7 @@ impl EventLines {
                 ..
             } => format!("{load}: absent: missing {missing}; {remedy}"),
             LoadEvent::Problem { load, text } => {
-                format!("{}: {text}", load.as_deref().unwrap_or("guardian"))
+                format!("{}: {text}", load.as_deref().unwrap_or("supervisor"))
             }
         }
     }

@@ -31,7 +31,7 @@ pub fn contradiction(request: &Request) -> Option<&'static str> {
             Some("--policy other has no priority: leave --priority out, or use fifo or rr")
         }
         () if request.loads.len() > 1 && request.loads.iter().any(|load| load == "none") => {
-            Some("--load none is for no load at all: leave it out beside other loads")
+            Some("--load none means no load at all: do not combine it with other loads")
         }
         () if !request.on_threshold.is_empty() && request.threshold().is_none() => Some(
             "--on-threshold acts on latencies above --stop-above or --deadline: give one of them \

@@ -233,7 +233,7 @@ fn built_in_origin() -> Origin {
 pub enum ScenarioError {
     /// Neither a built-in name nor a file.
     #[error(
-        "there is no scenario `{name}`, and no file of that name{}: `tardy scenarios` names the \
+        "there is no scenario `{name}`, and no file of that name{}: `tardy scenarios` lists the \
          built-in ones",
         did_you_mean(name, built_in::names())
     )]

@@ -54,7 +54,7 @@ pub enum BoardError {
     Binary(#[from] BinaryError),
     #[error("{0}: {1}")]
     File(PathBuf, io::Error),
-    #[error("the copy of tardy differs from {0}: the connection or the board's disk changes bytes")]
+    #[error("the copy of tardy differs from {0}: the connection or the board's disk corrupts data")]
     Copied(PathBuf),
     /// The command goes on, and waits to be fetched.
     #[error(
@@ -68,8 +68,8 @@ pub enum BoardError {
     },
     /// The connection broke while the command was started, and nobody can tell whether it was.
     #[error(
-        "the connection broke while it was started ({said}); it may continue there. To get its \
-         results: tardy fetch {address}{folder}"
+        "the connection broke while the command was started ({said}); it may continue there. To \
+         get its results: tardy fetch {address}{folder}"
     )]
     PerhapsStarted {
         said: String,

@@ -26,7 +26,10 @@ pub struct Host {
 
 /// A text that names no machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a machine: write it as in ssh://root@board7 or ssh://root@board7:2222")]
+#[error(
+    "`{0}` is not the address of a machine: write it as in ssh://root@board7 or \
+         ssh://root@board7:2222"
+)]
 pub struct ParseAddressError(String);
 
 impl FromStr for Address {

@@ -145,7 +145,8 @@ impl Job {
     pub fn wait(&self) -> io::Result<Option<i32>> {
         if !self.0.join("job").is_dir() {
             let text = format!(
-                "{0} holds no command, or was already fetched; if it is there: rm -r {0}",
+                "{0} holds no command, or was already fetched; to remove the folder if it still \
+                 exists: rm -r {0}",
                 self.0.display()
             );
             return Err(io::Error::new(io::ErrorKind::NotFound, text));

@@ -32,6 +32,6 @@ pub(super) fn big_file(place: &Place) -> Result<File, Unavailable> {
         Ok(file)
     };
     open().map_err(Unavailable::system(
-        "write a file of 64 MiB (set TMPDIR to a folder with room)",
+        "write a 64 MiB file (set TMPDIR to a folder with enough free space)",
     ))
 }

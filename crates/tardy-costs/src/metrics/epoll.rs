@@ -21,7 +21,7 @@ pub(super) const METRIC: Metric = Metric {
     lmbench: None,
     prepare: |_| {
         watching().map_err(Unavailable::system(
-            "watch 100 connections to itself over TCP",
+            "watch 100 TCP connections over loopback",
         ))
     },
 };

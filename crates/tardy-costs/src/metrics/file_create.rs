@@ -53,7 +53,7 @@ pub(super) const CREATE_10K: Metric = Metric {
 pub(super) const DELETE_10K: Metric = Metric {
     name: "file-delete-10k",
     group: Group::FileAndMemory,
-    operation: "file of 10 KiB removed before it is on the disk",
+    operation: "file of 10 KiB removed before it is written to the disk",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_fs (10k, deleted)"),

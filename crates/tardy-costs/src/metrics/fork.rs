@@ -25,7 +25,7 @@ pub(super) const FORK: Metric = Metric {
 pub(super) const EXECUTE: Metric = Metric {
     name: "fork-exec",
     group: Group::Processor,
-    operation: "fork, exec of a program of two instructions, its exit, wait",
+    operation: "fork, exec of a two-instruction program, its exit, wait",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_proc exec"),
@@ -39,7 +39,7 @@ pub(super) const EXECUTE: Metric = Metric {
 pub(super) const SHELL: Metric = Metric {
     name: "fork-sh",
     group: Group::Processor,
-    operation: "fork, exec of /bin/sh -c to run a program of two instructions, exit, wait",
+    operation: "fork, exec of /bin/sh -c to run a two-instruction program, exit, wait",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_proc shell"),
@@ -64,7 +64,7 @@ fn executing(program: Program) -> Result<Box<dyn Work>, Unavailable> {
 fn program(place: &Place) -> Result<CString, Unavailable> {
     let image = tiny_program::image().ok_or_else(|| Unavailable::Missing {
         what: format!(
-            "there is no program of two instructions for {}",
+            "tardy has no two-instruction program for {}",
             std::env::consts::ARCH
         ),
         remedy: "measure on x86_64, aarch64 or riscv64",

@@ -15,7 +15,7 @@ pub(super) const METRIC: Metric = Metric {
     lmbench: None,
     prepare: |_| {
         let mut ring = Ring::new().map_err(Unavailable::system(
-            "make a ring of io_uring (see sysctl kernel.io_uring_disabled)",
+            "set up an io_uring (see sysctl kernel.io_uring_disabled)",
         ))?;
         Ok(repeated(move || ring.nop()))
     },

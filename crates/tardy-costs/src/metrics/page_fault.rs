@@ -16,7 +16,7 @@ pub(super) const FILE: Metric = Metric {
     name: "page-fault",
     group: Group::FileAndMemory,
     operation: "first read of each page of a mapped file in the page cache, in mixed order; \
-                neighbouring pages that the kernel maps along with it count too",
+                neighbouring pages that the kernel maps in the same fault (fault-around) count too",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_pagefault FILE"),

@@ -63,8 +63,9 @@ fn connection(_: &Place) -> Result<Box<dyn Work>, Unavailable> {
 fn selecting(descriptor: OwnedFd, kept: Option<OwnedFd>) -> Result<Box<dyn Work>, Unavailable> {
     let copies: Result<Vec<_>, _> = (0..DESCRIPTORS).map(|_| descriptor.try_clone()).collect();
     let copies = copies.map_err(Unavailable::system("have 100 descriptors (ulimit -n)"))?;
-    let set = DescriptorSet::new(copies.iter().map(AsFd::as_fd))
-        .map_err(Unavailable::system("select on so high descriptors"))?;
+    let set = DescriptorSet::new(copies.iter().map(AsFd::as_fd)).map_err(Unavailable::system(
+        "use select on such high descriptor numbers",
+    ))?;
     Ok(repeated(move || {
         let _open = (&copies, &kept);
         black_box(set.readable()?);

@@ -41,7 +41,7 @@ struct Turns {
 impl Turns {
     fn start(place: &Place) -> Result<Self, Unavailable> {
         let other = place.other_cpu.ok_or_else(|| Unavailable::Missing {
-            what: "there is one CPU only".to_owned(),
+            what: "there is only one CPU".to_owned(),
             remedy: "let the tool run on two CPUs (taskset, cpuset), or leave this metric out",
         })?;
         let line = Arc::new(Line(AtomicU32::new(NEAR)));

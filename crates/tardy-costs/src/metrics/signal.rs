@@ -21,7 +21,7 @@ pub(super) const INSTALL: Metric = Metric {
 pub(super) const HANDLE: Metric = Metric {
     name: "signal-handle",
     group: Group::Processor,
-    operation: "handler of a signal, less the cost of the kill that sends the signal",
+    operation: "signal caught by a handler, less the cost of the kill that sends it",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_sig catch"),

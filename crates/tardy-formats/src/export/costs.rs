@@ -154,7 +154,7 @@ fn metrics(run: &CostRun) -> String {
         &mut text,
         &least,
         ("gauge", ""),
-        &format!("Least trial, in {unit}."),
+        &format!("Smallest trial, in {unit}."),
         values(|metric| metric.min),
     );
     family(

@@ -26,7 +26,7 @@ impl Exporter for Hgrm {
     }
 
     fn about(&self) -> &'static str {
-        "percentiles of one probe in us, all CPUs together, as HdrHistogram's plotters read them"
+        "percentiles of one probe in us, all CPUs together, for HdrHistogram's plotters"
     }
 
     fn write(

@@ -83,7 +83,7 @@ fn about_run(text: &mut String, run: &ExportedRun) {
         text,
         "tardy_run_started_timestamp_seconds",
         ("gauge", ""),
-        "When the run started, since 1970.",
+        "Start time of the run, since 1970.",
         [(String::new(), started)],
     );
 }

@@ -14,7 +14,8 @@ use super::pci;
 pub(super) fn hand_out(report: &GuestReport) -> io::Result<()> {
     write(report).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => io::Error::other(
-            "the result does not fit into the memory shared with the host: give more with --shared",
+            "the result does not fit into the memory shared with the host: share more memory with \
+             --shared",
         ),
         _ => error,
     })

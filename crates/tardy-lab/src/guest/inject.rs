@@ -29,7 +29,7 @@ pub(super) fn run() -> ! {
     match fire_all() {
         Ok(()) => std::process::exit(0),
         Err(error) => {
-            tardy_sys::say!("tardy: the delays were not all made: {error}");
+            tardy_sys::say!("tardy: not all delays were made: {error}");
             std::process::exit(1)
         }
     }

@@ -45,17 +45,17 @@ impl Default for GuardianOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum GuardianError {
     /// Its process could not be made.
-    #[error("the guardian of the loads cannot be started: {0}; is /proc mounted?")]
+    #[error("the load supervisor cannot be started: {0}; is /proc mounted?")]
     Start(std::io::Error),
     /// It ended, or said something else than that it is ready.
-    #[error("the guardian of the loads is not ready: {0}")]
+    #[error("the load supervisor is not ready: {0}")]
     NotReady(String),
-    #[error("the guardian of the loads is gone ({0}); all loads have stopped, start the run again")]
+    #[error("the load supervisor is gone ({0}); all loads have stopped, start the run again")]
     Gone(std::io::Error),
     /// It was killed, and is still there.
     #[error(
-        "the guardian of the loads, process {0}, does not answer or exit, and its loads may still \
-         run: thaw its control group, or find out what blocks it"
+        "the load supervisor, process {0}, does not answer or exit, and its loads may still run: \
+         thaw its control group, or find out what blocks it"
     )]
     Stuck(u32),
 }
@@ -242,7 +242,7 @@ impl Guardian {
                 Err(_) => events.push(LoadEvent::Problem {
                     load: None,
                     text: format!(
-                        "the guardian sent `{line}`, which is not a message and is ignored"
+                        "the load supervisor sent `{line}`, which is not a message and is ignored"
                     ),
                 }),
             }
@@ -250,7 +250,7 @@ impl Guardian {
         if self.events.ended() && !std::mem::replace(&mut self.end_is_told, true) {
             events.push(LoadEvent::Problem {
                 load: None,
-                text: "the guardian is gone; all loads have stopped".to_owned(),
+                text: "the load supervisor is gone; all loads have stopped".to_owned(),
             });
         }
         events

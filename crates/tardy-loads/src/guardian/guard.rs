@@ -31,7 +31,7 @@ pub(super) fn run(cpus: &str, strongest: &str, group: &Path) -> ExitCode {
         Err(error) => {
             let error = scoped::refused(error);
             tell(format!(
-                "the guardian cannot start: {error}; loads cannot run"
+                "the load supervisor cannot start: {error}; loads cannot run"
             ));
             ExitCode::from(3)
         }

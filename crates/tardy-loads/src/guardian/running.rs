@@ -78,7 +78,7 @@ impl RunningLoad {
                 .try_for_each(|index| sharing::make(&sharing::of_worker(group, index), weight))
         {
             let text = format!(
-                "has no CPU share separate from other loads (control group {}: {error})",
+                "could not get a CPU share separate from other loads (control group {}: {error})",
                 group.display()
             );
             tell(LoadEvent::Problem {

@@ -32,7 +32,7 @@ pub const INFO: LoadInfo = LoadInfo {
         ),
         Parameter::duration(
             "period",
-            "from one start to the next",
+            "time from one start to the next",
             "10ms",
             Nanos::from_micros(10),
             Nanos::from_secs(3600),

@@ -24,7 +24,7 @@ pub const INFO: LoadInfo = LoadInfo {
     parameters: &[
         Parameter::duration(
             "pause",
-            "rest between two changes",
+            "pause between two changes",
             "1ms",
             Nanos::ZERO,
             Nanos::from_secs(10),
@@ -68,7 +68,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let file = open_console(&path)?;
     console::lights(&file).map_err(|error| {
         Unsupported::new(
-            format!("the lights of {} ({error})", path.display()),
+            format!("access to the lights of {} ({error})", path.display()),
             remedy,
         )
     })?;

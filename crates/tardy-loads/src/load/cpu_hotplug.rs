@@ -30,7 +30,7 @@ pub const INFO: LoadInfo = LoadInfo {
         },
         Parameter::duration(
             "pause",
-            "rest after each change",
+            "pause after each change",
             "100ms",
             Nanos::from_millis(1),
             Nanos::from_secs(60),

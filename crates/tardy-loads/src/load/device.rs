@@ -34,7 +34,7 @@ pub(super) fn folder(resolution: &mut Resolution<'_>) -> Result<(PathBuf, Backin
         Some(given) if given.is_dir() => given.to_owned(),
         Some(given) => {
             let remedy = format!(
-                "give a folder that exists with {}:folder=...",
+                "give an existing folder with {}:folder=...",
                 resolution.plan.name
             );
             return Err(Unsupported::new(

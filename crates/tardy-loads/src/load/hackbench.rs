@@ -34,14 +34,14 @@ pub const INFO: LoadInfo = LoadInfo {
     parameters: &[
         Parameter::count(
             "groups",
-            "groups of tasks; where it is not given, five for each CPU where that is more",
+            "groups of tasks; if unset, five for each CPU where that is more than the default",
             "10",
             1,
             1000,
         ),
         Parameter::count(
             "fds",
-            "senders, and receivers, of each group",
+            "senders of each group, and as many receivers",
             "20",
             1,
             1000,
@@ -54,15 +54,15 @@ pub const INFO: LoadInfo = LoadInfo {
             10_000_000,
         ),
         Parameter::bytes("datasize", "bytes of a message", "100B", 1, 1 << 20),
-        Parameter::choice("with", "channel of the messages", &["socket", "pipe"]),
+        Parameter::choice("with", "channel for the messages", &["socket", "pipe"]),
         Parameter::choice(
             "tasks",
-            "kind of senders and receivers",
+            "whether senders and receivers are processes or threads",
             &["process", "thread"],
         ),
         Parameter::count(
             "whole",
-            "number of rounds that are completed even if the load ends",
+            "number of rounds that are completed even if the load is told to stop",
             "0",
             0,
             1000,
@@ -131,8 +131,8 @@ struct Shape {
 }
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
-    let (_, hard) = rlimit::get(Limit::OpenFiles).doing("read the limit of open files")?;
-    rlimit::set(Limit::OpenFiles, hard, hard).doing("raise the limit of open files")?;
+    let (_, hard) = rlimit::get(Limit::OpenFiles).doing("read the limit on open files")?;
+    rlimit::set(Limit::OpenFiles, hard, hard).doing("raise the limit on open files")?;
     let shape = Shape {
         groups: worker.number("groups") as usize,
         fds: worker.number("fds") as usize,
@@ -147,7 +147,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         nodes,
         whole: worker.number("whole"),
         sent: SharedWords::create("tardy-hackbench", 1).doing("make the counter of messages")?,
-        ended: SignalFd::block(&[process::CHILD_ENDED]).doing("wait for the ends of tasks")?,
+        ended: SignalFd::block(&[process::CHILD_ENDED]).doing("wait for tasks to end")?,
     };
     while worker.go_on() {
         let good = if threads {

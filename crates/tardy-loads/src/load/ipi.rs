@@ -13,8 +13,8 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "ipi",
-    does: "a thread on each load CPU interrupts all the others, with memory barriers and with \
-           page-protection changes that all of them must be notified of",
+    does: "a thread on each load CPU interrupts all other load CPUs, with memory barriers and \
+           with page-protection changes",
     effect: "each interrupt arrives immediately, even during a real-time task; the sender waits \
              for every answer",
     source: "today",

@@ -104,7 +104,7 @@ fn memory(file: &File) -> io::Result<Vec<Part>> {
     let read = file.read_at(&mut headers, 0)?;
     parts(&headers[..read])
         .filter(|parts| !parts.is_empty())
-        .ok_or_else(|| io::Error::other("its ELF headers name none"))
+        .ok_or_else(|| io::Error::other("its ELF headers list no memory"))
 }
 
 /// The segments that have a physical address: the kernel gives -1 to those of its address space

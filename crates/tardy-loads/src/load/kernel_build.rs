@@ -30,7 +30,7 @@ pub const INFO: LoadInfo = LoadInfo {
         ),
         Parameter {
             name: "jobs",
-            means: "make's -j; unset, twice the load CPUs",
+            means: "make's -j; if unset, twice the number of load CPUs",
             kind: Kind::Count {
                 min: 1,
                 max: 10_000,
@@ -128,7 +128,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
 
 fn build_on(worker: &mut Worker, tree: &Path, scratch: &Path) -> Result<(), WorkError> {
     let objects = scratch.join("objects");
-    std::fs::create_dir_all(&objects).doing("make the folder of objects")?;
+    std::fs::create_dir_all(&objects).doing("make the folder for objects")?;
     let config = worker.plan.load.parameters.text("config").to_owned();
     let jobs = format!("-j{}", worker.number("jobs"));
     if !make(worker, tree, &objects, &[&config])? {
@@ -170,7 +170,7 @@ fn unpack(worker: &mut Worker, given: &Path, scratch: &Path) -> Result<Option<Pa
     }
     super::scratch::check_floor(scratch, TREE_BYTES)?;
     let tree = scratch.join("tree");
-    std::fs::create_dir_all(&tree).doing("make the folder of the tree")?;
+    std::fs::create_dir_all(&tree).doing("make the folder for the tree")?;
     let mut command = kernel_tree::unpack(tied_command("tar".as_ref()), given, &tree);
     match program::run(worker, &mut command, |_, _| ())? {
         Outcome::Stopped => Ok(None),

@@ -14,7 +14,7 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "mmap-lock",
     does: "threads on every load CPU map, touch, protect and unmap areas of one address space",
     effect: "they wait for the address space's lock, and every unmapping interrupts the other \
-             CPUs to flush their translations",
+             CPUs to flush their TLBs",
     source: "today",
     parameters: &[
         Parameter::count("threads", "threads on each CPU", "2", 1, 1000),

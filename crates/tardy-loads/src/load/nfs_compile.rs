@@ -34,7 +34,7 @@ pub const INFO: LoadInfo = LoadInfo {
         Parameter::count("files", "C files of one round", "64", 1, 10_000),
         Parameter {
             name: "jobs",
-            means: "make's -j; unset, twice the load CPUs",
+            means: "make's -j; if unset, twice the number of load CPUs",
             kind: Kind::Count {
                 min: 1,
                 max: 10_000,
@@ -130,7 +130,7 @@ fn needs_client(resolution: &Resolution<'_>) -> Result<(), Unsupported> {
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     namespace::unshare(Namespace::Mounts).doing("make a mount namespace")?;
-    mount::make_all_private().doing("keep the mounts to the namespace")?;
+    mount::make_all_private().doing("keep the mounts private to the namespace")?;
     namespace::unshare(Namespace::Network).doing("make a network namespace")?;
     socket::switch_loopback_on().doing("switch the loopback interface on")?;
     let scratch = super::scratch::own_folder(worker)?;
@@ -151,14 +151,14 @@ fn with_server(worker: &mut Worker, scratch: &Path, server: i32) -> Result<(), W
         return Ok(());
     }
     let target = scratch.join("mount");
-    std::fs::create_dir_all(&target).doing("make the folder of the mount")?;
+    std::fs::create_dir_all(&target).doing("make the folder for the mount")?;
     // Soft, so that nothing waits for ever for a server that was killed; nfs(5).
     let options = format!(
         "vers=4.1,addr=127.0.0.1,clientaddr=127.0.0.1,port={PORT},proto=tcp,soft,timeo=20,\
          retrans=2"
     );
     mount::mount("127.0.0.1:/export", &target, "nfs4", &options)
-        .doing("mount the export (is the module nfsv4 there?)")?;
+        .doing("mount the export (is the module nfsv4 available?)")?;
     let result = compile(worker, &target);
     mount::unmount(&target, false)
         .or_else(|_| mount::unmount(&target, true))

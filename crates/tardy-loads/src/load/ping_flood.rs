@@ -59,7 +59,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         .doing("connect to the loopback address (is `lo` up?)")?;
     socket
         .set_read_timeout(Some(ANSWER_LIMIT))
-        .doing("set the time limit of answers")?;
+        .doing("set the time limit for answers")?;
     let mut flood = Flood::new(socket, kind, worker.number("size") as usize);
     let bytes = flood.request.len() as u64;
     while worker.go_on() {

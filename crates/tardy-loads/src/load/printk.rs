@@ -64,7 +64,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
                 .map_err(|error| {
                     Unsupported::new(
                         format!(
-                            "the right to let all messages through: {} ({error})",
+                            "the right to lift the rate limit on kernel messages: {} ({error})",
                             limit.display()
                         ),
                         "run as root",
@@ -86,7 +86,7 @@ fn open(log: &std::path::Path) -> Result<File, Unsupported> {
     let absent = |error| {
         Unsupported::new(
             format!("the kernel's log: {} ({error})", log.display()),
-            "run as root, with CONFIG_PRINTK",
+            "run as root, on a kernel with CONFIG_PRINTK",
         )
     };
     OpenOptions::new().write(true).open(log).map_err(absent)
@@ -96,7 +96,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let mut log = open(&std::path::Path::new("/dev").join(LOG)).map_err(WorkError::Absent)?;
     for undo in &worker.plan.load.undo {
         if let Undo::Write { path, .. } = undo {
-            std::fs::write(path, "on\n").doing("let all messages through")?;
+            std::fs::write(path, "on\n").doing("lift the rate limit on kernel messages")?;
         }
     }
     let pause = Nanos::from_secs(1).get() / worker.number("rate") as i64;

@@ -23,7 +23,7 @@ pub const INFO: LoadInfo = LoadInfo {
     source: "today",
     parameters: &[
         Parameter::bytes("size", "bytes of a packet", "64B", 1, 1400),
-        Parameter::count("batch", "packets that are sent at once", "32", 1, 64),
+        Parameter::count("batch", "packets sent at once", "32", 1, 64),
         Parameter::choice(
             "over",
             "a pair of devices in new namespaces, or the loopback device",

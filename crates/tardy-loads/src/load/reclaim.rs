@@ -26,7 +26,7 @@ pub const INFO: LoadInfo = LoadInfo {
     does: "needs more memory than its own control group may have, so the kernel constantly \
            reclaims pages; compacts memory now and then",
     effect: "the kernel scans lists of pages under their locks, then unmaps and frees the pages \
-             in the caller's time; compaction moves pages around",
+             while the allocating task waits; compaction moves pages around",
     source: "today",
     parameters: &[
         Parameter::bytes(

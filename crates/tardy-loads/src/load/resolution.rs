@@ -110,7 +110,7 @@ impl Resolution<'_> {
             };
             return Err(Unsupported::new(
                 format!(
-                    "{what}: `{name}` of {} is beyond this load's share of the machine, {}",
+                    "{what} for `{name}` of {} (this load's share of the machine allows {})",
                     print(value),
                     print(limit)
                 ),

@@ -65,7 +65,7 @@ fn resolve(
     let info = request.info;
     if info.can_do_harm && !request.by_name {
         return Err(Unsupported::new(
-            "your explicit request: this load can do harm",
+            "an explicit request for a load that can do harm",
             format!("ask for it by its name, `{}`", info.name),
         ));
     }
@@ -118,30 +118,31 @@ fn check_budget(plan: &LoadPlan, share: &Bounds) -> Result<(), Unsupported> {
     let beyond = [
         (memory > share.memory).then(|| {
             format!(
-                "memory: {} of {}",
+                "{} of memory (this load's share of the machine is {})",
                 format_bytes(memory),
                 format_bytes(share.memory)
             )
         }),
         (disk > share.disk).then(|| {
             format!(
-                "disk: {} of {}",
+                "{} of disk space (this load's share of the machine is {})",
                 format_bytes(disk),
                 format_bytes(share.disk)
             )
         }),
-        (processes > share.processes)
-            .then(|| format!("processes: {processes} of {}", share.processes)),
+        (processes > share.processes).then(|| {
+            format!(
+                "{processes} processes (this load's share of the machine is {})",
+                share.processes
+            )
+        }),
     ];
     match beyond.into_iter().flatten().next() {
         None => Ok(()),
         Some(beyond) => {
             let remedy = "give smaller values, run fewer loads at a time, or give fewer \
                           --load-cpus";
-            Err(Unsupported::new(
-                format!("{beyond}, which is this load's share of the machine"),
-                remedy,
-            ))
+            Err(Unsupported::new(beyond, remedy))
         }
     }
 }

@@ -14,8 +14,8 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "thp",
     does: "faults huge pages in, splits each by freeing one small page of it, has them merged \
            again, and leaves some to khugepaged",
-    effect: "2 MiB are cleared or copied at once, every CPU flushes its translations, and the \
-             address space stays locked",
+    effect: "2 MiB are cleared or copied at once, every CPU flushes its TLB, and the address \
+             space stays locked",
     source: "today",
     parameters: &[Parameter::bytes(
         "size",
@@ -54,7 +54,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     })?;
     if enabled.contains("[never]") {
         return Err(Unsupported::new(
-            "transparent huge pages, which are switched off",
+            "transparent huge pages (they are switched off)",
             format!("echo madvise > {}", setting.display()),
         ));
     }

@@ -56,8 +56,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
 }
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
-    let (_, hard) = rlimit::get(Limit::OpenFiles).doing("read the limit of open files")?;
-    rlimit::set(Limit::OpenFiles, hard, hard).doing("raise the limit of open files")?;
+    let (_, hard) = rlimit::get(Limit::OpenFiles).doing("read the limit on open files")?;
+    rlimit::set(Limit::OpenFiles, hard, hard).doing("raise the limit on open files")?;
     let count = worker.number("timers") as usize;
     let mut timers = Vec::with_capacity(count);
     for _ in 0..count {

@@ -125,7 +125,7 @@ fn take_share(worker: &mut Worker) {
             "a separate session".to_owned()
         };
         worker.tell(format!(
-            "has no CPU share separate from other loads ({place}: {error})"
+            "could not get a CPU share separate from other loads ({place}: {error})"
         ));
     }
 }

@@ -57,7 +57,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     if let Backing::Memory(kind) = &backing {
         return Err(Unsupported::new(
             format!(
-                "a file system on a device: {} is on {kind}",
+                "a file system on a device ({} is on {kind})",
                 folder.display()
             ),
             "put the run on a disk with --out, or give writeback:folder=...",

@@ -64,6 +64,6 @@ pub fn start(
     let handle = handle.map_err(scoped::refused)?;
     let warnings = is_ready
         .recv()
-        .map_err(|_| io::Error::other("it exited before it started"))?;
+        .map_err(|_| io::Error::other("it exited before it was ready"))?;
     Ok((handle, warnings))
 }

@@ -156,7 +156,7 @@ impl RunStatus {
             "Host, kernel and scenario of the run.",
             [(labels.clone(), "1".to_owned())],
         );
-        let started_help = "When the run started, since 1970.";
+        let started_help = "Start time of the run, since 1970.";
         family(
             text,
             "tardy_run_started_timestamp_seconds",
@@ -405,17 +405,17 @@ fn answer(reader: Reader, desk: &Desk) -> io::Result<()> {
         (Some("GET"), Some("/")) => (
             "200 OK",
             PLAIN,
-            "tardy: a run under way. Its metrics are at /metrics.\n".to_owned(),
+            "tardy: a run is in progress. Its metrics are at /metrics.\n".to_owned(),
         ),
         (Some("GET"), Some(_)) => (
             "404 Not Found",
             PLAIN,
-            "tardy: only /metrics is here.\n".to_owned(),
+            "tardy: the only page is /metrics.\n".to_owned(),
         ),
         _ => (
             "405 Method Not Allowed",
             PLAIN,
-            "tardy: only GET is answered.\n".to_owned(),
+            "tardy: only GET is supported.\n".to_owned(),
         ),
     };
     let mut head = String::new();

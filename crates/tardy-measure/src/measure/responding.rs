@@ -132,7 +132,7 @@ impl RespondRun {
         folder.update(&record)?;
         let cpus = &record.plan.housekeeping_cpus;
         let keeper = KeeperThread::start(cpus, folder.identity().clone())
-            .map_err(system("cannot start the keeper of files"))?;
+            .map_err(system("cannot start the thread that writes files"))?;
         let recorder = Recorder::start(
             recorders.iter().map(SeriesRecorder::path),
             false,

@@ -182,7 +182,7 @@ pub(super) fn launch(
             .join()
             .ok()
             .and_then(|report| report.error)
-            .unwrap_or_else(|| std::io::Error::other("it exited before it started"))),
+            .unwrap_or_else(|| std::io::Error::other("it exited before it was ready"))),
     }
 }
 

@@ -30,19 +30,19 @@ pub enum PlanError {
     #[error("--probe {probe}: CPUs {cpus} are not measured: add them to --cpus, or leave them out")]
     NotMeasured { probe: String, cpus: CpuList },
     /// A probe that has no CPUs of its own to choose.
-    #[error("--probe {probe}: it is not bound to measured CPUs, one thread each: leave cpus= out")]
+    #[error("--probe {probe}: it does not run one thread per measured CPU: leave cpus= out")]
     NotBoundToCpus { probe: String },
     /// Two probes of one name.
     #[error("--probe: two probes are called {name}: give one of them another name=")]
     SameName { name: String },
     /// The watchdog could not rescue the machine from it.
     #[error(
-        "--priority 99 is the watchdog's, which could not stop such a probe: use at most 98, or \
-         --force with a CPU left out by --cpus"
+        "--priority 99 is reserved for the watchdog, which could not stop such a probe: use at \
+         most 98, or --force with a CPU left out of --cpus"
     )]
     PriorityNeedsForce,
     /// Later than a period.
-    #[error("--probe {probe}: an offset of {} lies beyond its first period of {}: use a shorter one", offset.exact(), period.exact())]
+    #[error("--probe {probe}: an offset of {} is not shorter than the period of {}: use a shorter one", offset.exact(), period.exact())]
     OffsetTooLong {
         probe: String,
         offset: Nanos,
@@ -76,8 +76,8 @@ pub enum PlanError {
     /// None is set apart.
     #[error(
         "--cpus isolated: there are no isolated CPUs (isolcpus= and nohz_full= of the kernel's \
-         command line, or an isolated partition, whose control group --probe-cgroup names): give \
-         a list, or leave it out"
+         command line, or an isolated partition whose control group is given with \
+         --probe-cgroup): give a list of CPUs, or leave --cpus out"
     )]
     NoIsolatedCpu,
     /// A CPU for loads that is not there, or not allowed.
@@ -99,22 +99,23 @@ pub enum PlanError {
     DitherTooWide { dither: Nanos, period: Nanos },
     /// The machine could not keep up.
     #[error(
-        "--period {} is below {COSTS_A_PERIOD_MIN} times the {cost} that a wake-up costs on this \
-         machine: use at least {}, or --force with a CPU left out by --cpus",
+        "--period {} is shorter than {COSTS_A_PERIOD_MIN} times the {cost} that a wake-up costs \
+         on this machine: use at least {}, or --force with a CPU left out of --cpus",
         period.exact(),
         at_most_three_digits((*cost * COSTS_A_PERIOD_MIN).get() as f64).replace(' ', "")
     )]
     PeriodTooShort { period: Nanos, cost: Nanos },
     /// `--force` without a CPU to rescue the machine with.
-    #[error("--force with --period {} needs a CPU left idle, or the machine may hang: leave one out with --cpus", period.exact())]
+    #[error("--force with --period {} needs a CPU left idle, or the machine may hang: leave one \
+             out of --cpus", period.exact())]
     ForceNeedsCpu { period: Nanos },
     /// Longer than the run.
     #[error("--period {} is longer than the run of {}, which would take no sample: use a longer --for", period.exact(), length.exact())]
     PeriodTooLong { period: Nanos, length: Nanos },
     /// Too little room.
     #[error(
-        "--out: the run needs about {:.1} MB, {:.1} MB stay free for others, and {} has {:.1} MB \
-         left: {}",
+        "--out: the run needs about {:.1} MB, {:.1} MB must stay free, and {} has {:.1} MB left: \
+         {}",
         *needed as f64 / 1e6,
         *left as f64 / 1e6,
         folder.display(),
@@ -154,7 +155,7 @@ pub enum PlanError {
     /// No group for threads of this process.
     #[error(
         "--probe-cgroup {}: a measuring thread cannot join it ({error}): give a threaded group \
-         below the tool's own (cgroup.type), or one of version 1",
+         below the tool's own (cgroup.type), or a group of cgroup v1",
         folder.display()
     )]
     ProbeGroup {

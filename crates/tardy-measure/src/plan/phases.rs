@@ -140,7 +140,8 @@ fn unequal() -> Warning {
 
 fn not_allowed(name: &str) -> Unsupported {
     Unsupported::new(
-        "it can disturb people or do harm, and was not requested by name".to_owned(),
+        "permission for a load that can disturb people or do harm and was not requested by name"
+            .to_owned(),
         format!("give --allow {name}"),
     )
 }

@@ -304,7 +304,7 @@ fn without_tai(probes: &[Probe]) -> Option<Warning> {
     (probes.iter().any(asks) && clock::tai_offset() == 0).then(|| Warning::Problem {
         text: "CLOCK_TAI shows UTC here: the kernel's TAI offset (37 s since 2017) is not set, so \
                due times are whole multiples of UTC, which equal those of TAI only for periods \
-               that divide a second; chrony (leapsectz), ntpd or ptp4l with phc2sys set it"
+               that divide a second; chrony (leapsectz), ntpd or ptp4l with phc2sys can set it"
             .to_owned(),
     })
 }

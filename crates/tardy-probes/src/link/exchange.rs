@@ -378,7 +378,8 @@ pub fn network_floor(loopback: impl FnOnce() -> io::Result<Nanos>) -> io::Result
 
 impl std::fmt::Display for NetworkFloor {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let without = " (by a pair of local sockets, because the loopback interface is down)";
+        let without = " (measured with a pair of local sockets, because the loopback interface is \
+                       down)";
         write!(
             formatter,
             "{}{}",

@@ -91,8 +91,8 @@ impl Place for ChipAndLines {
         match error.kind() {
             io::ErrorKind::NotFound => NAME_REMEDY,
             _ => {
-                "run `tardy respond` with the lines at the other end, and see that each output is \
-                 wired to the other's input"
+                "run `tardy respond` with the lines at the other end, and make sure that each \
+                 output is wired to the other's input"
             }
         }
     }

@@ -61,7 +61,7 @@ impl Place for Host {
     fn respond(&self) -> io::Result<Box<dyn Responder>> {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
-            "the kernel there answers by itself",
+            "the other machine's kernel answers by itself, without a responder",
         ))
     }
 
@@ -103,7 +103,7 @@ impl IcmpInitiator {
         if !to.is_ipv4() {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
-                "echo requests are sent over IPv4: give an address of that kind",
+                "echo requests are sent over IPv4: give an IPv4 address",
             ));
         }
         let mut initiator = Self::new(to)?;

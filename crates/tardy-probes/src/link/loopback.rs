@@ -42,11 +42,11 @@ impl Place for ThisProcess {
     fn respond(&self) -> io::Result<Box<dyn Responder>> {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
-            "the run that uses it has its own responder",
+            "a run over loopback has its own responder",
         ))
     }
 
     fn remedy(&self, _: &io::Error) -> &'static str {
-        "see that /dev/pts is mounted"
+        "make sure that /dev/pts is mounted"
     }
 }

@@ -34,7 +34,8 @@ pub(super) const INFO: LinkInfo = LinkInfo {
 
 /// What to do where a port cannot be had.
 const PORT_REMEDY: &str = "load the drivers (modprobe parport_pc ppdev), which need a kernel with \
-                           CONFIG_PPDEV and a port, and stop its other user (the module lp)";
+                           CONFIG_PPDEV and a port, and unload the module lp, which also uses the \
+                           port";
 
 /// The line that is pulsed.
 const LINE: u8 = 1;
@@ -74,9 +75,9 @@ impl Place for Port {
     fn remedy(&self, error: &io::Error) -> &'static str {
         match error.kind() {
             io::ErrorKind::TimedOut => {
-                "run `tardy respond` with the port at the other end, see that pin 2 of each goes \
-                 to pin 10 of the other, and that both have an interrupt (modprobe parport_pc \
-                 irq=auto)"
+                "run `tardy respond` with the port at the other end, make sure that pin 2 of each \
+                 goes to pin 10 of the other, and that both have an interrupt (modprobe \
+                 parport_pc irq=auto)"
             }
             _ => PORT_REMEDY,
         }

@@ -30,12 +30,12 @@ pub enum SecretError {
     )]
     Unreadable(PathBuf, io::Error),
     /// Others may read it.
-    #[error("others may read the secret {0}: run `chmod 600` on it")]
+    #[error("other users can read the secret {0}: run `chmod 600` on it")]
     NotSecret(PathBuf),
     /// Too short, or no secret at all.
     #[error(
-        "the secret {0} has {1} bytes, and {BYTES_MIN} to {BYTES_MAX} are wanted: make one with \
-         `head -c 32 /dev/urandom | base64 > FILE`"
+        "the secret {0} has {1} bytes, but needs {BYTES_MIN} to {BYTES_MAX}: make one with `head \
+         -c 32 /dev/urandom | base64 > FILE`"
     )]
     Length(PathBuf, usize),
     /// The link takes none.

@@ -109,8 +109,8 @@ impl Place for HostAndPort {
         let is_everywhere =
             address(&self.host, self.port).is_ok_and(|address| address.ip().is_unspecified());
         (is_everywhere && self.secret.is_none()).then_some(
-            "it listens at every address of this machine and answers the first peer: name one \
-             address as in udp:192.0.2.7, or give --secret FILE",
+            "it listens on all addresses of this machine and answers the first peer: give one \
+             address, as in udp:192.0.2.7, or give --secret FILE",
         )
     }
 
@@ -219,7 +219,7 @@ impl UdpInitiator {
                     ) => {
                         return Err(io::Error::new(
                             io::ErrorKind::InvalidData,
-                            "the responder there was given no secret",
+                            "the responder there has no secret",
                         ));
                     }
                     (
@@ -231,7 +231,7 @@ impl UdpInitiator {
                     ) => {
                         return Err(io::Error::new(
                             io::ErrorKind::InvalidData,
-                            "the responder there asks for a secret",
+                            "the responder there requires a secret",
                         ));
                     }
                     (
@@ -247,7 +247,7 @@ impl UdpInitiator {
                         None => {
                             error = io::Error::new(
                                 io::ErrorKind::InvalidData,
-                                "the responder there knows another secret",
+                                "the responder there has a different secret",
                             )
                         }
                     },

@@ -41,12 +41,12 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     about: "your own loop: from its due time to the end of its work",
     times: "your own loop: from its due time to the end of its work (tardy_done), and to its start \
             (tardy_due) as app.start",
-    context: "stock: depends on the program's wait; RT: the same",
+    context: "stock: depends on how the program waits; RT: the same",
     source: "today (include/tardy.h, crates/tardy-app)",
     parameters: &[Parameter {
         name: COMMAND,
-        means: "program that runs the loop, with its arguments, as a shell reads it; the loop's \
-                own period counts",
+        means: "command line of the program that runs the loop, quoted as for a shell; the loop's \
+                own period applies",
         kind: Kind::Text,
         default: None,
         needed: true,
@@ -152,7 +152,7 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         if refused > 0 {
             begin.control.warn(Warning::Problem {
                 text: format!(
-                    "{refused} more loops of the program were not measured: one is, the first"
+                    "{refused} more loops of the program were not measured: only the first one is"
                 ),
             });
         }
@@ -203,7 +203,7 @@ fn describe(found: &LoopDescription) -> String {
         |period| format!("every {}", period.exact()),
     );
     let policy = found.policy.as_ref().map_or_else(
-        || "of a policy that could not be read".to_owned(),
+        || "under a policy that could not be read".to_owned(),
         |policy| format!("under {policy}"),
     );
     let done = if found.tells_done {

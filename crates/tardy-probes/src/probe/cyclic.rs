@@ -18,7 +18,7 @@ use crate::recording::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "cyclic",
-    about: "a sleep to each due time (clock_nanosleep, absolute)",
+    about: "a sleep until each due time (clock_nanosleep, absolute)",
     times: "clock_nanosleep(2) with TIMER_ABSTIME: from the due time to the thread's first clock \
             read after it",
     context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for \

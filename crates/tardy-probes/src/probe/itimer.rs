@@ -23,7 +23,7 @@ use crate::recording::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "itimer",
-    about: "a periodic setitimer signal: time between two of them",
+    about: "a periodic setitimer signal: time between two signals",
     times: "setitimer(ITIMER_REAL), periodic; sigwaitinfo(2) of its SIGALRM: time between two \
             activations less the period",
     context: "stock: hard interrupt; RT: softirq thread, for any policy of the probe",

@@ -67,27 +67,28 @@ const REAL_PERIOD: std::ops::RangeInclusive<Nanos> = Nanos::from_millis(2)..=Nan
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "media",
     about: "a media player: audio/video skew, and time between frames",
-    times: "a player: the audio time less the frame's video time when it is shown (below zero the \
-            picture is ahead), and the time between two frames as media.frame; 25, 30 and 60 \
-            frames per second are periods of 40ms, 33333333ns and 16666667ns. Built in, with the \
-            clock of a sound card (ALSA) as media.alsa and media.alsa-frame; without one, a \
-            simulated player, no audio hardware. With player=mpv: a real one, and its reports, as \
-            media.player and media.player-frame",
+    times: "a player: the audio time less the frame's video time when the frame is shown \
+            (negative: the picture is ahead), and the time between two frames as media.frame; 25, \
+            30 and 60 frames per second are periods of 40ms, 33333333ns and 16666667ns. The \
+            built-in player takes its audio clock from a sound card (ALSA; series media.alsa and \
+            media.alsa-frame); without one, it is a simulated player, no audio hardware. With \
+            player=mpv, the numbers are a real player's own reports (media.player and \
+            media.player-frame)",
     context: "stock: hard interrupt (relative sleep; mpv: wait with a time-out); RT: hard \
               interrupt for real-time threads, softirq thread for others",
     source: "abeni2002 section 5",
     parameters: &[
         Parameter::choice(
             "player",
-            "who plays: a loop of this tool with the clock of a sound card (alsa), with a modelled \
-             one (simulated), with a card's if there is one (auto); or the program mpv with a clip \
-             that it makes itself (libavfilter)",
+            "the player: a loop of this tool with the clock of a sound card (alsa), with a \
+             simulated clock (simulated), or with a card's if there is one (auto); or the program \
+             mpv with a clip that it makes itself (libavfilter)",
             PLAYERS,
         ),
         Parameter::duration(
             "buffer",
-            "sound that the player keeps written ahead; when it is played, the audio clock stands \
-             still (auto, alsa, simulated)",
+            "sound that the player buffers ahead; once it is played, the audio clock stands still \
+             (auto, alsa, simulated)",
             "200ms",
             Nanos::from_millis(1),
             Nanos::from_secs(10),
@@ -95,7 +96,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         Parameter::duration(
             "delay",
             "delay added to the audio clock at some frames, to check that it is detected \
-             (simulated; auto is that then)",
+             (simulated; auto then means simulated)",
             NO_DELAY,
             Nanos::ZERO,
             Nanos::from_secs(1),
@@ -109,7 +110,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         ),
         Parameter::count(
             "audio-rate",
-            "sound samples a second, in which the audio clock counts",
+            "sound samples per second, the unit of the audio clock",
             "48000",
             8_000,
             768_000,
@@ -117,16 +118,16 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         Parameter::path(
             "device",
             "sound card, as card and device (0,0) or a path; by default the first available one \
-             (alsa; auto is that then)",
+             (alsa; auto then means alsa)",
         ),
         Parameter::choice(
             "video-out",
-            "where pictures go (mpv)",
+            "video output (mpv)",
             &["null", "gpu", "x11", "drm", "wlshm"],
         ),
         Parameter::choice(
             "audio-out",
-            "where sound goes (mpv)",
+            "audio output (mpv)",
             &["null", "alsa", "pipewire", "pulse", "jack"],
         ),
     ],
@@ -181,7 +182,10 @@ fn refuse(text: &str) -> Result<(), Refusal> {
 
 fn resolve_real(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
     if probe.parameters.duration("delay") > Nanos::ZERO {
-        return refuse("the clock of a real player cannot be delayed: leave delay out, or player");
+        return refuse(
+            "the clock of a real player cannot be delayed: leave delay out, or \
+                       player=mpv",
+        );
     }
     if probe.parameters.path("device").is_some() {
         return refuse("mpv finds its sound device itself: leave device out, or use player=alsa");
@@ -189,7 +193,7 @@ fn resolve_real(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
     if !REAL_PERIOD.contains(&probe.period) {
         let (from, to) = (REAL_PERIOD.start().exact(), REAL_PERIOD.end().exact());
         return refuse(&format!(
-            "{} is not a period of frames for mpv: give one from {from} to {to}",
+            "{} is not a frame period for mpv: give one from {from} to {to}",
             probe.period.exact()
         ));
     }
@@ -206,14 +210,12 @@ fn resolve_built_in(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
     });
     let (by, names_device) = (audio_by(probe), probe.parameters.path("device").is_some());
     if delay >= probe.period {
-        return refuse(
-            "a delay of a whole frame is another frame: give delay= less than the period",
-        );
+        return refuse("a delay must be shorter than one frame: give delay= less than the period");
     }
     if !is_null("video-out") || !is_null("audio-out") {
         return refuse(
-            "the built-in player has no such outputs: leave video-out and audio-out out, or add \
-             player=mpv",
+            "the built-in player has no outputs to choose: leave video-out and audio-out out, or \
+             add player=mpv",
         );
     }
     match by {
@@ -221,8 +223,8 @@ fn resolve_built_in(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
             "the clock of a sound card cannot be delayed: leave delay out, or use player=simulated",
         ),
         AudioBy::Model if names_device => refuse(
-            "a clock that is modelled has no sound card: leave device out, or use player=alsa \
-             without delay",
+            "a simulated clock has no sound card: leave device out, or use player=alsa without \
+             delay",
         ),
         AudioBy::Card => Card::open(probe, host)
             .map(drop)

@@ -17,7 +17,7 @@ use crate::recording::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "nanosleep",
-    about: "a sleep of one period after another (clock_nanosleep, relative)",
+    about: "consecutive sleeps of one period (clock_nanosleep, relative)",
     times: "clock_nanosleep(2), relative: time slept minus time asked for; includes the cost of \
             one clock read",
     context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for \

@@ -36,8 +36,8 @@ use crate::recording::ring::Producer;
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "oslat",
     about: "intervals in which a busy thread lost its CPU",
-    times: "reads of the cycle counter, one after another: intervals between two of them in which \
-            the thread lost its CPU",
+    times: "consecutive reads of the cycle counter: intervals between two reads in which the \
+            thread lost its CPU",
     context: "no timer; stock: the CPU may be taken in any context; RT: the same, except by tasks \
               of lower priority",
     source: "today (oslat, hwlat)",

@@ -53,8 +53,8 @@ pub(super) trait Channel: Sized + Send + Sync + 'static {
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "",
     times: "",
-    context: "stock: no timer: the waker's system call; RT: the same, and the kernel's locks in \
-              it can be waited for asleep",
+    context: "stock: no timer: the waker's system call; RT: the same, and the call may sleep \
+              while it waits for the kernel's locks",
     source: "",
     parameters: &[
         Parameter::choice(
@@ -64,8 +64,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         ),
         Parameter::choice(
             "pace",
-            "which thread keeps the time: the waker sleeps, then wakes; or the woken thread \
-             sleeps, then requests its wake-up, as the programs of rt-tests do",
+            "which thread keeps the time: the waker sleeps, then wakes the other; or the woken \
+             thread sleeps, then requests its wake-up, as the programs of rt-tests do",
             &["waker", "woken"],
         ),
     ],

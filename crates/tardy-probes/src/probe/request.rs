@@ -18,7 +18,7 @@ pub const PRIORITY: u32 = 95;
 pub const COMMON: &[Parameter] = &[
     own(
         "period",
-        "time between two wake-ups, or time asked for",
+        "time between two wake-ups, or requested sleep time",
         Kind::Duration {
             min: Nanos(1),
             max: Nanos::from_secs(86_400),
@@ -31,12 +31,12 @@ pub const COMMON: &[Parameter] = &[
     ),
     own(
         "priority",
-        "real-time priority; 99, the watchdog's, needs --force",
+        "real-time priority; 99 is reserved for the watchdog and needs --force",
         Kind::Count { min: 1, max: 99 },
     ),
     own(
         "dither",
-        "widest random move of a due time",
+        "largest random shift of a due time",
         Kind::Duration {
             min: Nanos::ZERO,
             max: Nanos::from_secs(3_600),
@@ -44,7 +44,7 @@ pub const COMMON: &[Parameter] = &[
     ),
     own(
         "offset",
-        "first due time after the start; drawn where none is given",
+        "first due time after the start; random if unset",
         Kind::Duration {
             min: Nanos::ZERO,
             max: Nanos::from_secs(3_600),
@@ -52,23 +52,23 @@ pub const COMMON: &[Parameter] = &[
     ),
     own(
         "name",
-        "name of its series, where several of a kind run side by side",
+        "name of its series, if several probes of a kind run side by side",
         Kind::Name,
     ),
     own(
         "clock",
-        "clock of its timer; of cyclic, nanosleep, timerfd and posix-timer only",
+        "clock of its timer; only for cyclic, nanosleep, timerfd and posix-timer",
         Kind::Choice(SystemClock::NAMES),
     ),
     own(
         "align",
-        "clock on which due times are whole multiples of the period, plus the offset; of probes \
-         with a grid only",
+        "clock on which due times are whole multiples of the period, plus the offset; only for \
+         probes with a grid",
         Kind::Choice(SystemClock::NAMES),
     ),
     own(
         "cpus",
-        "measured CPUs that it runs on; all of them where none are given",
+        "measured CPUs that it runs on; if unset, all",
         Kind::Cpus,
     ),
 ];
@@ -111,7 +111,7 @@ impl std::fmt::Display for ProbeSpec {
 pub enum ProbeRequestError {
     /// No such probe.
     #[error(
-        "there is no probe `{0}`{meant}: `tardy list probes` names them",
+        "there is no probe `{0}`{meant}: `tardy list probes` lists them",
         meant = did_you_mean(.0, PROBES.iter().map(|probe| probe.name))
     )]
     UnknownProbe(String),

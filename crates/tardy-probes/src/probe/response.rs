@@ -54,19 +54,19 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
             sending call to the kernel's receive stamp of the answer, or, without stamps, to the \
             poll that found it",
     context: "stock: the other end's interrupt and its responder (icmp: its softirq); RT: the \
-              same, by threads",
+              same, in threads",
     source: "koolwal2009 (lpptest)",
     parameters: &[
         Parameter {
             name: "link",
-            means: "the way out and back, as in udp:board7 (`tardy list links`)",
+            means: "link to the other end, as in udp:board7 (`tardy list links`)",
             kind: Kind::Text,
             default: None,
             needed: true,
         },
         Parameter::duration(
             "time-out",
-            "time limit of an answer; a lost answer counts as a sample of this length",
+            "time limit for an answer; a lost answer counts as a sample of this length",
             "100ms",
             Nanos::from_millis(1),
             Nanos::from_secs(10),
@@ -176,8 +176,8 @@ fn initiate(
         Ok(control.leave())
     });
     let mut notes = vec![format!(
-        "response: the initiator's own calls take {floor}: round trips over {link} take at least \
-         as long"
+        "response: the initiator's own calls take {floor}, so round trips over {link} take at \
+         least that long"
     )];
     if !external {
         notes.push(format!(
@@ -253,8 +253,8 @@ fn describe(link: &str, tally: &Tally, pace: Pace) -> String {
     };
     format!(
         "response: {sent} stimuli over {link}, {answered} answered, {lost} lost{lost_as}, {late} \
-         late, {duplicate} twice; the initiator itself was interrupted in {interrupted}, for more \
-         than {} (series response.look)",
+         late, {duplicate} duplicated; during {interrupted} stimuli the initiator itself was \
+         interrupted, for more than {} (series response.look)",
         pace.interrupted_above.exact()
     )
 }

@@ -26,13 +26,13 @@ use crate::recording::ring::Producer;
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "rtc",
     about: "the real-time clock's periodic interrupt",
-    times: "read(2) of /dev/rtc's periodic interrupt: time between two of them less the ideal \
-            one; hrtimer-emulated, not a device interrupt",
+    times: "read(2) of /dev/rtc's periodic interrupt: time between two interrupts less the ideal \
+            time; hrtimer-emulated, not a device interrupt",
     context: "stock: hard interrupt; RT: softirq thread",
     source: "williams2002 (realfeel)",
     parameters: &[Parameter::count(
         "hz",
-        "interrupts a second, a power of two",
+        "interrupts per second, a power of two",
         "2048",
         2,
         8192,

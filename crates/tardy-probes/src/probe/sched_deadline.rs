@@ -24,15 +24,15 @@ use super::{OpenContext, ProbeInstance};
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "sched-deadline",
-    about: "a sleep to each due time, under SCHED_DEADLINE",
-    times: "clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME) under SCHED_DEADLINE, its period that \
-            of the scheduler: from the due time to the first clock read after it",
+    about: "a sleep until each due time, under SCHED_DEADLINE",
+    times: "clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME) under SCHED_DEADLINE with the same \
+            period: from the due time to the first clock read after it",
     context: "stock: hard interrupt; RT: hard interrupt",
     source: "today",
     parameters: &[
         Parameter::duration(
             "runtime",
-            "CPU time of each period",
+            "CPU time reserved in each period",
             "100us",
             Nanos(1024),
             Nanos::from_secs(1),
@@ -46,8 +46,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         ),
         Parameter::duration(
             "deadline",
-            "until when after its begin the runtime of a period is promised; the period where it \
-             is 0",
+            "time after the start of a period within which its runtime is guaranteed; 0 means the \
+             period",
             "0s",
             Nanos::ZERO,
             Nanos::from_secs(3_600),
@@ -114,8 +114,8 @@ fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
         ))),
         Ok(Err(error)) => {
             let missing = format!("SCHED_DEADLINE ({error})");
-            let remedy = "run as root, allow every CPU (it takes no affinity), and leave it \
-                          bandwidth: a shorter runtime or a longer period";
+            let remedy = "run as root, allow all CPUs (SCHED_DEADLINE accepts no affinity), and \
+                          leave bandwidth free: use a shorter runtime or a longer period";
             Err(Refusal::Absent(Unsupported::new(missing, remedy)))
         }
         _ => Ok(()),

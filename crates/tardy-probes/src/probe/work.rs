@@ -27,7 +27,7 @@ use crate::work::{Calibration, UnitOfWork};
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "work",
-    about: "a sleep to each due time, then work of known length",
+    about: "a sleep until each due time, then work of known length",
     times: "clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME), then work of known length: from the \
             due time to the first clock read after the sleep, and (work.done) to the one after \
             the work",
@@ -37,7 +37,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     parameters: &[
         Parameter::duration(
             "length",
-            "how long the work takes where nothing disturbs it",
+            "how long the work takes undisturbed",
             "100us",
             Nanos::from_micros(1),
             Nanos::from_millis(200),
@@ -49,7 +49,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         ),
         Parameter::bytes(
             "area",
-            "bytes that the work of kind memory goes through, on each CPU",
+            "bytes that kind=memory reads through, on each CPU",
             "32MiB",
             64 << 10,
             1 << 30,
@@ -103,7 +103,7 @@ fn resolve(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
             .is_some_and(|available| area > available / 2)
     {
         return Err(Refusal::Request(
-            "the area takes more than half of the memory that is free: give a smaller area=".into(),
+            "the area takes more than half of the free memory: give a smaller area=".into(),
         ));
     }
     Ok(())

@@ -236,7 +236,7 @@ fn what_cannot_be_set_on_another_clock_is_refused_with_what_can() {
         ),
         (
             "--align tai --probe cyclic:offset=1ms",
-            "beyond its first period",
+            "is not shorter than the period",
         ),
     ] {
         let outcome = place

@@ -238,7 +238,7 @@ fn a_run_whose_guardian_was_killed_is_inconclusive_and_says_how_much_was_not_und
     let outcome = running.wait().ends_with(4);
     assert_says_what_was_not_under_load(&outcome);
     assert!(
-        outcome.stdout.contains("the guardian of the loads died"),
+        outcome.stdout.contains("the load supervisor died"),
         "{}",
         outcome.stdout
     );
@@ -328,7 +328,7 @@ fn a_machine_that_stood_still_costs_no_loads() {
         process::kill(process, process::CONTINUE).unwrap();
     }
     let outcome = running.wait().ends_with(0);
-    assert!(!outcome.stdout.contains("guardian"), "{}", outcome.stdout);
+    assert!(!outcome.stdout.contains("supervisor"), "{}", outcome.stdout);
     assert_eq!(
         tardy_run::folder::open(&place.path("run"))
             .unwrap()

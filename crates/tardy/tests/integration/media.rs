@@ -217,7 +217,7 @@ fn a_sound_card_that_is_not_there_is_named_and_the_clock_is_modelled_unless_one_
     }
     let none = missing("media:player=alsa");
     assert!(
-        none.contains("a sound card (/dev/snd has no device to play on)")
+        none.contains("a sound card (/dev/snd has no playback device)")
             && none.contains("modprobe snd-dummy"),
         "{none}"
     );

@@ -328,7 +328,10 @@ fn a_board_says_what_it_says_and_what_it_refuses_is_refused() {
     assert_eq!(place.record("c")["kind"], "cost");
     for (words, said) in [
         ("--on board7", "board7: "),
-        ("--on ssh://-oProxyCommand=x", "is not a machine"),
+        (
+            "--on ssh://-oProxyCommand=x",
+            "is not the address of a machine",
+        ),
         ("--on ssh://a --on ssh://a", "two machines are called a"),
         (
             "--on ssh://a --on ssh://b --json",
@@ -418,7 +421,7 @@ fn a_run_that_perhaps_started_is_left_and_fetched() {
     rack.relay.mend();
     let last = ended.stderr.lines().last().unwrap();
     assert!(
-        last.contains("the connection broke while it was started")
+        last.contains("the connection broke while the command was started")
             && last.contains("it may continue there"),
         "{last}"
     );

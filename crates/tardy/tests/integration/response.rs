@@ -412,12 +412,12 @@ fn with_a_secret_only_who_knows_it_is_answered_and_told_what_is_wrong() {
     };
     let error = run("", "none").ends_with(3).stderr;
     assert!(
-        error.contains("the responder there asks for a secret: give both ends the same file"),
+        error.contains("the responder there requires a secret: give both ends the same file"),
         "{error}"
     );
     let error = run("secret=guess:", "wrong").ends_with(3).stderr;
     assert!(
-        error.contains("the responder there knows another secret"),
+        error.contains("the responder there has a different secret"),
         "{error}"
     );
     let error = run("secret=open:", "open-run").ends_with(2).stderr;
@@ -456,7 +456,7 @@ fn with_a_secret_only_who_knows_it_is_answered_and_told_what_is_wrong() {
         .ends_with(3)
         .stderr;
     assert!(
-        error.contains("the responder there was given no secret"),
+        error.contains("the responder there has no secret"),
         "{error}"
     );
     drop(responder);

@@ -73,7 +73,7 @@ fn probes_that_would_be_in_each_others_way_are_refused() {
         ),
         (
             "--probe cyclic:period=1ms:offset=1ms",
-            "beyond its first period",
+            "is not shorter than the period",
         ),
         (
             "--probe sched-deadline:deadline=50us",
@@ -103,7 +103,9 @@ fn the_watchdogs_priority_needs_force_and_a_cpu_left_out() {
             .tardy(&format!("run --dry-run --load none --priority 99 {flags}"))
             .ends_with(2);
         assert!(
-            outcome.stderr.contains("--priority 99 is the watchdog's"),
+            outcome
+                .stderr
+                .contains("--priority 99 is reserved for the watchdog"),
             "{}",
             outcome.stderr
         );
@@ -162,7 +164,7 @@ fn a_probe_keeps_to_the_cpus_that_it_is_given_and_to_measured_ones() {
     assert!(
         refused
             .stderr
-            .contains("--probe parallel: it is not bound to measured CPUs"),
+            .contains("--probe parallel: it does not run one thread per measured CPU"),
         "{}",
         refused.stderr
     );

@@ -60,7 +60,7 @@ const AROUND_PHASES: Nanos = Nanos::from_secs(5);
 
 /// Why the loop of a program is not explained.
 const LOOP_UNKNOWN: &str = "the program's loop is not explained: the kernel's trace and this \
-                            container number threads differently; measure outside the container";
+                            container use different thread IDs; measure outside the container";
 
 /// A run under way.
 pub(super) struct ActiveRun {
@@ -185,7 +185,7 @@ pub(super) fn arm(
     let metrics = metrics.map(|listener| MetricsServer::start(listener, &plan.housekeeping_cpus));
     let metrics = metrics
         .transpose()
-        .map_err(system("cannot start the thread that answers at --metrics"))?;
+        .map_err(system("cannot start the thread that serves --metrics"))?;
     if feed.is_some() || metrics.is_some() {
         series
             .iter_mut()
@@ -193,7 +193,7 @@ pub(super) fn arm(
     }
     folder.update(&record)?;
     let keeper = KeeperThread::start(&plan.housekeeping_cpus, folder.identity().clone())
-        .map_err(system("cannot start the keeper of files"))?;
+        .map_err(system("cannot start the thread that writes files"))?;
     let files = series.iter().map(|(series, _)| series.path());
     let desk = metrics.as_ref().map(|server| Arc::clone(server.desk()));
     let recorder = Recorder::start(
@@ -452,7 +452,7 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
                 .unzip()
         };
         let (producers, consumers): (Vec<_>, Vec<_>) = made_on(entry.plan.cpu, rings)
-            .map_err(system("cannot make memory on the measured CPU"))?;
+            .map_err(system("cannot allocate memory on the measured CPU"))?;
         let opening = OpenContext {
             probe,
             thread: &entry.plan,

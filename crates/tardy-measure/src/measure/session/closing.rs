@@ -88,7 +88,7 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
     // What was measured is there whatever becomes of the loads.
     if let Some(Err(error)) = armed.guardian.map(Guardian::shutdown) {
         record.warnings.push(Warning::LoadProblem {
-            load: "guardian".to_owned(),
+            load: "supervisor".to_owned(),
             problem: error.to_string(),
         });
     }

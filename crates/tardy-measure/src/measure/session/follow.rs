@@ -37,8 +37,8 @@ const LAST_LIMIT: Nanos = Nanos::from_secs(1);
 const LAST_CHANCE: Nanos = Nanos::from_millis(500);
 
 /// Why there are no loads, where what holds them is stopped, frozen, or without a CPU.
-const NO_ANSWER: &str = "the guardian of the loads did not answer and was killed: it was stopped, \
-                         or kept off its CPUs";
+const NO_ANSWER: &str = "the load supervisor did not answer and was killed: it was stopped, or \
+                         got no CPU time";
 
 /// A run whose threads have been told to end.
 pub(super) struct StoppedRun {
@@ -334,7 +334,7 @@ impl Follower {
             self.loads.take(event, &mut self.armed.record);
         }
         if is_gone && !self.loads.is_lost() {
-            self.lose_loads(Some(now), "the guardian of the loads died");
+            self.lose_loads(Some(now), "the load supervisor died");
         }
         if self.loads.are_gone() {
             self.timeline.loads_ended();
@@ -371,7 +371,7 @@ impl Follower {
             }
             let timeout = ((deadline - now).get() / 1_000_000 + 1) as i32;
             let fds: Vec<_> = self.armed.guardian.iter().map(AsFd::as_fd).collect();
-            wait_readable(&fds, timeout).map_err(system("cannot wait for the loads' end"))?;
+            wait_readable(&fds, timeout).map_err(system("cannot wait for the loads to end"))?;
             self.take_events(now);
         }
         Ok(())

@@ -145,7 +145,7 @@ impl Loads {
                 remedy,
             }),
             LoadEvent::Problem { load, text } => {
-                let load = load.unwrap_or_else(|| "guardian".to_owned());
+                let load = load.unwrap_or_else(|| "supervisor".to_owned());
                 record.warnings.push(Warning::LoadProblem {
                     load,
                     problem: text,

@@ -85,8 +85,8 @@ impl Recording {
                 });
                 if let Some(error) = &recording.no_stacks {
                     let text = format!(
-                        "the kernel's stacks are not recorded, because its events have no \
-                         triggers for them ({error})"
+                        "the kernel's stacks are not recorded, because its events do not support \
+                         stack-trace triggers ({error})"
                     );
                     record.warnings.push(Warning::Problem { text });
                 }
@@ -160,7 +160,7 @@ pub(super) fn finish(tracer: Tracer, record: &mut RunRecord) {
             record.tracing = Some(recording);
         }
         Err(error) => {
-            let remedy = "the samples are whole; please report this".to_owned();
+            let remedy = "the samples are complete; please report this".to_owned();
             record.warnings.push(Warning::NotExplained {
                 reason: error.to_string(),
                 remedy,

@@ -54,7 +54,7 @@ impl CardSound {
         let pace = tally.fast_by_ppm().map_or_else(String::new, |(ppm, took)| {
             format!(
                 "; over {took} its clock was {ppm:+.1} ppm off CLOCK_MONOTONIC, and its pointer \
-                 off an even pace by at most {} from one reading to the next",
+                 deviated from an even pace by at most {} between two readings",
                 tally.uneven_max
             )
         });
@@ -127,7 +127,7 @@ impl Sound for CardSound {
         match status.state {
             State::Running | State::Underrun => Ok(self.pointer.heard(&status, now)),
             State::Other(state) => Err(self.named(io::Error::other(format!(
-                "it does not play any more (state {state})"
+                "it stopped playing (state {state})"
             )))),
         }
     }

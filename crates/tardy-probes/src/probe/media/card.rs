@@ -37,10 +37,10 @@ pub(super) struct Shape {
 /// Why there is no card to play on.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CardError {
-    #[error("a sound card ({0} has no device to play on)")]
+    #[error("a sound card ({0} has no playback device)")]
     None(PathBuf),
     /// Of several, the first one's.
-    #[error("sound by {path} ({error})")]
+    #[error("playback on {path} ({error})")]
     Device { path: PathBuf, error: io::Error },
 }
 
@@ -108,9 +108,9 @@ impl Card {
         };
         format!(
             "media: built-in player with the audio clock of {} ({}, {kind}): its hardware pointer \
-             with the kernel's stamp, taken to the moment of the frame at the nominal rate; \
-             {hertz} frames a second, {channels} channels, {format:?}, buffer of {buffer_frames} \
-             frames ({:.1} ms), period of {period_frames}; it plays silence",
+             with the kernel's timestamp, extrapolated to the moment of the frame at the nominal \
+             rate; {hertz} frames a second, {channels} channels, {format:?}, buffer of \
+             {buffer_frames} frames ({:.1} ms), period of {period_frames}; it plays silence",
             self.name,
             self.model,
             f64::from(buffer_frames) / hertz * 1e3,
@@ -123,7 +123,7 @@ impl CardError {
     pub(super) fn into_absent(self) -> Unsupported {
         let remedy = match &self {
             Self::None(_) => {
-                "load its driver (modprobe snd-dummy is one without hardware), or use \
+                "load its driver (modprobe snd-dummy adds a card without hardware), or use \
                  player=simulated"
             }
             Self::Device { error, .. } => match error.kind() {
@@ -193,7 +193,7 @@ fn settle(playback: &mut Playback, rate: u64, buffer: Nanos) -> io::Result<Shape
     if let Err(error) = playback.refine(&mut space) {
         return Err(io::Error::new(
             error.kind(),
-            format!("it plays {least} to {most} frames a second, and not {wanted}: {error}"),
+            format!("it plays {least} to {most} frames a second, not {wanted}: {error}"),
         ));
     }
     space = nearest(playback, space, Quantity::Channels, 2)?;

@@ -65,9 +65,9 @@ pub(super) fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let first_due = watch_first_frames(&mut player, &mut timeline, probe.period)?;
     player.check_outputs(&orders)?;
     let notes = vec![format!(
-        "media: player-reported, by {} (picture to {}, sound to {}): skew is its avsync when it \
-         gives a frame to its output, times of frames are its own stamps, to {}, put on the run's \
-         clock to {}",
+        "media: player-reported, by {} (video output {}, audio output {}): skew is its avsync \
+         when it passes a frame to its output; frame times are its own timestamps, with a \
+         resolution of {}, mapped to the run's clock with an error of at most {}",
         player.property("mpv-version")?.as_str().unwrap_or(PROGRAM),
         orders.video_out,
         orders.audio_out,
@@ -91,7 +91,7 @@ pub(super) fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
                         warn_of_policy(&player, wanted, control);
                         watch(player, timeline, film, &plan, control)
                     }
-                    Err(_) => Err(io::Error::other("the run did not begin")),
+                    Err(_) => Err(io::Error::other("the run did not start")),
                 });
             let watching = watching.map_err(scoped::refused)?;
             let begin = ready.wait();
@@ -165,8 +165,8 @@ fn watch_first_frames(
         }
         if !is_there {
             return Err(io::Error::other(
-                "mpv ended before it showed a frame: are the outputs named with video-out and \
-                 audio-out there?",
+                "mpv ended before it showed a frame: do the outputs named with video-out and \
+                 audio-out exist?",
             ));
         }
         if signal::is_pending(&stop_signals) {
@@ -178,7 +178,7 @@ fn watch_first_frames(
         if Nanos(clock::monotonic()) - begin > START_MAX {
             return Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                format!("mpv showed {shown} frames in {START_MAX}: run it by itself"),
+                format!("mpv showed {shown} frames in {START_MAX}: run it by itself to see why"),
             ));
         }
     }
@@ -211,7 +211,7 @@ fn warn_of_policy(player: &Mpv, wanted: sched::Policy, control: &Control) {
     if beside > 0 {
         control.warn(Warning::NoRealTimePolicy {
             policy,
-            error: format!("{beside} of {threads} threads of mpv run under another"),
+            error: format!("{beside} of {threads} threads of mpv run under another policy"),
         });
     } else {
         control.warn(Warning::Note {
@@ -339,8 +339,8 @@ fn watch(
         });
     }
     let text = format!(
-        "media: {dropped} frames were dropped (skipped); of {unreported} that were shown no skew \
-         was reported (lost)"
+        "media: {dropped} frames were dropped (skipped); for {unreported} that were shown, no \
+         skew was reported (lost)"
     );
     control.warn(Warning::Note { text });
     Ok(left)
@@ -361,7 +361,7 @@ fn counters(player: &mut Mpv) -> String {
         text("total-avsync-change"),
     );
     format!(
-        "since it began to play mpv counted {output} frames dropped by its output and {decoder} \
-         by its decoder, and moved the sound by {moved} s in all"
+        "since playback started, mpv counted {output} frames dropped by its output and {decoder} \
+         by its decoder, and shifted the sound by {moved} s in all"
     )
 }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use xtask::failure::{Failure, Result, While};
-use xtask::program;
 
 use crate::fault::{Fault, Ground, Tally};
 use crate::folders::{self, Folder};
 use crate::place::{PATIENCE, last_line};
+use crate::strace::{self, FailingCall};
+use crate::system_calls::CALLS;
 
 pub(crate) const FAULT: Fault = Fault {
     name: "calls",
@@ -18,39 +19,6 @@ pub(crate) const FAULT: Fault = Fault {
                command reports success only if its output is there; a run's folder opens",
     attempt,
 };
-
-/// System calls, and the error that each returns.
-const CALLS: &[(&str, &str)] = &[
-    ("openat", "EMFILE"),
-    ("read", "EIO"),
-    ("pread64", "EIO"),
-    ("write", "ENOSPC"),
-    ("writev", "EIO"),
-    ("pwrite64", "EIO"),
-    ("pwritev", "EIO"),
-    ("fsync", "EIO"),
-    ("fdatasync", "EIO"),
-    ("fallocate", "ENOSPC"),
-    ("ftruncate", "EIO"),
-    ("mkdir", "ENOSPC"),
-    ("mkdirat", "ENOSPC"),
-    ("rename", "EIO"),
-    ("renameat", "EIO"),
-    ("renameat2", "EIO"),
-    ("link", "EIO"),
-    ("linkat", "EIO"),
-    ("unlink", "EIO"),
-    ("unlinkat", "EIO"),
-    ("statx", "EIO"),
-    ("memfd_create", "EMFILE"),
-    ("eventfd2", "EMFILE"),
-    ("timerfd_create", "EMFILE"),
-    ("clone", "EAGAIN"),
-    ("clone3", "EAGAIN"),
-    ("sched_setscheduler", "EPERM"),
-    ("sched_setaffinity", "EINVAL"),
-    ("mlockall", "ENOMEM"),
-];
 
 /// Commands, and the file that each writes in place of an older one; a run's folder otherwise.
 const COMMANDS: &[(&str, bool)] = &[
@@ -84,10 +52,8 @@ const OLD: &[u8] = b"an older output\n";
 
 fn attempt(ground: &Ground) -> Result<Tally> {
     let mut tally = Tally::default();
-    if program::find("strace").is_none() {
-        tally
-            .left_out
-            .push("strace is missing: install the package strace".to_owned());
+    if !strace::is_there() {
+        tally.left_out.push(strace::MISSING.to_owned());
         return Ok(tally);
     }
     folders::base(ground)?;
@@ -135,22 +101,9 @@ fn counted(ground: &Ground, line: &str, is_file: bool) -> Result<(Counts, Option
     let place = ground.place()?;
     let calls: Vec<&str> = CALLS.iter().map(|call| call.0).collect();
     let log = place.path("log");
-    let trace = format!("trace={}", calls.join(","));
-    let command = place.tardy_behind(
-        "strace",
-        &[
-            "-f",
-            "-qq",
-            "-o",
-            &log.to_string_lossy(),
-            "-e",
-            &trace,
-            "-e",
-            "signal=none",
-        ],
-        line,
-    );
+    let command = strace::logged(&place, &calls, &log, line);
     let outcome = place.start(command)?.end(&place, PATIENCE)?;
+    place.wait_until(|| place.processes().is_empty());
     if !matches!(outcome.code, Some(0 | 1 | 4)) {
         return Err(Failure::new(format!(
             "`strace tardy {line}` does not work here ({}): {}",
@@ -202,35 +155,24 @@ fn failing(
         std::fs::write(place.path("output.svg"), OLD)
             .while_doing(|| "writing an older output".to_owned())?;
     }
-    let (trace, inject) = (
-        format!("trace={call}"),
-        format!("inject={call}:error={error}:when={when}"),
-    );
-    let words = [
-        "-f",
-        "-qq",
-        "-o",
-        "/dev/null",
-        "-e",
-        &trace,
-        "-e",
-        &inject,
-        "-e",
-        "signal=none",
-    ];
+    let call = FailingCall {
+        name: call,
+        error,
+        number: when,
+    };
     let outcome = place
-        .start(place.tardy_behind("strace", &words, line))?
+        .start(strace::failing(&place, call, line))?
         .end(&place, PATIENCE)?;
     let mut wrong = Vec::new();
     // What could not be written may have been the reason itself.
-    let is_told = call != "write" || !outcome.said.is_empty();
+    let is_told = call.name != "write" || !outcome.said.is_empty();
     wrong.extend(
         outcome
             .disgrace()
             .filter(|_| is_told || outcome.hung || outcome.code.is_none()),
     );
     // A file that could not be removed is still there.
-    let is_kept = |name: &String| !call.starts_with("unlink") || !name.ends_with("is left");
+    let is_kept = |name: &String| !call.name.starts_with("unlink") || !name.ends_with("is left");
     wrong.extend(place.leftovers()?.into_iter().filter(is_kept));
     match good {
         Some(good) => wrong.extend(wrong_output(

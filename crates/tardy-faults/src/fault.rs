@@ -86,6 +86,16 @@ impl Tally {
         );
     }
 
+    /// Adds what came of other tries.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.tries += other.tries;
+        for (seen, times) in other.seen {
+            *self.seen.entry(seen).or_default() += times;
+        }
+        self.failures.extend(other.failures);
+        self.left_out.extend(other.left_out);
+    }
+
     /// What was seen, the most frequent first.
     pub(crate) fn seen_text(&self) -> String {
         let mut seen: Vec<_> = self.seen.iter().collect();

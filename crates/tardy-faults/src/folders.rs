@@ -111,8 +111,8 @@ pub(crate) fn last_cpu() -> u32 {
         .unwrap_or(0)
 }
 
-/// Makes `base/run`, `base/other` and `base/verbose` (cyclictest -v), which commands of other
-/// faults read; once.
+/// Makes `base/run`, `base/other`, `base/explained` and `base/verbose` (cyclictest -v), which
+/// commands of other faults read; once.
 pub(crate) fn base(ground: &Ground) -> Result<()> {
     let base = ground.folder.join("base");
     if base.exists() {
@@ -120,9 +120,13 @@ pub(crate) fn base(ground: &Ground) -> Result<()> {
     }
     std::fs::create_dir(&base).while_doing(|| format!("making {}", base.display()))?;
     let place = ground.place()?;
-    for name in ["run", "other"] {
+    for (name, cycles) in [
+        ("run", "3000"),
+        ("other", "3000"),
+        ("explained", "200 --explain"),
+    ] {
         let line = format!(
-            "run --cycles 3000 --period 500us --load none --quiet --out {}",
+            "run --period 500us --load none --quiet --out {} --cycles {cycles}",
             base.join(name).display()
         );
         let outcome = place.tardy(&line)?;

@@ -8,9 +8,11 @@
 
 mod calls;
 mod clocks;
+mod commands;
 mod disks;
 mod fault;
 mod folders;
+mod footprint;
 mod guest_power;
 mod guests;
 mod kills;
@@ -20,8 +22,11 @@ mod machine;
 mod page;
 mod place;
 mod soak;
+mod starts;
 mod starving;
 mod stops;
+mod strace;
+mod system_calls;
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -41,6 +46,7 @@ const INSIDE: &str = "TARDY_FAULTS_INSIDE";
 const FAULTS: &[Fault] = &[
     kills::FAULT,
     calls::FAULT,
+    starts::FAULT,
     disks::FULL,
     disks::READ_ONLY,
     disks::REMOVED,
@@ -66,6 +72,7 @@ const FAULTS: &[Fault] = &[
 const BRIEF: &[&str] = &[
     "kill",
     "calls",
+    "starts",
     "disk-full",
     "removed",
     "stop-all",
@@ -94,7 +101,7 @@ struct FaultsArguments {
     #[arg(long, value_name = "FILE")]
     tardy: Option<PathBuf>,
     /// Try only quick faults, once each: takes about a minute, as in CI
-    #[arg(long, conflicts_with_all = ["short", "names"])]
+    #[arg(long, conflicts_with = "short")]
     brief: bool,
     /// Length of the soak in seconds [default: 3600, or 180 in the short form]
     #[arg(long, value_name = "SECONDS")]
@@ -121,11 +128,11 @@ fn run(arguments: &FaultsArguments) -> Result<()> {
         _ => Form::Full,
     };
     let chosen: Vec<&Fault> = match form {
-        Form::Brief => FAULTS
+        Form::Brief if arguments.names.is_empty() => FAULTS
             .iter()
             .filter(|fault| BRIEF.contains(&fault.name))
             .collect(),
-        Form::Short | Form::Full => chosen(&arguments.names)?,
+        _ => chosen(&arguments.names)?,
     };
     if !tardy_sys::user::is_root() {
         return Err(Failure::new(
@@ -205,7 +212,7 @@ fn in_a_namespace() -> Result<()> {
     let program = std::env::current_exe().while_doing(|| "looking for this program".to_owned())?;
     let mut command = Command::new("unshare");
     command
-        .args(["--mount", "--propagation", "private"])
+        .args(["--mount", "--ipc", "--propagation", "private"])
         .arg(program)
         .args(std::env::args_os().skip(1))
         .env(INSIDE, "1");

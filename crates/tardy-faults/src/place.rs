@@ -1,11 +1,12 @@
 //! Where a fault is tried: a folder in a memory file system of its own, and the real binary at work
 //! there, as a user would start it.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use tardy_sys::process;
+use tardy_sys::{process, signal};
 use tempfile::TempDir;
 use xtask::failure::{Result, While};
 
@@ -32,6 +33,8 @@ pub(crate) struct CommandProcess {
 /// What a command left to see.
 #[derive(Debug)]
 pub(crate) struct Outcome {
+    /// The process that it had.
+    pub(crate) pid: i32,
     /// Its exit code; none where a signal ended it.
     pub(crate) code: Option<i32>,
     /// Whether it had to be ended because it did not end.
@@ -98,11 +101,15 @@ impl Place {
             .env("TARDY_STATE_DIR", self.path("state"))
             .env("TMPDIR", self.path("tmp"))
             .env("TARDY_CONFIG", "")
+            .env("PATH", self.programs())
             .env("LC_ALL", "C")
             .env(MARK, self.folder())
             .stdin(Stdio::null())
             .stdout(file(&printed)?)
             .stderr(file(&said)?);
+        if self.path("cache").exists() {
+            command.env("XDG_CACHE_HOME", self.path("cache"));
+        }
         let child = command
             .spawn()
             .while_doing(|| format!("starting {}", command.get_program().display()))?;
@@ -111,6 +118,14 @@ impl Place {
             printed,
             said,
         })
+    }
+
+    /// The value of PATH: programs in `bin` come first.
+    fn programs(&self) -> OsString {
+        let mut path = self.path("bin").into_os_string();
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap_or_default());
+        path
     }
 
     /// Runs `tardy` with the words of `line` to its end.
@@ -193,6 +208,14 @@ impl Place {
         Ok(left)
     }
 
+    /// Does what Ctrl-C in a terminal does; strace is left out.
+    fn interrupt_all(&self) {
+        let processes = self.processes().into_iter();
+        for pid in processes.filter(|pid| !name(*pid).starts_with("strace ")) {
+            let _ = process::kill(pid, signal::INTERRUPT);
+        }
+    }
+
     fn end_all(&self) {
         for pid in self.processes() {
             let _ = process::kill(pid, process::CONTINUE);
@@ -236,6 +259,22 @@ impl CommandProcess {
         self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
+    /// Interrupts it and all that it started after a time, if one is given, and waits for its end.
+    pub(crate) fn end_after(
+        mut self,
+        place: &Place,
+        interrupted_after: Option<Duration>,
+    ) -> Result<Outcome> {
+        if let Some(length) = interrupted_after {
+            let start = Instant::now();
+            while start.elapsed() < length && !self.has_ended() {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            place.interrupt_all();
+        }
+        self.end(place, PATIENCE)
+    }
+
     /// Waits for its end, and ends it with all that it started where that does not come in
     /// `patience`.
     pub(crate) fn end(mut self, place: &Place, patience: Duration) -> Result<Outcome> {
@@ -259,6 +298,7 @@ impl CommandProcess {
             String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
         };
         Ok(Outcome {
+            pid: self.pid(),
             code: status.and_then(|status| status.code()),
             hung,
             printed: text(&self.printed),
@@ -277,9 +317,13 @@ impl Outcome {
         }
     }
 
+    pub(crate) fn has_panicked(&self) -> bool {
+        self.said.contains("panicked at")
+    }
+
     /// What no fault may bring about: a hang, a signal, a panic, or a failure without a word.
     pub(crate) fn disgrace(&self) -> Option<String> {
-        let has_panicked = self.said.contains("panicked at");
+        let has_panicked = self.has_panicked();
         if self.hung || self.code.is_none() || has_panicked {
             return Some(format!(
                 "{}{}: {}",

@@ -10,6 +10,8 @@ use std::path::Path;
 use tardy_core::cpu::CpuList;
 use tardy_sys::scoped;
 
+use crate::undo;
+
 /// Puts the calling thread into the group in `folder`.
 ///
 /// # Errors
@@ -30,6 +32,16 @@ pub fn join_thread(folder: &Path) -> io::Result<()> {
 /// Where the group takes no process.
 pub fn join_process(folder: &Path) -> io::Result<()> {
     std::fs::write(folder.join("cgroup.procs"), "0")
+}
+
+/// Makes a group and removes it. Only trying tells whether groups can be made there: they can be
+/// delegated to any user.
+///
+/// # Errors
+/// Those of mkdir(2) and rmdir(2).
+pub fn check_can_be_made(group: &Path) -> io::Result<()> {
+    std::fs::create_dir(group)?;
+    undo::remove_group_without_subgroups(group)
 }
 
 /// The CPUs of the group in `folder`, where it has a cpuset (by the names of version 2 and 1).

@@ -177,6 +177,10 @@ fn create(folder: &Path, entries: &Entries) -> io::Result<(File, PathBuf)> {
             return Ok((file, path));
         }
         let _ = fs::remove_file(&part);
+        if matches!(written, Some(Err(_))) {
+            // It may have got its name already.
+            let _ = fs::remove_file(&path);
+        }
         written.transpose()?;
     }
 }
@@ -400,19 +404,20 @@ const LOCK_TRIES: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// The journal, locked; none where another process has it, or has removed or replaced it.
-fn lock(path: &Path) -> Option<File> {
-    let file = File::open(path).ok()?;
+fn lock(path: &Path) -> io::Result<Option<File>> {
+    let file = File::open(path)?;
     let mut tries = 1;
     while matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
         if tries == LOCK_TRIES {
-            return None;
+            return Ok(None);
         }
         tries += 1;
         thread::sleep(LOCK_PAUSE);
     }
     // Where a file system has no locks, the journal is undone all the same.
-    let (locked, there) = (file.metadata().ok()?, fs::symlink_metadata(path).ok()?);
-    ((locked.dev(), locked.ino()) == (there.dev(), there.ino())).then_some(file)
+    let (locked, there) = (file.metadata()?, fs::symlink_metadata(path)?);
+    let is_same = (locked.dev(), locked.ino()) == (there.dev(), there.ino());
+    Ok(is_same.then_some(file))
 }
 
 /// A journal names folders to remove and files to write: only one's own is believed.
@@ -471,11 +476,16 @@ impl LeftBehind {
     /// done it.
     #[must_use]
     pub fn undo(&self) -> Vec<UndoResult> {
-        let Some(_file) = lock(&self.path) else {
-            return Vec::new();
-        };
-        let Ok(entries) = read(&self.path) else {
-            return Vec::new();
+        let (_file, entries) = match self.locked() {
+            Ok(Some(locked)) => locked,
+            Ok(None) => return Vec::new(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
+            Err(error) => {
+                return vec![UndoResult {
+                    setting: self.path.display().to_string(),
+                    result: Err(format!("{error}; `tardy restore` tries again")),
+                }];
+            }
         };
         let interrupts = if self.is_of_this_boot {
             entries.interrupts.clone()
@@ -491,6 +501,13 @@ impl LeftBehind {
                 ..entries
             },
         )
+    }
+
+    fn locked(&self) -> io::Result<Option<(File, Entries)>> {
+        let Some(file) = lock(&self.path)? else {
+            return Ok(None);
+        };
+        Ok(Some((file, read(&self.path)?)))
     }
 
     fn changes_of_loads(&self, entries: &Entries) -> Vec<Undo> {

@@ -253,6 +253,11 @@ fn remove_cgroup(path: &Path) -> io::Result<()> {
             remove_cgroup(&entry.path())?;
         }
     }
+    remove_group_without_subgroups(path)
+}
+
+/// Needs no descriptor.
+pub(crate) fn remove_group_without_subgroups(path: &Path) -> io::Result<()> {
     // A process that was killed is a member until the kernel has taken all of it apart, which is
     // after it can no longer be seen.
     let end = Instant::now() + MEMBERS_GONE_LIMIT;

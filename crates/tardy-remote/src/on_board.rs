@@ -117,7 +117,14 @@ impl Job {
             .stdout(File::create(self.file("stdout"))?)
             .stderr(File::create(self.file("stderr"))?);
         let mut child = command.spawn()?;
-        self.note("pid", &child.id().to_string())?;
+        if let Err(error) = self.note("pid", &child.id().to_string()) {
+            // Nobody could stop it, and its folder is removed.
+            if let Ok(pid) = i32::try_from(child.id()) {
+                let _ = process::kill(pid, INTERRUPT);
+            }
+            let _ = child.wait();
+            return Err(error);
+        }
         let status = child.wait()?;
         self.note(
             "status",

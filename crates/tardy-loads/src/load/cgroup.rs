@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use tardy_machine::groups;
 use tardy_machine::undo::{FOLDER_PREFIX, Undo};
 use tardy_run::parameter::Parameter;
 use tardy_sys::capability;
@@ -55,17 +56,14 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
         std::process::id(),
         tardy_sys::clock::monotonic()
     ));
-    // Only trying tells whether the group may be written to: it can be delegated to any user.
-    std::fs::create_dir(&group)
-        .and_then(|()| std::fs::remove_dir(&group))
-        .map_err(|error| {
-            let remedy = "run as root, or in a delegated group: systemd-run --user --scope -p \
+    groups::check_can_be_made(&group).map_err(|error| {
+        let remedy = "run as root, or in a delegated group: systemd-run --user --scope -p \
                           Delegate=yes tardy ...";
-            Unsupported::new(
-                format!("the right to make groups in {} ({error})", own.display()),
-                remedy,
-            )
-        })?;
+        Unsupported::new(
+            format!("the right to make groups in {} ({error})", own.display()),
+            remedy,
+        )
+    })?;
     resolution.plan.undo.push(Undo::RemoveCgroup(group.clone()));
     resolution.plan.scratch = Some(group);
     Ok(())

@@ -4,6 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tardy_machine::groups;
 use tardy_machine::host::Host;
 use tardy_machine::undo::{FOLDER_PREFIX, Undo};
 
@@ -34,17 +35,15 @@ pub(super) fn place(host: &Host, name: &str) -> Result<(PathBuf, Option<Undo>), 
         std::process::id(),
         tardy_sys::clock::monotonic()
     ));
-    std::fs::create_dir(&group)
-        .and_then(|()| std::fs::remove_dir(&group))
-        .map_err(|error| {
-            Unsupported::new(
-                format!(
-                    "the right to make control groups in {} ({error})",
-                    parent.folder.display()
-                ),
-                "run as root",
-            )
-        })?;
+    groups::check_can_be_made(&group).map_err(|error| {
+        Unsupported::new(
+            format!(
+                "the right to make control groups in {} ({error})",
+                parent.folder.display()
+            ),
+            "run as root",
+        )
+    })?;
     let switch = parent.folder.join(CONTROLLERS_BELOW);
     Ok((
         group,

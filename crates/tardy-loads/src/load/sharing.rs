@@ -187,10 +187,7 @@ impl Groups {
         let can_enable = self.to_enable().is_none()
             || std::fs::OpenOptions::new().write(true).open(file).is_ok();
         let group = self.name(usize::MAX);
-        can_enable
-            && std::fs::create_dir(&group)
-                .and_then(|()| std::fs::remove_dir(&group))
-                .is_ok()
+        can_enable && tardy_machine::groups::check_can_be_made(&group).is_ok()
     }
 
     fn name(&self, index: usize) -> PathBuf {

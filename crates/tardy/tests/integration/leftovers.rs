@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::support;
 
 use support::lab_host;
+use support::machine;
 use support::made_run::MadeRun;
 use support::series;
 use support::workplace::{Workplace, finish, names};
@@ -225,6 +226,100 @@ fn an_export_that_is_killed_leaves_nothing_beside_its_output() {
         assert_eq!(place.names(), expected, "{moment}");
         let _ = std::fs::remove_file(place.path("out.csv"));
     }
+}
+
+#[test]
+fn a_journal_that_cannot_be_synced_is_not_left() {
+    for fsync in 1..=2 {
+        let place = Workplace::new();
+        let line = format!(
+            "-f -qq -o /dev/null -e trace=fsync -e inject=fsync:error=EIO:when={fsync} {} cost \
+             --metric open-close --rounds 1 --trials 1 --out cost",
+            env!("CARGO_BIN_EXE_tardy")
+        );
+        finish(place.prepared(machine::program("strace", "strace"), line.split(' ')));
+        assert_eq!(place.journals(), [""; 0], "fsync number {fsync}");
+    }
+}
+
+/// Control groups whose name has this text.
+fn groups_of(folder: &Path, text: &str, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            found.extend(name.contains(text).then_some(name));
+            groups_of(&entry.path(), text, found);
+        }
+    }
+}
+
+#[test]
+fn a_group_that_cannot_be_removed_at_once_is_not_left() {
+    if !machine::is_root() {
+        return machine::left_out(
+            "a_group_that_cannot_be_removed_at_once_is_not_left",
+            "it needs root",
+        );
+    }
+    for load in ["cgroup", "reclaim"] {
+        let place = Workplace::new();
+        // With -D the tool has the number of the process that is started here.
+        let line = format!(
+            "-D -f -qq -o /dev/null -e trace=rmdir -e inject=rmdir:error=EBUSY:when=1 {} load \
+             {load} --for 100ms",
+            env!("CARGO_BIN_EXE_tardy")
+        );
+        let running = place.start_command(machine::program("strace", "strace"), line.split(' '));
+        let of_process = format!("-{}-", running.pid());
+        running.wait();
+        place.assert_no_process_is_left();
+        let mut left = Vec::new();
+        groups_of(Path::new("/sys/fs/cgroup"), &of_process, &mut left);
+        assert_eq!((left, place.journals()), (vec![], vec![]), "{load}");
+    }
+}
+
+#[test]
+fn restore_ends_with_0_only_if_it_read_the_journal() {
+    for number in 1..=4 {
+        let place = Workplace::new();
+        std::fs::create_dir_all(place.path("state")).unwrap();
+        std::fs::create_dir(place.path("tardy-scratch-x")).unwrap();
+        let journal = place.path("state/journal-2-0.json");
+        let text = format!(
+            r#"{{"boot_id":null,"process":4194304,"process_start":1,"loads":[{{"remove-folder":"{}"}}]}}"#,
+            place.path("tardy-scratch-x").display()
+        );
+        std::fs::write(&journal, text).unwrap();
+        let line = format!(
+            "-qq -o /dev/null -P {} -e trace=openat -e inject=openat:error=EMFILE:when={number} \
+             {} restore",
+            journal.display(),
+            env!("CARGO_BIN_EXE_tardy")
+        );
+        let outcome = finish(place.prepared(machine::program("strace", "strace"), line.split(' ')));
+        let is_back = !place.path("tardy-scratch-x").exists();
+        let is_named = outcome.stdout.contains("journal-2-0.json: NOT ");
+        assert_eq!(
+            (outcome.code() == 0, is_named),
+            (is_back, !is_back),
+            "open number {number}: {outcome:?}"
+        );
+    }
+}
+
+#[test]
+fn a_command_on_a_board_that_nobody_could_stop_is_ended() {
+    let place = Workplace::new();
+    std::fs::create_dir(place.path("job")).unwrap();
+    let line = format!(
+        "-qq -o /dev/null -e trace=fsync -e inject=fsync:error=EIO:when=1 {} on-board supervise . \
+         -- run --for 10m --load none --quiet --out out",
+        env!("CARGO_BIN_EXE_tardy")
+    );
+    let outcome = finish(place.prepared(machine::program("strace", "strace"), line.split(' ')));
+    assert_ne!(outcome.code(), 0, "{outcome:?}");
+    place.assert_no_process_is_left();
 }
 
 #[test]

@@ -1,0 +1,419 @@
+//! Each system call of a command fails soon after it has begun to change the machine: nothing of
+//! the command is left.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use xtask::failure::{Failure, Result, While};
+
+use crate::commands::{self, Line, SUBCOMMANDS, Subcommand};
+use crate::fault::{Fault, Ground, Tally};
+use crate::folders;
+use crate::footprint::Footprint;
+use crate::place::{self, Outcome, Place, last_line};
+use crate::strace::{self, FailingCall, Mark};
+use crate::system_calls;
+
+pub(crate) const FAULT: Fault = Fault {
+    name: "starts",
+    done: "each system call of a command fails at its first three uses after the command has \
+           begun to change the machine, in each of its threads and processes; for every \
+           subcommand that changes anything (by strace)",
+    demanded: "no panic, no hang, a documented exit code and a reason; no trace instance, control \
+               group, mount, folder, journal or process is left, and every setting has its value; \
+               a subcommand that is marked as changing nothing changes nothing",
+    attempt,
+};
+
+/// Uses of a call that fail, the first ones after the start of the set-up: in the full form, and in
+/// the short one.
+const USES: usize = 3;
+const SHORT_USES: usize = 1;
+/// What fails in the brief form, and at how many uses.
+const BRIEF_CALLS: &[&str] = &["openat", "fsync", "mkdir"];
+const BRIEF_USES: usize = 2;
+
+/// Calls by which a command begins to change the machine. A command is stopped at the first of
+/// them, so they are calls that it makes rarely.
+const MARKS: &[&str] = &[
+    "flock",
+    "mkdir",
+    "mkdirat",
+    "rename",
+    "renameat",
+    "renameat2",
+    "link",
+    "linkat",
+    "symlink",
+    "unlink",
+    "unlinkat",
+    "rmdir",
+    "mount",
+    "fsopen",
+    "fsync",
+    "fdatasync",
+    "ftruncate",
+    "fallocate",
+    "bind",
+];
+
+/// Where the first thread makes none of them: other threads and processes do what it starts.
+const STARTING: &[&str] = &["clone3", "clone", "vfork"];
+
+/// Calls by which things are removed. A journal has what they could not remove, and
+/// `tardy restore` removes it.
+const REMOVING: &[&str] = &["unlink", "unlinkat", "rmdir", "umount2", "getdents64"];
+
+/// Threads that try lines at the same time, most of whose time is spent waiting; the first one has
+/// the lines that change settings of the machine.
+const WORKERS: usize = 4;
+
+fn attempt(ground: &Ground) -> Result<Tally> {
+    let mut tally = Tally::default();
+    if !strace::is_there() {
+        tally.left_out.push(strace::MISSING.to_owned());
+        return Ok(tally);
+    }
+    mount_tracefs(&mut tally);
+    folders::base(ground)?;
+    commands::check(&ground.place()?)?;
+    let sweep = Sweep {
+        ground,
+        start: Footprint::read(),
+        ended: Mutex::default(),
+    };
+    let lines = SUBCOMMANDS
+        .iter()
+        .flat_map(|command| command.lines.iter().map(move |line| (command, line)));
+    let (alone, others): (Vec<_>, Vec<_>) = lines
+        .filter(|(command, line)| !ground.is_brief() || line.is_brief || !command.is_changing)
+        .rev()
+        .partition(|(_, line)| line.is_of_the_machine);
+    let queues = [Mutex::new(alone), Mutex::new(others)];
+    let work = |number: usize| -> Result<Tally> {
+        let queue = &queues[number.min(1)];
+        let mut tally = Tally::default();
+        loop {
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let Some((command, line)) = next else {
+                return Ok(tally);
+            };
+            if command.is_changing {
+                sweep.fail_each_call(command, line, &mut tally)?;
+            } else {
+                sweep.unchanged(line, &mut tally)?;
+            }
+            eprintln!("  tried: tardy {}", line.words);
+        }
+    };
+    let tallies = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..WORKERS)
+            .map(|number| scope.spawn(move || work(number)))
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|_| Err(Failure::new("a thread of the sweep panicked")))
+            })
+            .collect::<Vec<_>>()
+    });
+    for other in tallies {
+        tally.add(other?);
+    }
+    Ok(tally)
+}
+
+/// Mounts the trace file system, seen by nobody outside of this namespace.
+fn mount_tracefs(tally: &mut Tally) {
+    let mut mount = std::process::Command::new("mount");
+    mount.args(["-t", "tracefs", "tracefs", crate::footprint::TRACEFS]);
+    if place::names(Path::new(crate::footprint::TRACEFS)).is_empty()
+        && let Err(failure) = xtask::program::capture(&mut mount)
+    {
+        tally
+            .left_out
+            .push(format!("tracefs cannot be mounted: {failure}"));
+    }
+}
+
+/// All tries of a sweep.
+struct Sweep<'a> {
+    ground: &'a Ground,
+    /// Of the machine before any of them.
+    start: Footprint,
+    /// Processes of tries that have ended: what they leave is theirs.
+    ended: Mutex<BTreeSet<i32>>,
+}
+
+impl Sweep<'_> {
+    /// Tries a line of a subcommand that changes nothing: not even its folder has another content.
+    fn unchanged(&self, line: &Line, tally: &mut Tally) -> Result<()> {
+        let place = prepared(self.ground, line)?;
+        let (before, names) = (Footprint::read(), place::names(place.folder()));
+        let outcome = place.tardy(&line.text(&place))?;
+        let mut wrong = self.left(&place, &outcome, &before);
+        if place::names(place.folder()) != names {
+            wrong.push(format!(
+                "its folder had {names:?} and has {:?}",
+                place::names(place.folder())
+            ));
+        }
+        wrong.extend(other_code(line, &outcome));
+        tally.count(
+            &format!("tardy {}", line.words),
+            "nothing changed, without a fault",
+            wrong,
+        );
+        Ok(())
+    }
+
+    fn fail_each_call(&self, command: &Subcommand, line: &Line, tally: &mut Tally) -> Result<()> {
+        let place = prepared(self.ground, line)?;
+        let before = Footprint::read();
+        let (outcome, log) = undisturbed(&place, line)?;
+        let mut wrong = self.left(&place, &outcome, &before);
+        wrong.extend(other_code(line, &outcome));
+        tally.count(
+            &format!("tardy {}", line.words),
+            "nothing left, without a fault",
+            wrong,
+        );
+        let Some((mark, uses)) = uses_after_mark(&log) else {
+            tally.failures.push(format!(
+            "tardy {}: makes none of the calls by which a command begins to change the machine; \
+             mark `{}` as changing nothing",
+            line.words, command.name
+        ));
+            return Ok(());
+        };
+        for (name, error) in system_calls::all() {
+            if self.ground.is_brief() && !BRIEF_CALLS.contains(&name) {
+                continue;
+            }
+            let uses = uses.get(name).copied().unwrap_or(0);
+            let tried = if self.ground.is_brief() {
+                BRIEF_USES
+            } else {
+                self.ground.tries(SHORT_USES, USES)
+            };
+            for number in 1..=uses.min(tried) {
+                let call = FailingCall {
+                    name,
+                    error,
+                    number,
+                };
+                let about = format!(
+                    "tardy {}, {name} number {number} after {} fails with {error}",
+                    line.words, mark.call
+                );
+                let (seen, wrong) = self.fail(line, &mark, call)?;
+                for failure in &wrong {
+                    eprintln!("  {about}: {failure}");
+                }
+                tally.count(&about, seen, wrong);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tries it; once more if a setting has another value afterwards, which somebody else can have set.
+    fn fail(
+        &self,
+        line: &Line,
+        mark: &Mark,
+        call: FailingCall<'_>,
+    ) -> Result<(String, Vec<String>)> {
+        let result = self.fail_once(line, mark, call)?;
+        if result.1.iter().any(|wrong| wrong.contains(" and is ")) {
+            return self.fail_once(line, mark, call);
+        }
+        Ok(result)
+    }
+
+    fn fail_once(
+        &self,
+        line: &Line,
+        mark: &Mark,
+        call: FailingCall<'_>,
+    ) -> Result<(String, Vec<String>)> {
+        let place = prepared(self.ground, line)?;
+        let before = Footprint::read();
+        let (outcome, has_failed) = strace::failing_after(
+            &place,
+            mark,
+            call,
+            &line.text(&place),
+            line.interrupted_after,
+        )?;
+        let mut wrong = Vec::new();
+        // What could not be written may have been the reason itself; `restore` prints its reasons.
+        let is_told =
+            call.name != "write" && outcome.printed.is_empty() || !outcome.said.is_empty();
+        let is_worse = outcome.hung
+            || outcome.has_panicked()
+            || outcome.code.is_none() && line.interrupted_after.is_none();
+        wrong.extend(
+            outcome
+                .disgrace()
+                .filter(|_| is_worse || is_told && outcome.code.is_some()),
+        );
+        // Samples that cannot be moved stay where they are: a journal has them, and the command
+        // names the folder.
+        let is_named = place::names(&place.path("spool"))
+            .iter()
+            .any(|name| outcome.code != Some(0) && outcome.said.contains(name));
+        // The next `restore` removes what this one reports as not removed.
+        let is_restore = line.words == "restore" && outcome.code == Some(3);
+        if REMOVING.contains(&call.name) || is_named || is_restore {
+            place.leftovers()?;
+        }
+        wrong.extend(self.left(&place, &outcome, &before));
+        if !wrong.is_empty() {
+            before.set_back();
+        }
+        let seen = if has_failed {
+            outcome.ending()
+        } else {
+            "the call was not made".to_owned()
+        };
+        Ok((seen, wrong))
+    }
+
+    /// What is left of a command, before anything is restored.
+    fn left(&self, place: &Place, outcome: &Outcome, before: &Footprint) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if !place.wait_until(|| place.processes().is_empty()) {
+            wrong.push("a process is left".to_owned());
+        }
+        wrong.extend(Footprint::left_by(outcome.pid));
+        self.ended
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(outcome.pid);
+        for folder in [
+            "state",
+            "tmp",
+            "spool",
+            ".",
+            "cache/tardy",
+            "cache/tardy/shell",
+        ] {
+            let is_left = |name: &String| {
+                let is_all = ["state", "tmp", "spool"].contains(&folder);
+                is_all && !name.starts_with(".std")
+                    || [".part", ".reserved"].iter().any(|end| name.ends_with(end))
+                    || name.starts_with("tardy-scratch-")
+            };
+            wrong.extend(
+                place::names(&place.path(folder))
+                    .into_iter()
+                    .filter(is_left)
+                    .map(|name| format!("{folder}/{name} is left")),
+            );
+        }
+        let setting = std::fs::read_to_string(place.path(commands::SETTING)).unwrap_or_default();
+        if setting.trim() != "1" {
+            wrong.push(format!("a setting was 1, and stays {setting:?}"));
+        }
+        wrong.extend(Footprint::left_since(before, &self.start, &self.ended));
+        wrong
+    }
+}
+
+/// A folder with everything that the lines need.
+fn prepared(ground: &Ground, line: &Line) -> Result<Place> {
+    let place = ground.place()?;
+    commands::prepare(&place)?;
+    if line.words == "restore" {
+        commands::leave(&place)?;
+    }
+    Ok(place)
+}
+
+fn other_code(line: &Line, outcome: &Outcome) -> Option<String> {
+    let is_expected = outcome.code.is_some_and(|code| line.codes.contains(&code));
+    (!is_expected).then(|| {
+        format!(
+            "{} without a fault: {}",
+            outcome.ending(),
+            last_line(&outcome.said)
+        )
+    })
+}
+
+/// Runs a line with its calls logged.
+fn undisturbed(place: &Place, line: &Line) -> Result<(Outcome, String)> {
+    let names: Vec<&str> = system_calls::all().map(|(name, _)| name).collect();
+    let log = place.path("log");
+    let running = place.start(strace::logged(place, &names, &log, &line.text(place)))?;
+    let outcome = running.end_after(place, line.interrupted_after)?;
+    place.wait_until(|| place.processes().is_empty());
+    let text =
+        std::fs::read_to_string(&log).while_doing(|| "reading what strace wrote".to_owned())?;
+    Ok((outcome, text))
+}
+
+/// Where a command began to change the machine, and how often each call was made after that, in
+/// the thread that made it most often.
+fn uses_after_mark(log: &str) -> Option<(Mark, BTreeMap<&str, usize>)> {
+    let calls = log.lines().filter_map(|line| {
+        let (thread, rest) = line.split_once(' ')?;
+        let (call, _) = rest.trim_start().split_once('(')?;
+        Some((thread, call))
+    });
+    let calls: Vec<_> = calls.collect();
+    let first = calls.first()?.0;
+    let first_of = |marks: &[&str]| {
+        calls
+            .iter()
+            .position(|(thread, call)| *thread == first && marks.contains(call))
+    };
+    let place = first_of(MARKS).or_else(|| first_of(STARTING))?;
+    let mark = Mark {
+        call: calls[place].1.to_owned(),
+        number: 1 + calls[..place]
+            .iter()
+            .filter(|call| **call == calls[place])
+            .count(),
+    };
+    let mut by_thread: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for call in &calls[place + 1..] {
+        *by_thread.entry(*call).or_default() += 1;
+    }
+    let mut most = BTreeMap::new();
+    for ((_, call), times) in by_thread {
+        let entry = most.entry(call).or_insert(0);
+        *entry = times.max(*entry);
+    }
+    Some((mark, most))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uses_are_counted_from_the_first_change_on() {
+        let log = "10 openat(AT_FDCWD, \"a\") = 3\n11 mkdir(\"x\") = 0\n10 flock(3) = 0\n10 \
+                   openat(AT_FDCWD, \"b\") = 3\n12 openat(AT_FDCWD, \"c\") = 4\n12 \
+                   openat(AT_FDCWD, \"d\") = 4\n12 <... read resumed>) = 0\n";
+        let (mark, uses) = uses_after_mark(log).unwrap();
+        assert_eq!((mark.call.as_str(), mark.number), ("flock", 1));
+        assert_eq!(uses.get("openat"), Some(&2));
+        assert!(uses_after_mark("10 openat(AT_FDCWD) = 3\n").is_none());
+    }
+
+    #[test]
+    fn the_brief_form_names_calls_and_lines_that_there_are() {
+        assert!(
+            BRIEF_CALLS
+                .iter()
+                .all(|brief| system_calls::all().any(|(call, _)| call == *brief))
+        );
+        let lines = SUBCOMMANDS.iter().flat_map(|command| command.lines);
+        assert!(lines.filter(|line| line.is_brief).count() >= 3);
+    }
+}

@@ -1,0 +1,194 @@
+//! strace around the tool: it logs system calls, makes them fail, and stops the tool at one.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tardy_sys::process;
+use xtask::failure::{Failure, Result, While};
+
+use crate::place::{CommandProcess, Outcome, Place};
+
+/// Where a command is stopped: at a call, and at which of those that its first thread makes.
+#[derive(Debug, Clone)]
+pub(crate) struct Mark {
+    pub(crate) call: String,
+    pub(crate) number: usize,
+}
+
+/// A system call that fails at one of its uses in each thread.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FailingCall<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) error: &'a str,
+    pub(crate) number: usize,
+}
+
+impl FailingCall<'_> {
+    fn words(&self, log: &str) -> Vec<String> {
+        let Self {
+            name,
+            error,
+            number,
+        } = self;
+        words(
+            log,
+            &[
+                format!("trace={name}"),
+                format!("inject={name}:error={error}:when={number}"),
+                "signal=none".to_owned(),
+            ],
+        )
+    }
+}
+
+/// `tardy` with the words of `line`, traced. It is a child of whoever starts it, and strace is not
+/// (-D): strace may end later.
+fn behind(place: &Place, words: &[String], line: &str) -> Command {
+    let words: Vec<&str> = std::iter::once("-D")
+        .chain(words.iter().map(String::as_str))
+        .collect();
+    place.tardy_behind("strace", &words, line)
+}
+
+fn words(log: &str, expressions: &[String]) -> Vec<String> {
+    ["-f", "-qq", "-o", log]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(
+            expressions
+                .iter()
+                .flat_map(|expression| ["-e".to_owned(), expression.clone()]),
+        )
+        .collect()
+}
+
+/// What is to be done where it is not.
+pub(crate) const MISSING: &str = "strace is missing: install the package strace";
+
+/// Whether strace is there.
+pub(crate) fn is_there() -> bool {
+    xtask::program::find("strace").is_some()
+}
+
+/// `tardy` with the words of `line`, whose calls of these names are written to `log`.
+pub(crate) fn logged(place: &Place, calls: &[&str], log: &Path, line: &str) -> Command {
+    let expressions = [
+        format!("trace={}", calls.join(",")),
+        "signal=none".to_owned(),
+    ];
+    behind(place, &words(&log.to_string_lossy(), &expressions), line)
+}
+
+/// `tardy` with the words of `line`, of which a call fails.
+pub(crate) fn failing(place: &Place, call: FailingCall<'_>, line: &str) -> Command {
+    behind(place, &call.words("/dev/null"), line)
+}
+
+/// Runs `tardy` with the words of `line`, and has the call fail whose uses are counted from `mark`
+/// on, also in threads and processes that start later. Returns whether any use failed.
+///
+/// # Errors
+/// Those of starting strace, and that it did not stop the tool.
+pub(crate) fn failing_after(
+    place: &Place,
+    mark: &Mark,
+    call: FailingCall<'_>,
+    line: &str,
+    interrupted_after: Option<Duration>,
+) -> Result<(Outcome, bool)> {
+    let (stops, fails) = (place.path("stops"), place.path("fails"));
+    let Mark { call: at, number } = mark;
+    let words = words(
+        &stops.to_string_lossy(),
+        &[
+            format!("trace={at}"),
+            format!("inject={at}:signal=SIGSTOP:when={number}"),
+        ],
+    );
+    let mut running = place.start(behind(place, &words, line))?;
+    let has_stopped = place.wait_until(|| {
+        running.has_ended()
+            || std::fs::read_to_string(&stops).is_ok_and(|log| log.contains("--- stopped by"))
+    }) && !running.has_ended();
+    if !has_stopped {
+        return Ok((running.end(place, Duration::ZERO)?, false));
+    }
+    let mut tracer = hand_over(place, &running, call, &fails)?;
+    let outcome = running.end_after(place, interrupted_after)?;
+    // It stays for as long as anything of the tool does.
+    let _ = place.wait_until(|| {
+        place.processes().is_empty() && tracer.try_wait().is_ok_and(|status| status.is_some())
+    });
+    let _ = tracer.kill();
+    let _ = tracer.wait();
+    let has_failed = std::fs::read_to_string(&fails).is_ok_and(|log| log.contains("(INJECTED)"));
+    Ok((outcome, has_failed))
+}
+
+/// Ends the strace that stopped the tool, and has another one continue it.
+fn hand_over(
+    place: &Place,
+    running: &CommandProcess,
+    call: FailingCall<'_>,
+    log: &Path,
+) -> Result<Child> {
+    let pid = running.pid();
+    // Signals to process 0 go to the own group.
+    if tracer_of(pid) > 0 {
+        process::kill(tracer_of(pid), process::KILL).while_doing(|| "ending strace".to_owned())?;
+    }
+    if !place.wait_until(|| tracer_of(pid) == 0) {
+        return Err(Failure::new("strace does not end"));
+    }
+    let tracer = Command::new("strace")
+        .args(["-p", &pid.to_string()])
+        .args(call.words(&log.to_string_lossy()))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .while_doing(|| "starting strace".to_owned())?;
+    let is_attached = place.wait_until(|| {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+        tasks.is_ok_and(|tasks| {
+            tasks
+                .flatten()
+                .filter_map(|task| task.file_name().to_str()?.parse().ok())
+                .all(|task: i32| tracer_of(task) != 0)
+        })
+    });
+    // A strace that has yet to see the stop keeps the tool stopped, whatever came before.
+    let is_continued = place.wait_until(|| {
+        let _ = process::kill(pid, process::CONTINUE);
+        (0..20).any(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            !is_stopped(pid)
+        })
+    });
+    if is_attached && is_continued {
+        Ok(tracer)
+    } else {
+        Err(Failure::new("strace does not attach"))
+    }
+}
+
+/// Whether a process stands still, in a system call that is traced or for good; one that is gone
+/// does not.
+fn is_stopped(pid: i32) -> bool {
+    status(pid, "State:").is_some_and(|state| state.to_lowercase().starts_with('t'))
+}
+
+/// The process that traces a thread; 0 if none does.
+fn tracer_of(thread: i32) -> i32 {
+    status(thread, "TracerPid:")
+        .and_then(|tracer| tracer.parse().ok())
+        .unwrap_or(0)
+}
+
+/// A line of /proc/THREAD/status, without its name.
+fn status(thread: i32, name: &str) -> Option<String> {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(line.trim().to_owned())
+}

@@ -200,6 +200,20 @@ const LANES: &[Lane] = &[
         run: answers,
     },
     Lane {
+        name: "drop-in",
+        about: "each option of four versions of cyclictest, beside `tardy cyclictest`",
+        paths: &[
+            "crates/tardy/src/cli/cyclictest.rs",
+            "crates/tardy/src/command/cyclictest.rs",
+            "crates/tardy-bench/src/drop_in",
+            "crates/tardy-bench/src/drop_in.rs",
+            "crates/tardy-formats/src/export",
+            "crates/tardy-measure/src/cyclictest_words.rs",
+        ],
+        except: &[],
+        run: || xtask(&["drop-in"]),
+    },
+    Lane {
         name: "fuzz",
         about: "property tests with new cases, and each fuzz target for a minute",
         paths: &["crates", "fuzz"],

@@ -12,6 +12,7 @@ mod contender;
 mod cost_spread;
 mod coverage;
 mod document;
+mod drop_in;
 mod every_probe;
 mod example_runs;
 mod explained;
@@ -57,6 +58,8 @@ use xtask::{failure, program, workspace};
 enum Task {
     /// Measure the project's promises side by side with cyclictest and jitterdebugger
     Bench(BenchArguments),
+    /// Compare `tardy cyclictest` with the cyclictest of Debian's releases, option by option
+    DropIn(drop_in::DropInArguments),
     /// Check reports for barriers to screen-reader and keyboard users (needs npm)
     Accessibility(accessibility::AccessibilityArguments),
     /// Make the pictures of the documentation
@@ -135,6 +138,7 @@ struct BenchArguments {
 fn main() -> ExitCode {
     failure::exit_code(match Task::parse() {
         Task::Bench(arguments) => run(&arguments),
+        Task::DropIn(arguments) => drop_in::run(&arguments),
         Task::Accessibility(arguments) => accessibility::run(&arguments),
         Task::Pictures(arguments) => pictures::run(&arguments),
         Task::Sections(arguments) => sections_page::run(&arguments),

@@ -9,12 +9,14 @@
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 
-/// Threads of one interval and priority, one a CPU: a probe.
+/// Threads of one interval, priority and offset, one a CPU: a probe.
 #[derive(Debug)]
 pub struct Group {
     pub name: String,
     pub interval: Nanos,
     pub priority: u32,
+    /// Of its due times, where they are aligned.
+    pub offset: Option<Nanos>,
     pub cpus: CpuList,
 }
 
@@ -28,6 +30,9 @@ impl Group {
         }
         if self.priority > 0 {
             text += &format!(":priority={}", self.priority);
+        }
+        if let Some(offset) = self.offset {
+            text += &format!(":offset={}", offset.exact());
         }
         text
     }

@@ -294,17 +294,16 @@ impl CyclictestRun {
     }
 
     /// What `-v` prints of the values: thread, cycle and value of each, in the order in which they
-    /// were taken.
+    /// were taken; with `-o`, of the first largest one of each `reduction` in a row.
     #[must_use]
-    pub fn values(&self) -> String {
+    pub fn values(&self, reduction: usize) -> String {
         let of_thread = |(number, taken): (usize, &ThreadSamples)| {
             let line =
                 move |(cycle, &(at, latency)): (usize, &(Nanos, i64))| (at, number, cycle, latency);
-            taken
-                .samples
-                .iter()
-                .enumerate()
-                .map(line)
+            let lines: Vec<_> = taken.samples.iter().enumerate().map(line).collect();
+            lines
+                .chunks_exact(reduction.max(1))
+                .filter_map(|values| values.iter().rev().max_by_key(|value| value.3).copied())
                 .collect::<Vec<_>>()
         };
         let mut values: Vec<(Nanos, usize, usize, i64)> = self
@@ -344,30 +343,36 @@ impl CyclictestRun {
                 }
             }
         }
+        if found == 0 {
+            return String::new();
+        }
         let _ = writeln!(text, "spikes = {}\n", found.min(count));
         text
     }
 
-    /// What `-b` prints where a latency above `limit` ended the run.
+    /// What `-b` prints, whether a latency above `limit` ended the run or not.
     #[must_use]
-    pub fn broken(&self, limit: Nanos) -> Option<String> {
+    pub fn broken(&self, limit: Nanos) -> String {
+        let ids: String = self
+            .threads
+            .iter()
+            .map(|_| format!(" {:05}", self.process))
+            .collect();
         // The first latency above it is the last of all, and the largest.
         let value = self
             .threads
             .iter()
             .filter_map(|taken| taken.values.max())
             .max()
-            .filter(|&value| value > limit.get())?;
-        let ids: String = self
-            .threads
-            .iter()
-            .map(|_| format!(" {:05}", self.process))
-            .collect();
-        Some(format!(
-            "# Thread Ids:{ids}\n# Break thread: {}\n# Break value: {}\n",
-            self.process,
-            self.unit.of(value)
-        ))
+            .filter(|&value| value > limit.get());
+        let broken = value.map_or_else(String::new, |value| {
+            format!(
+                "# Break thread: {}\n# Break value: {}\n",
+                self.process,
+                self.unit.of(value)
+            )
+        });
+        format!("# Thread Ids:{ids}\n{broken}")
     }
 }
 
@@ -485,18 +490,20 @@ mod tests {
     #[test]
     fn values_spikes_and_what_broke_the_run_are_listed() {
         assert_eq!(
-            run().values(),
+            run().values(1),
             "       0:       0:       1\n       1:       0:       2\n       0:       1:       2\n       0:       2:       4\n"
         );
+        assert_eq!(run().values(2), "       0:       1:       2\n");
         assert_eq!(
             run().spikes(Nanos(2_400), 9),
             "\nT: 0 Spike:       4: TS:         2000\nT: 1 Spike:       2: TS:            \
              0\nspikes = 2\n\n"
         );
         assert_eq!(
-            run().broken(Nanos(4_000)).unwrap(),
+            run().broken(Nanos(4_000)),
             "# Thread Ids: 07032 07032\n# Break thread: 7032\n# Break value: 4\n"
         );
-        assert_eq!(run().broken(Nanos(5_000)), None);
+        assert_eq!(run().broken(Nanos(5_000)), "# Thread Ids: 07032 07032\n");
+        assert_eq!(run().spikes(Nanos(5_000), 9), "");
     }
 }

@@ -105,7 +105,7 @@ impl Exporter for RtTestsJson {
         let whole = DocumentHead {
             command_line: command_line(run),
             return_code: Exit::of_run(&run.summary) as u8,
-            has_histogram: true,
+            buckets: u32::MAX,
             unit: Unit::Micros,
         };
         write(run, &series, whole, out)
@@ -118,8 +118,8 @@ pub struct DocumentHead {
     /// What was typed.
     pub command_line: String,
     pub return_code: u8,
-    /// Whether each thread has its counts by value.
-    pub has_histogram: bool,
+    /// Each thread has its counts of values below this; none where it is 0.
+    pub buckets: u32,
     pub unit: Unit,
 }
 
@@ -180,7 +180,7 @@ fn thread(
     let unit = |nanos| whole.unit.of(nanos);
     let mut histogram: Vec<(i64, u64)> = Vec::new();
     counts.for_each(|value, count| match histogram.last_mut() {
-        _ if !whole.has_histogram => {}
+        _ if unit(value) >= i64::from(whole.buckets) => {}
         Some((bucket, total)) if *bucket == unit(value) => *total += count,
         _ => histogram.push((unit(value), count)),
     });

@@ -30,6 +30,8 @@ const BUCKETS_MAX: i64 = 1_000_000;
 #[derive(Debug, Clone, Args)]
 #[command(
     disable_help_flag = true,
+    version,
+    disable_version_flag = true,
     args_override_self = true,
     infer_long_args = true,
     override_usage = "tardy cyclictest [OPTIONS OF cyclictest] [--tardy-out <FOLDER>]",
@@ -39,7 +41,7 @@ With --tardy-out the run is kept: `tardy show`, `report`, `explain` and `compare
 A link to tardy named cyclictest runs this command."
 )]
 pub struct CyclictestArgs {
-    /// Words that are no option, which cyclictest passes over: callers hand over empty ones.
+    /// Words that are no option, which cyclictest passes over.
     #[arg(hide = true)]
     pub words: Vec<String>,
     /// Keep the run in this folder, which must not exist
@@ -52,8 +54,8 @@ pub struct CyclictestArgs {
     /// Make the due times of all threads coincide, or lie this many us apart
     #[arg(short = 'A', long, value_name = "US", num_args = 0..=1)]
     pub aligned: Option<Option<i64>>,
-    /// Stop at the first latency above this
-    #[arg(short = 'b', long = "breaktrace", value_name = "US", value_parser = number::<i64>(1, i64::MAX))]
+    /// Stop at the first latency above this; 0 measures on
+    #[arg(short = 'b', long = "breaktrace", value_name = "US", value_parser = number::<i64>(0, i64::MAX))]
     pub break_above: Option<i64>,
     /// Clock: 0 for monotonic, 1 for realtime
     #[arg(short = 'c', long, value_name = "CLOCK", default_value = "0", value_parser = clock)]
@@ -89,8 +91,8 @@ pub struct CyclictestArgs {
     /// The same as --default-system
     #[arg(long)]
     pub laptop: bool,
-    /// Maximum C-state exit latency
-    #[arg(long, value_name = "US", default_value = "0", value_parser = number::<i32>(0, i32::MAX.into()))]
+    /// Maximum C-state exit latency; 0 for what is below
+    #[arg(long, value_name = "US", default_value = "0", allow_hyphen_values = true, value_parser = number::<i32>(i32::MIN.into(), i32::MAX.into()))]
     pub latency: i32,
     /// Cycles per thread; 0 measures until a signal comes
     #[arg(short = 'l', long, value_name = "LOOPS", default_value = "0", value_parser = number::<u64>(0, i64::MAX))]
@@ -104,8 +106,9 @@ pub struct CyclictestArgs {
     /// Print ns
     #[arg(short = 'N', long)]
     pub nsecs: bool,
-    #[arg(short = 'o', long, value_name = "RED", hide = true)]
-    pub oscope: Option<u64>,
+    /// With -v: print the largest of so many values in a row
+    #[arg(short = 'o', long, value_name = "RED", default_value = "1", value_parser = number::<u32>(1, u32::MAX.into()))]
+    pub oscope: u32,
     /// Real-time priority of the threads
     #[arg(short = 'p', long, alias = "prio", value_name = "PRIO", default_value = "0", value_parser = number::<u32>(0, 99))]
     pub priority: u32,
@@ -126,13 +129,14 @@ pub struct CyclictestArgs {
     /// Make the due times of each thread whole multiples of its interval
     #[arg(long, value_name = "US", num_args = 0..=1)]
     pub secaligned: Option<Option<i64>>,
-    #[arg(short = 's', long, hide = true)]
+    /// The same as --relative
+    #[arg(short = 's', long)]
     pub system: bool,
     /// Run one thread on each CPU
     #[arg(short = 'S', long)]
     pub smp: bool,
-    /// Print each latency above this
-    #[arg(long, value_name = "US", value_parser = number::<i64>(1, i64::MAX))]
+    /// Print each latency above this; 0 prints none
+    #[arg(long, value_name = "US", value_parser = number::<i64>(0, i64::MAX))]
     pub spike: Option<i64>,
     /// Maximum number of spikes to print
     #[arg(long, value_name = "N", default_value = "1024")]
@@ -140,7 +144,7 @@ pub struct CyclictestArgs {
     #[arg(long, hide = true)]
     pub smi: bool,
     /// Number of threads; without a number, one per CPU
-    #[arg(short = 't', long, value_name = "NUM", num_args = 0..=1, value_parser = number::<u32>(1, THREADS_MAX as i64))]
+    #[arg(short = 't', long, value_name = "NUM", num_args = 0..=1, value_parser = number::<u32>(0, THREADS_MAX as i64))]
     pub threads: Option<Option<u32>>,
     /// With -b: switch the kernel's trace off after the mark that tardy always writes into it
     #[arg(long)]
@@ -158,6 +162,9 @@ pub struct CyclictestArgs {
     /// Print help
     #[arg(long, action = ArgAction::Help)]
     pub help: Option<bool>,
+    /// Print the version
+    #[arg(long, action = ArgAction::Version)]
+    pub version: Option<bool>,
 }
 
 /// What a command line of cyclictest comes to.
@@ -187,6 +194,40 @@ impl CyclictestArgs {
             buckets: u32::try_from(rows).unwrap_or(u32::MAX),
             has_sum: self.histofall.is_some() && threads > 1,
         })
+    }
+
+    /// The latency above which the run stops.
+    #[must_use]
+    pub fn break_above(&self) -> Option<Nanos> {
+        self.break_above
+            .map(Nanos::from_micros)
+            .filter(|&limit| limit > Nanos::ZERO)
+    }
+
+    /// The latency above which values are listed.
+    #[must_use]
+    pub fn spike(&self) -> Option<Nanos> {
+        self.spike
+            .map(Nanos::from_micros)
+            .filter(|&limit| limit > Nanos::ZERO)
+    }
+
+    /// The largest C-state exit latency in us.
+    #[must_use]
+    pub fn latency(&self) -> i32 {
+        self.latency.max(0)
+    }
+
+    /// How far a thread's due times lie behind those of the first one, or behind full seconds.
+    fn offset(&self, place: usize, interval: Nanos) -> Option<Nanos> {
+        let of_each = self
+            .aligned
+            .flatten()
+            .map(|us| us.saturating_mul(place as i64));
+        let us = of_each.or(self.secaligned.flatten())?;
+        Some(Nanos(
+            Nanos::from_micros(us).get().rem_euclid(interval.get()),
+        ))
     }
 
     /// Whether the power management is left alone.
@@ -226,17 +267,21 @@ impl CyclictestArgs {
         let interval_of =
             |place: usize| Nanos::from_micros(self.interval) + self.distance() * place as i64;
         let kind = match () {
+            () if self.system => "nanosleep",
             () if self.posix_timers => "posix-timer",
             () if self.relative => "nanosleep",
             () => "cyclic",
         };
+        let offset_of = |place: usize| self.offset(place, interval_of(place));
         let mut groups: Vec<Group> = Vec::new();
         let mut threads = Vec::new();
         for (place, &cpu) in cpus.iter().enumerate() {
             let (interval, priority) = (interval_of(place), priority_of(place));
+            let offset = offset_of(place).filter(|_| kind != "nanosleep");
             let fits = |group: &&mut Group| {
                 group.interval == interval
                     && group.priority == priority
+                    && group.offset == offset
                     && !group.cpus.contains(cpu)
             };
             let group = match groups.iter_mut().find(fits) {
@@ -251,6 +296,7 @@ impl CyclictestArgs {
                         name,
                         interval,
                         priority,
+                        offset,
                         cpus: CpuList::default(),
                     });
                     groups.last_mut().expect("one was pushed")
@@ -293,11 +339,13 @@ impl CyclictestArgs {
             probes: groups.iter().map(|group| group.probe(kind)).collect(),
             policy: Some(policy),
             clock: (self.clock == 1 && kind != "nanosleep").then_some(SystemClock::Realtime),
-            align: self.secaligned.is_some().then_some(if self.clock == 1 {
-                SystemClock::Realtime
-            } else {
-                SystemClock::Monotonic
-            }),
+            align: (self.secaligned.is_some() && kind != "nanosleep").then_some(
+                if self.clock == 1 {
+                    SystemClock::Realtime
+                } else {
+                    SystemClock::Monotonic
+                },
+            ),
             aligned: self.aligned.is_some(),
             cpus: Some(MeasuredCpus::List(cpus.iter().copied().collect())),
             loads: vec!["none".to_owned()],
@@ -305,10 +353,10 @@ impl CyclictestArgs {
             cpu_dma_latency: if self.leaves_power() {
                 CpuDmaLatency::Leave
             } else {
-                CpuDmaLatency::Micros(self.latency)
+                CpuDmaLatency::Micros(self.latency())
             },
-            stop_above: self.break_above.map(Nanos::from_micros),
-            tracing_off: self.tracemark && self.break_above.is_some(),
+            stop_above: self.break_above(),
+            tracing_off: self.tracemark && self.break_above().is_some(),
             force: true,
             ..Request::default()
         };
@@ -321,23 +369,11 @@ impl CyclictestArgs {
 
     /// What cannot be had is refused before anything is measured.
     fn refuse(&self) -> Result<(), String> {
-        if let Some(word) = self.words.iter().find(|word| !word.is_empty()) {
-            return Err(format!("`{word}` belongs to no option: leave it out"));
-        }
         let refused = [
             (
                 self.fifo.is_some(),
                 "-F: figures cannot go to a FIFO: `tardy top FOLDER` shows a run with --tardy-out \
                  while it lasts",
-            ),
-            (
-                self.system,
-                "-s: sleeps without a clock are not measured: leave it out, or use -x for POSIX \
-                 timers",
-            ),
-            (
-                self.oscope.is_some(),
-                "-o: values are not thinned out: leave out -o, and use the values that -v prints",
             ),
             (
                 self.deepest_idle_state.is_some(),
@@ -350,16 +386,12 @@ impl CyclictestArgs {
                  machine counts them",
             ),
             (
-                self.posix_timers && self.relative,
-                "-r: POSIX timers are absolute here: leave -r or -x out",
+                self.oscope > 1 && !self.verbose,
+                "-o: only -v prints values that can be thinned out: add -v",
             ),
             (
-                self.aligned.flatten().is_some_and(|us| us != 0),
-                "-A: due times either coincide or are random: give -A 0, or leave out -A",
-            ),
-            (
-                self.secaligned.flatten().is_some_and(|us| us != 0),
-                "--secaligned: due times start on a full second: leave out the offset",
+                self.aligned.is_some() && self.secaligned.is_some(),
+                "-A: due times are aligned to each other or to seconds: leave -A or --secaligned out",
             ),
         ];
         refused
@@ -371,6 +403,22 @@ impl CyclictestArgs {
     /// Options that change nothing here, a sentence each.
     fn passed_over(&self) -> Vec<String> {
         let passed_over = [
+            (
+                self.words.iter().any(|word| !word.is_empty()),
+                "words that belong to no option are ignored, as in cyclictest",
+            ),
+            (
+                self.smp && self.affinity.is_some(),
+                "-a is ignored: -S runs a thread on each CPU",
+            ),
+            (
+                self.smp && self.threads.is_some(),
+                "-t is ignored: -S runs a thread on each CPU",
+            ),
+            (
+                self.system && self.posix_timers,
+                "-x is ignored: -s sleeps without timers",
+            ),
             (
                 self.mainaffinity.is_some(),
                 "--mainaffinity changes nothing: the main thread sleeps until the end",
@@ -400,13 +448,15 @@ impl CyclictestArgs {
             .collect()
     }
 
-    /// The CPUs that -a lists, of those that may be used.
+    /// The CPUs that -a lists, of those that may be used. Beside -S neither -a nor -t counts, as in
+    /// cyclictest.
     ///
     /// # Errors
     /// What is no list.
     pub fn listed(&self, usable: &CpuList) -> Result<Option<CpuList>, String> {
         self.affinity
             .as_ref()
+            .filter(|_| !self.smp)
             .and_then(Option::as_ref)
             .map(|text| cpus(text, usable))
             .transpose()
@@ -430,11 +480,10 @@ impl CyclictestArgs {
                 "-a: CPUs {absent} cannot be used here; the usable CPUs are {usable}"
             ));
         }
-        let is_smp = self.smp && self.threads.flatten().is_none();
         let count = match self.threads {
+            _ if self.smp => list.len(),
+            Some(None | Some(0)) => processors.own.len(),
             Some(Some(count)) => count as usize,
-            Some(None) => processors.own.len(),
-            None if is_smp => list.len(),
             None => 1,
         };
         if self.affinity.is_none() && !self.smp {
@@ -470,12 +519,13 @@ impl CyclictestArgs {
                 ));
             }
         };
+        let policy = if policy == PolicyName::Other && self.priority > 0 {
+            notes.push("policy fifo, as a priority was given".to_owned());
+            PolicyName::Fifo
+        } else {
+            policy
+        };
         if policy == PolicyName::Other {
-            if self.priority > 0 {
-                return Err(
-                    "--policy=other has no priority: leave -p out, or use fifo or rr".to_owned(),
-                );
-            }
             return Ok((policy, 0));
         }
         if self.priority > PRIORITY_MAX {
@@ -500,14 +550,14 @@ impl CyclictestArgs {
             .iter()
             .map(|group| group.cpus.len() as f64 / group.interval.get() as f64)
             .sum();
-        match self.spike {
+        match self.spike() {
             _ if self.verbose
                 || self.tardy_out.is_some()
                 || rate * length.get() as f64 <= SAMPLES_KEPT_MAX =>
             {
                 KeptSamples::All
             }
-            Some(limit) => KeptSamples::Tail(Nanos::from_micros(limit)),
+            Some(limit) => KeptSamples::Tail(limit),
             None => KeptSamples::Histogram,
         }
     }

@@ -5,7 +5,6 @@ use std::io::{IsTerminal, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use tardy_core::units::Nanos;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_core::warning::{Severity, Warning};
 use tardy_formats::export::ExportError;
@@ -37,6 +36,9 @@ pub fn run(args: &CyclictestArgs) -> Exit {
         }
     }
 }
+
+/// Standard output, as a file name of `--json`.
+const STANDARD_OUTPUT: &str = "-";
 
 type Refusal = (Exit, String);
 
@@ -120,7 +122,7 @@ fn announce(
         () if warnings
             .iter()
             .any(|warning| matches!(warning, Warning::CpuLatencyNotSet { .. })) => {}
-        () => text += &format!("# /dev/cpu_dma_latency set to {}us\n", args.latency),
+        () => text += &format!("# /dev/cpu_dma_latency set to {}us\n", args.latency()),
     }
     if args.verbose {
         for (number, thread) in setup.threads.iter().enumerate() {
@@ -141,7 +143,7 @@ fn show(args: &CyclictestArgs, setup: &Setup, out: &Path, exit: Exit) -> Result<
     let taken = CyclictestRun::read(&run, &setup.threads, args.unit())?;
     let mut text = String::new();
     if args.verbose {
-        text += &taken.values();
+        text += &taken.values(args.oscope as usize);
     } else if !args.quiet {
         text += &format!(
             "policy: {}: loadavg: {}\n\n",
@@ -167,19 +169,18 @@ fn show(args: &CyclictestArgs, setup: &Setup, out: &Path, exit: Exit) -> Result<
         (Some(histogram), None) => text += &histogram,
         (None, _) => {}
     }
-    if let Some(limit) = args.spike {
-        text += &taken.spikes(Nanos::from_micros(limit), args.spike_nodes);
+    if let Some(limit) = args.spike() {
+        text += &taken.spikes(limit, args.spike_nodes);
     }
-    text.extend(
-        args.break_above
-            .and_then(|limit| taken.broken(Nanos::from_micros(limit))),
-    );
+    text.extend(args.break_above().map(|limit| taken.broken(limit)));
     output::print(&text)?;
     if let Some(file) = &args.json {
         let whole = DocumentHead {
             command_line: std::env::args().collect::<Vec<_>>().join(" "),
             return_code: exit as u8,
-            has_histogram: args.shape(setup.threads.len()).is_some(),
+            buckets: args
+                .shape(setup.threads.len())
+                .map_or(0, |shape| shape.buckets),
             unit: args.unit(),
         };
         let of_thread = |thread: &Thread| {
@@ -193,8 +194,8 @@ fn show(args: &CyclictestArgs, setup: &Setup, out: &Path, exit: Exit) -> Result<
     Ok(())
 }
 
-/// Where scripts send the results: a file, or what takes them as they come (/dev/stdout, a FIFO, a
-/// terminal).
+/// Where scripts send the results: a file, or what takes them as they come (/dev/stdout or `-`, a
+/// FIFO, a terminal).
 fn write_out(
     file: &Path,
     write: impl FnOnce(&mut dyn Write) -> Result<(), ExportError>,
@@ -202,7 +203,10 @@ fn write_out(
     if is_stream(file) {
         let mut bytes = Vec::new();
         write(&mut bytes)?;
-        if file == Path::new("/dev/stdout") {
+        if [STANDARD_OUTPUT, "/dev/stdout"]
+            .map(Path::new)
+            .contains(&file)
+        {
             return Ok(output::print(&String::from_utf8_lossy(&bytes))?);
         }
         return Ok(OpenOptions::new()
@@ -214,10 +218,11 @@ fn write_out(
 }
 
 fn is_stream(file: &Path) -> bool {
-    fs::metadata(file).is_ok_and(|found| {
-        let kind = found.file_type();
-        kind.is_fifo() || kind.is_char_device() || file.starts_with("/dev")
-    })
+    file == Path::new(STANDARD_OUTPUT)
+        || fs::metadata(file).is_ok_and(|found| {
+            let kind = found.file_type();
+            kind.is_fifo() || kind.is_char_device() || file.starts_with("/dev")
+        })
 }
 
 /// Refuses outputs that could not be written at the end.

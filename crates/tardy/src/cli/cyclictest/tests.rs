@@ -82,6 +82,7 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
     let options = [
         ("--default-system", "+"),
         ("--latency=50", "+"),
+        ("--latency=-5", "+"),
         (
             "--deepest-idle-state=1",
             "--deepest-idle-state: idle states are limited by their exit latency",
@@ -96,8 +97,9 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         ),
         ("-x", "+"),
         ("--posix_timers", "+"),
-        ("-s", "-s: sleeps without a clock"),
-        ("--system", "-s: "),
+        ("-s", "+"),
+        ("--system", "+"),
+        ("-s -x", "-x is ignored: "),
         ("-r", "+"),
         ("--relative", "+"),
         ("-R", "-R changes nothing"),
@@ -107,18 +109,20 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         ("-i 200", "+"),
         ("--interval=200", "+"),
         ("--secaligned", "+"),
-        (
-            "--secaligned 100",
-            "--secaligned: due times start on a full second",
-        ),
+        ("--secaligned 100", "+"),
         ("-A 0", "+"),
         ("--align=0", "+"),
-        ("--align=7", "-A: due times either coincide"),
+        ("--align=7", "+"),
+        (
+            "--align=7 --secaligned",
+            "-A: due times are aligned to each other",
+        ),
         ("-a", "+"),
         ("-a 1-2", "+"),
         ("--affinity=!1-2", "+"),
         ("--affinity=1-x", "-a: `1-x` is not a list of CPUs"),
         ("-b 100", "+"),
+        ("-b 0", "+"),
         ("--breaktrace=100", "+"),
         ("-D 0", "+"),
         ("--duration=2h", "+"),
@@ -140,8 +144,8 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         ("--refresh_on_max", "-M changes nothing"),
         ("-N", "+"),
         ("--nsecs", "+"),
-        ("-o 5", "-o: values are not thinned out"),
-        ("--oscope=5", "-o: "),
+        ("-v -o 5", "+"),
+        ("--oscope=5", "-o: only -v prints values"),
         ("-p 80", "+"),
         ("--prio=80", "+"),
         ("--priority=80", "+"),
@@ -149,6 +153,10 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         ("--policy=normal", "+"),
         ("--policy=rr", "+"),
         ("--policy=fifo", "+"),
+        (
+            "--policy=other -p 3",
+            "policy fifo, as a priority was given",
+        ),
         ("--policy=batch", "--policy=batch: "),
         ("--policy=idle", "--policy=idle: "),
         ("--priospread", "+"),
@@ -168,6 +176,7 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         ("-v", "+"),
         ("--verbose", "+"),
         ("--dbg_cyclictest", "--dbg_cyclictest changes nothing"),
+        ("word", "words that belong to no option are ignored"),
         ("--bogus", "unexpected argument '--bogus'"),
         (
             "-i x",
@@ -266,6 +275,19 @@ fn threads_that_are_alike_are_one_probe() {
         ]
     );
     assert_eq!(
+        probes("-A 700 -t4 -d0"),
+        [
+            "cyclic:period=1ms:cpus=0:offset=0s",
+            "cyclic:period=1ms:cpus=1:name=thread-1:offset=700us",
+            "cyclic:period=1ms:cpus=2:name=thread-2:offset=400us",
+            "cyclic:period=1ms:cpus=3:name=thread-3:offset=100us",
+        ]
+    );
+    assert_eq!(
+        probes("--secaligned 100 -t2 -d0 -r -x"),
+        ["posix-timer:period=1ms:cpus=0-1:offset=100us"]
+    );
+    assert_eq!(
         probes("-x -t2"),
         [
             "posix-timer:period=1ms:cpus=0",
@@ -331,9 +353,6 @@ fn what_cannot_be_had_is_refused_in_a_line() {
     for (line, begin) in [
         ("-a 9", "-a: CPUs 9"),
         ("-a !0-3", "-a: the list has none of the usable CPUs"),
-        ("--policy=other -p 3", "--policy=other"),
-        ("-x -r", "-r: "),
-        ("word", "`word` belongs to no option"),
     ] {
         let error = setup(line).unwrap_err();
         assert!(
@@ -361,7 +380,9 @@ fn threads_stay_on_the_cpus_that_the_caller_allows() {
         ("-t 3 -p 80", "1 3 1"),
         ("-a 0 -t1 -p 80", "0"),
         ("-a 0-2 -t2 -p 80", "0 1"),
-        ("-S -a 2 -p 80", "2"),
+        ("-S -a 2 -p 80", "1 3"),
+        ("-S -t1 -p 80", "1 3"),
+        ("-t 0 -p 80", "1 3"),
     ] {
         let setup = args(line).setup(&processors("0-3", "1,3")).unwrap();
         let cpus: Vec<String> = setup

@@ -1,0 +1,222 @@
+//! `cargo xtask drop-in`: every option of every packaged cyclictest, given to it and to `tardy
+//! cyclictest`, and the table of docs/cyclictest.md that comes of it.
+//!
+//! It fails where an option has no row, and where a row comes to something else than the table
+//! expects.
+
+mod observe;
+mod options;
+mod peers;
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use crate::failure::{Failure, Result, While};
+use crate::workspace;
+
+use observe::Observed;
+use options::{Expected, Look, ROWS, Row, Trial};
+use peers::Peer;
+
+/// What the written part of the page ends with.
+const PART: &str = "\n## Option by option\n";
+/// A stall of the machine changes how many samples there are: so often a trial is repeated.
+const TRIES: usize = 3;
+
+/// `cargo xtask drop-in`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DropInArguments {
+    /// Try only these rows of the table, and write no page
+    #[arg(value_name = "ROW")]
+    rows: Vec<String>,
+    /// Compare with this release only, and write no page
+    #[arg(long, value_name = "NAME")]
+    release: Option<String>,
+    /// Use this binary instead of a new release build
+    #[arg(long, value_name = "FILE")]
+    tardy: Option<PathBuf>,
+}
+
+/// What a row came to with one version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Verdict {
+    /// This version has no such option.
+    Absent,
+    Same,
+    Differs,
+    Refused,
+}
+
+impl Verdict {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Absent => "",
+            Self::Same => "same",
+            Self::Differs => "differs",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// Compares, and writes the page.
+pub(crate) fn run(arguments: &DropInArguments) -> Result<()> {
+    observe::check()?;
+    let tardy = match &arguments.tardy {
+        Some(binary) => binary
+            .canonicalize()
+            .while_doing(|| format!("looking for {}", binary.display()))?,
+        None => workspace::build_tardy()?,
+    };
+    let ours = [tardy.display().to_string(), "cyclictest".to_owned()];
+    let mut peers = peers::all()?;
+    let is_whole = arguments.rows.is_empty() && arguments.release.is_none();
+    if let Some(wanted) = &arguments.release {
+        peers.retain(|peer| peer.release == wanted);
+    }
+    let mut faults: Vec<String> = peers.iter().flat_map(without_row).collect();
+    let is_chosen = |row: &&Row| {
+        arguments.rows.is_empty() || arguments.rows.iter().any(|name| name == row.name)
+    };
+    let mut results = Vec::new();
+    for row in ROWS.iter().filter(is_chosen) {
+        let verdicts = verdicts(row, &ours, &peers)?;
+        let names: Vec<&str> = verdicts.iter().map(|verdict| verdict.name()).collect();
+        eprintln!("{:<20} {}", row.name, names.join(" | "));
+        faults.extend(unexpected(row, &verdicts));
+        results.push((row, verdicts));
+    }
+    if is_whole {
+        write(&table(&peers, &results))?;
+    }
+    if faults.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(faults.join("; ")))
+}
+
+/// Options of this version that nothing is tried for.
+fn without_row(peer: &Peer) -> Vec<String> {
+    let has_row = |name: &&String| ROWS.iter().any(|row| row.name == name.as_str());
+    let missing = peer.options.iter().filter(|name| !has_row(name));
+    missing
+        .map(|name| format!("--{name} of {} has no row in options.rs", peer.release))
+        .collect()
+}
+
+/// Whether the row is one of an option, which not every version has.
+fn is_option(row: &Row) -> bool {
+    row.name
+        .chars()
+        .all(|letter| letter.is_ascii_lowercase() || "-_".contains(letter))
+        && !row.name.starts_with('-')
+}
+
+/// The verdict of a row with each version.
+fn verdicts(row: &Row, ours: &[String], peers: &[Peer]) -> Result<Vec<Verdict>> {
+    let mut verdicts = vec![Verdict::Absent; peers.len()];
+    for trial in row.trials {
+        let has_all = |peer: &Peer| {
+            let has = |name: &str| peer.options.iter().any(|option| option == name);
+            (!is_option(row) || has(row.name)) && (!trial.line.contains("--json") || has("json"))
+        };
+        let mut open: Vec<usize> = (0..peers.len()).filter(|&at| has_all(&peers[at])).collect();
+        for left in (0..TRIES).rev() {
+            let programs: Vec<Vec<String>> = std::iter::once(ours.to_vec())
+                .chain(open.iter().map(|&at| peers[at].words()))
+                .collect();
+            let observed = observe::side_by_side(&programs, trial)?;
+            let (mine, others) = observed.split_first().expect("one program is ours");
+            let mut differing = Vec::new();
+            for (&at, other) in open.iter().zip(others) {
+                let found = difference(trial, mine, other);
+                let (kind, why) = found.unwrap_or((Verdict::Same, String::new()));
+                if kind == Verdict::Differs && left > 0 {
+                    differing.push(at);
+                    continue;
+                }
+                verdicts[at] = verdicts[at].max(kind);
+                if kind != Verdict::Same {
+                    eprintln!("    {} {}: {why}", peers[at].release, trial.line);
+                }
+            }
+            open = differing;
+            if open.is_empty() {
+                break;
+            }
+        }
+    }
+    Ok(verdicts)
+}
+
+/// What is not the same in a trial.
+fn difference(trial: &Trial, mine: &Observed, other: &Observed) -> Option<(Verdict, String)> {
+    if trial.look == Look::Refusal && mine.exit != Some(0) {
+        let here = match other.exit {
+            Some(0) => String::new(),
+            _ => format!(" (here cyclictest fails as well: {})", other.complaint),
+        };
+        return Some((Verdict::Refused, format!("{}{here}", mine.complaint)));
+    }
+    let why = mine.differs_from(other)?;
+    Some((Verdict::Differs, why))
+}
+
+/// Says where a row came to something else than the table has.
+fn unexpected(row: &Row, verdicts: &[Verdict]) -> Option<String> {
+    let found = verdicts.iter().max().copied().unwrap_or(Verdict::Absent);
+    let expected = match row.expected {
+        Expected::Same => Verdict::Same,
+        Expected::Differs(_) => Verdict::Differs,
+        Expected::Refused(_) => Verdict::Refused,
+    };
+    (found != expected && found != Verdict::Absent).then(|| {
+        format!(
+            "{} is `{}` where options.rs expects `{}`",
+            row.name,
+            found.name(),
+            expected.name()
+        )
+    })
+}
+
+fn table(peers: &[Peer], results: &[(&Row, Vec<Verdict>)]) -> String {
+    let mut text = "| option |".to_owned();
+    for peer in peers {
+        let _ = write!(text, " {} ({}) |", peer.version, peer.release);
+    }
+    let _ = writeln!(
+        text,
+        " tried with | reason |\n|---{}|---|---|",
+        "|---".repeat(peers.len())
+    );
+    for (row, verdicts) in results {
+        let dashes = if is_option(row) { "--" } else { "" };
+        let _ = write!(text, "| `{dashes}{}` |", row.name);
+        for verdict in verdicts {
+            let _ = write!(text, " {} |", verdict.name());
+        }
+        let lines: Vec<String> = row
+            .trials
+            .iter()
+            .map(|trial| format!("`{}`", trial.line))
+            .collect();
+        let reason = match row.expected {
+            Expected::Same => "",
+            Expected::Differs(reason) | Expected::Refused(reason) => reason,
+        };
+        let _ = writeln!(text, " {} | {reason} |", lines.join(", "));
+    }
+    text
+}
+
+/// Replaces the table of the page, below the part that is written by hand.
+fn write(table: &str) -> Result<()> {
+    let page = workspace::root().join("docs/cyclictest.md");
+    let old =
+        std::fs::read_to_string(&page).while_doing(|| format!("reading {}", page.display()))?;
+    let (by_hand, _) = old
+        .split_once(PART)
+        .ok_or_else(|| Failure::new(format!("{} has no part `{}`", page.display(), PART.trim())))?;
+    std::fs::write(&page, format!("{by_hand}{PART}{table}"))
+        .while_doing(|| format!("writing {}", page.display()))
+}

@@ -34,13 +34,17 @@ mod in_order;
 mod jitterdebugger_json;
 mod jitterdebugger_samples;
 mod jitterdebugger_text;
+mod latency_columns;
+mod linuxcnc_latency;
 mod npy;
+mod osadl_dataset;
 mod oslat;
 mod parts;
 mod pasted;
 mod refused;
 mod rt_tests_pairs;
 mod rteval;
+mod rtla_end;
 mod rtla_hist;
 mod rtla_top;
 mod signaltest;
@@ -50,6 +54,7 @@ mod tool_json;
 mod unit_told;
 mod values;
 mod xenomai_latency;
+mod xenomai_plot;
 mod zyclictest;
 
 use std::fs::File;
@@ -69,6 +74,7 @@ const HEAD_BYTES: u64 = 64 << 10;
 
 /// Everything that can be read; detection asks them in this order.
 pub const FORMATS: &[Format] = &[
+    osadl_dataset::FORMAT,
     signaltest::JSON,
     rt_tests_pairs::JSON,
     cyclicdeadline::JSON,
@@ -80,7 +86,10 @@ pub const FORMATS: &[Format] = &[
     rtla_hist::OSNOISE,
     rtla_top::FORMAT,
     hwlatdetect::FORMAT,
+    xenomai_plot::FORMAT,
     xenomai_latency::FORMAT,
+    xenomai_latency::RTAI,
+    linuxcnc_latency::FORMAT,
     zyclictest::FORMAT,
     rt_tests_pairs::TEXT,
     jitterdebugger_text::FORMAT,
@@ -122,6 +131,8 @@ impl Format {
             "cyclictest",
             "rtla",
             "xenomai",
+            "rtai",
+            "linuxcnc",
             "oslat",
             "hwlatdetect",
             "zyclictest",

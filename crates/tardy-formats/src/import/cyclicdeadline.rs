@@ -76,7 +76,7 @@ fn read_text(
     let (text, torn) = whole_lines(source)?;
     let unit = settings.unit.unwrap_or(Unit::Us);
     let example = "T: 0 ( 1234) I:1000 C: 500 Min: 1 Act: 2 Avg: 3 Max: 44";
-    let threads = last_of_each_thread(source, &text, example, |line| parse(line, unit))?;
+    let threads = last_of_each_thread(source, &text, example, unit, |line| parse(line, unit))?;
     let mut imported = ImportedRun {
         tool: TOOL.into(),
         notes: vec![EXTREMES_NOTE.into(), THREAD_NOTE.into()],

@@ -34,13 +34,25 @@ pub(super) const FORMAT: Format = Format {
 
 /// A run begins with the lines before its histogram, behind the histogram of the run before.
 fn begins(lines: &[&str]) -> Vec<usize> {
+    let is_title = |line: &str| line.trim_end() == "# Histogram";
+    let first = |is_it: &dyn Fn(&str) -> bool| lines.iter().position(|line| is_it(line));
+    let maxima = first(&|line| line.starts_with("# Max Latencies:"));
+    // In some pages the summaries stand above the rows.
+    let is_above = maxima.is_some_and(|maxima| Some(maxima) < first(&is_title));
+    let is_summary = |line: &str| {
+        let name = line
+            .strip_prefix("# ")
+            .and_then(|rest| rest.split_once(':'));
+        name.is_some_and(|(name, _)| FOOTERS.contains(&name))
+    };
     let is_before = |line: &str| {
         line.trim().is_empty()
+            || is_above && is_summary(line)
             || ["T:", "policy:", "# /dev/cpu_dma_latency", "WARN", "INFO"]
                 .iter()
                 .any(|start| line.starts_with(start))
     };
-    let titles = parts::at(lines, |line| line.trim_end() == "# Histogram");
+    let titles = parts::at(lines, is_title);
     titles
         .into_iter()
         .map(|title| {
@@ -214,11 +226,15 @@ fn table(source: &Source, text: &str) -> Result<Table, ImportError> {
     let mut table = Table::default();
     // A text that was cut off at its beginning has no title.
     let mut has_begun = !text.lines().any(|line| line.trim_end() == "# Histogram");
+    let mut is_over = false;
     for (line, text) in lines(text) {
         table.last_line = line;
         if let Some(comment) = text.strip_prefix('#') {
             let comment = comment.trim();
             has_begun |= comment == "Histogram";
+            // In some pages the summaries stand above the rows.
+            is_over &= comment != "Histogram";
+            is_over |= comment.starts_with("Max Latencies:");
             if let Some((name, values)) = comment.split_once(':')
                 && FOOTERS.contains(&name)
             {
@@ -242,7 +258,7 @@ fn table(source: &Source, text: &str) -> Result<Table, ImportError> {
         } else if has_begun
             && !text.trim().is_empty()
             && !text.starts_with(NUTTX_PROMPT)
-            && !table.footers.contains_key("Max Latencies")
+            && !is_over
         {
             row(source, &mut table, line, &text)?;
         }

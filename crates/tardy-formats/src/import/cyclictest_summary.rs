@@ -149,10 +149,12 @@ fn is_torn(text: &str) -> bool {
         MAX_WIDTH
     };
     let is_begin = last == "T" || last.starts_with("T:");
-    is_cut_off(text, "Max:", width) || is_begin && !last.contains("Max:") && !text.ends_with('\n')
+    let is_cut = is_begin && !last.contains("Max:") || last.starts_with("# B");
+    is_cut_off(text, "Max:", width) || is_cut && !text.ends_with('\n')
 }
 
-/// The last line about each thread that `parse` recognises.
+/// The last line about each thread that `parse` recognises. The latency at which the tool stopped
+/// (-b) counts: cyclicdeadline prints its lines without it.
 ///
 /// # Errors
 /// Without such a line; `example` shows what it looks like.
@@ -160,6 +162,7 @@ pub(super) fn last_of_each_thread(
     source: &Source,
     text: &str,
     example: &str,
+    unit: Unit,
     parse: impl Fn(&str) -> Option<ThreadLine>,
 ) -> Result<Vec<ThreadLine>, ImportError> {
     let mut threads = BTreeMap::new();
@@ -174,8 +177,23 @@ pub(super) fn last_of_each_thread(
         let expected = format!("a line such as `{example}`");
         return Err(source.expected(last, expected, "the end of the file"));
     }
+    let stated = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
+    if let Some(process) = stated(BREAK_THREAD) {
+        let value = stated(BREAK_VALUE).and_then(|value| nanos(value.trim(), unit));
+        let value = value.ok_or_else(|| {
+            source.expected(last, "a line `# Break value: ...`", "the end of the file")
+        })?;
+        let is_it = |thread: &&mut ThreadLine| thread.process == process.trim();
+        if let Some(thread) = threads.values_mut().find(is_it) {
+            thread.max = thread.max.max(value);
+        }
+    }
     Ok(threads.into_values().collect())
 }
+
+/// Before the number of the thread that stopped the tool, and before its latency.
+pub(super) const BREAK_THREAD: &str = "# Break thread:";
+pub(super) const BREAK_VALUE: &str = "# Break value:";
 
 fn read(
     source: &mut Source,
@@ -185,7 +203,7 @@ fn read(
     let (text, torn) = whole_lines(source)?;
     let example = "T: 0 ( 1234) P:95 I:1000 C: 500 Min: 19 Act: 20 Avg: 23 Max: 44";
     let of_unit = |source: &Source, unit| {
-        last_of_each_thread(source, &text, example, |line| {
+        last_of_each_thread(source, &text, example, unit, |line| {
             ThreadLine::of_cyclictest(line, unit)
         })
     };

@@ -7,7 +7,8 @@
 //!
 //! The trap: cyclictest hands samples over through a ring of 16,384 a thread, and does not notice
 //! when it laps the reader. Then old cycle numbers carry newer values, and each value comes again
-//! 16,384 cycles later. That is looked for.
+//! 16,384 cycles later. That is looked for. The latency at which cyclictest stopped (-b) is among no
+//! samples, because it prints none after it; it stands below them.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -18,7 +19,7 @@ use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
 
-use super::cyclictest_summary::THREAD_NOTE;
+use super::cyclictest_summary::{BREAK_THREAD, BREAK_VALUE, THREAD_NOTE};
 use super::sink::{ImportedRun, LATENCY, Sink, descriptor};
 use super::unit_told::{self, TypicalValue};
 use super::{Format, ImportError, Settings, Source, Unit, parts};
@@ -53,6 +54,7 @@ struct Thread {
     due: i64,
     cycle: u64,
     samples: u64,
+    largest: i64,
     skipped: u64,
     ring: Vec<i64>,
     equal: u32,
@@ -82,6 +84,42 @@ struct Reader<'a> {
     threads: Vec<Thread>,
     /// Place of each thread in `threads`.
     places: Vec<Option<usize>>,
+    /// The lines below the samples, after a stop.
+    stop: Stop,
+}
+
+/// A stop at a latency (-b).
+#[derive(Default)]
+struct Stop {
+    /// Process of each thread, in their order.
+    processes: Vec<u64>,
+    process: Option<u64>,
+    /// The latency, in the file's unit.
+    value: Option<i64>,
+}
+
+impl Stop {
+    fn line(&mut self, text: &[u8]) {
+        let text = String::from_utf8_lossy(text);
+        let text = text.trim();
+        if let Some(numbers) = text.strip_prefix("# Thread Ids:") {
+            let numbers = numbers.split_whitespace().map(str::parse);
+            self.processes = numbers.map_while(Result::ok).collect();
+        } else if let Some(process) = text.strip_prefix(BREAK_THREAD) {
+            self.process = process.trim().parse().ok();
+        } else if let Some(value) = text.strip_prefix(BREAK_VALUE) {
+            self.value = value.trim().parse().ok();
+        }
+    }
+
+    /// Number and latency of the thread that stopped the tool.
+    fn found(&self) -> Option<(u32, i64)> {
+        let place = self
+            .processes
+            .iter()
+            .position(|process| Some(*process) == self.process)?;
+        Some((u32::try_from(place).ok()?, self.value?))
+    }
 }
 
 /// What a line may be.
@@ -110,6 +148,7 @@ fn read(
         intervals: Vec::new(),
         threads: Vec::new(),
         places: Vec::new(),
+        stop: Stop::default(),
     };
     let mut buffer = vec![0_u8; BUFFER_BYTES];
     let (mut kept, mut line) = (0, 0_u64);
@@ -162,7 +201,10 @@ impl Reader<'_> {
                 self.intervals.push((thread, interval.get()));
                 Ok(())
             }
-            Some(Line::Other) => Ok(()),
+            Some(Line::Other) => {
+                self.stop.line(text);
+                Ok(())
+            }
             None => Err(source.expected(
                 line,
                 "`thread: cycle: value`, as in `0: 17: 26`",
@@ -342,6 +384,7 @@ impl Reader<'_> {
             due: 0,
             cycle,
             samples: 0,
+            largest: i64::MIN,
             skipped: 0,
             ring: Vec::with_capacity(RING),
             equal: 0,
@@ -353,6 +396,31 @@ impl Reader<'_> {
         }
         self.places[thread as usize] = Some(place);
         Ok(place)
+    }
+
+    /// Adds the latency at which cyclictest stopped to the samples of its thread.
+    fn stopped(&mut self, source: &Source, unit: Unit, line: u64) -> Result<(), ImportError> {
+        let found = self.stop.found();
+        let state = found.and_then(|(id, _)| self.threads.iter().find(|thread| thread.id == id));
+        let (Some((thread, value)), Some(state)) = (found, state) else {
+            return Ok(());
+        };
+        if value.saturating_mul(unit.nanos()) <= state.largest {
+            return Ok(());
+        }
+        let cycle = state.cycle;
+        self.notes.push(format!(
+            "CPU {thread}: cyclictest stopped at a latency of {value} {}, which is among no samples: \
+             it counts as the last one",
+            unit.word()
+        ));
+        let row = Row {
+            line,
+            thread,
+            cycle,
+            value,
+        };
+        self.sample(source, unit, row)
     }
 
     fn finish(mut self, source: &Source, line: u64) -> Result<ImportedRun, ImportError> {
@@ -367,6 +435,7 @@ impl Reader<'_> {
             ));
         }
         let unit = self.unit.unwrap_or(Unit::Us);
+        self.stopped(source, unit, line)?;
         let mut notes = vec![
             THREAD_NOTE.to_owned(),
             "cyclictest does not count skipped due times, so they are derived from latencies \
@@ -403,6 +472,7 @@ impl Thread {
     fn note(&mut self, latency: i64) {
         let place = (self.samples % RING as u64) as usize;
         self.samples += 1;
+        self.largest = self.largest.max(latency);
         let Some(before) = self.ring.get(place).copied() else {
             self.ring.push(latency);
             return;
@@ -461,6 +531,9 @@ fn other(line: &[u8]) -> Option<Line> {
         "WARN",
         "INFO",
         "Thread ",
+        "Using ",
+        "adding traceopt",
+        "expanding traceopt",
         "cyclictest",
     ];
     (text.is_empty()

@@ -40,7 +40,7 @@ fn read(
     let (text, torn) = whole_lines(source)?;
     let unit = settings.unit.unwrap_or(Unit::Us);
     let example = "T: 0 ( 1601) A: 0 C: 593447 Min: 2 Avg: 2.97 Max: 59";
-    let threads = last_of_each_thread(source, &text, example, |line| parse(line, unit))?;
+    let threads = last_of_each_thread(source, &text, example, unit, |line| parse(line, unit))?;
     let mut imported = ImportedRun {
         tool: "jitterdebugger".into(),
         notes: vec![

@@ -64,6 +64,21 @@ const KNOWN: &[(Sign, &str, &str)] = &[
         "rt-migrate-test",
         "it tests where tasks run; its numbers are how long tasks worked",
     ),
+    (
+        Sign::Words("RTH|", "ctx switches"),
+        "switchtest of Xenomai",
+        "it counts context switches and measures no latency",
+    ),
+    (
+        Sign::Line("FOR 10 TASKS: TIME"),
+        "switches of RTAI",
+        "it times all switches together and measures no latency",
+    ),
+    (
+        Sign::Line("== latmus started for core tuning"),
+        "latmus --tune",
+        "it prints the gravity of the core clock; `latmus --measure` has latencies",
+    ),
 ];
 
 /// The tool that wrote a file, and why it is not read. `None` for all other files.

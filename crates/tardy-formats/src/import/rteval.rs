@@ -1,8 +1,12 @@
-//! rteval's summary.xml: what its cyclictest or timerlat measured, a series a core.
+//! rteval's summary.xml: the results of its cyclictest or timerlat, a series a core. rteval 1 has
+//! cyclictest's element below the root, with its command line as text; later ones have it below
+//! `Measurements`.
 //!
-//! Two traps: rteval gives the highest bucket that is not empty as the maximum, so that what lay
-//! beyond is in no number but the count of samples; and of timerlat it puts interrupt, thread and
-//! user latencies into one distribution.
+//! The traps: rteval gives the highest bucket that is not empty as the maximum, so that samples
+//! beyond it are in no number, or in the count of samples alone; where cyclictest stopped at a latency
+//! (-b), that latency stands beside the cores; and of timerlat rteval puts interrupt, thread and user
+//! latencies into one distribution. Source: rteval, rteval/modules/measurement/cyclictest.py and
+//! timerlat.py; of rteval 1, rteval/cyclictest.py.
 
 use roxmltree::{Document, Node, ParsingOptions};
 use tardy_core::units::Nanos;
@@ -10,7 +14,7 @@ use tardy_machine::facts::{CompiledPreemption, KernelFacts, MachineFacts, Preemp
 use tardy_run::imported::StatedTotals;
 
 use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
-use super::text::{NEAR_TIME, is_near};
+use super::text::{NEAR_TIME, is_near, nanos};
 use super::{Format, ImportError, Settings, Source, Unit, parts};
 
 pub(super) const FORMAT: Format = Format {
@@ -40,19 +44,15 @@ fn read(
     })?;
     let root = document.root_element();
     let line = |node: Node<'_, '_>| u64::from(document.text_pos_at(node.range().start).row);
-    let measurements = root
-        .children()
-        .find(|node| node.has_tag_name("Measurements"));
-    let measurements = measurements.ok_or_else(|| {
-        source.expected(
-            line(root),
-            "an element `Measurements`",
-            root.tag_name().name(),
-        )
-    })?;
     let mut imported = head(root);
     let mut series = Vec::new();
-    for measured in measurements.children().filter(Node::is_element) {
+    let groups = root
+        .children()
+        .filter(|node| node.has_tag_name("Measurements"))
+        .chain([root]);
+    let has_true_maxima = root.attribute("version").is_some_and(has_true_maxima);
+    let (mut is_maximum_unsure, mut broken_by) = (false, None);
+    for measured in groups.flat_map(|group| group.children()) {
         let probe = match measured.tag_name().name() {
             "cyclictest" => "cyclictest",
             "timerlat" => "timerlat",
@@ -64,10 +64,23 @@ fn read(
                     .into(),
             );
         }
+        is_maximum_unsure |= probe == "timerlat" || !has_true_maxima;
+        let child = |name: &str| measured.children().find(|node| node.has_tag_name(name));
+        let command = child("command_line").and_then(|node| node.text());
         imported.command_line = measured
             .attribute("command_line")
+            .or(command.map(str::trim))
             .map(str::to_owned)
             .or(imported.command_line);
+        let broken = child("abort_report")
+            .and_then(|report| {
+                report
+                    .children()
+                    .find(|node| node.has_tag_name("breaktrace"))
+            })
+            .and_then(|node| node.attribute("measured_latency"))
+            .and_then(|latency| nanos(latency, settings.unit.unwrap_or(Unit::Us)));
+        broken_by = broken_by.max(broken);
         let cores: Vec<Node<'_, '_>> = measured
             .children()
             .filter(|node| node.has_tag_name("core"))
@@ -89,10 +102,37 @@ fn read(
     }
     if series.is_empty() {
         return Err(source.expected(
-            line(measurements),
-            "measurements of cyclictest or timerlat",
-            "none",
+            line(root),
+            "measurements of cyclictest or timerlat with statistics, which rteval leaves out if it \
+             stopped at a latency or if one was beyond the histogram",
+            root.tag_name().name(),
         ));
+    }
+    let largest = series
+        .iter()
+        .filter_map(|counted| counted.stated.max_ns)
+        .max();
+    if let Some(latency) = broken_by.map(Nanos)
+        && largest.is_some_and(|largest| largest < latency)
+    {
+        imported.notes.push(format!(
+            "cyclictest stopped at a latency of {latency}; the file does not state of which core, so \
+             that it counts for the first one"
+        ));
+        let first = &mut series[0];
+        first.stated.max_ns = Some(latency);
+        first.stated.samples = first
+            .stated
+            .samples
+            .map(|samples| samples.saturating_add(1));
+        first.overflow(1, latency.get());
+    }
+    if is_maximum_unsure {
+        imported.notes.push(
+            "this version of rteval leaves latencies beyond its last bucket out of all numbers: the \
+             maximum is a lower bound"
+                .into(),
+        );
     }
     imported.notes.push(
         "values are whole us, rounded down; the maximum is the highest bucket that is not empty"
@@ -100,6 +140,15 @@ fn read(
     );
     hand_over_all(&mut series, &mut imported, source, sink)?;
     Ok(imported)
+}
+
+/// Whether cyclictest's own maxima are in the file: rteval 3.8 and later leave out all statistics
+/// where one is beyond the histogram.
+fn has_true_maxima(version: &str) -> bool {
+    let mut numbers = version
+        .split('.')
+        .map(|part| part.parse::<u32>().unwrap_or(0));
+    (numbers.next(), numbers.next()) >= (Some(3), Some(8))
 }
 
 /// What no series can be made of.
@@ -148,7 +197,10 @@ fn counted<'a, 'input>(
                 .attribute("value")
                 .and_then(|count| count.parse().ok())
                 .ok_or_else(no_numbers)?;
-            counted.buckets.push((at, count));
+            // rteval 1 names empty buckets too.
+            if count > 0 {
+                counted.buckets.push((at, count));
+            }
         }
         counted.buckets.sort_unstable();
     }
@@ -234,7 +286,10 @@ fn head(root: Node<'_, '_>) -> ImportedRun {
     let kernel = KernelFacts {
         release: text("kernel"),
         architecture: text("arch"),
-        clocksource: clocksource.and_then(|node| node.text()).map(str::to_owned),
+        clocksource: clocksource
+            .and_then(|node| node.text())
+            .map(str::to_owned)
+            .or_else(|| text("current")),
         preemption: is_real_time.then(|| Preemption {
             compiled: CompiledPreemption::RealTime,
             ..Preemption::default()
@@ -252,6 +307,17 @@ fn head(root: Node<'_, '_>) -> ImportedRun {
             .map(|seconds| Nanos((seconds * 1e9) as i64))
     };
     let (start, stop) = (moment("runloop_start"), moment("runloop_stop"));
+    let part = |name: &str| -> Option<i64> {
+        let seconds = find("run_info")?.attribute(name)?.parse().ok()?;
+        Some(seconds).filter(|seconds| (0..1 << 20).contains(seconds))
+    };
+    let stated = ["days", "hours", "minutes", "seconds"].map(part);
+    let stated = match stated {
+        [Some(days), Some(hours), Some(minutes), Some(seconds)] => Some(Nanos::from_secs(
+            ((days * 24 + hours) * 60 + minutes) * 60 + seconds,
+        )),
+        _ => None,
+    };
     let loads: Vec<&str> = root
         .descendants()
         .filter(|node| node.has_tag_name("command_line"))
@@ -271,6 +337,7 @@ fn head(root: Node<'_, '_>) -> ImportedRun {
         length: start
             .zip(stop)
             .map(|(start, stop)| stop - start)
+            .or(stated)
             .filter(|length| length.get() > 0),
         machine: MachineFacts {
             host_name: text("node"),

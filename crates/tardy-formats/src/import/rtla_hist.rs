@@ -3,8 +3,10 @@
 //! user space. Each column is a distribution and becomes a probe.
 //!
 //! The traps: buckets may be wider than a unit (-b), and only the distance of their names shows how
-//! wide; empty rows are left out; osnoise counts intervals without the CPU, no latencies of a
-//! wake-up. Source: Linux, tools/tracing/rtla/src/timerlat_hist.c, osnoise_hist.c.
+//! wide; empty rows are left out; with --no-summary, the file has no maximum, and the widest row that
+//! has samples limits it; osnoise counts intervals without the CPU, no latencies of a wake-up.
+//! Without the names of the columns (--no-header) or of the rows (--no-index), nothing is read.
+//! Source: Linux, tools/tracing/rtla/src/timerlat_hist.c, osnoise_hist.c.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +15,12 @@ use tardy_run::imported::StatedTotals;
 
 use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::text::{head_lines, lines, nanos};
-use super::{Format, ImportError, Settings, Source, Unit, parts};
+use super::{Format, ImportError, Settings, Source, Unit, parts, rtla_end};
 
 pub(super) const TIMERLAT: Format = Format {
     name: "rtla-timerlat",
     about: "rtla timerlat hist",
-    detect: |head| is_of(head, "# RTLA timerlat histogram", LATENCY),
+    detect: |head| is_of(head, "# RTLA timerlat histogram", LATENCY) || is_nameless(head),
     reader: |source, settings, sink| read(source, settings, sink, "rtla timerlat hist"),
     parts: begins,
     is_binary: false,
@@ -45,6 +47,8 @@ fn begins(lines: &[&str]) -> Vec<usize> {
 
 /// The lines below the rows.
 const FOOTERS: [&str; 5] = ["over", "count", "min", "avg", "max"];
+const NO_SUMMARY_NOTE: &str = "the file has no summary (--no-summary): a maximum is the upper end of \
+                               the last row with samples";
 /// The quantity of osnoise's values.
 const NOISE: &str = "noise";
 
@@ -53,6 +57,16 @@ fn is_of(head: &[u8], title: &str, quantity: &str) -> bool {
         line.starts_with(title)
             || header(line).is_some_and(|columns| columns[0].quantity == quantity)
     })
+}
+
+/// Whether there are rows and no names of columns (--no-header).
+fn is_nameless(head: &[u8]) -> bool {
+    let lines = head_lines(head);
+    let is_over = |line: &str| {
+        let numbers = line.strip_prefix("over:").map(str::split_whitespace);
+        numbers.is_some_and(|mut numbers| numbers.all(|number| number.parse::<u64>().is_ok()))
+    };
+    lines.iter().any(|line| is_over(line)) && !lines.iter().any(|line| header(line).is_some())
 }
 
 /// A column: its probe, its CPU, and the quantity of its values.
@@ -104,6 +118,7 @@ fn read(
     let mut footers: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut rows: Vec<i64> = Vec::new();
     let (mut last_line, mut names_length, mut last_length) = (0, 0, 0);
+    let mut is_over = false;
     for (line, text) in lines(&text) {
         (last_line, last_length) = (line, text.len());
         if text.starts_with("# Time unit is") {
@@ -121,9 +136,9 @@ fn read(
                 .into_iter()
                 .map(|column| BucketSeries::new(column.probe, column.quantity, Some(column.cpu)))
                 .collect();
-        } else if text.starts_with("ALL:") {
+        } else if is_over || rtla_end::is_end(&text) {
             // The sums of all CPUs, and whatever follows a stop.
-            break;
+            is_over = true;
         } else if let (false, Some((first, rest))) = (
             columns.is_empty(),
             text.trim().split_once(char::is_whitespace),
@@ -153,15 +168,18 @@ fn read(
     if columns.is_empty() {
         return Err(source.expected(
             last_line,
-            "a line such as `Index   IRQ-000   Thr-000`",
+            "a line such as `Index   IRQ-000   Thr-000`, which rtla leaves out with --no-header, and \
+             whose first word it leaves out with --no-index",
             "the end of the file",
         ));
     }
-    if !footers.is_empty() && !footers.contains_key("max") {
+    // With --no-summary, `over:` is the only line below the rows.
+    let has_no_summary = footers.len() == 1 && footers.contains_key("over");
+    if !footers.is_empty() && !has_no_summary && !footers.contains_key("max") {
         return Err(source.expected(last_line, "a line `max:`", "the end of the file"));
     }
     // All lines are as long as the one with the names; a shorter one lacks digits of its last value.
-    if !text.ends_with('\n') && last_length < names_length {
+    if !text.ends_with('\n') && !is_over && last_length < names_length {
         return Err(source.expected(
             last_line,
             "a last line that is not cut off",
@@ -184,6 +202,10 @@ fn read(
     } else {
         format!("values are whole {}, rounded down", in_unit.word())
     });
+    imported.notes.extend(rtla_end::apply(&text, &mut columns));
+    if has_no_summary {
+        imported.notes.push(NO_SUMMARY_NOTE.into());
+    }
     columns.retain(|counted| counted.stated.samples != Some(0));
     columns.sort_by_key(|counted| (counted.probe, counted.cpu));
     hand_over_all(&mut columns, &mut imported, source, sink)?;
@@ -280,6 +302,10 @@ fn finish(
                 .and_then(|value| value.parse::<f64>().ok())
                 .filter(|mean| mean.is_finite());
             counted.stated.mean_ns = mean.map(|mean| mean * unit.nanos() as f64);
+        }
+        // Without a stated maximum, the upper end of the last bucket limits it.
+        if let (None, 0, Some(&(last, _))) = (counted.stated.max_ns, over, counted.buckets.last()) {
+            counted.stated.max_ns = Some(Nanos(last.saturating_add(width - unit.nanos())));
         }
         let missing = samples.saturating_sub(in_all);
         // More than what lies beyond the last bucket is missing where rows were left out of the

@@ -10,16 +10,33 @@ use tardy_run::imported::StatedTotals;
 use super::rtla_hist::duration;
 use super::sink::{BucketSeries, EXTREMES_NOTE, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::text::{head_lines, lines, nanos};
-use super::{Format, ImportError, Settings, Source, Unit, parts};
+use super::{Format, ImportError, Settings, Source, Unit, rtla_end};
 
 pub(super) const FORMAT: Format = Format {
     name: "rtla-timerlat-top",
     about: "rtla timerlat top: extremes and mean of each CPU",
     detect: |head| head_lines(head).iter().any(|line| header(line).is_some()),
     reader: read,
-    parts: parts::one,
+    parts: begins,
     is_binary: false,
 };
+
+/// A run begins where the duration in the table's header falls.
+fn begins(lines: &[&str]) -> Vec<usize> {
+    let tables = lines.iter().enumerate().filter_map(|(at, line)| {
+        header(line)?;
+        Some((at, line.split('|').next().and_then(duration)?))
+    });
+    let mut begins: Vec<usize> = Vec::new();
+    let mut before = None;
+    for (at, elapsed) in tables {
+        if before.is_none_or(|before| elapsed < before) {
+            begins.push(at);
+        }
+        before = Some(elapsed);
+    }
+    begins
+}
 
 /// Columns of a part: current, least, mean, largest value.
 const COLUMNS: usize = 4;
@@ -109,6 +126,7 @@ fn read(
             counted
         })
         .collect();
+    imported.notes.extend(rtla_end::apply(&text, &mut series));
     hand_over_all(&mut series, &mut imported, source, sink)?;
     Ok(imported)
 }

@@ -355,19 +355,33 @@ fn number_anew(series: &mut [BucketSeries], imported: &mut ImportedRun) {
 /// The quantity of a series whose values are latencies of wake-ups. Any other is a gap.
 pub(super) const LATENCY: &str = "latency";
 
+/// The quantity of times from an event's cause to its answer.
+pub(super) const ROUND_TRIP: &str = "round trip";
+
+/// The quantity of times between two wake-ups, less the period.
+pub(super) const INTERVAL_ERROR: &str = "interval error";
+
 /// A note for tools that print no distribution.
 pub(super) const EXTREMES_NOTE: &str = "only extremes and mean are known: there are no percentiles";
+
+/// A note for tools that print extremes and no number of samples.
+pub(super) const UNCOUNTED_NOTE: &str =
+    "the number of samples is unknown: only the smallest and the largest one count";
 
 /// A descriptor of an imported series.
 #[must_use]
 pub fn descriptor(probe: &str, quantity: &str, cpu: Option<u32>, schedule: Schedule) -> Descriptor {
     let plain = Descriptor::latency(probe, cpu.map(CpuId), ClockKind::Hardware, schedule);
-    if quantity == LATENCY {
-        return plain;
-    }
+    let meaning = match quantity {
+        LATENCY | ROUND_TRIP => plain.meaning,
+        INTERVAL_ERROR => Meaning::IntervalError {
+            has_own_clock: false,
+        },
+        _ => Meaning::Gap { least: Nanos::ZERO },
+    };
     Descriptor {
         quantity: quantity.to_owned(),
-        meaning: Meaning::Gap { least: Nanos::ZERO },
+        meaning,
         ..plain
     }
 }

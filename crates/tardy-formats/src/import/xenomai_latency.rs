@@ -1,15 +1,23 @@
-//! `latency` of Xenomai's testsuite, and `latmus` of EVL, which prints the same lines. Each line of
-//! data is a second with its extremes and mean, in us to the ns; `RTS` is the whole. With -h there
-//! are histograms: `avg` of all samples, `min` and `max` of the seconds' extremes.
+//! `latency` of Xenomai's testsuite, `latmus` of EVL, and `latency` and `preempt` of RTAI's. Each
+//! line of data has the extremes and the mean of a stretch of time; the line `RTH|` names its
+//! columns. Xenomai and EVL print us with decimals, and `RTS|` for the whole run; RTAI prints whole
+//! ns. With -h, Xenomai prints histograms: `avg` of all samples, `min` and `max` of the seconds'
+//! extremes.
 //!
-//! The traps: how wide the buckets are is not in the file, and the last one holds everything beyond
-//! it too; buckets are of absolute values, so that early wake-ups look late; overruns are periods
-//! that passed unused. Source: Xenomai, testsuite/latency/latency.c.
+//! The traps: RTAI's columns are others, so that its mean stands where Xenomai has the maximum; how
+//! wide the buckets are is not in the file, and the last one holds everything beyond it too; buckets
+//! are of absolute values, so that early wake-ups look late; overruns are periods that passed
+//! unused; latmus with a GPIO measures a round trip. Source: Xenomai, testsuite/latency/latency.c;
+//! libevl, benchmarks/latmus.c; RTAI, testsuite/kern/latency/display.c.
 
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
 
-use super::sink::{BucketSeries, EXTREMES_NOTE, ImportedRun, LATENCY, Sink, hand_over_all};
+use super::latency_columns::{Columns, Values};
+use super::sink::{
+    BucketSeries, EXTREMES_NOTE, ImportedRun, LATENCY, ROUND_TRIP, Sink, UNCOUNTED_NOTE,
+    hand_over_all,
+};
 use super::text::{head_lines, lines, nanos};
 use super::{Format, ImportError, Settings, Source, Unit, parts};
 
@@ -17,16 +25,97 @@ pub(super) const FORMAT: Format = Format {
     name: "xenomai-latency",
     about: "latency of Xenomai, latmus of EVL",
     detect: |head| {
-        head_lines(head).iter().any(|line| {
-            ["RTT|", "RTH|", "RTD|", "RTS|"]
-                .iter()
-                .any(|start| line.starts_with(start))
-        })
+        let lines = head_lines(head);
+        lines.iter().any(|line| is_data(line)) && !is_rtai(&lines)
     },
-    reader: read,
-    parts: |lines| parts::at(lines, |line| line.starts_with("== Sampling period:")),
+    reader: |source, settings, sink| read(source, settings, sink, XENOMAI),
+    parts: begins,
     is_binary: false,
 };
+
+pub(super) const RTAI: Format = Format {
+    name: "rtai-latency",
+    about: "latency and preempt of RTAI",
+    detect: |head| {
+        let lines = head_lines(head);
+        lines.iter().any(|line| is_data(line)) && is_rtai(&lines)
+    },
+    reader: |source, settings, sink| read(source, settings, sink, RTAI_TOOL),
+    parts: |lines| parts::at(lines, |line| line.starts_with(RTAI_TITLE)),
+    is_binary: false,
+};
+
+/// The differences between the tools that print such lines.
+#[derive(Clone, Copy)]
+struct Tool {
+    name: &'static str,
+    probe: &'static str,
+    unit: Unit,
+    /// A line of data, and one of the whole run.
+    examples: [&'static str; 2],
+}
+
+const XENOMAI: Tool = Tool {
+    name: "latency",
+    probe: "xenomai-latency",
+    unit: Unit::Us,
+    examples: [
+        "RTD|  1.207|  1.502|  9.817|  0|  0|  1.207|  9.817",
+        "RTS|  1.207|  1.504|  9.817|  0|  0|  00:00:10/00:00:10",
+    ],
+};
+
+const RTAI_TOOL: Tool = Tool {
+    name: "RTAI latency",
+    probe: "rtai-latency",
+    unit: Unit::Ns,
+    examples: ["RTD|  -1571|  -1571|  1622|  8446|  8446|  0"; 2],
+};
+
+const RTAI_TITLE: &str = "RTAI Testsuite -";
+
+fn is_data(line: &str) -> bool {
+    ["RTT|", "RTH|", "RTD|", "RTS|"]
+        .iter()
+        .any(|start| line.starts_with(start))
+}
+
+/// RTAI's text has a title, other names of columns, or values without decimals.
+fn is_rtai(lines: &[&str]) -> bool {
+    let is_one = |line: &&str| {
+        line.starts_with(RTAI_TITLE)
+            || line.starts_with("RTH|") && (line.contains("ovl max") || line.contains("jit fast"))
+            || line
+                .strip_prefix("RTD|")
+                .is_some_and(|rest| !rest.contains('.'))
+    };
+    lines.iter().any(is_one)
+}
+
+/// A run begins with its title. latmus prints none: there a run ends with its totals, and its clock
+/// starts again.
+fn begins(lines: &[&str]) -> Vec<usize> {
+    let titles = parts::at(lines, |line| line.starts_with("== Sampling period:"));
+    if !titles.is_empty() {
+        return titles;
+    }
+    let mut begins = Vec::new();
+    let (mut is_over, mut before) = (true, 0);
+    for (at, line) in lines.iter().enumerate().filter(|(_, line)| is_data(line)) {
+        let elapsed = line
+            .strip_prefix("RTT|")
+            .and_then(|rest| clock(rest.split('(').next()?));
+        if is_over || elapsed.is_some_and(|elapsed| elapsed < before) {
+            begins.push(at);
+            before = 0;
+        }
+        is_over = line.starts_with("RTS|");
+        before = elapsed.unwrap_or(before);
+    }
+    begins
+}
+
+const TORN_NOTE: &str = "the last line is cut off, and is left out";
 
 /// Width of a bucket, unless it was chosen (-B).
 const BUCKET_NS: i64 = 1_000;
@@ -37,25 +126,84 @@ const MEAN_TOLERANCE: f64 = 0.6;
 /// What the file says.
 #[derive(Default)]
 struct Statements {
-    period: Option<Nanos>,
-    mode: Option<String>,
+    head: Head,
+    /// Of the line with their names.
+    columns: Option<Columns>,
+    /// Seconds that a line of data covers, where the file states them.
+    line_seconds: Option<u64>,
     /// Lines of data, and what they come to: least and largest value, sum of the means, overruns so
     /// far.
-    seconds: u64,
+    lines: u64,
     min: Option<i64>,
     max: Option<i64>,
     mean_sum: f64,
-    overruns: u64,
+    overruns: Option<u64>,
+    /// The last line of data, and whether it is the one before it once more.
+    last: String,
+    repeated: Option<Values>,
     /// The line of the whole run.
     whole: Option<RunTotals>,
     buckets: Vec<(i64, u64)>,
 }
 
+/// The text in parentheses about a measurement.
+#[derive(Default)]
+pub(super) struct Head {
+    pub(super) period: Option<Nanos>,
+    pub(super) mode: Option<String>,
+    pub(super) cpu: Option<u32>,
+}
+
+impl Head {
+    /// `  00:00:01  (periodic user-mode task, 100 us period, priority 99)`, and of latmus
+    /// `(user, 1000 us period, priority 90, CPU1-noisol)`.
+    pub(super) fn parse(&mut self, rest: &str) {
+        let Some((_, inside)) = rest.split_once('(') else {
+            return;
+        };
+        for part in inside
+            .trim_end()
+            .trim_end_matches(')')
+            .split(',')
+            .map(str::trim)
+        {
+            if let Some(period) = part.strip_suffix("us period") {
+                self.period = nanos(period.trim(), Unit::Us).map(Nanos);
+            }
+            self.parse_cpu(part);
+        }
+        self.mode = inside.split(',').next().map(|mode| mode.trim().to_owned());
+    }
+
+    /// With a GPIO, latmus measures from an edge to the answer.
+    pub(super) fn quantity(&self) -> &'static str {
+        let is_gpio = self
+            .mode
+            .as_deref()
+            .is_some_and(|mode| mode.ends_with("gpio"));
+        if is_gpio { ROUND_TRIP } else { LATENCY }
+    }
+
+    /// Xenomai and RTAI name the measuring task, EVL the context in which it runs.
+    pub(super) fn note(&self) -> Option<String> {
+        let mode = self.mode.as_deref()?;
+        Some(if mode.contains(' ') {
+            format!("measured by the tool's {mode}")
+        } else {
+            format!("measured in the context `{mode}`")
+        })
+    }
+
+    /// `CPU1`, or `CPU1-noisol` of a CPU that is not isolated.
+    pub(super) fn parse_cpu(&mut self, text: &str) {
+        if let Some(cpu) = text.strip_prefix("CPU") {
+            self.cpu = cpu.split('-').next().and_then(|cpu| cpu.parse().ok());
+        }
+    }
+}
+
 struct RunTotals {
-    min: i64,
-    mean: f64,
-    max: i64,
-    overruns: u64,
+    values: Values,
     /// Seconds measured.
     seconds: Option<i64>,
 }
@@ -64,68 +212,35 @@ fn read(
     source: &mut Source,
     settings: &Settings,
     sink: &mut dyn Sink,
+    tool: Tool,
 ) -> Result<ImportedRun, ImportError> {
     let text = source.text()?;
-    let mut found = Statements::default();
-    let mut last_line = 1;
-    for (line, text) in lines(&text) {
-        last_line = line;
-        let bad = |expected: &str| source.expected(line, expected, &text);
-        if let Some(rest) = text.strip_prefix("== Sampling period:") {
-            let period = rest.trim().strip_suffix("us").map(str::trim);
-            found.period = period.and_then(|period| nanos(period, Unit::Us)).map(Nanos);
-        } else if let Some(rest) = text.strip_prefix("== Test mode:") {
-            found.mode = Some(rest.trim().to_owned());
-        } else if let Some(rest) = text.strip_prefix("RTT|") {
-            found.head(rest);
-        } else if let Some(rest) = text.strip_prefix("RTD|") {
-            found.second(rest).ok_or_else(|| {
-                bad("a second as in `RTD|  1.207|  1.502|  9.817|  0|  0|  1.207|  9.817`")
-            })?;
-        } else if let Some(rest) = text.strip_prefix("RTS|") {
-            found.whole = Some(whole(rest).ok_or_else(|| {
-                bad("the whole run as in `RTS|  1.207|  1.504|  9.817|  0|  0|  00:00:10/00:00:10`")
-            })?);
-        } else if let Some((kind, bucket)) = text
-            .strip_prefix("HSD|")
-            .and_then(|rest| rest.split_once('|'))
-        {
-            let bucket = bucket_of(bucket)
-                .ok_or_else(|| bad("a bucket as in `HSD|    avg|  12 - 13 |     9876`"))?;
-            if kind.trim() == "avg" {
-                found.buckets.push(bucket);
-            }
-        }
-    }
-    let period = settings
-        .period
-        .or(found.period)
-        .filter(|period| *period > Nanos::ZERO);
-    let period = period.ok_or_else(|| {
-        source.ask(
-            "this output (latency -q)",
-            "its period",
-            "--period, as in --period 100us",
-        )
-    })?;
-    if found.whole.is_none() && found.seconds == 0 {
-        return Err(source.expected(
-            last_line,
-            "lines of data, `RTD|...` or `RTS|...`",
-            "the end of the file",
-        ));
-    }
     let mut imported = ImportedRun {
-        tool: "latency".to_owned(),
+        tool: tool.name.to_owned(),
         ..ImportedRun::default()
     };
-    imported.notes.extend(
-        found
-            .mode
-            .clone()
-            .map(|mode| format!("measured by the tool's {mode}")),
-    );
-    let mut counted = counted(&found, period, &mut imported);
+    let mut found = Statements::default();
+    let is_torn = !text.ends_with('\n');
+    let last_line = text.lines().count() as u64;
+    for (line, text) in lines(&text) {
+        let is_torn = is_torn && line == last_line && found.lines > 0;
+        if !found.line(source, &tool, line, &text, is_torn)? {
+            imported.notes.push(TORN_NOTE.to_owned());
+        }
+    }
+    if found.whole.is_none() && found.lines == 0 {
+        let expected = format!("lines of data, as `{}`", tool.examples[0]);
+        return Err(source.expected(last_line.max(1), expected, "the end of the file"));
+    }
+    let period = settings.period.or(found.head.period);
+    let period = period.filter(|period| *period > Nanos::ZERO);
+    if period.is_none() && found.is_periodic() {
+        let flag = "--period, as in --period 100us";
+        return Err(source.ask("this output", "its period", flag));
+    }
+    imported.notes.extend(found.head.note());
+    found.forget_repeated(&tool);
+    let mut counted = counted(&found, &tool, period, &mut imported);
     if counted.buckets.is_empty() {
         imported.notes.push(EXTREMES_NOTE.to_owned());
     }
@@ -139,36 +254,50 @@ fn read(
     Ok(imported)
 }
 
-fn counted(found: &Statements, period: Nanos, imported: &mut ImportedRun) -> BucketSeries {
-    let mut counted = BucketSeries::new("xenomai-latency", LATENCY, None);
-    counted.period = Some(period);
-    let a_second = (1_000_000_000 / period.get()).max(0) as u64;
-    let seconds = found
-        .length()
-        .map_or(0, |length| (length.get() / 1_000_000_000) as u64);
-    let whole = found.whole.as_ref();
-    let (min, max) = (
-        whole.map(|whole| whole.min).or(found.min),
-        whole.map(|whole| whole.max).or(found.max),
-    );
+fn counted(
+    found: &Statements,
+    tool: &Tool,
+    period: Option<Nanos>,
+    imported: &mut ImportedRun,
+) -> BucketSeries {
+    let mut counted = BucketSeries::new(tool.probe, found.head.quantity(), found.head.cpu);
+    counted.period = period;
+    let whole = found.whole.as_ref().map(|whole| whole.values);
+    let max = whole.map(|whole| whole.max).max(found.max);
     let mean = whole
-        .map(|whole| whole.mean)
-        .or((found.seconds > 0).then(|| found.mean_sum / found.seconds as f64));
+        .map(|whole| whole.mean as f64)
+        .or((found.lines > 0).then(|| found.mean_sum / found.lines as f64));
+    let samples = period.zip(found.length()).map(|(period, length)| {
+        let a_second = (1_000_000_000 / period.get()).max(0) as u64;
+        ((length.get() / 1_000_000_000) as u64).saturating_mul(a_second)
+    });
+    if samples.is_none() {
+        imported.notes.push(UNCOUNTED_NOTE.to_owned());
+    }
     counted.stated = StatedTotals {
-        samples: Some(seconds.saturating_mul(a_second)),
-        min_ns: min.map(Nanos),
+        samples: samples.or(Some(2)),
+        min_ns: whole.map(|whole| whole.min).or(found.min).map(Nanos),
         max_ns: max.map(Nanos),
         mean_ns: mean.filter(|mean| mean.is_finite()),
         resolution_ns: Nanos(1),
-        skipped: Some(whole.map_or(found.overruns, |whole| whole.overruns)),
+        skipped: whole.and_then(|whole| whole.overruns).or(found.overruns),
         ..StatedTotals::default()
     };
-    if whole.is_none() {
+    if whole.is_none() && tool.unit == Unit::Us {
         imported.notes.push(
             "the line for the whole run is missing because the tool was killed: the lines for its \
              seconds are used"
                 .to_owned(),
         );
+    }
+    if found.is_periodic()
+        && whole.is_none()
+        && tool.unit == Unit::Ns
+        && found.line_seconds.is_none()
+    {
+        imported
+            .notes
+            .push("each line is taken as one second, from which samples are counted".to_owned());
     }
     let Some(&(last, beyond)) = found.buckets.last() else {
         return counted;
@@ -200,40 +329,93 @@ fn counted(found: &Statements, period: Nanos, imported: &mut ImportedRun) -> Buc
 }
 
 impl Statements {
-    /// `  00:00:01  (periodic user-mode task, 100 us period, priority 99)`.
-    fn head(&mut self, rest: &str) {
-        let Some((_, inside)) = rest.split_once('(') else {
-            return;
-        };
-        for part in inside.trim_end().trim_end_matches(')').split(',') {
-            if let Some(period) = part.trim().strip_suffix("us period") {
-                self.period = nanos(period.trim(), Unit::Us).map(Nanos);
+    /// Takes in a line. Returns false if it is a line of data that is cut off.
+    fn line(
+        &mut self,
+        source: &Source,
+        tool: &Tool,
+        line: u64,
+        text: &str,
+        is_torn: bool,
+    ) -> Result<bool, ImportError> {
+        let bad = |expected: String| source.expected(line, expected, text);
+        if let Some(rest) = text.strip_prefix("== Sampling period:") {
+            let period = rest.trim().strip_suffix("us").map(str::trim);
+            self.head.period = period.and_then(|period| nanos(period, Unit::Us)).map(Nanos);
+        } else if let Some(rest) = text.strip_prefix("== Test mode:") {
+            self.head.mode = Some(rest.trim().to_owned());
+        } else if let Some(rest) = text.strip_prefix(RTAI_TITLE) {
+            let mode = rest.split('(').next().unwrap_or_default();
+            self.head.mode = Some(mode.trim().to_owned());
+        } else if let Some(rest) = text.strip_prefix("RTT|") {
+            self.head.parse(rest);
+        } else if let Some(rest) = text.strip_prefix("RTH|") {
+            let names = "known columns with `lat min`, `lat avg` and `lat max`";
+            match Columns::of(rest) {
+                None if is_torn => {}
+                columns => self.columns = Some(columns.ok_or_else(|| bad(names.to_owned()))?),
             }
+        } else if let Some(rest) = text.strip_prefix("RTD|") {
+            let usual = (tool.unit == Unit::Us).then(Columns::default);
+            let columns = self.columns.clone().or(usual);
+            let columns = columns.ok_or_else(|| {
+                bad("a line `RTH|...` with the names of the columns before".to_owned())
+            })?;
+            match columns.values(rest, tool.unit) {
+                Some(values) => self.data(rest, values),
+                None if is_torn => return Ok(false),
+                None => return Err(bad(format!("data as in `{}`", tool.examples[0]))),
+            }
+        } else if let Some(rest) = text.strip_prefix("RTS|") {
+            let whole = whole(rest, tool.unit);
+            let example = || bad(format!("the whole run as in `{}`", tool.examples[1]));
+            self.whole = Some(whole.ok_or_else(example)?);
+        } else if let Some((kind, bucket)) = text
+            .strip_prefix("HSD|")
+            .and_then(|rest| rest.split_once('|'))
+        {
+            let example = || bad("a bucket as in `HSD|    avg|  12 - 13 |     9876`".to_owned());
+            let bucket = bucket_of(bucket).ok_or_else(example)?;
+            if kind.trim() == "avg" {
+                self.buckets.push(bucket);
+            }
+        } else if tool.unit == Unit::Ns {
+            self.head.period = setting(text, "period").map(Nanos).or(self.head.period);
+            let seconds = setting(text, "avrgtime").or_else(|| setting(text, "average time"));
+            let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+            self.line_seconds = seconds.or(self.line_seconds);
         }
-        self.mode = inside.split(',').next().map(|mode| mode.trim().to_owned());
+        Ok(true)
     }
 
-    fn second(&mut self, rest: &str) -> Option<()> {
-        let fields: Vec<&str> = rest.split('|').map(str::trim).collect();
-        let [min, mean, max, overruns, ..] = fields[..] else {
-            return None;
-        };
-        let (min, mean, max) = (
-            nanos(min, Unit::Us)?,
-            nanos(mean, Unit::Us)?,
-            nanos(max, Unit::Us)?,
-        );
-        self.overruns = overruns.parse().ok()?;
-        self.seconds += 1;
-        self.min = Some(self.min.map_or(min, |known| known.min(min)));
-        self.max = Some(self.max.map_or(max, |known| known.max(max)));
-        self.mean_sum += mean as f64;
-        Some(())
+    fn data(&mut self, text: &str, values: Values) {
+        self.lines += 1;
+        self.min = Some(self.min.map_or(values.min, |known| known.min(values.min)));
+        self.max = self.max.max(Some(values.max));
+        self.mean_sum += values.mean as f64;
+        self.overruns = values.overruns;
+        self.repeated = (self.last == text).then_some(values);
+        text.clone_into(&mut self.last);
+    }
+
+    /// RTAI's display prints its last line twice when it is stopped.
+    fn forget_repeated(&mut self, tool: &Tool) {
+        if let Some(values) = self.repeated.take().filter(|_| tool.unit == Unit::Ns) {
+            self.lines -= 1;
+            self.mean_sum -= values.mean as f64;
+        }
+    }
+
+    /// Whether lines come at fixed times: those of RTAI's preempt, which counts no overruns, do not.
+    fn is_periodic(&self) -> bool {
+        self.whole.is_some() || self.columns.as_ref().is_none_or(Columns::counts_overruns)
     }
 
     /// How long was measured: all seconds of data, where they were printed.
     fn length(&self) -> Option<Nanos> {
-        let printed = (self.seconds > 0).then(|| i64::try_from(self.seconds).unwrap_or(i64::MAX));
+        let a_line = self.line_seconds.unwrap_or(1);
+        let printed = i64::try_from(self.lines.saturating_mul(a_line)).unwrap_or(i64::MAX);
+        let printed = (self.lines > 0 && self.is_periodic()).then_some(printed);
         let seconds = printed.or(self.whole.as_ref().and_then(|whole| whole.seconds))?;
         seconds
             .checked_mul(1_000_000_000)
@@ -253,7 +435,7 @@ impl Statements {
         let stated = self
             .whole
             .as_ref()
-            .map(|whole| whole.mean / BUCKET_NS as f64);
+            .map(|whole| whole.values.mean as f64 / BUCKET_NS as f64);
         // Samples beyond the last bucket make the stated mean larger, and early wake-ups make it
         // smaller.
         stated.is_some_and(|stated| {
@@ -262,27 +444,35 @@ impl Statements {
     }
 }
 
-fn whole(rest: &str) -> Option<RunTotals> {
-    let fields: Vec<&str> = rest.split('|').map(str::trim).collect();
-    let [min, mean, max, overruns, ..] = fields[..] else {
-        return None;
-    };
-    let clock = fields.last()?.split('/').next()?.trim();
-    let parts: Option<Vec<i64>> = clock.split(':').map(|part| part.parse().ok()).collect();
-    let seconds = parts.and_then(|parts| match parts[..] {
+fn whole(rest: &str, unit: Unit) -> Option<RunTotals> {
+    let clock_text = rest.rsplit('|').next()?.split('/').next()?;
+    Some(RunTotals {
+        values: Columns::default().values(rest, unit)?,
+        seconds: clock(clock_text),
+    })
+}
+
+/// Seconds of `  00:01:10`.
+pub(super) fn clock(text: &str) -> Option<i64> {
+    let parts: Option<Vec<i64>> = text
+        .trim()
+        .split(':')
+        .map(|part| part.parse().ok())
+        .collect();
+    match parts?[..] {
         [hours, minutes, seconds] => hours
             .checked_mul(3600)?
             .checked_add(minutes.checked_mul(60)?)?
             .checked_add(seconds),
         _ => None,
-    });
-    Some(RunTotals {
-        min: nanos(min, Unit::Us)?,
-        mean: nanos(mean, Unit::Us)? as f64,
-        max: nanos(max, Unit::Us)?,
-        overruns: overruns.parse().ok()?,
-        seconds,
-    })
+    }
+}
+
+/// The number in `# period = 1000000 (ns)`, also of a line with two of them.
+fn setting(text: &str, name: &str) -> Option<i64> {
+    let (_, behind) = text.split_once(name)?;
+    let number = behind.trim_start().strip_prefix('=')?;
+    number.split_whitespace().next()?.parse().ok()
 }
 
 /// `  12 - 13 |     9876`.
@@ -304,26 +494,51 @@ mod tests {
     #[test]
     fn the_lines_are_known() {
         let mut found = Statements::default();
-        found.head("  00:00:01  (periodic user-mode task, 100 us period, priority 99)");
+        found
+            .head
+            .parse("  00:00:01  (periodic user-mode task, 100 us period, priority 99)");
         assert_eq!(
-            (found.period, found.mode.as_deref()),
-            (Some(Nanos(100_000)), Some("periodic user-mode task"))
+            (
+                found.head.period,
+                found.head.mode.as_deref(),
+                found.head.cpu
+            ),
+            (Some(Nanos(100_000)), Some("periodic user-mode task"), None)
         );
         found
-            .second("      1.207|      1.502|      9.817|       3|     0|      1.207|      9.817")
-            .unwrap();
-        found
-            .second("     -0.300|      1.500|      2.000|       4|     0|     -0.300|      9.817")
-            .unwrap();
+            .head
+            .parse("  00:00:01  (oob-gpio, 1000 us period, priority 90, CPU3-noisol)");
         assert_eq!(
-            (found.min, found.max, found.overruns, found.seconds),
-            (Some(-300), Some(9_817), 4, 2)
+            (found.head.mode.as_deref(), found.head.cpu),
+            (Some("oob-gpio"), Some(3))
         );
-        assert!(found.second("  a| 1| 2| 3").is_none());
-        let all =
-            whole("      1.207|      1.504|      9.817|       4|     0|    00:01:10/00:01:10")
-                .unwrap();
-        assert_eq!((all.mean, all.seconds), (1_504.0, Some(70)));
+        let line = "      1.207|      1.504|      9.817|       4|     0|    00:01:10/00:01:10";
+        let all = whole(line, Unit::Us).unwrap();
+        assert_eq!((all.values.mean, all.seconds), (1_504, Some(70)));
         assert_eq!(bucket_of("  12 -13 |     9876"), Some((12, 9_876)));
+        let both = "***    period = 100000 (ns),  avrgtime = 1 (s)    ***";
+        let of = |name: &str| setting(both, name);
+        assert_eq!(
+            (of("period"), of("avrgtime"), of("time")),
+            (Some(100_000), Some(1), Some(1))
+        );
+    }
+
+    #[test]
+    fn a_run_ends_with_its_totals_or_where_its_clock_starts_again() {
+        let lines = [
+            "RTT|  00:00:01  (user, 1000 us period, priority 90, CPU1)",
+            "RTD|1.2|1.5|9.8|3|0|1.2|9.8",
+            "RTT|  00:00:22  (user, 1000 us period, priority 90, CPU1)",
+            "RTD|1.2|1.5|9.8|3|0|1.2|9.8",
+            "RTT|  00:00:01  (user, 1000 us period, priority 90, CPU1)",
+            "RTS|1.2|1.5|9.8|3|0|00:00:10/00:00:10",
+            "RTD|1.2|1.5|9.8|3|0|1.2|9.8",
+        ];
+        assert_eq!(begins(&lines), [0, 4, 6]);
+        assert_eq!(
+            begins(&["== Sampling period: 100 us", lines[0], lines[5]]),
+            [0]
+        );
     }
 }

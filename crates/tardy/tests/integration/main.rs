@@ -41,6 +41,7 @@ mod hostile_files;
 mod hostile_text;
 mod import;
 mod import_damage;
+mod import_families;
 mod import_pasted;
 mod import_unknown;
 mod import_values;

@@ -1,0 +1,145 @@
+//! The columns of `latency`'s lines of data, by their names in its line `RTH|`. Xenomai, EVL and
+//! RTAI print them in different orders.
+
+use super::Unit;
+use super::text::nanos;
+
+/// The meaning of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Min,
+    Mean,
+    Max,
+    Overruns,
+    /// Anything but a latency of the measured task.
+    Other,
+}
+
+/// Names of columns, without strokes.
+const NAMES: [(&str, Role); 13] = [
+    ("lat min", Role::Min),
+    ("lat avg", Role::Mean),
+    ("lat max", Role::Max),
+    ("overrun", Role::Overruns),
+    ("msw", Role::Other),
+    ("lat best", Role::Min),
+    ("lat worst", Role::Max),
+    // RTAI's.
+    ("ovl min", Role::Min),
+    ("ovl max", Role::Max),
+    ("overruns", Role::Overruns),
+    ("freq.cntr", Role::Other),
+    ("jit fast", Role::Other),
+    ("jit slow", Role::Other),
+];
+
+#[derive(Debug, Clone)]
+pub(super) struct Columns {
+    roles: Vec<Role>,
+    /// How many fields a line has at least.
+    least: usize,
+}
+
+impl Default for Columns {
+    /// Those of Xenomai and EVL, where the line with the names was left out (-l 0). Old versions
+    /// have no `msw`, which is no matter for the first four.
+    fn default() -> Self {
+        Self {
+            roles: vec![Role::Min, Role::Mean, Role::Max, Role::Overruns],
+            least: 4,
+        }
+    }
+}
+
+/// The values of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Values {
+    /// In ns.
+    pub(super) min: i64,
+    pub(super) mean: i64,
+    pub(super) max: i64,
+    /// Since the start, where they are counted.
+    pub(super) overruns: Option<u64>,
+}
+
+impl Columns {
+    /// Those of the line behind `RTH|`; `None` if one is unknown, or a latency is missing.
+    pub(super) fn of(header: &str) -> Option<Self> {
+        let role = |name: &str| {
+            let name = name.trim_matches(['-', ' ']);
+            let known = NAMES.iter().find(|(known, _)| *known == name);
+            known.map(|&(_, role)| role)
+        };
+        let roles: Vec<Role> = header
+            .trim_end()
+            .split('|')
+            .map(role)
+            .collect::<Option<_>>()?;
+        let has = |role| roles.contains(&role);
+        (has(Role::Min) && has(Role::Mean) && has(Role::Max)).then_some(Self {
+            least: roles.len(),
+            roles,
+        })
+    }
+
+    pub(super) fn counts_overruns(&self) -> bool {
+        self.roles.contains(&Role::Overruns)
+    }
+
+    /// The values of the line behind `RTD|`.
+    pub(super) fn values(&self, line: &str, unit: Unit) -> Option<Values> {
+        let fields: Vec<&str> = line.split('|').map(str::trim).collect();
+        if fields.len() < self.least {
+            return None;
+        }
+        let all = |wanted: Role| -> Option<Vec<i64>> {
+            let of_role = self.roles.iter().zip(&fields);
+            let wanted = of_role.filter(|(role, _)| **role == wanted);
+            wanted.map(|(_, field)| nanos(field, unit)).collect()
+        };
+        let overruns = self.roles.iter().position(|role| *role == Role::Overruns);
+        Some(Values {
+            min: all(Role::Min)?.into_iter().min()?,
+            mean: all(Role::Mean)?.into_iter().next()?,
+            max: all(Role::Max)?.into_iter().max()?,
+            overruns: match overruns {
+                Some(at) => Some(fields[at].parse().ok()?),
+                None => None,
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_stand_where_the_header_names_them() {
+        let of = |header: &str, line: &str, unit| {
+            let values = Columns::of(header)?.values(line, unit)?;
+            Some((values.min, values.mean, values.max, values.overruns))
+        };
+        let xenomai = "----lat min|----lat avg|----lat max|-overrun|---msw|---lat best|--lat worst";
+        assert_eq!(
+            of(xenomai, "  1.2|  1.5|  9.8|  3|  0|  1.0|  11.5", Unit::Us),
+            Some((1_000, 1_500, 11_500, Some(3)))
+        );
+        let rtai = "    lat min|    ovl min|    lat avg|    lat max|    ovl max|   overruns";
+        assert_eq!(
+            of(rtai, "-34|  -35|  -10|  24|  63|  2", Unit::Ns),
+            Some((-35, -10, 63, Some(2)))
+        );
+        let preempt = "     lat min|     lat avg|     lat max|    jit fast|    jit slow";
+        assert_eq!(
+            of(preempt, "-34|  -9|  26|  207|  270", Unit::Ns),
+            Some((-34, -9, 26, None))
+        );
+        // A line that was cut off, and tools that print no latency.
+        assert_eq!(of(rtai, "-34|  -35|  -10|  24|  6", Unit::Ns), None);
+        assert!(Columns::of("---------cpu|ctx switches|-------total").is_none());
+        assert!(Columns::of("lat min|lat avg|lat max|lost").is_none());
+        let usual = Columns::default().values("1.2|1.5|9.8|3|0|1.2|9.8", Unit::Us);
+        assert_eq!(usual.map(|values| values.max), Some(9_800));
+    }
+}

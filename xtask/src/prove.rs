@@ -186,12 +186,14 @@ const LANES: &[Lane] = &[
     },
     Lane {
         name: "answers",
-        about: "headlines agree with their tables (15,000 results) and the truth (200 pairs)",
+        about: "headlines agree with their tables (15,000 results), the truth (200 pairs) and another reader (3,000 imports)",
         paths: &[
             "crates/tardy-core",
+            "crates/tardy-formats",
             "crates/tardy-report",
             "crates/tardy-results",
             "crates/tardy/tests/answers",
+            "crates/tardy/tests/integration/generated_imports",
             "crates/tardy/tests/integration/headline_rules",
             "crates/tardy/tests/integration/headlines.rs",
             "crates/tardy/tests/integration/known_pairs.rs",
@@ -295,11 +297,15 @@ fn guests() -> Result<()> {
 
 fn answers() -> Result<()> {
     let tools = Tools::install()?;
-    let tests = ["--filterset", "test(/^(known_pairs|headlines)::/)"];
+    let tests = [
+        "--filterset",
+        "test(/^(generated_imports|headlines|known_pairs)::/)",
+    ];
     tools.run(
         tools
             .nextest("run", &tests)
             .env("TARDY_TEST_HEADLINES", "10000")
+            .env("TARDY_TEST_IMPORTS", "500")
             .env("TARDY_TEST_PAIRS", "200"),
     )
 }

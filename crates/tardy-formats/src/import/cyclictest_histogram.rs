@@ -150,6 +150,11 @@ fn read(
         let overflows = value("Histogram Overflows", thread).map_or(0, |count| count.max(0) as u64);
         let samples = in_rows.saturating_add(overflows);
         let max = maxima[thread];
+        // A thread whose samples all lie beyond the rows has no others.
+        if samples == 0 && max > 0 && value("Histogram Overflows", thread).is_none() {
+            let expected = format!("`# Histogram Overflows:` with {threads} counts");
+            return Err(source.expected(table.last_line, expected, "the end of the file"));
+        }
         let min = signed(minima[thread], max);
         // A mean below the least value was not counted, nor was one of NuttX that is 0.
         let is_counted = |mean: i64| samples > 0 && mean >= min && (mean != 0 || min >= 0);
@@ -206,7 +211,13 @@ impl Table {
                 interval_us: settings.period.map(|period| period.get() / 1_000),
             })
         };
-        (0..threads.min(self.columns))
+        // Without rows there are no columns, and each thread has its mean alone.
+        let threads = if self.rows.is_empty() {
+            threads
+        } else {
+            threads.min(self.columns)
+        };
+        (0..threads)
             .filter_map(|thread| of(thread).or_else(|| beyond(thread)))
             .collect()
     }

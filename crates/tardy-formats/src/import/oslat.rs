@@ -100,6 +100,10 @@ fn read_text(
                 &text,
             ));
         }
+        if name == "Maximum" && !text.trim_end().ends_with("(us)") {
+            // A number that was cut off would be too small.
+            return Err(source.expected(line, "maxima that end in `(us)`", &text));
+        }
         let bad = || source.expected(line, "a number for each core", &text);
         for (counted, value) in series.iter_mut().zip(&values) {
             match name {
@@ -138,6 +142,9 @@ fn read_text(
             "a line `Core:` with the CPUs",
             "the end of the file",
         ));
+    }
+    if series.iter().any(|counted| counted.stated.max_ns.is_none()) {
+        return Err(source.expected(last_line, "a line `Maximum:`", "the end of the file"));
     }
     finish(&mut series, last_bucket, &mut imported);
     hand_over_all(&mut series, &mut imported, source, sink)?;
@@ -182,8 +189,14 @@ fn read_json(
     Ok(imported)
 }
 
-/// What the last bucket holds is not known to lie in it, once the maximum lies beyond.
+/// Names the highest bucket by the maximum, if that lies in it: from rt-tests 2.7 on, a bucket ends
+/// above all of its values. What the last bucket holds is not known to lie in it, once the maximum
+/// lies beyond.
 fn finish(series: &mut [BucketSeries], last_bucket: Option<i64>, imported: &mut ImportedRun) {
+    let ends = series.iter().flat_map(|counted| &counted.buckets);
+    let mut ends: Vec<i64> = ends.map(|&(end, _)| end).collect();
+    ends.sort_unstable();
+    let before = |end: i64| ends[..ends.partition_point(|&other| other < end)].last();
     for counted in series.iter_mut() {
         counted.stated = StatedTotals {
             samples: Some(counted.in_buckets()),
@@ -191,6 +204,12 @@ fn finish(series: &mut [BucketSeries], last_bucket: Option<i64>, imported: &mut 
             ..counted.stated
         };
         let max = counted.stated.max_ns.map_or(0, Nanos::get);
+        let top = counted.buckets.iter_mut().rfind(|(_, count)| *count > 0);
+        if let Some((end, _)) = top
+            && (before(*end).copied().unwrap_or(0)..*end).contains(&max)
+        {
+            *end = max;
+        }
         if let Some(last) = last_bucket.filter(|&last| max > last) {
             let counts = counted
                 .buckets
@@ -199,7 +218,7 @@ fn finish(series: &mut [BucketSeries], last_bucket: Option<i64>, imported: &mut 
                 .map(|&(_, count)| count);
             let beyond = counts.fold(0, u64::saturating_add);
             counted.buckets.retain(|&(bucket, _)| bucket != last);
-            counted.overflow(beyond, last.saturating_sub(1_000));
+            counted.overflow(beyond, before(last).copied().unwrap_or(0));
         }
     }
     if series

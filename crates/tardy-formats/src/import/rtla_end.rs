@@ -7,9 +7,16 @@ use super::Unit;
 use super::sink::BucketSeries;
 use super::text::nanos;
 
+const MISSED: &str = " events missed, ";
+
 /// Whether the table ends at this line.
 pub(super) fn is_end(line: &str) -> bool {
     line.starts_with("ALL:") || line.contains(" hit stop tracing")
+}
+
+/// Whether rtla reports here that its trace buffer was full.
+pub(super) fn reports_missed_events(line: &str) -> bool {
+    line.contains(MISSED)
 }
 
 /// Raises the maxima of `series` to the latencies that the analysis states. Returns a note for each
@@ -22,7 +29,7 @@ pub(super) fn apply(text: &str, series: &mut [BucketSeries]) -> Vec<String> {
             let value = line.strip_prefix(name)?.split_whitespace().next()?;
             nanos(value, Unit::Us)
         };
-        if let Some((share, _)) = line.split_once(" events missed, ") {
+        if let Some((share, _)) = line.split_once(MISSED) {
             notes.push(format!(
                 "rtla missed events of the kernel ({}): the maximum is a lower bound",
                 share.trim().trim_end_matches(" of")

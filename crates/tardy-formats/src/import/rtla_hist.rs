@@ -120,6 +120,11 @@ fn read(
     let (mut last_line, mut names_length, mut last_length) = (0, 0, 0);
     let mut is_over = false;
     for (line, text) in lines(&text) {
+        // The sums of all CPUs, and whatever follows a stop.
+        is_over |= rtla_end::is_end(&text);
+        if is_over || rtla_end::reports_missed_events(&text) {
+            continue;
+        }
         (last_line, last_length) = (line, text.len());
         if text.starts_with("# Time unit is") {
             let stated = if text.contains("(ns)") {
@@ -136,9 +141,6 @@ fn read(
                 .into_iter()
                 .map(|column| BucketSeries::new(column.probe, column.quantity, Some(column.cpu)))
                 .collect();
-        } else if is_over || rtla_end::is_end(&text) {
-            // The sums of all CPUs, and whatever follows a stop.
-            is_over = true;
         } else if let (false, Some((first, rest))) = (
             columns.is_empty(),
             text.trim().split_once(char::is_whitespace),
@@ -173,10 +175,17 @@ fn read(
             "the end of the file",
         ));
     }
-    // With --no-summary, `over:` is the only line below the rows.
-    let has_no_summary = footers.len() == 1 && footers.contains_key("over");
-    if !footers.is_empty() && !has_no_summary && !footers.contains_key("max") {
-        return Err(source.expected(last_line, "a line `max:`", "the end of the file"));
+    // With --no-summary, only `over:` follows the rows, and limits nothing beyond them.
+    let is_beyond = |value: &String| value.as_str() != "0";
+    let wanted = match footers.get("over") {
+        None => Some("over"),
+        Some(over) if footers.len() > 1 || over.iter().any(is_beyond) => Some("max"),
+        Some(_) => None,
+    };
+    let has_no_summary = wanted.is_none() && footers.len() == 1;
+    if let Some(name) = wanted.filter(|name| !footers.contains_key(*name)) {
+        let expected = format!("a line `{name}:`");
+        return Err(source.expected(last_line, expected, "the end of the file"));
     }
     // All lines are as long as the one with the names; a shorter one lacks digits of its last value.
     if !text.ends_with('\n') && !is_over && last_length < names_length {
@@ -297,7 +306,10 @@ fn finish(
         };
         if samples > 0 {
             counted.stated.min_ns = time(number("min")?).map(Nanos);
-            counted.stated.max_ns = time(number("max")?).map(Nanos);
+            // Without a stated maximum, it may be the last value of its bucket.
+            let top = counted.buckets.last();
+            let top = top.map(|(bucket, _)| bucket.saturating_add(width - unit.nanos()));
+            counted.stated.max_ns = time(number("max")?).or(top).map(Nanos);
             let mean = footer("avg")
                 .and_then(|value| value.parse::<f64>().ok())
                 .filter(|mean| mean.is_finite());

@@ -141,7 +141,9 @@ impl BucketSeries {
     /// looks better than it was.
     pub fn overflow(&mut self, samples: u64, from_ns: i64) {
         if samples > 0 {
-            let from_ns = Nanos(from_ns).min(self.stated.max_ns.unwrap_or(Nanos::MAX));
+            let from_ns = Nanos(from_ns)
+                .max(self.stated.min_ns.unwrap_or(Nanos::MIN))
+                .min(self.stated.max_ns.unwrap_or(Nanos::MAX));
             self.stated.overflow = Some(Overflow { samples, from_ns });
         }
     }
@@ -171,7 +173,19 @@ impl BucketSeries {
             .mean_ns
             .is_none_or(|stated| (mean - stated).abs() <= unit + unknown);
         if samples > 0.0 && unknown < unit && agrees {
-            self.stated.mean_ns = Some(mean);
+            // One of the samples beyond is the maximum; the others may pull the mean down as far as
+            // the stated one allows, which is cut off towards 0.
+            let others = overflow.0.saturating_sub(1) as f64 / (overflow.0.max(1) as f64);
+            let within = |stated: f64| {
+                let least = if stated < 0.0 { stated - unit } else { stated };
+                let nearest = mean.clamp(least, stated + unit);
+                if nearest >= mean - unknown * others {
+                    nearest
+                } else {
+                    mean
+                }
+            };
+            self.stated.mean_ns = Some(self.stated.mean_ns.map_or(mean, within));
         }
     }
 
@@ -456,6 +470,15 @@ pub fn hand_over_all(
     }
     let has_probes = series.windows(2).any(|pair| pair[0].probe != pair[1].probe);
     for counted in series.iter() {
+        // Beside it, the misses of the probe would be unknown.
+        if counted.stated.samples == Some(0) && counted.in_buckets() == 0 {
+            let name = match counted.cpu {
+                Some(cpu) => format!("CPU {cpu} of {}", counted.probe),
+                None => counted.probe.to_owned(),
+            };
+            imported.notes.push(format!("{name} has no samples"));
+            continue;
+        }
         counted
             .hand_over(sink)
             .map_err(|error| ImportError::Unwritable {

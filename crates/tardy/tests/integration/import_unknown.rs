@@ -19,7 +19,7 @@ fn what_is_not_in_a_file_is_asked_for() {
         ),
         (
             "r.txt",
-            "Index IRQ-000\n0 5\n",
+            "Index IRQ-000\n0 5\nover: 0\n",
             "does not state the unit of its values: give --unit us",
         ),
         ("j.json", "{\"version\": 3, \"cpu\": {}}", "give --unit us"),

@@ -1,0 +1,262 @@
+//! Files of the six formats that people import most, written here as the tools write them and read
+//! back here: `tardy import` and `show` must find the same numbers. Writers and readers follow the
+//! tools' source code, never the importers. `TARDY_TEST_IMPORTS` sets the number of files of each
+//! format.
+
+mod cyclictest_histogram;
+mod cyclictest_json;
+mod cyclictest_text;
+mod drawn;
+mod oslat;
+mod pasted;
+mod reading;
+mod rteval;
+mod rtla;
+
+use std::fs;
+
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+use serde_json::Value;
+
+use crate::support::random_cases::{found_in, wanted};
+use crate::support::workplace::{Outcome, Workplace};
+
+use drawn::{File, one_in};
+use reading::Reading;
+
+const SEED: u64 = 41;
+/// Files of each format that every change checks.
+const FILES: usize = 20;
+
+type Draw = fn(&mut Pcg64Mcg) -> File;
+type Read = fn(&File) -> Vec<Reading>;
+
+struct Format {
+    draw: Draw,
+    read: Read,
+    states_unit: bool,
+    is_by_line: bool,
+}
+
+/// A format of which logs put something before each line.
+const fn lines(draw: Draw, read: Read, states_unit: bool) -> Format {
+    Format {
+        draw,
+        read,
+        states_unit,
+        is_by_line: true,
+    }
+}
+
+/// JSON or XML, which states its unit.
+const fn document(draw: Draw, read: Read) -> Format {
+    Format {
+        draw,
+        read,
+        states_unit: true,
+        is_by_line: false,
+    }
+}
+
+/// A file as it is imported, in a folder that is gone with it.
+struct Imported {
+    place: Workplace,
+    outcome: Outcome,
+}
+
+impl Imported {
+    fn new(bytes: &[u8], unit: Option<&str>) -> Self {
+        let place = Workplace::new();
+        fs::write(place.path("results"), bytes).unwrap();
+        let mut arguments = vec!["import", "results", "--out", "run"];
+        if let Some(unit) = unit {
+            arguments.extend(["--unit", unit]);
+        }
+        let outcome = place.tardy_with(&arguments);
+        Self { place, outcome }
+    }
+
+    fn shown(&self, deadline: i64) -> Value {
+        let outcome = self
+            .place
+            .tardy(&format!("show run --json --deadline {deadline}ns"));
+        serde_json::from_str(&outcome.stdout).unwrap_or_else(|_| panic!("{outcome:?}"))
+    }
+}
+
+/// The series of a reading. Matching by number fails if the file and the run disagree about CPUs.
+fn series<'a>(shown: &'a Value, reading: &Reading) -> Option<&'a Value> {
+    let mut series = shown["series"].as_array().unwrap().iter();
+    series.find(|one| one["probe"] == reading.probe && one["cpu"] == reading.cpu)
+}
+
+/// Compares every figure of a whole file.
+fn differences(readings: &[Reading], shown: &Value, deadline: i64) -> Vec<String> {
+    let mut found = Vec::new();
+    let series_count = shown["series"].as_array().unwrap().len();
+    if series_count != readings.len() {
+        found.push(format!("{series_count} series, not {}", readings.len()));
+    }
+    for reading in readings {
+        match series(shown, reading) {
+            Some(series) => found.extend(reading.differences(series, deadline)),
+            None => found.push(format!(
+                "{} of CPU {} is missing",
+                reading.probe, reading.cpu
+            )),
+        }
+    }
+    for probe in shown["probes"].as_array().unwrap() {
+        let readings = readings
+            .iter()
+            .filter(|reading| probe["probe"] == reading.probe);
+        let readings: Vec<&Reading> = readings.collect();
+        if !readings.is_empty() {
+            found.extend(Reading::merged(&readings).differences(probe, deadline));
+        }
+    }
+    found
+}
+
+/// Compares the largest latencies of a file that was cut off: they may not be smaller unless the
+/// run says so.
+fn shrunk(readings: &[Reading], shown: &Value) -> Vec<String> {
+    let warnings = shown["warnings"].to_string();
+    if warnings.contains("lower bound") {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for reading in readings {
+        // Summary lines do not say how many there are.
+        if !reading.has_histogram && series(shown, reading).is_none() {
+            continue;
+        }
+        let maximum = series(shown, reading).map(|series| &series["numbers"]["max_ns"]);
+        let maximum = maximum.and_then(Value::as_i64).unwrap_or(0);
+        if maximum < reading.maximum.0 {
+            found.push(format!(
+                "cut off, {} of CPU {} has the maximum {maximum}, not {}",
+                reading.probe, reading.cpu, reading.maximum.0
+            ));
+        }
+    }
+    found
+}
+
+/// Draws a file and checks what becomes of it, whole and cut off.
+fn check(random: &mut Pcg64Mcg, format: &Format) -> Vec<String> {
+    let file = (format.draw)(random);
+    let readings = (format.read)(&file);
+    let bytes = pasted::pasted(random, &file.text, format.is_by_line);
+    let unit = match format.states_unit {
+        true => None,
+        false if file.is_nanoseconds => Some("ns"),
+        false => Some("us"),
+    };
+    let asked = unit.filter(|_| one_in(random, 2));
+    let mut imported = Imported::new(&bytes, asked);
+    if asked != unit && imported.outcome.stderr.contains("--unit") {
+        imported = Imported::new(&bytes, unit);
+    }
+    let rows: Vec<_> = readings.iter().flat_map(|reading| &reading.rows).collect();
+    let deadline = match rows.len() {
+        0 => 1,
+        count => rows[random.random_range(0..count)].high.max(1),
+    };
+    let is_unknown = |reading: &Reading| reading.maximum.0 == i64::MAX;
+    let must_fail = readings.is_empty() || readings.iter().any(is_unknown);
+    let mut found = match imported.outcome.status.code() {
+        Some(2) if must_fail => Vec::new(),
+        Some(0) if !must_fail => differences(&readings, &imported.shown(deadline), deadline),
+        Some(0) => shrunk(&readings, &imported.shown(deadline)),
+        _ => vec![format!("{:?}", imported.outcome)],
+    };
+    // A terminal's output that is cut off is the output of a shorter run.
+    let first = file.text.split('\u{1b}').next().unwrap_or_default();
+    let readings = if first.len() < file.text.len() && format.is_by_line {
+        cyclictest_text::read(&File {
+            text: first.to_owned(),
+            ..file
+        })
+    } else {
+        readings
+    };
+    let kept = random.random_range(1..bytes.len());
+    let cut = Imported::new(&bytes[..kept], unit);
+    match cut.outcome.status.code() {
+        Some(2) => {}
+        Some(0) => found.extend(shrunk(&readings, &cut.shown(deadline))),
+        _ => found.push(format!("cut off: {:?}", cut.outcome)),
+    }
+    if !found.is_empty() {
+        let lines = found.join("\n");
+        let text = String::from_utf8_lossy(&bytes);
+        return vec![format!(
+            "{lines}\nkept {kept} of {} bytes of\n{text}",
+            bytes.len()
+        )];
+    }
+    found
+}
+
+#[track_caller]
+fn assert_read_right(one: fn(&mut Pcg64Mcg) -> Vec<String>) {
+    let files = wanted("TARDY_TEST_IMPORTS", FILES);
+    let found = found_in(files, SEED << 40, one);
+    assert!(
+        found.is_empty(),
+        "{} of {files} files are read wrongly; one:\n{}",
+        found.len(),
+        found[0]
+    );
+}
+
+#[test]
+fn cyclictest_text_is_read_as_written() {
+    assert_read_right(|random| {
+        check(
+            random,
+            &lines(cyclictest_text::draw, cyclictest_text::read, false),
+        )
+    });
+}
+
+#[test]
+fn cyclictest_histograms_are_read_as_written() {
+    assert_read_right(|random| {
+        check(
+            random,
+            &lines(
+                cyclictest_histogram::draw,
+                cyclictest_histogram::read,
+                false,
+            ),
+        )
+    });
+}
+
+#[test]
+fn rtla_histograms_are_read_as_written() {
+    assert_read_right(|random| check(random, &lines(rtla::draw, rtla::read, true)));
+}
+
+#[test]
+fn oslat_text_is_read_as_written() {
+    assert_read_right(|random| check(random, &lines(oslat::draw, oslat::read, true)));
+}
+
+#[test]
+fn cyclictest_json_is_read_as_written() {
+    assert_read_right(|random| {
+        check(
+            random,
+            &document(cyclictest_json::draw, cyclictest_json::read),
+        )
+    });
+}
+
+#[test]
+fn rteval_summaries_are_read_as_written() {
+    assert_read_right(|random| check(random, &document(rteval::draw, rteval::read)));
+}

@@ -5,8 +5,8 @@ use serde::Serialize;
 use tardy_core::series::ClockKind;
 use tardy_core::total_delay::Crossover;
 use tardy_core::units::Nanos;
-use tardy_core::verdict::Outcome;
 use tardy_core::verdict::requirement::Requirement;
+use tardy_core::verdict::{Outcome, Verdict};
 use tardy_machine::facts::MachineFacts;
 use tardy_machine::root::Root;
 use tardy_statistics::confidence::Interval;
@@ -286,6 +286,10 @@ fn measured(judgement: &Judgement, clock: ClockKind) -> Option<MeasuredKernel> {
         name: judgement.kernel.clone(),
         model: judgement.preemption,
         outcome: judgement.verdict.as_ref().map(|verdict| verdict.outcome),
+        skipped_too_many: judgement
+            .verdict
+            .as_ref()
+            .is_some_and(Verdict::fails_by_skipped_periods_alone),
         largest: judgement.largest_ns?,
         is_idle: judgement
             .conditions

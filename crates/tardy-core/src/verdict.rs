@@ -241,6 +241,17 @@ impl Verdict {
             .then(|| self.share_upper * self.evidence.due_times as f64 / hours)
     }
 
+    /// Whether the run failed because it skipped more periods than are allowed, and for no other
+    /// reason.
+    #[must_use]
+    pub fn fails_by_skipped_periods_alone(&self) -> bool {
+        let misses_pass = self.evidence.misses == 0
+            || self
+                .misses_allowed
+                .is_some_and(|allowed| self.share_upper <= allowed);
+        self.outcome == Outcome::Failed && misses_pass
+    }
+
     /// Whether the samples say anything about how many misses there may be.
     #[must_use]
     pub fn is_bounded(&self) -> bool {

@@ -45,6 +45,8 @@ pub struct MeasuredKernel {
     pub model: Option<PreemptionModel>,
     /// Its verdict on the deadline; absent without one, and in virtual time.
     pub outcome: Option<Outcome>,
+    /// Whether it failed because it skipped more periods than are allowed, and for no other reason.
+    pub skipped_too_many: bool,
     /// The largest latency, with the work where that is known.
     pub largest: Nanos,
     /// Whether no load ran.
@@ -294,7 +296,14 @@ fn by_measurement(question: &Question, measured: &[&MeasuredKernel], deadline: N
     if let Some(late) = nearest(&failed)
         && open.is_empty()
     {
-        let missed = format!("{} missed the deadline of {met}", late.with_largest());
+        let missed = if late.skipped_too_many {
+            format!(
+                "{} skipped more periods than are allowed",
+                late.with_largest()
+            )
+        } else {
+            format!("{} missed the deadline of {met}", late.with_largest())
+        };
         let host = if question.is_virtual_machine {
             "the host of this virtual machine may be the cause; "
         } else {
@@ -354,6 +363,7 @@ mod tests {
             name: format!("{model:?}"),
             model: Some(model),
             outcome: Some(outcome),
+            skipped_too_many: false,
             largest: Nanos::from_micros(largest_us),
             is_idle: false,
             is_virtual_time: false,

@@ -16,10 +16,14 @@ pub(super) fn sentence(
             because(verdict, decided)
         );
     }
-    let parts = [
+    let mut parts = [
         verdict.window.map(|_| misses(verdict, by_misses)),
         skipped(verdict, by_skipped),
     ];
+    // The reason for a failure comes first.
+    if verdict.fails_by_skipped_periods_alone() {
+        parts.reverse();
+    }
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     format!("{}{}", parts.join("; "), because(verdict, decided))
 }

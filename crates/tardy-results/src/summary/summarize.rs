@@ -95,8 +95,10 @@ impl LoadedRun {
     fn decision(&self, probes: &[ProbeSummary], verdict: Option<&Verdict>) -> Option<Decision> {
         let record = &self.record;
         let machine = &record.machine;
-        let is_time =
-            |probe: &&ProbeSummary| ["latency", "completion"].contains(&probe.quantity.as_str());
+        // A deadline is about every probe that was judged by it.
+        let is_time = |probe: &&ProbeSummary| {
+            probe.verdict.is_some() || ["latency", "completion"].contains(&probe.quantity.as_str())
+        };
         let largest = probes
             .iter()
             .filter(is_time)
@@ -108,6 +110,7 @@ impl LoadedRun {
                 name: kernel_name(machine),
                 model: Some(model),
                 outcome: verdict.map(|verdict| verdict.outcome),
+                skipped_too_many: verdict.is_some_and(Verdict::fails_by_skipped_periods_alone),
                 largest,
                 is_idle: record.phases.iter().all(|phase| phase.loads.is_empty()),
                 is_virtual_time: record.clock == ClockKind::Virtual,

@@ -6,8 +6,10 @@ use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tardy_core::series::ClockKind;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
+use tardy_run::record::State;
 
 use crate::headline_rules::contradictions;
 use crate::support::made_run::MadeRun;
@@ -66,10 +68,34 @@ fn generated(random: &mut Pcg64Mcg) -> MadeRun {
     // Stalls skip periods, so that fewer wake-ups fill the time.
     let count = usize::try_from(end * 1_000).unwrap() / random.random_range(1..3);
     let preemption = PREEMPTIONS[random.random_range(0..PREEMPTIONS.len())];
-    MadeRun {
+    let mut run = MadeRun {
         phases,
         machine: machine("6.12.0", preemption, random.random_range(0..2) == 0),
         ..MadeRun::new((0..cpus).map(|_| latencies(random, count)).collect())
+    };
+    complicate(&mut run, random);
+    run
+}
+
+/// Adds what few runs have: lost samples, virtual time, an early end, a limit on skipped periods,
+/// a second probe.
+fn complicate(run: &mut MadeRun, random: &mut Pcg64Mcg) {
+    let count = run.latencies[0].len();
+    let mut one_in = |cases: u32| random.random_range(0..cases) == 0;
+    if one_in(4) {
+        run.gaps = vec![(count / 3, 1), (count / 2, 40)];
+    }
+    if one_in(4) {
+        run.clock = ClockKind::Virtual;
+    }
+    if one_in(6) {
+        run.state = State::Interrupted;
+    }
+    if one_in(4) {
+        run.skipped_allowed = Some(3);
+    }
+    if one_in(4) {
+        run.beside = vec![("itimer", "interval error", latencies(random, count))];
     }
 }
 

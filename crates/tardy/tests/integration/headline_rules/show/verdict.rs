@@ -19,6 +19,7 @@ struct Claims {
 pub(super) struct Verdict<'a> {
     /// `PASSED`, `FAILED`, `INCONCLUSIVE`; empty if there is no verdict.
     pub(super) word: &'static str,
+    /// By the worst verdict: with several probes, each has one.
     exit_code: i32,
     pub(super) sentence: &'a str,
     says_no_miss: bool,
@@ -33,6 +34,8 @@ pub(super) struct Verdict<'a> {
     /// Bounds of the share of misses.
     bounds: Option<(f64, f64)>,
     pub(super) allowed: Option<f64>,
+    /// The count or share of skipped periods that is allowed.
+    skipped_allowed: Option<f64>,
     of_misses: Claims,
     of_skipped_periods: Claims,
 }
@@ -43,9 +46,15 @@ impl<'a> Verdict<'a> {
             let sentence = page.paragraph(&format!("{word}:"));
             (!sentence.is_empty()).then_some((word, code, sentence))
         };
-        let Some((word, exit_code, sentence)) = EXIT_CODES.iter().find_map(with_word) else {
+        let verdicts: Vec<_> = EXIT_CODES.iter().filter_map(with_word).collect();
+        let Some(&(word, _, sentence)) = verdicts.first() else {
             return Self::default();
         };
+        // A failure outweighs what is undecided, and that what passed.
+        let exit_code = [1, 4, 0]
+            .into_iter()
+            .find(|worst| verdicts.iter().any(|(_, code, _)| code == worst))
+            .unwrap_or(0);
         let says_no_miss = sentence.contains("no miss in ");
         let due = word_before(sentence, " due times").unwrap_or("?");
         let counted = number_before(sentence, &format!(" of {due} due times missed"));
@@ -67,15 +76,18 @@ impl<'a> Verdict<'a> {
             skipped_periods: number_before(sentence, " periods were skipped")
                 .or(number_before(sentence, " period was skipped")),
             bounds: bounds(sentence),
-            allowed: number_before(sentence, " allowed"),
+            allowed: number_before(&of_misses, " allowed"),
+            skipped_allowed: number_before(of_skipped, " allowed"),
             of_misses: Claims {
                 is_more: says("more than the"),
                 is_at_most: says("at most the"),
                 is_open: says("decide about the"),
             },
             of_skipped_periods: Claims {
-                is_more: of_skipped.contains("surely more than the"),
-                is_at_most: of_skipped.contains("no more than the"),
+                is_more: of_skipped.contains(", more than the")
+                    || of_skipped.contains("surely more"),
+                is_at_most: of_skipped.contains(", at most the")
+                    || of_skipped.contains("no more than"),
                 is_open: of_skipped.contains("not decide about the"),
             },
         }
@@ -102,7 +114,7 @@ impl<'a> Verdict<'a> {
     }
 
     /// Whether the skipped periods themselves make the verdict `FAILED`.
-    fn fails_by_skipped_periods(&self) -> bool {
+    pub(super) fn fails_by_skipped_periods(&self) -> bool {
         let claims = self.of_skipped_periods;
         self.skipped_periods.is_some() && !claims.is_at_most && !claims.is_open
     }
@@ -125,8 +137,9 @@ pub(super) fn check_exit_code(
 ) {
     let (word, code) = (verdict.word, verdict.exit_code);
     let has_verdict = !word.is_empty();
+    let is_of_interruption = exit_code == 130 && code != 1 && page.title.contains("interrupted");
     found.add_if(
-        has_verdict && code != exit_code,
+        has_verdict && code != exit_code && !is_of_interruption,
         format_args!("verdict {word} means exit code {code}, exit code is {exit_code}"),
     );
     let needs_a_cause = exit_code == 1 || exit_code == 4 && !page.has_warning();
@@ -202,14 +215,20 @@ pub(super) fn check_share(verdict: &Verdict, found: &mut Findings) {
 
 /// The skipped periods against what is said about the share that is allowed.
 pub(super) fn check_skipped_periods(verdict: &Verdict, found: &mut Findings) {
-    let (Some(skipped), Some(due), Some(allowed)) =
-        (verdict.skipped_periods, verdict.due_times, verdict.allowed)
-    else {
+    let (Some(skipped), Some(due), Some(allowed)) = (
+        verdict.skipped_periods,
+        verdict.due_times,
+        verdict.skipped_allowed,
+    ) else {
         return;
     };
+    let most = if allowed < 1.0 {
+        allowed * due
+    } else {
+        allowed
+    };
     let claims = verdict.of_skipped_periods;
-    let is_false =
-        claims.is_at_most && skipped > allowed * due || claims.is_more && skipped <= allowed * due;
+    let is_false = claims.is_at_most && skipped > most || claims.is_more && skipped <= most;
     let passes_unsaid = verdict.is_passed() && !claims.is_at_most;
     found.add_if(
         is_false || passes_unsaid,

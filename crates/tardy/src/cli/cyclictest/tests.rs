@@ -277,7 +277,7 @@ fn threads_that_are_alike_are_one_probe() {
     assert_eq!(
         probes("-A 700 -t4 -d0"),
         [
-            "cyclic:period=1ms:cpus=0:offset=0s",
+            "cyclic:period=1ms:cpus=0:offset=0",
             "cyclic:period=1ms:cpus=1:name=thread-1:offset=700us",
             "cyclic:period=1ms:cpus=2:name=thread-2:offset=400us",
             "cyclic:period=1ms:cpus=3:name=thread-3:offset=100us",

@@ -148,7 +148,7 @@ fn system_management(examined: &CheckInput<'_>) -> Result<State, State> {
                 .contains(&vendor.as_str()) =>
         {
             Err(State::none(format!(
-                "CPUs of {vendor} have no such interrupts"
+                "no counter of SMIs is known for CPUs of {vendor}"
             )))
         }
         // Arm and RISC-V have no vendor there, and no such mode.

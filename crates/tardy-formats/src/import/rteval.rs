@@ -28,6 +28,8 @@ pub(super) const FORMAT: Format = Format {
 
 /// More elements than a summary of thousands of cores has.
 const NODES_MAX: u32 = 50_000_000;
+/// More attributes than any element of a summary has.
+const ATTRIBUTES_MAX: usize = 1_000;
 
 fn read(
     source: &mut Source,
@@ -39,6 +41,10 @@ fn read(
         nodes_limit: NODES_MAX,
         ..ParsingOptions::default()
     };
+    if let Some(line) = crowded_tag(&text) {
+        let expected = format!("at most {ATTRIBUTES_MAX} attributes per element");
+        return Err(source.expected(line, expected, ""));
+    }
     let document = Document::parse_with_options(&text, options).map_err(|error| {
         source.expected(u64::from(error.pos().row), format!("XML ({error})"), "")
     })?;
@@ -350,6 +356,31 @@ fn head(root: Node<'_, '_>) -> ImportedRun {
     }
 }
 
+/// The line of the first tag with more than [`ATTRIBUTES_MAX`] attributes. The parser compares each
+/// attribute of an element with all others: 30,000 of them would take it half a minute.
+fn crowded_tag(text: &str) -> Option<u64> {
+    let mut line = 1;
+    for part in text.split('<') {
+        let (mut open, mut attributes) = (None, 0);
+        for byte in part.bytes() {
+            match (open, byte) {
+                (Some(quote), _) if byte == quote => {
+                    open = None;
+                    attributes += 1;
+                }
+                (None, b'"' | b'\'') => open = Some(byte),
+                (None, b'>') => break,
+                _ => {}
+            }
+        }
+        if attributes > ATTRIBUTES_MAX {
+            return Some(line);
+        }
+        line += part.matches('\n').count() as u64;
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use std::io;
@@ -367,6 +398,25 @@ mod tests {
         counted.stated.max_ns = Some(Nanos(max));
         place_beyond(&mut counted, samples, 1_000);
         counted
+    }
+
+    #[test]
+    fn an_element_with_thousands_of_attributes_is_refused_at_once() {
+        let attributes: String = (0..200_000).map(|index| format!(" a{index}='>'")).collect();
+        let text = format!("<rteval version='3.9'>\n<x{attributes}/>\n</rteval>\n");
+        let refused = FORMAT
+            .read(
+                &mut Source::of_bytes(text.into()),
+                &Settings::default(),
+                &mut StatedSink(Vec::new()),
+            )
+            .err()
+            .unwrap();
+        assert!(
+            refused.to_string().contains("at most 1000 attributes"),
+            "{refused}"
+        );
+        assert_eq!(crowded_tag("<a>it's x='1'</a>\n<b/>"), None);
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub enum Undo {
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
     /// A journal that was tampered with could name any folder.
-    #[error("tardy did not make {} (by its name): remove it by hand if you do not need it", .0.display())]
+    #[error("by its name, tardy did not make {}: remove it by hand if you do not need it", .0.display())]
     NotOurs(PathBuf),
     /// The kernel refused.
     #[error("{}: {source}; undo it by hand", path.display())]

@@ -33,9 +33,9 @@ pub fn chart(groups: &[Group]) -> Option<Chart> {
     let mut chart = Chart::new(
         Kind::Ccdf,
         "Latency by sections, beside the probe's".to_owned(),
-        "Share of latencies above a value. Dashed: predicted from the recorded sections alone, if \
-         due times fall at random moments (abeni2002); each predicted latency includes that of a \
-         sample that waits for no section. Solid: the probe.",
+        "Share of latencies above a value. Dashed: predicted from the recorded sections alone, \
+         assuming that due times fall at random (abeni2002), plus the latency of a sample that \
+         meets no section. Solid: measured by the probe.",
         Axis::new(
             "latency (logarithmic)",
             Scale::Log,

@@ -11,9 +11,9 @@ use super::atlas_text::sampling_gap;
 use super::table::Table;
 
 /// What stands in place of the probe's sampling gap.
-const WATCHED: &str = "Sections come from every instruction executed, whether or not the probe \
-                       was due in them, so no section was longer. `tardy show` of the folder \
-                       names their functions.";
+const WATCHED: &str = "Every executed instruction was checked for sections, so no section of this \
+                       run was longer than those listed. `tardy show` of the folder names their \
+                       functions.";
 
 /// What programs write in the guest, below the run's folder.
 const WRITTEN: [&str; 2] = [STDOUT_NAME, STDERR_NAME];

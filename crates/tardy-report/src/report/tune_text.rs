@@ -299,7 +299,7 @@ fn words(result: &SettingResult, base_ns: f64) -> String {
         }
         Outcome::NothingSeen => {
             format!(
-                "nothing seen: lowers it by {} at most, raises it by {} at most",
+                "no effect seen: it lowers it by at most {} or raises it by at most {}",
                 by(interval.lower.min(0.0)),
                 by(interval.upper.max(0.0))
             )
@@ -374,7 +374,7 @@ mod tests {
                 &result(Outcome::NothingSeen, 0.97_f64.ln(), 1.02_f64.ln()),
                 100_000.0
             ),
-            "nothing seen: lowers it by 3.00 us at most, raises it by 2.00 us at most"
+            "no effect seen: it lowers it by at most 3.00 us or raises it by at most 2.00 us"
         );
         assert_eq!(
             words(

@@ -103,8 +103,8 @@ pub enum CompareError {
     },
     /// One side is a folder of runs that measured different things.
     #[error(
-        "the runs of {side} do not repeat one measurement: {aspect} of {one} ({one_is}) and \
-         {other} ({other_is}) differ; name runs, or folders of equal runs"
+        "the runs of {side} are not repeats of one measurement: {aspect} of {one} ({one_is}) and of \
+         {other} ({other_is}) differ; name single runs, or folders of runs with the same settings"
     )]
     Mixed {
         /// As on the command line.

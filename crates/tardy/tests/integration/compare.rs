@@ -268,7 +268,7 @@ fn runs_that_do_not_repeat_one_measurement_are_no_side() {
         assert!(
             refused.stdout.is_empty()
                 && refused.stderr.contains(&format!(
-                    "the runs of {side} do not repeat one measurement: the loads"
+                    "the runs of {side} are not repeats of one measurement: the loads"
                 )),
             "{}",
             refused.stderr

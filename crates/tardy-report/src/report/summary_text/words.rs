@@ -226,7 +226,10 @@ pub(super) fn notes(all: &Numbers, is_full: bool) -> Option<String> {
         String::new()
     };
     let coarse = if all.coarse > 0 {
-        format!("{} samples are known only to within 1/64", all.coarse)
+        format!(
+            "{} samples are known only to within 1/64 of their value",
+            all.coarse
+        )
     } else {
         String::new()
     };

@@ -18,7 +18,7 @@ use observe::Observed;
 use options::{Expected, Look, ROWS, Row, Trial};
 use peers::Peer;
 
-/// What the written part of the page ends with.
+/// The last line of the written part of the page.
 const PART: &str = "\n## Option by option\n";
 /// A stall of the machine changes how many samples there are: so often a trial is repeated.
 const TRIES: usize = 3;
@@ -37,7 +37,7 @@ pub(crate) struct DropInArguments {
     tardy: Option<PathBuf>,
 }
 
-/// What a row came to with one version.
+/// The verdict of a row with one version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
     /// This version has no such option.
@@ -148,7 +148,7 @@ fn verdicts(row: &Row, ours: &[String], peers: &[Peer]) -> Result<Vec<Verdict>> 
     Ok(verdicts)
 }
 
-/// What is not the same in a trial.
+/// The differences that a trial found.
 fn difference(trial: &Trial, mine: &Observed, other: &Observed) -> Option<(Verdict, String)> {
     if trial.look == Look::Refusal && mine.exit != Some(0) {
         let here = match other.exit {

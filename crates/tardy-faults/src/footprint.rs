@@ -1,4 +1,4 @@
-//! What a command of the tool can leave on the machine, read before and after it: trace instances,
+//! Traces that a command can leave on the machine, read before and after it: trace instances,
 //! control groups, mounts, folders and settings.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,7 +70,7 @@ const MOVING: &[&str] = &[
 /// How long commands of others, which run at the same time, may take to end.
 const OTHERS: Duration = Duration::from_secs(20);
 
-/// What is on the machine.
+/// The traces on the machine.
 #[derive(Debug)]
 pub(crate) struct Footprint {
     things: BTreeSet<String>,
@@ -126,7 +126,7 @@ impl Footprint {
         things
     }
 
-    /// What has the number of this process in its name, a sentence each.
+    /// One sentence for each thing whose name has the number of this process.
     pub(crate) fn left_by(pid: i32) -> Vec<String> {
         let things = Self::things().into_iter();
         things

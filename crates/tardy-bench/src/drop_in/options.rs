@@ -1,7 +1,7 @@
 //! The table of `cargo xtask drop-in`: every option of any packaged cyclictest, with the command
 //! lines that are tried for it and the result that is expected.
 
-/// What a row must come to in at least one version; otherwise the command fails.
+/// The verdict that a row must have in at least one version; otherwise the command fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
     Same,
@@ -20,7 +20,7 @@ pub(super) struct Row {
     pub(super) trials: &'static [Trial],
 }
 
-/// What a trial looks at, beside the exit code and the lines of every output.
+/// The facts that a trial compares, beside the exit code and the lines of every output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
     Output,

@@ -198,7 +198,7 @@ fn late_starts_alone_are_judged_by_a_model_that_says_so() {
     assert!(
         outcome
             .stdout
-            .contains("judged: a model: late starts measured by cyclic, and 100 us of work"),
+            .contains("judged: a model: late starts measured by cyclic, plus 100 us of work"),
         "{}",
         outcome.stdout
     );

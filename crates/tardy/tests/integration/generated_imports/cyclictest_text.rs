@@ -9,7 +9,7 @@ use rand_pcg::Pcg64Mcg;
 use super::drawn::{File, Thread, one_in, threads};
 use super::reading::{Reading, Row};
 
-/// What a thread's line shows: the values of a moment.
+/// The values that a thread's line shows at one moment.
 struct Line {
     samples: u64,
     minimum: u64,

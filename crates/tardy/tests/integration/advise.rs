@@ -203,7 +203,7 @@ fn late_starts_alone_are_judged_by_a_model_that_says_so() {
         outcome.stdout
     );
     assert!(
-        outcome.stdout.contains("of work, which was not measured"),
+        outcome.stdout.contains("of work that was not measured"),
         "{}",
         outcome.stdout
     );

@@ -220,8 +220,8 @@ fn basis(judged: &Basis, advice: &Advice) -> String {
                 (Some(_), _) => String::new(),
             };
             format!(
-                "a model: late starts measured by {probe}, plus {} of work{stretched}, which was \
-                 not measured",
+                "a model: late starts measured by {probe}, plus {} of work that was not \
+                 measured{stretched}",
                 time(work_ns.get() as f64)
             )
         }

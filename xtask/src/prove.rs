@@ -171,7 +171,7 @@ const LANES: &[Lane] = &[
     },
     Lane {
         name: "extend",
-        about: "one more of each kind of thing, added to a copy of the tree",
+        about: "one new extension of each kind, added to a copy of the tree",
         paths: &[
             "xtask/extensions",
             "xtask/src/extend.rs",
@@ -186,7 +186,7 @@ const LANES: &[Lane] = &[
     },
     Lane {
         name: "answers",
-        about: "headlines agree with their tables (15,000 results), the truth (200 pairs) and another reader (3,000 imports)",
+        about: "headlines agree with their tables (15,000 results), with the truth (200 pairs) and with another reader (3,000 imports)",
         paths: &[
             "crates/tardy-core",
             "crates/tardy-formats",

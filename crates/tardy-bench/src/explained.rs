@@ -14,7 +14,7 @@ use crate::program;
 
 pub(crate) const BLAME: Figure = Figure {
     name: "explain-blame",
-    promise: "A late sample names the thread that had the CPU in at least 99 %",
+    promise: "At least 99 % of late samples name the thread that had the CPU",
     measure: measure_blame,
 };
 

@@ -13,7 +13,7 @@ use crate::failure::Result;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "history",
-    promise: "200 builds of noise give at most one false alarm; a change of 15 % on one board, load, or everywhere is found within 3 builds in 95 %",
+    promise: "200 builds of noise give at most one false alarm; a change of 15 % on one board, under one load, or everywhere is found within 3 builds in 95 % of cases",
     measure,
 };
 

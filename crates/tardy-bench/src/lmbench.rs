@@ -23,7 +23,7 @@ use crate::program;
 /// Costs side by side.
 pub(crate) const FIGURE: Figure = Figure {
     name: "lmbench",
-    promise: "Costs are those of LMbench's programs within 10 %, with at most 3 exceptions",
+    promise: "Costs equal those of LMbench's programs within 10 %, with at most 3 exceptions",
     measure,
 };
 

@@ -16,7 +16,7 @@ const RUNS: usize = 3;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "long-comparison",
-    promise: "Two such runs are compared in 10 s",
+    promise: "Two runs of 65.5 million samples are compared in 10 s",
     measure,
 };
 

@@ -23,7 +23,7 @@ pub(crate) const CPU_TIME: Figure = Figure {
 /// Equivalence with cyclictest.
 pub(crate) const EQUIVALENCE: Figure = Figure {
     name: "equivalence",
-    promise: "The median latency is that of cyclictest, within 1 us or 5 %",
+    promise: "The median latency equals that of cyclictest within 1 us or 5 %",
     measure: measure_equivalence,
 };
 

@@ -11,7 +11,7 @@ use crate::program;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "media",
-    promise: "Players under the load io, as measured",
+    promise: "No limit: the skew of players under the load io",
     measure,
 };
 

@@ -204,7 +204,7 @@ impl Kernel {
             .map_or(Nanos(0), |longest| longest.0);
         let _ = writeln!(
             out,
-            "## {name}\n\n{} sections; the longest time without another task {}.\n",
+            "## {name}\n\n{} sections. Longest time in which no other task could run: {}.\n",
             thousands(self.sections),
             blocked
         );
@@ -225,7 +225,7 @@ impl Kernel {
             if let Some((length, load)) = self.longest.get("no-chance") {
                 let _ = writeln!(
                     out,
-                    "Longest time that a task kept the kernel without a chance to switch: {} \
+                    "Longest time that a task stayed in the kernel without a chance to switch: {} \
                      ({load}).\n",
                     length
                 );
@@ -309,7 +309,9 @@ mod tests {
         )
         .unwrap();
         assert!(
-            page.contains("3,702 sections; the longest time without another task 2.50 ms."),
+            page.contains(
+                "3,702 sections. Longest time in which no other task could run: 2.50 ms."
+            ),
             "{page}"
         );
         assert!(

@@ -17,7 +17,7 @@ use crate::{program, workspace};
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "lab-atlas",
-    promise: "Two CPUs make 3,000 cells of an atlas an hour",
+    promise: "Two CPUs measure 3,000 cells of an atlas per hour",
     measure,
 };
 

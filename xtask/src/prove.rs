@@ -350,9 +350,9 @@ struct Row {
 const HEAD: &str = "\
 # Proof
 
-`cargo xtask prove` runs the checks that take too long for every change, lane by lane, and records
-here when each lane last ran. `cargo xtask prove --stale` lists the lanes whose code has changed
-since.
+`cargo xtask prove` runs the checks that take too long for every change, one lane after the other.
+It records here when each lane last ran. `cargo xtask prove --stale` lists the lanes whose code
+has changed since.
 
 | lane | what it proves | result | date | commit | minutes |
 |---|---|---|---|---|---:|

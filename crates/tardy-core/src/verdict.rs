@@ -537,7 +537,7 @@ mod tests {
         assert!(
             skipped(Some(7), None)
                 .sentence
-                .contains("7 periods were skipped, and none may be")
+                .contains("7 periods were skipped, and a deadline up to the period allows none")
         );
         assert_eq!(skipped(Some(7), Some(7)).outcome, Outcome::Passed);
         assert_eq!(skipped(Some(7), Some(6)).outcome, Outcome::Failed);

@@ -50,6 +50,8 @@ pub enum Warning {
     },
     /// The tool was ended before it could close the run.
     CutOff { stored_until: Option<Nanos> },
+    /// Larger latencies than the largest one known may have occurred.
+    MaximumUnsure { reason: String },
     /// The run goes on, and this is what it has so far.
     UnderWay { stored_until: Option<Nanos> },
     /// The run went on after its tool had ended.
@@ -223,6 +225,7 @@ impl Warning {
             | Self::SamplesNotStored { .. }
             | Self::AccountingInexact { .. }
             | Self::CutOff { .. }
+            | Self::MaximumUnsure { .. }
             | Self::UnderWay { .. }
             | Self::DamagedFile { .. }
             | Self::SamplesGone { .. }
@@ -325,6 +328,9 @@ impl Warning {
                  stored ({error}); only their histogram is kept",
                 OnCpu(*cpu)
             ),
+            Self::MaximumUnsure { reason } => {
+                write!(f, "{reason}: the largest latency is a lower bound")
+            }
             Self::AccountingInexact {
                 probe,
                 cpu,

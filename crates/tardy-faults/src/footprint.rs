@@ -306,7 +306,7 @@ mod tests {
         );
         assert_eq!(before.differences(&before, &before), [""; 0]);
         // Somebody else had changed a setting for a while.
-        let other = footprint(&["the mount a"], &[("/a", "3\n")]);
+        let other = footprint(&["the mount a", "the trace instance x"], &[("/a", "3\n")]);
         assert_eq!(before.differences(&other, &before), [""; 0]);
     }
 

@@ -315,7 +315,7 @@ mod tests {
             ("", "lists no machine"),
             ("a b ssh://c", "line 1: a line is"),
             ("\n../x ssh://c", "line 2: `../x` cannot name"),
-            ("ssh://a\nnothing", "line 2: `nothing` is not a machine"),
+            ("ssh://a\nnothing", "line 2: `nothing` is not the address"),
             ("ssh://a\nssh://a", "two machines are called a"),
         ] {
             assert!(read(text).unwrap_err().to_string().contains(said), "{text}");

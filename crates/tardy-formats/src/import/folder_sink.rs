@@ -210,10 +210,11 @@ impl FolderSink {
             .iter()
             .filter_map(|series| series.descriptor.cpu)
             .collect();
-        let warnings = notes
-            .into_iter()
-            .map(|text| Warning::Note { text })
-            .collect();
+        let warnings = notes.into_iter().map(|text| Warning::Note { text });
+        let maximum_unsure = imported
+            .maximum_unsure
+            .map(|reason| Warning::MaximumUnsure { reason });
+        let warnings = maximum_unsure.into_iter().chain(warnings).collect();
         let entry = |series: &Open| SeriesRecord {
             file: series.descriptor.file_name(),
             probe: series.descriptor.probe.clone(),

@@ -134,9 +134,8 @@ fn read(
         first.overflow(1, latency.get());
     }
     if is_maximum_unsure {
-        imported.notes.push(
-            "this version of rteval leaves latencies beyond its last bucket out of all numbers: the \
-             maximum is a lower bound"
+        imported.maximum_unsure = Some(
+            "this version of rteval leaves latencies beyond its last bucket out of all numbers"
                 .into(),
         );
     }

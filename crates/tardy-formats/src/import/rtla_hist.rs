@@ -211,6 +211,7 @@ fn read(
     } else {
         format!("values are whole {}, rounded down", in_unit.word())
     });
+    imported.maximum_unsure = rtla_end::maximum_unsure(&text);
     imported.notes.extend(rtla_end::apply(&text, &mut columns));
     if has_no_summary {
         imported.notes.push(NO_SUMMARY_NOTE.into());

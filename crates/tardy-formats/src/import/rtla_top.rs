@@ -126,6 +126,7 @@ fn read(
             counted
         })
         .collect();
+    imported.maximum_unsure = rtla_end::maximum_unsure(&text);
     imported.notes.extend(rtla_end::apply(&text, &mut series));
     hand_over_all(&mut series, &mut imported, source, sink)?;
     Ok(imported)

@@ -60,6 +60,8 @@ pub struct ImportedRun {
     pub machine: MachineFacts,
     /// What must be known before the numbers.
     pub notes: Vec<String>,
+    /// Why larger latencies than the largest one known may have occurred; absent if none can have.
+    pub maximum_unsure: Option<String>,
     /// Whether only the order of the samples is known.
     pub has_no_times: bool,
 }

@@ -10,6 +10,7 @@ use tardy_core::summary::dependence::Dependence;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_core::verdict::{Evidence, Window, judge};
+use tardy_core::warning::Warning;
 
 use super::model::{Ladder, LoadSummary, Rung, WorstLoad};
 use super::read::SeriesData;
@@ -42,6 +43,15 @@ pub(super) fn ladder(
     let is_counted = series
         .iter()
         .all(|read| read.whole().latency.count() > 0 || read.counts().expected == 0);
+    let is_maximum_unsure = judge
+        .run
+        .record
+        .warnings
+        .iter()
+        .any(|warning| matches!(warning, Warning::MaximumUnsure { .. }));
+    if is_maximum_unsure {
+        return None;
+    }
     if !is_counted || !is_lateness || descriptor.clock == ClockKind::Virtual {
         return None;
     }

@@ -19,7 +19,7 @@ use super::stated;
 
 /// Judges the samples of one run.
 pub(super) struct Judge<'a> {
-    run: &'a LoadedRun,
+    pub(super) run: &'a LoadedRun,
     stress: Stress,
     degraded: Vec<String>,
     incomplete: Vec<String>,

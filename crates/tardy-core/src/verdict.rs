@@ -544,7 +544,7 @@ mod tests {
         assert!(
             skipped(Some(7), Some(6))
                 .sentence
-                .ends_with("7 periods were skipped, more than the 6 allowed")
+                .starts_with("7 periods were skipped, more than the 6 allowed; ")
         );
     }
 

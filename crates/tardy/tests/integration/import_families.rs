@@ -353,7 +353,7 @@ fn rteval_of_every_version_is_read_and_says_what_its_maxima_are_worth() {
     assert_eq!(record["machine"]["kernel"]["clocksource"], "tsc");
     let command = "cyclictest -i100 -qmu -h 8 -p95 --smp";
     assert_eq!(record["imported"]["command_line"], command);
-    assert!(notes(&place, "run").contains("the largest latency is a lower bound"));
+    assert!(notes(&place, "run").contains("maximum-unsure"));
     assert!(
         place.tardy("show run").stdout.contains("601 s measured") || {
             let shown = place.tardy("show run").stdout;
@@ -397,7 +397,7 @@ fn rteval_of_every_version_is_read_and_says_what_its_maxima_are_worth() {
             ("timerlat", Some(1), 180, 0.0, Some(2.066_667), 9.0),
         ],
     );
-    assert!(notes(&place, "run").contains("the largest latency is a lower bound"));
+    assert!(notes(&place, "run").contains("maximum-unsure"));
     // Stopped: rteval prints the reason, and no statistics.
     let text = fs::read_to_string(sample("rteval-timerlat.synth.xml")).unwrap();
     let (head, rest) = text.split_once("      <system").unwrap();

@@ -95,7 +95,7 @@ fn events_that_rtla_missed_make_its_maxima_lower_bounds() {
             "{RTLA_ROWS}{RTLA_NONE_OVER}{RTLA_SUMMARY}{missed}"
         ));
         let warnings = shown["warnings"].to_string();
-        assert!(warnings.contains("lower bound"), "{warnings}");
+        assert!(warnings.contains("maximum-unsure"), "{warnings}");
     }
 }
 

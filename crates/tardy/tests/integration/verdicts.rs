@@ -129,7 +129,7 @@ fn skipped_periods_are_limited_by_a_number_or_by_a_deadline_up_to_the_period() {
     let none = show(&run, "--deadline 6ms --skipped 0").ends_with(1);
     assert!(
         none.stdout
-            .contains("; 300 periods were skipped, and none may be (--skipped 0)"),
+            .contains("FAILED: 300 periods were skipped, and none may be (--skipped 0)"),
         "{}",
         none.stdout
     );

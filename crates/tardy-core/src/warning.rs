@@ -328,9 +328,7 @@ impl Warning {
                  stored ({error}); only their histogram is kept",
                 OnCpu(*cpu)
             ),
-            Self::MaximumUnsure { reason } => {
-                write!(f, "{reason}: the largest latency is a lower bound")
-            }
+            Self::MaximumUnsure { reason } => write!(f, "{reason}: the maximum is a lower bound"),
             Self::AccountingInexact {
                 probe,
                 cpu,
@@ -794,10 +792,8 @@ mod tests {
             lost: 3,
         };
         let json = serde_json::to_string(&warning).unwrap();
-        assert_eq!(
-            json,
-            r#"{"warning":"samples-lost","probe":"cyclic","cpu":1,"lost":3}"#
-        );
+        let expected = r#"{"warning":"samples-lost","probe":"cyclic","cpu":1,"lost":3}"#;
+        assert_eq!(json, expected);
         assert_eq!(serde_json::from_str::<Warning>(&json).unwrap(), warning);
     }
 }

@@ -117,7 +117,7 @@ impl SharedMapping {
     fn store_word(&mut self, position: usize, word: u64) {
         assert!(
             position.is_multiple_of(8) && position + 8 <= self.length,
-            "write_at keeps words aligned and inside"
+            "write_at keeps each word aligned and inside the buffer"
         );
         // SAFETY: position + 8 <= length (asserted above), so the result lies inside the one
         // mapping.

@@ -8,7 +8,7 @@ use crate::metric::{Metric, repeated};
 pub(super) const METRIC: Metric = Metric {
     name: "open-close",
     group: Group::Processor,
-    operation: "open and close of a file by a path with two folders",
+    operation: "open and close a file two directories deep",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_syscall open FILE"),

@@ -12,8 +12,8 @@ use crate::peer::Peer;
 pub(super) const METRIC: Metric = Metric {
     name: "tcp-connect",
     group: Group::Communication,
-    operation: "TCP connection over loopback made and closed, to a server on another CPU if there \
-                is one",
+    operation: "open and close a TCP connection over loopback (server on another CPU, if there is \
+                one)",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_connect localhost"),

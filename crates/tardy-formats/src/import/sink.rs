@@ -241,8 +241,8 @@ impl BucketSeries {
         let end = Nanos(top.0.saturating_add(width));
         if max.get() < top.0 {
             notes.push(format!(
-                "the file states a largest value of {max}, but the row of {} has samples: the row \
-                 counts",
+                "the file states a maximum of {max}, but its row for {} has samples: the row is \
+                 used",
                 Nanos(top.0)
             ));
             self.stated.max_ns = None;

@@ -22,7 +22,7 @@ pub(super) const DEFAULT_AFFINITY: Check = Check {
     name: "default-interrupt-affinity",
     weight: Weight::of(Importance::Low),
     reads: &["proc/irq/default_smp_affinity"],
-    why: "interrupts of drivers loaded later may arrive on the CPUs of the work",
+    why: "interrupts of drivers loaded later may arrive on the work's CPUs",
     source: "Documentation/core-api/irq/irq-affinity.rst; kernel-parameters.txt, irqaffinity=",
     look: |examined| either(default_affinity(examined)),
 };

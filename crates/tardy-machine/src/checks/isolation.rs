@@ -42,7 +42,7 @@ fn look(examined: &CheckInput<'_>) -> State {
     };
     State::improvable(
         current,
-        "the CPUs of the work isolated, at least one left for everything else",
+        "the work's CPUs isolated, and at least one left for everything else",
         format!(
             "isolcpus=managed_irq,domain,{} on the kernel's command line (needs a restart); or, \
              without one, a cpuset with cpuset.cpus.partition=isolated",

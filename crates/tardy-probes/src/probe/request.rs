@@ -68,7 +68,7 @@ pub const COMMON: &[Parameter] = &[
     ),
     own(
         "cpus",
-        "measured CPUs that it runs on; if unset, all",
+        "which of the measured CPUs it runs on; if unset, all",
         Kind::Cpus,
     ),
 ];

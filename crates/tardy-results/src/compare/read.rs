@@ -464,8 +464,8 @@ fn about_runs(base: &Side, side: &Side, tables: &[Table]) -> Option<String> {
         .any(|table| matches!(table.method, Method::Exact))
     {
         return Some(
-            "one replica a side in virtual time: the difference is exact for these command lines, \
-             and other replicas may show another"
+            "one replica per side in virtual time: the difference is exact for these command \
+             lines, but other replicas may give a different one"
                 .to_owned(),
         );
     }

@@ -515,7 +515,7 @@ impl CyclictestArgs {
             }
             Some(name) => {
                 return Err(format!(
-                    "--policy={name}: there is no such policy: give other, fifo or rr"
+                    "--policy={name}: there is no such policy: give `other`, `fifo` or `rr`"
                 ));
             }
         };

@@ -41,7 +41,7 @@ const COMMANDS: &[(&str, bool)] = &[
     ),
 ];
 
-/// What fails in the brief form, and the commands of which.
+/// The calls that fail in the brief form, and the commands that are tried.
 const BRIEF_CALLS: &[&str] = &["openat", "write", "fsync", "rename", "linkat", "clone3"];
 const BRIEF_COMMANDS: [usize; 2] = [0, 5];
 

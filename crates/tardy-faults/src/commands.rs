@@ -1,4 +1,4 @@
-//! The subcommands of the tool, each with lines that it is tried with, and what it needs for them.
+//! The subcommands of the tool, each with the command lines that are tried and their needs.
 //! A new subcommand without a row here fails the fault `starts`.
 
 use std::os::unix::fs::PermissionsExt;
@@ -27,7 +27,7 @@ pub(crate) struct Line {
     pub(crate) codes: &'static [i32],
     /// It is interrupted (Ctrl-C) after this time.
     pub(crate) interrupted_after: Option<Duration>,
-    /// Whether it changes settings of the machine: no two such lines run at the same time.
+    /// Whether it changes settings of the machine: such lines run one at a time.
     pub(crate) is_of_the_machine: bool,
     /// Whether the brief form tries it.
     pub(crate) is_brief: bool,
@@ -251,8 +251,8 @@ impl Line {
     }
 }
 
-/// Makes what the lines need: settings, a QEMU that does not boot, an ssh that connects to this
-/// machine, and what a killed command left.
+/// Makes the files that the lines need: settings, a QEMU that does not boot, an ssh that connects
+/// to this machine, and the leftovers of a killed command.
 pub(crate) fn prepare(place: &Place) -> Result<()> {
     let path = |name: &str| place.path(name);
     let write = |name: &str, content: &[u8]| {

@@ -135,8 +135,8 @@ impl Footprint {
             .collect()
     }
 
-    /// What is there since `before`, or has another value than then and at the `start_of_all`, and
-    /// stays so; a sentence each. What processes made that are alive, or are `others`, is theirs.
+    /// One sentence for each thing that is new since `before`, or whose value differs from then and
+    /// from `start_of_all`. Things of processes that are alive, or are `others`, do not count.
     pub(crate) fn left_since(
         before: &Self,
         start_of_all: &Self,

@@ -30,7 +30,7 @@ pub(crate) const FAULT: Fault = Fault {
 /// the short one.
 const USES: usize = 3;
 const SHORT_USES: usize = 1;
-/// What fails in the brief form, and at how many uses.
+/// The calls that fail in the brief form, and the number of uses.
 const BRIEF_CALLS: &[&str] = &["openat", "fsync", "mkdir"];
 const BRIEF_USES: usize = 2;
 
@@ -65,8 +65,8 @@ const STARTING: &[&str] = &["clone3", "clone", "vfork"];
 /// `tardy restore` removes it.
 const REMOVING: &[&str] = &["unlink", "unlinkat", "rmdir", "umount2", "getdents64"];
 
-/// Threads that try lines at the same time, most of whose time is spent waiting; the first one has
-/// the lines that change settings of the machine.
+/// Threads that try lines at the same time; they mostly wait. Lines that change settings of the
+/// machine run in the first one.
 const WORKERS: usize = 4;
 
 fn attempt(ground: &Ground) -> Result<Tally> {
@@ -282,7 +282,7 @@ impl Sweep<'_> {
         Ok((seen, wrong))
     }
 
-    /// What is left of a command, before anything is restored.
+    /// The traces that a command left, before anything is restored.
     fn left(&self, place: &Place, outcome: &Outcome, before: &Footprint) -> Vec<String> {
         let mut wrong = Vec::new();
         if !place.wait_until(|| place.processes().is_empty()) {

@@ -42,8 +42,8 @@ impl FailingCall<'_> {
     }
 }
 
-/// `tardy` with the words of `line`, traced. It is a child of whoever starts it, and strace is not
-/// (-D): strace may end later.
+/// Returns `tardy` with the words of `line`, traced. With -D, the caller starts tardy as its child,
+/// and strace may end later.
 fn behind(place: &Place, words: &[String], line: &str) -> Command {
     let words: Vec<&str> = std::iter::once("-D")
         .chain(words.iter().map(String::as_str))
@@ -63,7 +63,7 @@ fn words(log: &str, expressions: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// What is to be done where it is not.
+/// The remedy if strace is missing.
 pub(crate) const MISSING: &str = "strace is missing: install the package strace";
 
 /// Whether strace is there.

@@ -1,5 +1,5 @@
-//! One command line of cyclictest, run by one program: what can be compared of it. Figures are not:
-//! numbers that are measured count as equal.
+//! Runs one command line of cyclictest with one program, and keeps the facts that can be compared.
+//! Measured numbers count as equal.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -55,10 +55,10 @@ pub(super) struct Observed {
 }
 
 impl Observed {
-    /// The first difference of ours from the peer's.
+    /// The first difference between our trial and the peer's.
     pub(super) fn differs_from(&self, peer: &Self) -> Option<String> {
         let is_failure = |exit: Option<i32>| exit.is_some_and(|code| code != 0);
-        // What this version cannot do has nothing to be the same as.
+        // A line that this version refuses cannot be compared.
         if is_failure(peer.exit) {
             return None;
         }
@@ -215,7 +215,7 @@ impl Observed {
 
 /// The line with each number that is measured as `0`, and without the blanks that fill its column.
 fn kind(line: &str) -> String {
-    /// What stands before numbers that are asked for.
+    /// The text before a number that the command line set.
     const ASKED: [&str; 7] = [
         "P:",
         "I:",

@@ -121,7 +121,7 @@ pub(super) fn head(random: &mut Pcg64Mcg) -> &'static str {
     ][random.random_range(0..3)]
 }
 
-/// What follows with `-b`.
+/// The lines that follow with `-b`.
 pub(super) fn break_lines(threads: &[Thread]) -> String {
     let mut text = "# Thread Ids:".to_owned();
     for index in 0..threads.len() {

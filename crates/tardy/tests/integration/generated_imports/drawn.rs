@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
-/// What one thread measured: how often each value occurred, in the tool's unit.
+/// The values that one thread measured, in the tool's unit, and how often each occurred.
 pub(super) struct Thread {
     pub(super) values: BTreeMap<u64, u64>,
 }

@@ -119,8 +119,8 @@ fn differences(readings: &[Reading], shown: &Value, deadline: i64) -> Vec<String
     found
 }
 
-/// Compares the largest latencies of a file that was cut off: they may not be smaller unless the
-/// run says so.
+/// Compares the largest latencies of a file that was cut off: they may not be smaller unless a
+/// warning marks them.
 fn shrunk(readings: &[Reading], shown: &Value) -> Vec<String> {
     let warnings = shown["warnings"].to_string();
     if warnings.contains("lower bound") {
@@ -128,7 +128,7 @@ fn shrunk(readings: &[Reading], shown: &Value) -> Vec<String> {
     }
     let mut found = Vec::new();
     for reading in readings {
-        // Summary lines do not say how many there are.
+        // Summary lines do not state the number of samples.
         if !reading.has_histogram && series(shown, reading).is_none() {
             continue;
         }

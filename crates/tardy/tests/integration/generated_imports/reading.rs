@@ -1,4 +1,5 @@
-//! What the independent reader finds in a file, in ns, and what `tardy show --json` may say of it.
+//! The numbers that the independent reader finds in a file, in ns, and those that `tardy show
+//! --json` may print for it.
 
 use serde_json::Value;
 
@@ -29,8 +30,8 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Adds `count` samples without a row of their own, of which one is the largest: they lie
-    /// between `low` and `maximum`, whose true value is less than `width` longer.
+    /// Adds `count` samples that are in no row. One is the largest; the others lie between `low` and
+    /// `maximum`, whose true value is up to `width` longer.
     pub(super) fn push_beyond(&mut self, low: i64, maximum: i64, width: i64, count: u64) {
         let high = maximum + width - 1;
         let largest = u64::from(count > 0);

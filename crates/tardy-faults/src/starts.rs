@@ -1,5 +1,5 @@
-//! Each system call of a command fails soon after it has begun to change the machine: nothing of
-//! the command is left.
+//! Each system call of a command fails soon after the command has begun to change the machine. The
+//! command must leave the machine as it was.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -144,7 +144,7 @@ struct Sweep<'a> {
     ground: &'a Ground,
     /// Of the machine before any of them.
     start: Footprint,
-    /// Processes of tries that have ended: what they leave is theirs.
+    /// Processes of tries that have ended. Their leftovers are not laid to other tries.
     ended: Mutex<BTreeSet<i32>>,
 }
 
@@ -219,7 +219,7 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Tries it; once more if a setting has another value afterwards, which somebody else can have set.
+    /// Tries it, and once more if a setting has changed: another process may have set it.
     fn fail(
         &self,
         line: &Line,

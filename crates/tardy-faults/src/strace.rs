@@ -42,8 +42,8 @@ impl FailingCall<'_> {
     }
 }
 
-/// Returns `tardy` with the words of `line`, traced. With -D, the caller starts tardy as its child,
-/// and strace may end later.
+/// Returns the command `tardy LINE` under strace. With -D, tardy is the child and strace a process
+/// apart, which may end later.
 fn behind(place: &Place, words: &[String], line: &str) -> Command {
     let words: Vec<&str> = std::iter::once("-D")
         .chain(words.iter().map(String::as_str))
@@ -71,7 +71,7 @@ pub(crate) fn is_there() -> bool {
     xtask::program::find("strace").is_some()
 }
 
-/// `tardy` with the words of `line`, whose calls of these names are written to `log`.
+/// Returns the command `tardy LINE`; strace writes its calls of these names to `log`.
 pub(crate) fn logged(place: &Place, calls: &[&str], log: &Path, line: &str) -> Command {
     let expressions = [
         format!("trace={}", calls.join(",")),
@@ -80,7 +80,7 @@ pub(crate) fn logged(place: &Place, calls: &[&str], log: &Path, line: &str) -> C
     behind(place, &words(&log.to_string_lossy(), &expressions), line)
 }
 
-/// `tardy` with the words of `line`, of which a call fails.
+/// Returns the command `tardy LINE`, in which a call fails.
 pub(crate) fn failing(place: &Place, call: FailingCall<'_>, line: &str) -> Command {
     behind(place, &call.words("/dev/null"), line)
 }

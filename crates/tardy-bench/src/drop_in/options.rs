@@ -14,7 +14,7 @@ pub(super) enum Expected {
 /// An option, or a way of calling it that is no option.
 #[derive(Debug)]
 pub(super) struct Row {
-    /// As `--help` has it without its dashes, or what is tried.
+    /// The option's name in `--help`, without dashes, or a description of the trial.
     pub(super) name: &'static str,
     pub(super) expected: Expected,
     pub(super) trials: &'static [Trial],
@@ -193,7 +193,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     refused(
         "fifo",
-        "`tardy top` shows a run that goes on, with `--tardy-out`",
+        "with `--tardy-out`, `tardy top` shows the run while it lasts",
         &[refuses("-q -F pipe -l 40")],
     ),
     differs(

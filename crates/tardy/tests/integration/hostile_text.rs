@@ -1,13 +1,13 @@
-//! Text that others wrote, in every place that a command reads: none of it can steer a terminal,
-//! whichever command prints it.
+//! Commands read text that others wrote, and print it. The tests feed hostile text into each such
+//! input and check that nothing in the output can steer a terminal.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::support::workplace::{Outcome, Workplace, finish};
 
-/// A title of the terminal, a coloured verdict, a C1 sequence, and a direction of writing, around
-/// a word that shows whether the text was printed.
+/// Sets the terminal's title, colours a verdict, sends a C1 sequence and reverses the direction of
+/// writing. The word `hostile` shows whether the text was printed.
 const TEXT: &str = "\u{1b}]2;t\u{7}\u{1b}[31mPASSED\u{1b}[0m hostile\u{202e}\u{9b}2J";
 
 /// Fails if the outputs hold anything that steers a terminal, or do not quote the text.

@@ -379,6 +379,19 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_that_only_skipped_periods_missed_no_deadline() {
+        let skipping = MeasuredKernel {
+            skipped_too_many: true,
+            ..kernel(PreemptionModel::Ordinary, Outcome::Failed, 200)
+        };
+        let text = of(&[skipping]).text;
+        assert!(
+            text.contains("skipped more periods than are allowed") && !text.contains("missed"),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn the_least_change_that_meets_the_deadline_suffices() {
         use Outcome::{Failed, Inconclusive, Passed};
         use PreemptionModel::{Full, Lazy, Ordinary, RealTime};

@@ -33,10 +33,12 @@ impl Mounts {
     pub(super) fn around(self, command: &Command) -> Command {
         let script = match self {
             Self::Systemd => {
-                // Control groups of version 1 stay: a second hierarchy would have no controllers.
-                "mount -t tracefs tracefs /sys/kernel/tracing && mount -t debugfs debugfs \
-                 /sys/kernel/debug && { [ -n \"$(ls /sys/fs/cgroup)\" ] || mount -t cgroup2 \
-                 cgroup2 /sys/fs/cgroup; } && exec \"$@\""
+                // Some containers have debugfs already, and mounting it again fails. Control groups of
+                // version 1 stay: a second hierarchy would have no controllers.
+                "mount -t tracefs tracefs /sys/kernel/tracing && { mountpoint --quiet \
+                 /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug; } && { [ -n \
+                 \"$(ls /sys/fs/cgroup)\" ] || mount -t cgroup2 cgroup2 /sys/fs/cgroup; } && exec \
+                 \"$@\""
             }
             Self::Bare => {
                 "for folder in /sys/kernel/tracing /sys/kernel/debug /sys/fs/cgroup; do umount \

@@ -14,6 +14,17 @@ use crate::verdict::skipped::SkippedLateness;
 /// busy for hours.
 pub const EXPANDED_MAX: u64 = 100_000_000;
 
+/// Due times that miss a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Misses {
+    /// Samples, and skipped due times.
+    pub all: u64,
+    /// How many of them are skipped due times.
+    pub skipped: u64,
+    /// Skipped due times that may have missed it or not; they are not in `all`.
+    pub undecided: u64,
+}
+
 /// Counts of some samples of a series.
 #[derive(Debug, Clone)]
 pub struct Cell {
@@ -37,6 +48,8 @@ pub struct Cell {
     pub misses: u64,
     /// How many of them are skipped due times.
     pub misses_skipped: u64,
+    /// Skipped due times of which nothing more is known: they may have missed the window or not.
+    pub misses_undecided: u64,
     /// Due times skipped.
     pub skipped: u64,
     /// Sum of the latencies in ns.
@@ -55,6 +68,7 @@ impl Default for Cell {
             serial: None,
             misses: 0,
             misses_skipped: 0,
+            misses_undecided: 0,
             skipped: 0,
             sum: 0,
         }
@@ -98,6 +112,7 @@ impl Cell {
         self.note_worst(other.worst);
         self.misses += other.misses;
         self.misses_skipped += other.misses_skipped;
+        self.misses_undecided += other.misses_undecided;
         self.skipped += other.skipped;
         self.sum += other.sum;
     }
@@ -186,32 +201,39 @@ impl Cell {
         }
     }
 
-    /// Samples and skipped due times that miss `window`, and how many of them were skipped, by what
-    /// was counted of all; those skipped of which nothing more is known are misses. Where
-    /// `is_work`, all of them are.
+    /// Counts the misses of `window` again, from the histograms.
+    pub fn count_misses(&mut self, window: &Window, is_work: bool) {
+        let misses = self.misses_of(window, is_work);
+        self.misses = misses.all;
+        self.misses_skipped = misses.skipped;
+        self.misses_undecided = misses.undecided;
+    }
+
+    /// Samples and skipped due times that miss `window`, by the histograms. Where `is_work`, all
+    /// skipped due times do.
     #[must_use]
-    pub fn misses_of(&self, window: &Window, is_work: bool) -> (u64, u64) {
+    pub fn misses_of(&self, window: &Window, is_work: bool) -> Misses {
         let beyond = |histogram: &Histogram, is_miss: &dyn Fn(i64) -> bool| {
             let mut beyond = 0;
             histogram.for_each(|value, count| beyond += if is_miss(value) { count } else { 0 });
             beyond
         };
         let is_late = |value: i64| value > window.latest.get();
-        let unknown = self
-            .skipped
-            .saturating_sub(self.latency_skipped.count() + self.latency_skipped_at_most.count());
-        let skipped = match is_work {
-            true => self.skipped,
-            false => {
-                unknown
-                    + beyond(&self.latency_skipped, &is_late)
-                    + beyond(&self.latency_skipped_at_most, &is_late)
-            }
+        let known = self.latency_skipped.count() + self.latency_skipped_at_most.count();
+        let (skipped, undecided) = if is_work {
+            (self.skipped, 0)
+        } else {
+            (
+                beyond(&self.latency_skipped, &is_late)
+                    + beyond(&self.latency_skipped_at_most, &is_late),
+                self.skipped.saturating_sub(known),
+            )
         };
-        (
-            beyond(&self.latency, &|value| window.misses(Nanos(value))) + skipped,
+        Misses {
+            all: beyond(&self.latency, &|value| window.misses(Nanos(value))) + skipped,
             skipped,
-        )
+            undecided,
+        }
     }
 
     /// The histogram with the skipped due times expanded; `None` where there were none, or too many
@@ -253,16 +275,30 @@ mod tests {
             .for_each(|value, count| found.push((value, count)));
         assert_eq!(found, [(0, 1), (400, 1), (1_400, 1), (2_400, 1)]);
         let misses = |deadline| cell.misses_of(&Window::deadline(Nanos(deadline)), false);
-        assert_eq!([2_000, 3_400].map(misses), [(2, 1), (0, 0)]);
+        let of = |all, skipped| Misses {
+            all,
+            skipped,
+            undecided: 0,
+        };
+        assert_eq!([2_000, 3_400].map(misses), [of(2, 1), of(0, 0)]);
         assert_eq!(cell.corrected().unwrap().count(), 8);
     }
 
     #[test]
-    fn skipped_due_times_that_no_stall_accounts_for_miss_whatever_the_deadline() {
+    fn skipped_due_times_that_no_stall_accounts_for_may_have_missed_any_deadline() {
         let cell = kept_as_histogram(&[10, 3_400, 20], 5);
-        assert_eq!(
-            cell.misses_of(&Window::deadline(Nanos(10_000)), false),
-            (5, 5)
-        );
+        let misses = |is_work| cell.misses_of(&Window::deadline(Nanos(10_000)), is_work);
+        let undecided = Misses {
+            all: 0,
+            skipped: 0,
+            undecided: 5,
+        };
+        assert_eq!(misses(false), undecided);
+        let skipped_work = Misses {
+            all: 5,
+            skipped: 5,
+            undecided: 0,
+        };
+        assert_eq!(misses(true), skipped_work);
     }
 }

@@ -138,8 +138,11 @@ fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
         }
     };
     let Some(limited) = evidence.skipped_limited else {
-        // Skipped ones that are misses are told as such.
-        let others = evidence.skipped - evidence.misses_skipped.min(evidence.skipped);
+        // Skipped ones that are misses, or may be, are told as such.
+        let others = evidence
+            .skipped
+            .saturating_sub(evidence.misses_skipped)
+            .saturating_sub(evidence.misses_undecided);
         return match verdict.skipped_allowed {
             Some(_) => Some("the number of skipped periods is unknown".to_owned()),
             None => match others {

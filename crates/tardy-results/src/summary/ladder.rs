@@ -68,8 +68,12 @@ pub(super) fn ladder(
     deadlines.extend(Some(descriptor.schedule.period()).filter(|period| *period > Nanos::ZERO));
     deadlines.sort_unstable();
     deadlines.dedup();
-    let is_decided =
-        |deadline: &Nanos| stated::undecided_of_buckets(series, Window::deadline(*deadline)) == 0;
+    let is_work = descriptor.is_work();
+    let is_decided = |deadline: &Nanos| {
+        let window = Window::deadline(*deadline);
+        stated::undecided_of_buckets(series, window) == 0
+            && all.misses_of(&window, is_work).undecided == 0
+    };
     let latest = all
         .latency_skipped_at_most
         .max()
@@ -99,10 +103,11 @@ fn of_deadline(
     let requirement = Requirement::deadline(deadline);
     let mut evidence = seen.clone();
     let counted_at = deadline.saturating_add(Nanos(1) - resolution(series));
-    (evidence.misses, evidence.misses_skipped) = all.misses_of(
+    let misses = all.misses_of(
         &Window::deadline(counted_at),
         series[0].descriptor().is_work(),
     );
+    (evidence.misses, evidence.misses_skipped) = (misses.all, misses.skipped);
     // As late samples come together at this deadline's own level.
     evidence.clustering =
         Some(dependence.above(evidence.misses as f64 / evidence.due_times.max(1) as f64));

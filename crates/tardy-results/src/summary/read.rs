@@ -418,9 +418,10 @@ fn add_earlier(accumulator: &mut SeriesAccumulator, file: &SeriesFile, questions
     for mut stretch in hours.stretches() {
         if hours.window != questions.window {
             let cell = &mut stretch.cell;
-            (cell.misses, cell.misses_skipped) = questions
-                .window
-                .map_or((0, 0), |window| cell.misses_of(&window, questions.is_work));
+            (cell.misses, cell.misses_skipped) = (0, 0);
+            if let Some(window) = questions.window {
+                cell.count_misses(&window, questions.is_work);
+            }
         }
         let Stretch {
             first_due,
@@ -475,7 +476,7 @@ fn whole(
             whole.find_skipped(descriptor.schedule.period());
         }
         if let Some(window) = accumulator.window() {
-            (whole.misses, whole.misses_skipped) = whole.misses_of(&window, descriptor.is_work());
+            whole.count_misses(&window, descriptor.is_work());
         }
     }
     whole

@@ -107,7 +107,7 @@ impl<'a> Judge<'a> {
             evidence.misses += requirement
                 .window
                 .map_or(0, |window| stated::misses(series, window));
-            evidence.misses_undecided = requirement
+            evidence.misses_undecided += requirement
                 .window
                 .map_or(0, |window| stated::undecided(series, window));
             evidence.incomplete.extend(self.shortcomings(series));
@@ -184,7 +184,7 @@ impl<'a> Judge<'a> {
         Evidence {
             misses: sum(|part| part.cell.misses),
             misses_skipped: sum(|part| part.cell.misses_skipped),
-            misses_undecided: 0,
+            misses_undecided: sum(|part| part.cell.misses_undecided),
             skipped: sum(|part| part.cell.skipped),
             skipped_limited: (!limited.is_empty()).then(|| limited.iter().sum()),
             due_times: sum(|part| part.due_times),
@@ -241,7 +241,18 @@ impl<'a> Judge<'a> {
             || self.is_limited_and_unknown(series);
         let of_skipped = is_open
             .then(|| "the tool that measured this may not count every skipped period".to_owned());
-        of_extremes.into_iter().chain(of_skipped).collect()
+        let is_undecided = series
+            .iter()
+            .any(|read| read.whole.misses_undecided > 0 && read.is_judged());
+        let of_undecided = is_undecided.then(|| {
+            "samples that were not kept skipped periods, and how late these were is not known"
+                .to_owned()
+        });
+        of_extremes
+            .into_iter()
+            .chain(of_skipped)
+            .chain(of_undecided)
+            .collect()
     }
 }
 

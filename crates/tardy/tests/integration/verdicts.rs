@@ -2,8 +2,10 @@
 
 use crate::support;
 
+use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::warning::Warning;
 use tardy_run::record::State;
+use tardy_samples::histogram_file;
 
 use support::made_run::MadeRun;
 use support::workplace::{Outcome, Workplace};
@@ -232,6 +234,41 @@ fn samples_that_were_lost_may_have_missed() {
         ..MadeRun::new(vec![latencies(1000, &[(20, 300_000)])])
     };
     show(&run, "--deadline 200us").ends_with(1);
+}
+
+/// The full disk of such a run took no sample that skipped, so the histogram and the counts know
+/// more than the samples.
+#[test]
+fn skipped_periods_of_samples_that_were_not_kept_are_no_misses_of_a_long_deadline() {
+    let place = Workplace::new();
+    MadeRun::new(vec![latencies(1000, &[])]).write(&place.path("run"));
+    let file = place.path("run/samples/cyclic.cpu0.histogram");
+    let mut all = Histogram::new(Budget::ANALYSIS);
+    all.record_many(10_000, 1000);
+    all.record(500_000);
+    std::fs::write(&file, histogram_file::encode(&all, &file)).unwrap();
+    let mut record = place.record("run");
+    record["series"][0]["counts"] = serde_json::json!({
+        "expected": 1006, "recorded": 1001, "skipped": 5, "lost": 0, "unstored": 1,
+    });
+    std::fs::write(place.path("run/run.json"), record.to_string()).unwrap();
+    let outcome = place.tardy("show run --deadline 10s --full").ends_with(4);
+    let expected = "INCONCLUSIVE: no known miss in 1006 due times; 5 of them cannot be judged \
+                    (inconclusive also because";
+    assert!(
+        outcome.stdout.contains(expected) && !outcome.stdout.contains("shortest deadline"),
+        "{}",
+        outcome.stdout
+    );
+    // A miss among the samples is one.
+    let missed = place.tardy("show run --deadline 400us").ends_with(1);
+    assert!(
+        missed
+            .stdout
+            .contains("FAILED: at least 1 of 1006 due times missed the deadline of 400us"),
+        "{}",
+        missed.stdout
+    );
 }
 
 #[test]

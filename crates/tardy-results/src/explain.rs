@@ -153,6 +153,9 @@ pub struct TraceFacts {
     pub lost_events: u64,
     /// Damage of the file, the first kinds.
     pub damage: Vec<String>,
+    /// Whether it has `sched_waking`; if not, `sched_wakeup`, which comes about 1 us later, stands
+    /// for it.
+    pub has_waking: bool,
     /// Switches to the idle thread, and from it: some kernels do not trace the latter.
     pub switches_into_idle: u64,
     /// Switches from the idle thread.
@@ -216,7 +219,12 @@ pub fn explain(
     {
         return Err(ExplainError::Clock(buffer.clock.clone()));
     }
-    let decoder = Decoder::new(&file.formats);
+    let mut decoder = Decoder::new(&file.formats);
+    let is_waking = |item: Item| matches!(item, Item::Event(event) if matches!(event.kind, Kind::Waking { .. }));
+    let has_waking = Merge::new(buffer, &decoder, file.counter).any(is_waking);
+    if !has_waking {
+        decoder = Decoder::of_wakeups(&file.formats);
+    }
     let items = || Merge::new(buffer, &decoder, file.counter);
     let kernel = file
         .kernel
@@ -295,7 +303,8 @@ pub fn explain(
         .map(|(cpu, damage)| format!("CPU {cpu}: {damage}"))
         .collect();
     let rules = rules::rows(&LoopRules::of(thread, explainer.rules(), seen.kinds));
-    let trace = seen.facts(kernel, buffer.clock.clone(), is_monotonic, damage);
+    let mut trace = seen.facts(kernel, buffer.clock.clone(), is_monotonic, damage);
+    trace.has_waking = has_waking;
     let mut explanation = ranking.explanation(trace, rules, explainer.unfinished(), &file.symbols);
     explanation.thread.period_ns = period_ns;
     explanation.left_out_of_perfetto = left_out.filter(|left_out| *left_out != LeftOut::default());
@@ -364,7 +373,6 @@ struct TraceContents {
     lost_events: u64,
     into_idle: u64,
     out_of_idle: u64,
-    has_waking: bool,
     has_timer_start: bool,
     has_timer_expiry: bool,
     has_interrupts: bool,
@@ -393,7 +401,6 @@ impl TraceContents {
                 self.out_of_idle += u64::from(previous.pid == 0);
             }
             Kind::Waking { thread, .. } => {
-                self.has_waking = true;
                 *self.threads.entry(thread.name).or_default() += 1;
             }
             Kind::TimerStart { .. } => self.has_timer_start = true,
@@ -443,6 +450,7 @@ impl TraceContents {
             losses: self.losses,
             lost_events: self.lost_events,
             damage,
+            has_waking: true,
             switches_into_idle: self.into_idle,
             switches_out_of_idle: self.out_of_idle,
             missing: needed

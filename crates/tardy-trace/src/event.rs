@@ -577,6 +577,17 @@ impl Decoder {
     /// From the formats of a trace.
     #[must_use]
     pub fn new(formats: &[EventFormat]) -> Self {
+        Self::of_wakings(formats, "sched_waking")
+    }
+
+    /// For a trace without `sched_waking`: `sched_wakeup`, which the kernel emits a little later,
+    /// once the thread is in the run queue, stands for it.
+    #[must_use]
+    pub fn of_wakeups(formats: &[EventFormat]) -> Self {
+        Self::of_wakings(formats, "sched_wakeup")
+    }
+
+    fn of_wakings(formats: &[EventFormat], waking: &str) -> Self {
         let head = formats.iter().find_map(HeadFields::of);
         let (mut readings, mut known) = (Vec::new(), Vec::new());
         for format in formats {
@@ -584,7 +595,12 @@ impl Decoder {
             if readings.len() <= id {
                 readings.resize(id + 1, None);
             }
-            let kind = KINDS.iter().find(|(name, ..)| *name == format.name);
+            let name = if format.name == waking {
+                "sched_waking"
+            } else {
+                &format.name
+            };
+            let kind = KINDS.iter().find(|(known, ..)| *known == name);
             known.extend(kind.map(|(name, ..)| *name));
             readings[id] = Some(match kind {
                 Some((_, fields, make)) => Reading::Fields(

@@ -216,6 +216,13 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if !trace.has_waking && counts.all > counts.timed {
+        warnings.push(
+            "the trace has sched_wakeup and no sched_waking: the latency of wake-ups that are due \
+             when woken is about 1 us too small; record sched:sched_waking"
+                .to_owned(),
+        );
+    }
     if !trace.missing.is_empty() {
         warnings.push(format!(
             "the trace has no {}: record them to name the holders",

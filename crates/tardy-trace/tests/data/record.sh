@@ -1,9 +1,9 @@
 #!/bin/bash
-# Records my_loop with a private instance of tracefs, and writes NAME.dat (version 7, compressed) or, with a fourth argument, NAME.dat (version 6).
-# Run as root in a mount namespace of its own, which hides the small files put in front of large ones: `unshare -m ./record.sh NAME CLOCK CYCLES [6]`.
+# Records my_loop with a private instance of tracefs, and writes NAME.dat (version 7, compressed, or version 6), with sched_waking or the event named in its place.
+# Run as root in a mount namespace of its own, which hides the small files put in front of large ones: `unshare -m ./record.sh NAME CLOCK CYCLES [7|6 [EVENT]]`.
 set -eu
-name=$1 clock=$2 cycles=$3 version=${4:-7}
-events="sched/sched_switch sched/sched_waking sched/sched_migrate_task irq/irq_handler_entry irq/irq_handler_exit irq/softirq_raise irq/softirq_entry
+name=$1 clock=$2 cycles=$3 version=${4:-7} waking=${5:-sched_waking}
+events="sched/sched_switch sched/$waking sched/sched_migrate_task irq/irq_handler_entry irq/irq_handler_exit irq/softirq_raise irq/softirq_entry
  irq/softirq_exit timer/hrtimer_start timer/hrtimer_cancel timer/hrtimer_expire_entry timer/hrtimer_expire_exit exceptions/page_fault_user
  exceptions/page_fault_kernel workqueue/workqueue_execute_start workqueue/workqueue_execute_end nmi/nmi_handler lock/contention_begin
  lock/contention_end power/cpu_idle"
@@ -11,6 +11,8 @@ for vector in local_timer reschedule call_function call_function_single irq_work
     events="$events irq_vectors/${vector}_entry irq_vectors/${vector}_exit"
 done
 mount --make-rprivate /
+# trace-cmd would take a debugfs that is mounted, whose files nothing hides.
+umount --lazy --recursive /sys/kernel/debug 2>/dev/null || true
 mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing
 tracing=/sys/kernel/tracing instance=/sys/kernel/tracing/instances/tardy_test_data work=$(mktemp -d)
 mkdir $instance

@@ -72,6 +72,7 @@ fn holders_and_components_add_up_to_all_lateness() {
         ("application.dat", "my_loop"),
         ("local.dat", "my_loop"),
         ("local.dat", "my_worker"),
+        ("wakeup.dat", "my_loop"),
     ] {
         let found = json(name, &["--task", task, "--above", "1ns"]);
         let all = number(&found["lateness"]["sum_ns"]);
@@ -85,6 +86,25 @@ fn holders_and_components_add_up_to_all_lateness() {
                 "{name}"
             );
         }
+    }
+}
+
+#[test]
+fn a_trace_of_sched_wakeup_alone_is_explained_and_says_what_it_lacks() {
+    let found = json("wakeup.dat", &["--task", "my_loop"]);
+    assert_eq!(
+        found["wake_ups"]["timed"], 60,
+        "one for each cycle of the loop"
+    );
+    let first = &found["holders"][0];
+    assert_eq!(
+        (&first["cause"], &first["name"]),
+        (&"higher_priority".into(), &"interference".into())
+    );
+    let lacks = "the trace has sched_wakeup and no sched_waking";
+    for (name, is_said) in [("wakeup.dat", true), ("application.dat", false)] {
+        let (_, stdout, _) = explain(name, &["--task", "my_loop"]);
+        assert_eq!(stdout.contains(lacks), is_said, "{stdout}");
     }
 }
 

@@ -198,7 +198,11 @@ fn line(elapsed: Nanos, length: Option<Nanos>, phase: &str, progress: &[Progress
         .filter_map(|series| Some((series.worst?.latency, series)))
         .collect();
     worst.sort_by_key(|&(latency, series)| (std::cmp::Reverse(latency), series.cpu));
-    line.push_str("; worst");
+    line.push_str(if worst.is_empty() {
+        "; no sample yet"
+    } else {
+        "; worst"
+    });
     for (latency, series) in worst.iter().take(NAMED_MAX) {
         let cpu = series
             .cpu
@@ -256,7 +260,7 @@ mod tests {
     fn time_beyond_the_plan_is_named() {
         assert_eq!(
             line(Nanos::from_secs(36), Some(Nanos::from_secs(30)), "io", &[]),
-            "36 s, 6 s more than planned, io; worst"
+            "36 s, 6 s more than planned, io; no sample yet"
         );
     }
 }

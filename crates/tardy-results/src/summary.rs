@@ -9,6 +9,8 @@ pub(crate) mod by_phase;
 mod ladder;
 pub mod model;
 pub mod read;
+#[cfg(test)]
+mod run_folder_model;
 pub(crate) mod stated;
 pub mod summarize;
 mod verdict;

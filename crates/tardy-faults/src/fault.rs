@@ -40,6 +40,8 @@ pub(crate) struct Ground {
     pub(crate) form: Form,
     /// How long the soak lasts, where that is not left to the form.
     pub(crate) soak_for: Option<Duration>,
+    /// What a command line must contain to be tried, where not all are.
+    pub(crate) line: Option<String>,
 }
 
 /// What came of a fault.

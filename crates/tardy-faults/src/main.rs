@@ -106,6 +106,9 @@ struct FaultsArguments {
     /// Length of the soak in seconds [default: 3600, or 180 in the short form]
     #[arg(long, value_name = "SECONDS")]
     soak_for: Option<u64>,
+    /// With `starts`: try only command lines that contain this text
+    #[arg(long, value_name = "TEXT")]
+    line: Option<String>,
     /// Write the table to docs/reliability.md; rows of other faults are kept
     #[arg(long, conflicts_with = "brief")]
     write: bool,
@@ -156,6 +159,7 @@ fn run(arguments: &FaultsArguments) -> Result<()> {
         folder: folder.path().to_owned(),
         form,
         soak_for: arguments.soak_for.map(Duration::from_secs),
+        line: arguments.line.clone(),
     };
     let rows = chosen
         .into_iter()

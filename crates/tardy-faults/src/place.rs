@@ -329,7 +329,7 @@ impl Outcome {
                 "{}{}: {}",
                 self.ending(),
                 if has_panicked { ", a panic" } else { "" },
-                last_line(&self.said)
+                panic_line(&self.said).unwrap_or(last_line(&self.said))
             ));
         }
         let is_failure = matches!(self.code, Some(2 | 3))
@@ -339,6 +339,13 @@ impl Outcome {
         (is_failure && self.said.trim().is_empty())
             .then(|| format!("{} without a message", self.ending()))
     }
+}
+
+/// What a panic said, below the line that names its place.
+fn panic_line(text: &str) -> Option<&str> {
+    let mut lines = text.lines();
+    lines.find(|line| line.contains(" panicked at "))?;
+    lines.next()
 }
 
 /// The last line of a text.

@@ -88,6 +88,10 @@ fn attempt(ground: &Ground) -> Result<Tally> {
         .flat_map(|command| command.lines.iter().map(move |line| (command, line)));
     let (alone, others): (Vec<_>, Vec<_>) = lines
         .filter(|(command, line)| !ground.is_brief() || line.is_brief || !command.is_changing)
+        .filter(|(_, line)| {
+            let wanted = ground.line.as_ref();
+            wanted.is_none_or(|wanted| line.words.contains(wanted.as_str()))
+        })
         .rev()
         .partition(|(_, line)| line.is_of_the_machine);
     let queues = [Mutex::new(alone), Mutex::new(others)];
@@ -265,6 +269,8 @@ impl Sweep<'_> {
         let is_named = place::names(&place.path("spool"))
             .iter()
             .any(|name| outcome.code != Some(0) && outcome.said.contains(name));
+        // What a board does not remove or send stays there: the command names the folder.
+        remove_left_on_board(&outcome.said)?;
         // The next `restore` removes what this one reports as not removed.
         let is_restore = line.words == "restore" && outcome.code == Some(3);
         if REMOVING.contains(&call.name) || is_named || is_restore {
@@ -272,6 +278,7 @@ impl Sweep<'_> {
         }
         wrong.extend(self.left(&place, &outcome, &before));
         if !wrong.is_empty() {
+            eprintln!("  it printed: {}", outcome.said.trim());
             before.set_back();
         }
         let seen = if has_failed {
@@ -321,6 +328,21 @@ impl Sweep<'_> {
         wrong.extend(Footprint::left_since(before, &self.start, &self.ended));
         wrong
     }
+}
+
+/// Removes the folders on a board that a command named as left there.
+fn remove_left_on_board(said: &str) -> Result<()> {
+    let named = said.split_whitespace().map(|word| {
+        let path = word.strip_prefix("ssh://board").unwrap_or(word);
+        Path::new(path.trim_end_matches(['.', ',', ':']))
+    });
+    for folder in named.filter(|path| path.to_string_lossy().contains("/tardy-on.")) {
+        if folder.is_dir() {
+            std::fs::remove_dir_all(folder)
+                .while_doing(|| format!("removing {}", folder.display()))?;
+        }
+    }
+    Ok(())
 }
 
 /// A folder with everything that the lines need.

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, SystemTime};
 
+use tardy_sys::child;
+
 use super::architecture::Architecture;
 use super::cache::{Cache, CacheError, Lock, write_whole};
 use sources::Source;
@@ -225,7 +227,7 @@ impl PrivateApt {
 }
 
 fn output_of(command: &mut Command, program: &'static str) -> Result<Output, AptError> {
-    command.output().map_err(|error| match error.kind() {
+    child::output(command).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => AptError::Missing(program),
         _ => AptError::Failed {
             command: program.to_owned(),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use tardy_sys::child::kill_with_parent;
+use tardy_sys::child::{self, kill_with_parent};
 
 pub use control::ControlError;
 use control::QemuProcess;
@@ -67,17 +67,15 @@ impl Qemu {
             program: program.to_owned(),
             message,
         };
-        let output = Command::new(program)
-            .arg("--version")
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|error| match error.kind() {
+        let output = child::output(Command::new(program).arg("--version")).map_err(|error| {
+            match error.kind() {
                 io::ErrorKind::NotFound => QemuError::Missing {
                     program,
                     packages: architecture.qemu_packages(),
                 },
                 _ => broken(error.to_string()),
-            })?;
+            }
+        })?;
         let text = String::from_utf8_lossy(&output.stdout);
         match text.lines().next() {
             Some(line) if output.status.success() && line.contains("version") => Ok(Self {

@@ -19,6 +19,7 @@ use tardy_core::units::Nanos;
 use tardy_outside::kernel_symbols::{KernelSymbols, PluginOptions, SymbolsError};
 use tardy_outside::plugin;
 use tardy_outside::store::{self, StoreError};
+use tardy_sys::child;
 
 use super::architecture::Architecture;
 use super::cache::{Cache, CacheError, write_whole};
@@ -259,12 +260,12 @@ fn compile(cache: &Cache, library: &Path) -> Result<PathBuf, WatchError> {
     let source = scratch.path().join("tardy_outside.c");
     fs::write(&source, plugin::SOURCE).map_err(file_error(&source))?;
     let built = scratch.path().join(LIBRARY_NAME);
-    let output = Command::new("cc")
+    let mut compiler = Command::new("cc");
+    compiler
         .args(plugin::COMPILER_OPTIONS)
         .arg("-o")
-        .arg(&built)
-        .arg(&source)
-        .output();
+        .args([&built, &source]);
+    let output = child::output(&mut compiler);
     match output {
         Ok(output) if output.status.success() => {}
         Ok(output) => {

@@ -23,7 +23,7 @@ use tardy_sys::{clock, regular_file, user};
 use crate::irq_affinity::{IrqMove, RestoreOutcome};
 use crate::process;
 use crate::root::Root;
-use crate::undo::{FOLDER_PREFIX, Undo, run_all};
+use crate::undo::{self, FOLDER_PREFIX, Undo, run_all};
 
 /// More than any journal has.
 const BYTES_MAX: u64 = 1 << 20;
@@ -307,7 +307,7 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         match self.journal.take() {
             Some(journal) => drop(journal.undo()),
-            None => drop(fs::remove_dir_all(&self.path)),
+            None => drop(undo::remove_folder(&self.path)),
         }
     }
 }

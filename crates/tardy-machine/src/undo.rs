@@ -121,7 +121,7 @@ impl Undo {
                 return Err(UndoError::NotOurs(spool.clone()));
             }
             Self::StoreSamples { spool, samples } => (spool, store_samples(spool, samples)),
-            Self::RemoveFolder(path) => (path, std::fs::remove_dir_all(path)),
+            Self::RemoveFolder(path) => (path, remove_folder(path)),
             Self::RemoveCgroup(path) => (path, remove_cgroup(path)),
             Self::Write {
                 path,
@@ -243,6 +243,14 @@ fn remove_instance(name: &str) -> Result<(), UndoError> {
     result.map_err(|source| UndoError::System {
         path: Path::new("instances").join(name),
         source,
+    })
+}
+
+/// Removes it with everything in it. One call that fails, as on a busy disk, leaves nothing behind.
+pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
+    std::fs::remove_dir_all(path).or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => Err(error),
+        _ => std::fs::remove_dir_all(path),
     })
 }
 

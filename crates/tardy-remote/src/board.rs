@@ -21,13 +21,19 @@ use super::step::{Limits, PATIENCE, Step, WaitKind};
 const FOLDER: &str = "tardy-on.";
 /// Finds a folder of a disk in which programs may run; memory is the last resort but one, and a
 /// home the last.
-const FIND_FOLDER: &str = "echo tardy-machine \"$(uname -m)\"; for place in \"$TMPDIR\" /var/tmp \
-                           /tmp \"$HOME\"; do [ -n \"$place\" ] || continue; folder=$(mktemp -d \
-                           \"$place/tardy-on.XXXXXX\" 2>/dev/null) || continue; printf \
-                           '#!/bin/sh\\n' > \"$folder/try\" && chmod 700 \"$folder/try\" && \
-                           \"$folder/try\" 2>/dev/null && rm \"$folder/try\" && echo tardy-folder \
-                           \"$folder\" && exit 0; rm -rf \"$folder\"; done; echo 'no folder in \
-                           which programs may run: set TMPDIR' >&2; exit 1";
+const FIND_FOLDER: &str = r#"echo tardy-machine "$(uname -m)"
+for place in "$TMPDIR" /var/tmp /tmp "$HOME"; do
+    [ -n "$place" ] || continue
+    folder=$(mktemp -d "$place/tardy-on.XXXXXX" 2>/dev/null) || continue
+    trap 'rm -rf "$folder"' EXIT
+    printf '#!/bin/sh\n' > "$folder/try" && chmod 700 "$folder/try" && "$folder/try" 2>/dev/null &&
+        rm "$folder/try" && trap - EXIT && echo tardy-folder "$folder" && echo tardy-left $left &&
+        exit 0
+    rm -rf "$folder" || left="$left $folder"
+    trap - EXIT
+done
+echo "no folder in which programs may run: set TMPDIR${left:+. Delete by hand:$left}" >&2
+exit 1"#;
 /// How long to wait before each further try to reach a board whose connection broke.
 const AGAIN: [u64; 6] = [1, 2, 5, 10, 20, 30];
 
@@ -58,7 +64,7 @@ pub enum BoardError {
     Copied(PathBuf),
     /// The command goes on, and waits to be fetched.
     #[error(
-        "the connection is lost ({said}); the command continues there. To get its results: tardy \
+        "lost contact with the command ({said}); it continues there. To get its results: tardy \
          fetch {address}{folder}"
     )]
     Lost {
@@ -125,6 +131,10 @@ pub enum Event {
         tries_left: usize,
     },
     Ended,
+    /// A folder that the board does not remove.
+    Left {
+        folder: String,
+    },
 }
 
 /// A board that can be reached.
@@ -159,13 +169,16 @@ impl Board<'_> {
                 .find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
         };
         let machine = value("tardy-machine ").unwrap_or_default();
+        if let Some(folder) = value("tardy-left ").filter(|left| !left.is_empty()) {
+            tell(Event::Left { folder });
+        }
         let folder = value("tardy-folder ").filter(|folder| is_ours(folder));
         let folder = folder.ok_or_else(|| BoardError::Step {
             step: "looking for a folder",
             said: format!("the answer was `{}`", last_line(found.as_bytes())),
         })?;
         if let Err(error) = self.copy(order, &machine, &folder, tell) {
-            self.remove(&folder);
+            self.remove(&folder, tell);
             return Err(error);
         }
         tell(Event::Starting {
@@ -173,14 +186,22 @@ impl Board<'_> {
         });
         // After this check, Ctrl-C stops the command because the event above announced it.
         if self.is_ending.load(Ordering::SeqCst) {
-            self.remove(&folder);
+            self.remove(&folder, tell);
             return Err(BoardError::Ended);
         }
         self.start(order, &folder, tell)?;
         tell(Event::Started {
             folder: folder.clone(),
         });
-        self.fetch(&folder, out, tell)
+        self.fetch(&folder, out, tell).map_err(|error| match error {
+            // It was started, so its results can be fetched later.
+            BoardError::Step { said, .. } => BoardError::Lost {
+                said,
+                address: self.address.clone(),
+                folder,
+            },
+            error => error,
+        })
     }
 
     /// Waits for the command in `folder` of the board, brings back what it made, and removes it
@@ -212,7 +233,7 @@ impl Board<'_> {
         let returned = self
             .through_breaks(tell, || self.receive(folder, out))
             .map_err(or_lost)?;
-        self.remove(folder);
+        self.remove(folder, tell);
         Ok(returned)
     }
 
@@ -324,7 +345,7 @@ impl Board<'_> {
                 })
             }
             Err(error) => {
-                self.remove(folder);
+                self.remove(folder, tell);
                 Err(error)
             }
         }
@@ -354,11 +375,23 @@ impl Board<'_> {
         }
     }
 
-    /// Removes the folder; where the board is gone it stays, in a place for such folders.
-    fn remove(&self, folder: &str) {
-        if is_ours(folder) {
+    /// Removes the folder, or tells that it stays.
+    fn remove(&self, folder: &str, tell: &dyn Fn(Event)) {
+        if !is_ours(folder) {
+            return;
+        }
+        let remove = || {
             let remove = self.ssh.program(self.address, &["rm", "-rf", "--", folder]);
-            let _ = self.capture("cleaning up", remove, WaitKind::Answer);
+            self.capture("cleaning up", remove, WaitKind::Answer)
+        };
+        let removed = match remove() {
+            Err(BoardError::Step { .. }) => remove(),
+            first => first,
+        };
+        if removed.is_err() {
+            tell(Event::Left {
+                folder: folder.to_owned(),
+            });
         }
     }
 

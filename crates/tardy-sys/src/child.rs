@@ -1,9 +1,9 @@
 //! Children that do not outlive the thread that started them (PR_SET_PDEATHSIG of prctl(2)), and
 //! those that run at a real-time priority.
 
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 
 use crate::sched::{Attributes, Policy};
 
@@ -44,6 +44,40 @@ fn signal_with_parent(command: &mut Command, signal: i32) -> &mut Command {
     // SAFETY: the closure runs between fork and exec and calls only pthread_sigmask, prctl and
     // getppid, which are async-signal-safe; it allocates nothing: errors are made from codes.
     unsafe { command.pre_exec(set) }
+}
+
+/// Runs the program and returns what it printed, like [`Command::output`], which panics if a pipe
+/// cannot be read.
+///
+/// # Errors
+/// Those of starting the program and of reading its pipes.
+pub fn output(command: &mut Command) -> io::Result<Output> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let (stdout, stderr) = std::thread::scope(|scope| {
+        let stderr = scope.spawn(|| whole(err));
+        let stdout = whole(out);
+        (stdout, stderr.join())
+    });
+    let status = child.wait()?;
+    let stderr = stderr.map_err(|_| io::Error::other("the thread that reads it panicked"))?;
+    Ok(Output {
+        status,
+        stdout: stdout?,
+        stderr: stderr?,
+    })
+}
+
+fn whole(pipe: Option<impl Read>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(mut pipe) = pipe {
+        pipe.read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
 }
 
 /// Makes the program ignore SIGHUP, as nohup(1) does: it outlives its terminal.

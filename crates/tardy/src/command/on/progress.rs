@@ -63,6 +63,15 @@ impl Progress {
                 )
             }
             Event::Ended => "ended".to_owned(),
+            // A leftover is also reported to somebody who asked for quiet.
+            Event::Left { folder } => {
+                self.clear();
+                say!(
+                    "{}: {folder} stays there, because it cannot be removed: delete it by hand",
+                    self.names[index]
+                );
+                return;
+            }
         };
         self.say(&format!("{}: {text}", self.names[index]));
     }

@@ -12,7 +12,7 @@ use crate::{program, workspace};
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "probes-60s",
-    promise: "Every due time of every probe is recorded, skipped or lost, and counted",
+    promise: "Every due time of every probe is counted as recorded, skipped or lost",
     measure,
 };
 

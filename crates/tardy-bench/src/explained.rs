@@ -20,7 +20,7 @@ pub(crate) const BLAME: Figure = Figure {
 
 pub(crate) const COST: Figure = Figure {
     name: "explain-cost",
-    promise: "`run --explain` takes at most 20 bytes and 4.2 us of decoding per sample, and 200 MiB",
+    promise: "`run --explain` stores at most 20 bytes per sample, decodes a sample in at most 4.2 us, and takes at most 200 MiB of memory",
     measure: measure_cost,
 };
 

@@ -16,7 +16,7 @@ use crate::program;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "oslat",
-    promise: "The probe oslat finds each gap that the load busy recorded, within 5 us, and leaves out at most 20 %",
+    promise: "The probe oslat finds each gap that the load busy recorded, with its length within 5 us; the test leaves out at most 20 % of the gaps",
     measure,
 };
 

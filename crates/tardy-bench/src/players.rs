@@ -11,7 +11,7 @@ use crate::program;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "media",
-    promise: "No limit: the skew of players under the load io",
+    promise: "The audio/video skew of players is measured under the load io, without a limit",
     measure,
 };
 

@@ -11,7 +11,7 @@ use crate::figure::{Bench, Figure, FigureResult, row};
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "lab-budget",
-    promise: "Four kernels with six loads of 2,000 cycles take at most 5 G instructions each",
+    promise: "A guest with six loads of 2,000 cycles executes at most 5 G instructions, for each of four kernels",
     measure,
 };
 

@@ -10,7 +10,7 @@ use xtask::inject;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "lab-delays",
-    promise: "Delays of 1 ms are seen where the preemption model lets them delay the probe, and only there",
+    promise: "An injected delay of 1 ms shows in the samples if the preemption model lets it delay the probe, and only then",
     measure,
 };
 

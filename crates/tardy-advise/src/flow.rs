@@ -162,8 +162,8 @@ const FLOW: &[Entry] = &[
     Entry {
         rule: Rule::Virtual,
         question: "is the machine virtual?",
-        source: "mckenney2009, section 5: \"for now\", which was 2009; a run on the measured \
-                 machine shows the situation today, including its host's delays",
+        source: "mckenney2009, section 5: true \"for now\", in 2009; a run on the measured machine \
+                 shows the situation today, including the delays by its host",
         answer: is_virtual,
         yes: NextStep::End(Choice::RealFast),
         no: NextStep::Ask(Rule::KernelServices),
@@ -182,7 +182,8 @@ const FLOW: &[Entry] = &[
         rule: Rule::LongWork,
         question: "is a unit of work too long for a late start to matter?",
         source: "mckenney2009, sections 3 and 5: hundreds of milliseconds, or about one \
-                 millisecond in the kernel's services; the crossover instead, if it was measured",
+                 millisecond in the kernel's services; if the crossover was measured, it replaces \
+                 these limits",
         answer: long_work,
         yes: NextStep::End(Choice::RealFast),
         no: NextStep::End(Choice::RealTime),
@@ -345,8 +346,8 @@ fn is_virtual(situation: &Situation<'_>) -> Answer {
                 true,
                 Basis::Measured,
                 format!(
-                    "it runs under a hypervisor ({sign}); use --virtual no to ask about another \
-                     machine"
+                    "the machine runs under a hypervisor ({sign}); use --virtual no to ask about \
+                     another machine"
                 ),
             )
         }

@@ -336,7 +336,7 @@ impl Warning {
             } => {
                 write!(
                     f,
-                    "the accounting of {probe}{} does not add up: {unexplained} due times \
+                    "the accounting of {probe}{} does not add up: {unexplained} due times are \
                      unexplained (please report this)",
                     OnCpu(*cpu)
                 )
@@ -409,8 +409,8 @@ impl Warning {
                 write!(
                     f,
                     "{thread}{} got no CPU time for seconds after the run's end, until the \
-                     watchdog freed it; latencies that were cut short there are lower \
-                     bounds; a higher-priority task never sleeps: find it with `ps -eLo \
+                     watchdog freed it; latencies that were cut short by the end are lower bounds. \
+                     A higher-priority task never sleeps: find it with `ps -eLo \
                      rtprio,psr,pid,comm --sort=-rtprio`, and measure again",
                     OnCpu(*cpu)
                 )
@@ -422,8 +422,8 @@ impl Warning {
                 period,
             } => write!(
                 f,
-                "{probe}{} skipped {:.1} % of its periods: {period} is below what this timer can \
-                 do here; use a longer --period",
+                "{probe}{} skipped {:.1} % of its periods, because this timer cannot wake up every \
+                 {period} here: use a longer --period",
                 OnCpu(*cpu),
                 share * 100.0
             ),
@@ -593,18 +593,18 @@ impl Warning {
                 causes,
             } => write!(
                 f,
-                "{unloaded} of the {planned} planned under load ran without it ({}), so the run \
-                 says nothing about latency under these loads: run it again",
+                "{unloaded} of the {planned} planned under load ran without their loads ({}), so \
+                 the run shows no latency under these loads: repeat the run",
                 causes.join(", ")
             ),
             Self::NoCpuLeft { cpus } if cpus.len() == 1 => {
-                write!(f, "the tool's own threads share CPU {cpus}, the only one")
+                write!(f, "the tool's own threads share the only CPU, {cpus}")
             }
             Self::NoCpuLeft { cpus } => {
                 write!(
                     f,
-                    "the tool's own threads share the measured CPUs {cpus}: leave one out with \
-                     --cpus to keep them apart"
+                    "the tool's own threads share the measured CPUs {cpus}: leave a CPU out with \
+                     --cpus to keep both apart"
                 )
             }
             Self::AnotherRun { process, cpus } => write!(
@@ -677,8 +677,8 @@ impl Warning {
             } => {
                 write!(
                     f,
-                    "the kernel's trace was recorded ({events} events), so each \
-                     latency includes the time of about six events"
+                    "the kernel's trace was recorded ({events} events), so each latency includes \
+                     the time that recording about six events takes"
                 )?;
                 if *level == 3 {
                     f.write_str(
@@ -714,9 +714,9 @@ impl Warning {
             ),
             Self::IdleStatesHeld { states } => write!(
                 f,
-                "idle CPUs stayed awake only because this run requested it; otherwise they go \
-                 {states}, and a program without such a request wakes up later: hold \
-                 /dev/cpu_dma_latency in the program, or measure with --cpu-dma-latency leave"
+                "idle CPUs stayed awake only because this run requested it; without a request they \
+                 go {states}, and programs wake up later: keep /dev/cpu_dma_latency open in your \
+                 program, or measure with --cpu-dma-latency leave"
             ),
             Self::VirtualTime => write!(
                 f,

@@ -112,7 +112,7 @@ fn name_of_next(entry: &mut tar::Entry<'_, impl Read>) -> io::Result<Option<Opti
     if entry.size() > NAME_LENGTH_MAX {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
-            "it contains a name that is longer than any path",
+            "the package contains a name that is longer than any path",
         ));
     }
     let mut bytes = Vec::new();

@@ -42,8 +42,8 @@ pub enum WatchError {
     )]
     Accelerator,
     #[error(
-        "{0} guests cannot be watched: the plugin knows only amd64 instructions, and other \
-         architectures need register access, which came with QEMU 9"
+        "{0} guests cannot be watched: the plugin supports only amd64, because the QEMU versions \
+         that it supports cannot read the registers of other architectures"
     )]
     Architecture(Architecture),
     #[error(

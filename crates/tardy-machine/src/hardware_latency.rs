@@ -18,9 +18,9 @@ use super::tracefs::{Tracefs, instance_name};
 pub enum DetectorError {
     #[error("tracefs: {0}")]
     Tracefs(String),
-    #[error("the kernel was built without its detector (CONFIG_HWLAT_TRACER)")]
+    #[error("the kernel was built without its hardware latency detector (CONFIG_HWLAT_TRACER)")]
     NoTracer,
-    #[error("the kernel's detector cannot be started: {0}")]
+    #[error("the kernel's hardware latency detector cannot be started: {0}")]
     Start(String),
 }
 

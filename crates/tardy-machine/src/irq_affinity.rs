@@ -71,8 +71,8 @@ pub enum Refusal {
     /// EIO, EPERM, or no write bit: a per-CPU interrupt, or one that the kernel spreads over the
     /// queues of a device.
     #[error(
-        "its affinity is managed by the kernel: boot with isolcpus=managed_irq,... or give the \
-         device fewer queues"
+        "the kernel manages this interrupt's affinity: boot with isolcpus=managed_irq,... or give \
+         the device fewer queues"
     )]
     Managed,
     /// EINVAL: no CPU of the list is online.
@@ -80,8 +80,8 @@ pub enum Refusal {
     NoOnlineCpu,
     /// ENOSPC: the interrupt vectors of the other CPUs are used up.
     #[error(
-        "the other CPUs have no free interrupt vector: leave it where it is, or give the devices \
-         fewer queues"
+        "the other CPUs have no free interrupt vector: leave the interrupt where it is, or give \
+         the devices fewer queues"
     )]
     NoVector,
     /// The file may not be opened for writing.

@@ -426,7 +426,7 @@ fn read(path: &Path) -> io::Result<Entries> {
     if owner != user::user_and_group().0 {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
-            format!("it belongs to user {owner}: run as that user"),
+            format!("the journal belongs to user {owner}: run as that user"),
         ));
     }
     parse(&regular_file::read(path, BYTES_MAX)?)

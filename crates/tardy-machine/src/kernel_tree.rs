@@ -28,7 +28,7 @@ pub const PROGRAMS: [(&str, &str); 6] = [
 pub const ARCHIVE_PROGRAMS: [(&str, &str); 2] = [("tar", "tar"), ("xz", "xz-utils")];
 /// What to say where a build failed.
 pub const MORE_PACKAGES: &str =
-    "a configuration may need more packages, such as libelf-dev and libssl-dev";
+    "the kernel's configuration may need more packages, such as libelf-dev and libssl-dev";
 
 /// The tree or archive to build: the one given with `flag`, else that of the distribution's
 /// package.
@@ -95,7 +95,7 @@ fn check_tree(tree: &Path, flag: &str) -> Result<(), Unsupported> {
     if !tree.is_absolute() || !tree.exists() {
         return Err(Unsupported::new(
             format!("kernel tree {shown}"),
-            format!("give the absolute path of one with {flag}"),
+            format!("give the absolute path of a kernel tree with {flag}"),
         ));
     }
     if tree.is_file() {
@@ -103,7 +103,7 @@ fn check_tree(tree: &Path, flag: &str) -> Result<(), Unsupported> {
     }
     if !tree.join("Makefile").is_file() || !tree.join("Kconfig").is_file() {
         return Err(Unsupported::new(
-            format!("a kernel tree in {shown}: it has no Makefile or no Kconfig"),
+            format!("a kernel tree in {shown} (it has no Makefile or no Kconfig)"),
             "give the top folder of a kernel's source",
         ));
     }
@@ -111,8 +111,8 @@ fn check_tree(tree: &Path, flag: &str) -> Result<(), Unsupported> {
     // be to write to it.
     if tree.join(".config").exists() || tree.join("include/config").exists() {
         return Err(Unsupported::new(
-            format!("a clean kernel tree: {shown} has been built in"),
-            "give a fresh copy of it: git worktree add, or cp and make mrproper",
+            format!("a clean kernel tree ({shown} has been built in)"),
+            "give a fresh copy of the tree (git worktree add, or cp and make mrproper)",
         ));
     }
     Ok(())

@@ -63,7 +63,8 @@ pub enum Undo {
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
     /// A journal that was tampered with could name any folder.
-    #[error("by its name, tardy did not make {}: remove it by hand if you do not need it", .0.display())]
+    #[error("{} has a name that tardy does not use: remove it by hand if you do not need \
+             it", .0.display())]
     NotOurs(PathBuf),
     /// The kernel refused.
     #[error("{}: {source}; undo it by hand", path.display())]
@@ -402,16 +403,16 @@ mod tests {
         std::fs::remove_file(spool.join("cyclic.cpu0.series")).unwrap();
         std::fs::write(spool.join("cyclic.cpu0.series"), "forged").unwrap();
         std::fs::set_permissions(&spool, std::fs::Permissions::from_mode(0o777)).unwrap();
-        refused("other users may access it");
+        refused("other users may access the folder");
         std::fs::set_permissions(&spool, std::fs::Permissions::from_mode(0o700)).unwrap();
         // Only root can make something that belongs to somebody else.
         if tardy_sys::user::is_root() {
             chown(&spool, Some(65534), None).unwrap();
-            refused("it belongs to user 65534");
+            refused("the folder belongs to user 65534");
         }
         std::fs::remove_dir_all(&spool).unwrap();
         symlink(path("tardy-spool-8"), &spool).unwrap();
-        refused("it is a link");
+        refused("this is a link");
         assert_eq!(std::fs::read(path("secret")).unwrap(), b"private");
     }
 

@@ -250,8 +250,8 @@ pub enum ScenarioError {
     },
     /// Phases that last as long as their cycles take.
     #[error(
-        "its phases are counted in cycles, so their length is not set: leave --for out, or give \
-         --cycles"
+        "the scenario counts its phases in cycles, so their length cannot be set: leave --for out, \
+         or give --cycles"
     )]
     CountsCycles,
     /// The file is not a scenario.
@@ -270,10 +270,10 @@ pub enum ParseError {
     #[error("{0}")]
     Toml(#[from] toml::de::Error),
     /// Nothing to measure with.
-    #[error("there is no [[probe]]: add one, as in name = \"cyclic\"")]
+    #[error("the scenario has no [[probe]]: add one, as in name = \"cyclic\"")]
     NoProbe,
     /// Nothing to measure.
-    #[error("there is no [[phase]]: add one, with a name and a length")]
+    #[error("the scenario has no [[phase]]: add one, with a name and a length")]
     NoPhase,
     /// A phase without an end, or with two.
     #[error(

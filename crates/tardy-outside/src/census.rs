@@ -35,7 +35,7 @@ const BINS: usize = 64;
 pub enum CensusError {
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("{}: its guests were not watched: measure with `tardy lab run --watch` or `tardy lab \
+    #[error("{}: the guests were not watched: measure with `tardy lab run --watch` or `tardy lab \
              sections`", .0.display())]
     NotWatched(PathBuf),
     #[error("{}: {error}", path.display())]

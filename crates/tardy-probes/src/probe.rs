@@ -144,7 +144,7 @@ mod tests {
                 assert!(!text.is_empty(), "{}", info.name);
             }
             assert!(
-                info.context.contains("stock: ") && info.context.contains("RT: "),
+                info.context.contains("stock kernel: ") && info.context.contains("PREEMPT_RT: "),
                 "{}: {}",
                 info.name,
                 info.context

@@ -14,11 +14,12 @@ const BYTES_MAX: u64 = 1 << 30;
 /// Why there is none.
 #[derive(Debug, thiserror::Error)]
 pub enum BinaryError {
-    #[error("tardy does not support its architecture, {0}")]
+    #[error("tardy does not support the machine's architecture, {0}")]
     Unknown(String),
     #[error(
-        "its architecture is {architecture}: build tardy for it (`cargo xtask build {architecture}`) and put it beside {} as tardy-{architecture}, or give it \
-         with --board-binary", beside.display()
+        "the machine's architecture is {architecture}: build tardy for it (`cargo xtask build \
+         {architecture}`) and put it beside {} as tardy-{architecture}, or give it with \
+         --board-binary", beside.display()
     )]
     Missing {
         architecture: &'static str,

@@ -74,8 +74,8 @@ pub enum BoardError {
     },
     /// The connection broke while the command was started, and nobody can tell whether it was.
     #[error(
-        "the connection broke while the command was started ({said}); it may continue there. To \
-         get its results: tardy fetch {address}{folder}"
+        "the connection broke while the command was started ({said}); the command may continue \
+         there. To get its results: tardy fetch {address}{folder}"
     )]
     PerhapsStarted {
         said: String,
@@ -83,7 +83,8 @@ pub enum BoardError {
         folder: String,
     },
     #[error(
-        "its results cannot be copied: {error}. They stay there: tardy fetch {address}{folder}"
+        "the results cannot be copied: {error}. They stay on that machine; to get them: tardy \
+         fetch {address}{folder}"
     )]
     Taken {
         error: io::Error,
@@ -459,7 +460,7 @@ impl Board<'_> {
             code => {
                 let said = if said.is_empty() {
                     format!(
-                        "it ended with {}",
+                        "the command ended with {}",
                         code.map_or_else(|| "a signal".to_owned(), |code| code.to_string())
                     )
                 } else {

@@ -95,7 +95,7 @@ impl Job {
             if begin.elapsed() > START {
                 return Err(io::Error::new(
                     io::ErrorKind::TimedOut,
-                    format!("it did not start within {} s", START.as_secs()),
+                    format!("the command did not start within {} s", START.as_secs()),
                 ));
             }
             std::thread::sleep(Duration::from_millis(5));

@@ -124,7 +124,10 @@ impl<'a> Step<'a> {
         if output.len() as u64 > OUTPUT_BYTES_MAX {
             return Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
-                format!("it printed more than {} MiB", OUTPUT_BYTES_MAX >> 20),
+                format!(
+                    "the command there printed more than {} MiB",
+                    OUTPUT_BYTES_MAX >> 20
+                ),
             ));
         }
         let (status, words) = self.finish()?;
@@ -195,7 +198,7 @@ impl<'a> Step<'a> {
             _ if self.since.elapsed() > self.limits.patience => Err(io::Error::new(
                 io::ErrorKind::TimedOut,
                 format!(
-                    "it did not answer within {} s",
+                    "the command there did not answer within {} s",
                     self.limits.patience.as_secs()
                 ),
             )),

@@ -328,15 +328,15 @@ impl Tally {
         // A thread that is woken on its way to sleep is rare.
         if unseen * 10 > self.all.count() {
             notes.push(format!(
-                "for {unseen} of {} wake-ups the trace has no switch to the thread: their latency \
+                "the trace has no switch to the thread for {unseen} of {} wake-ups: their latency \
                  ends at the wake-up, and is a lower bound",
                 self.all.count()
             ));
         }
         if let Some(set) = self.clocks.get(&TimerClock::Set) {
             notes.push(format!(
-                "{set} wake-ups were due on a clock that was set meanwhile: their latency starts \
-                 at the timer interrupt, and is a lower bound"
+                "{set} wake-ups were due on a clock that was set before they came: their latency \
+                 starts at the timer interrupt, and is a lower bound"
             ));
         }
         notes

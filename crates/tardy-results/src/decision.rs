@@ -174,8 +174,8 @@ fn without_measurement(question: &Question, deadline: Option<Nanos>) -> Decision
     let shortest = question.kernels.iter().min_by_key(|kernel| kernel.largest);
     if let Some(shortest) = shortest {
         let reason = format!(
-            "virtual time compares lengths of code paths, of which {} has the shortest, but shows \
-             no deadline met; {measure} on the machine",
+            "virtual time only compares lengths of code paths; {} has the shortest, but no \
+             deadline is known to be met; {measure} on the machine",
             shortest.with_largest()
         );
         return made(

@@ -71,8 +71,8 @@ pub enum ExplainError {
     },
     /// Its stamps are no times.
     #[error(
-        "the trace was recorded with the clock {0}, whose stamps are not times: record it with \
-         `trace-cmd record -C mono`"
+        "the trace was recorded with the clock {0}, whose stamps are not times: record the trace \
+         with `trace-cmd record -C mono`"
     )]
     Clock(String),
     /// The thread is never woken in it.

@@ -158,10 +158,10 @@ fn refuse_no_file(path: &Path) -> io::Result<()> {
     if let Ok(there) = fs::symlink_metadata(path)
         && let Some(name) = regular_file::name(there.file_type())
     {
-        return refused(&format!("it names {name}: give the name of a file"));
+        return refused(&format!("the path names {name}: give the name of a file"));
     }
     if path.file_name().is_none() {
-        refused("it does not name a file")
+        refused("the path does not name a file")
     } else {
         Ok(())
     }
@@ -169,7 +169,7 @@ fn refuse_no_file(path: &Path) -> io::Result<()> {
 
 fn refuse_of_run(path: &Path) -> io::Result<()> {
     let Some(name) = path.file_name() else {
-        return refused("it does not name a file");
+        return refused("the path does not name a file");
     };
     let folder = path
         .parent()

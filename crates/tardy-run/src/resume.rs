@@ -132,8 +132,8 @@ pub fn resume(
     let resumed = fill(&run, &taken_up, record, now, root).and_then(|record| {
         file::exchange(&beside, &run).map_err(|error| match error.kind() {
             io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported => io::Error::other(
-                "its file system cannot exchange two folders: give a folder on another file \
-                 system with --out",
+                "the file system cannot exchange two folders: give a folder on another file system \
+                 with --out",
             ),
             _ => error,
         })?;

@@ -83,7 +83,7 @@ impl FromStr for ThresholdAction {
         if let Some(what) = text.strip_prefix("signal,") {
             return signal_number(what).ok_or_else(|| {
                 format!(
-                    "`{what}` is not a signal and process: write for example \
+                    "`{what}` does not name a signal and a process: write for example \
                      signal,num=10,pid=1234 or signal,num=10,pid=parent"
                 )
             });
@@ -96,8 +96,8 @@ impl FromStr for ThresholdAction {
                 format!("`{name}` is not a process to signal: write for example signal=1234")
             }),
             _ => Err(format!(
-                "`{text}` is not one of trace, shell=COMMAND, signal=PID, signal,num=N,pid=PID \
-                 and continue"
+                "`{text}` is not an action: write trace, shell=COMMAND, signal=PID, \
+                 `signal,num=N,pid=PID` or continue"
             )),
         }
     }

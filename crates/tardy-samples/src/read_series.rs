@@ -44,7 +44,7 @@ pub enum SeriesError {
         error: io::Error,
     },
     /// The file is not a series.
-    #[error("{path}: {error}: it was not written by tardy, or its beginning is damaged")]
+    #[error("{path}: {error}: the file was not written by tardy, or its beginning is damaged")]
     Format {
         /// The series file.
         path: PathBuf,

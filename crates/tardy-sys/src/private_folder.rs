@@ -39,10 +39,13 @@ pub fn open(path: &Path) -> io::Result<File> {
     let folder = open_itself(path)?;
     let found = folder.metadata()?;
     if found.uid() != user::user_and_group().0 {
-        return Err(refused(&format!("it belongs to user {}", found.uid())));
+        return Err(refused(&format!(
+            "the folder belongs to user {}",
+            found.uid()
+        )));
     }
     if found.mode() & 0o077 != 0 {
-        return Err(refused("other users may access it"));
+        return Err(refused("other users may access the folder"));
     }
     Ok(folder)
 }
@@ -57,7 +60,7 @@ pub fn open_itself(path: &Path) -> io::Result<File> {
         .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW)
         .open(path);
     opened.map_err(|error| match error.raw_os_error() {
-        Some(libc::ENOTDIR | libc::ELOOP) => refused("it is a link, or not a folder"),
+        Some(libc::ENOTDIR | libc::ELOOP) => refused("this is a link, or not a folder"),
         _ => error,
     })
 }
@@ -110,7 +113,7 @@ pub fn inside(folder: &File) -> PathBuf {
 fn refused(why: &str) -> io::Error {
     io::Error::new(
         io::ErrorKind::PermissionDenied,
-        format!("{why}: check it, and remove it"),
+        format!("{why}: check its content, and remove it"),
     )
 }
 

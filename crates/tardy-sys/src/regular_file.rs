@@ -39,7 +39,7 @@ pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
             format!(
-                "it is larger than the {} MiB allowed for such a file",
+                "the file is larger than the {} MiB allowed for such a file",
                 bytes_max >> 20
             ),
         ));
@@ -52,7 +52,7 @@ fn refuse(kind: FileType) -> io::Result<()> {
         None => Ok(()),
         Some(name) => Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            format!("it is {name}, not a file"),
+            format!("this is {name}, not a file"),
         )),
     }
 }
@@ -92,7 +92,7 @@ mod tests {
             ("/dev/zero".into(), "a device"),
         ] {
             let error = open(&path).unwrap_err();
-            assert_eq!(error.to_string(), format!("it is {name}, not a file"));
+            assert_eq!(error.to_string(), format!("this is {name}, not a file"));
         }
         fs::remove_dir_all(&folder).unwrap();
     }

@@ -15,17 +15,17 @@ pub struct BootWord {
 pub const LOADERS: [(&str, &str); 4] = [
     (
         "GRUB",
-        "add them to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, then run update-grub \
+        "add these words to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, then run update-grub \
          (Debian, Ubuntu) or grub2-mkconfig -o /boot/grub2/grub.cfg",
     ),
     (
         "systemd-boot",
-        "add them to /etc/kernel/cmdline and install the kernel again, or to `options` in \
+        "add these words to /etc/kernel/cmdline and install the kernel again, or to `options` in \
          /boot/loader/entries/*.conf",
     ),
     (
         "extlinux",
-        "add them to `append` in /boot/extlinux/extlinux.conf",
+        "add these words to `append` in /boot/extlinux/extlinux.conf",
     ),
     ("U-Boot", "setenv bootargs \"${bootargs} WORDS\"; saveenv"),
 ];

@@ -49,10 +49,10 @@ pub struct Cli {
     pub command: Command,
 }
 
-const LONG_ABOUT: &str = "Measures whether a Linux system is on time: how late tasks start, \
-                          under which load, and whether a deadline holds.
-Every sample is kept and accounted for; a run is a folder, and everything shown is computed from \
-                          it.";
+const LONG_ABOUT: &str = "Measures whether a Linux system is on time: how late tasks start, under \
+                          which load, and whether a deadline holds.
+Every sample is kept and accounted for. A run is a folder, and tardy computes everything it shows \
+                          from that folder.";
 
 const EXIT_CODES: &str = "Exit codes: 0 done, and any verdict passed; 1 a verdict failed; 2 wrong \
                           use or bad input; 3 this machine cannot do what was asked; 4 \
@@ -68,9 +68,9 @@ pub enum Command {
     Cost(Box<cost::CostArgs>),
     /// Measure as cyclictest does, with its options and its output
     Cyclictest(Box<cyclictest::CyclictestArgs>),
-    /// Fetch the result of a command with --on whose connection broke
+    /// Fetch the result of a --on command after its connection broke
     Fetch(on::FetchArgs),
-    /// Watch a run of another process
+    /// Watch a run that another process measures
     Top(TopArgs),
     /// Show the summary of a run again, from its folder
     Show(ShowArgs),
@@ -78,19 +78,19 @@ pub enum Command {
     ///
     /// Also shows how the machines differ.
     Compare(Box<compare::CompareArgs>),
-    /// Find the builds in which boards became worse
+    /// Find the builds that made latency worse, over all boards
     History(history::HistoryArgs),
-    /// Judge whether work is in time, and which kernel suits it
+    /// Judge whether work meets its deadline, and which kernel suits it
     Advise(Box<advise::AdviseArgs>),
     /// Check whether this machine is set up for real time
     ///
     /// Findings are sorted, the worst first.
     Doctor(doctor::DoctorArgs),
-    /// Change settings, or measure the effect of each
+    /// Change system settings, or measure the effect of each
     ///
     /// Settings change only while a program runs.
     Tune(Box<tune::TuneArgs>),
-    /// Make runs from the output of other tools
+    /// Convert the output of other tools to runs
     Import(Box<import::ImportArgs>),
     /// Write a run in the format of another tool
     Export(Box<export::ExportArgs>),
@@ -98,10 +98,10 @@ pub enum Command {
     Plot(plot::PlotArgs),
     /// Write one HTML page about runs: verdict, charts, numbers
     Report(plot::ReportArgs),
-    /// Split latency into timer, scheduler and kernel sections
+    /// Split latency into its sources: timer, scheduler, kernel sections
     ///
     /// The sources are timer resolution, scheduling jitter and non-preemptible sections of the
-    /// kernel. To separate them, each run isolates one.
+    /// kernel. To separate the sources, each run isolates one of them.
     #[command(alias = "split")]
     Breakdown(breakdown::BreakdownArgs),
     /// Measure the timer wake-up latency of a running program
@@ -112,7 +112,7 @@ pub enum Command {
     Explain(explain::ExplainArgs),
     /// Run loads alone, without measuring
     Load(load::LoadArguments),
-    /// Answer another machine, which measures the round trip
+    /// Answer another machine that measures the round trip
     Respond(respond::RespondArgs),
     /// List, print and check scenarios
     #[command(alias = "scenario")]
@@ -183,8 +183,7 @@ impl FromArgMatches for DeadlineArgs {
 /// `tardy top`.
 #[derive(Debug, Args)]
 pub struct TopArgs {
-    /// Folder of the run, or a folder of runs, of which the newest is shown [default: the current
-    /// folder]
+    /// Folder of a run; for a folder of runs, the newest run is shown [default: the current folder]
     ///
     /// The folder may be a copy that is updated while the run grows. A finished run is shown in its
     /// final state.
@@ -232,7 +231,7 @@ pub struct ShowArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Statistics")]
 pub struct StatisticsArgs {
-    /// Buckets and limits of a paper, instead of --bucket and --limits
+    /// Use the buckets and limits of this paper, instead of --bucket and --limits
     #[arg(long, value_name = "PAPER", value_parser = choice::parser::<Preset>(), requires = "statistics", conflicts_with_all = ["limits", "bucket"])]
     pub preset: Option<Preset>,
     /// Count the samples below and above these latencies, as in 50us,200us [default: round
@@ -279,10 +278,10 @@ pub struct ListArgs {
     /// List to print [default: the names of all lists]
     #[arg(value_enum)]
     pub what: Option<ListKind>,
-    /// Describe these in full
+    /// Entries of the list to describe in full
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
-    /// Describe each in full
+    /// Describe every entry in full
     #[arg(long)]
     pub full: bool,
     /// Print as JSON
@@ -318,12 +317,12 @@ pub struct ScenariosArgs {
 pub enum ScenariosVerb {
     /// Print the text of a built-in scenario, as a start for your own
     Show {
-        /// Its name
+        /// Name of the scenario
         name: String,
     },
     /// Check a scenario file; errors name the line and the key
     Check {
-        /// The file
+        /// Scenario file to check
         file: PathBuf,
     },
 }

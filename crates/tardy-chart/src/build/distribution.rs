@@ -130,9 +130,9 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
         chart.rules = rules(data, true);
         chart.marks = max_mark(data.all(), kind);
         if data.groups.iter().any(|group| !group.model.is_empty()) {
-            chart.note += " Dashed: a model, not a measurement; it starts at its threshold and \
-                           holds if these conditions last. Its band covers, with 95 % confidence, \
-                           the other models that the data do not exclude.";
+            chart.note += " Dashed: a model, not a measurement. The model starts at its threshold \
+                           and holds if the conditions of the run last. Its band covers, with 95 % \
+                           confidence, the other models that the data do not exclude.";
         }
         chart.table = table(kind, &data.groups);
         chart.table.rows.extend(model_rows(kind, &data.groups));

@@ -40,7 +40,7 @@ pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
         .clone();
     let (x, y) = axes(runs, probe);
     let note = format!(
-        "A line per run: the largest {quantity} of any CPU, after that many samples of each CPU. \
+        "A line per run: the largest {quantity} of any CPU, against the number of samples per CPU. \
          If a line still rises at its end, a longer run would find a larger one."
     );
     let mut chart = Chart::new(

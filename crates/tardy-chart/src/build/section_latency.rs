@@ -32,10 +32,10 @@ pub fn chart(groups: &[Group]) -> Option<Chart> {
     let samples = rows.iter().map(|(_, row)| row.distance.samples).max()?;
     let mut chart = Chart::new(
         Kind::Ccdf,
-        "Latency by sections, beside the probe's".to_owned(),
+        "Latency predicted from sections, and measured by the probe".to_owned(),
         "Share of latencies above a value. Dashed: predicted from the recorded sections alone, \
          assuming that due times fall at random (abeni2002), plus the latency of a sample that \
-         meets no section. Solid: measured by the probe.",
+         waits for no section. Solid: measured by the probe.",
         Axis::new(
             "latency (logarithmic)",
             Scale::Log,

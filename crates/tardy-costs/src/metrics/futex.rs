@@ -29,8 +29,8 @@ pub(super) const ROUND_TRIP: Metric = Metric {
 pub(super) const INHERITING_LOCK: Metric = Metric {
     name: "mutex-pi-contended",
     group: Group::Today,
-    operation: "priority-inheritance mutex taken from a thread that wants it back, then handed \
-                back",
+    operation: "priority-inheritance mutex taken over from a thread that waits for it again, then \
+                released to that thread",
     bytes: None,
     state: CacheState::Warm,
     lmbench: None,

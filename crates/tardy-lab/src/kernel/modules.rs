@@ -178,7 +178,7 @@ fn plain(path: &Path, content: Vec<u8>) -> std::io::Result<Vec<u8>> {
     if plain.len() as u64 > MODULE_BYTES_MAX {
         return Err(std::io::Error::new(
             std::io::ErrorKind::InvalidData,
-            "it unpacks to more bytes than any kernel module has",
+            "the file unpacks to more bytes than any kernel module has",
         ));
     }
     Ok(plain)

@@ -16,7 +16,8 @@ use super::worker::Worker;
 /// The parameter by which each such load is bounded.
 pub(super) const RATE: Parameter = Parameter::bytes(
     "rate",
-    "bytes per second that all workers together write to a device (wears out flash)",
+    "bytes per second that all workers together may write to a device, because writes wear out \
+     flash",
     "32MiB",
     4096,
     1 << 40,

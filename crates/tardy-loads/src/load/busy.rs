@@ -25,7 +25,7 @@ pub const INFO: LoadInfo = LoadInfo {
     parameters: &[
         Parameter::duration(
             "length",
-            "how long it occupies the CPU",
+            "how long the load occupies the CPU",
             "1ms",
             Nanos::from_micros(1),
             Nanos::from_secs(60),
@@ -75,7 +75,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     );
     if length > period {
         return Err(Unsupported::new(
-            format!("time: a length of {length} does not fit into a period of {period}"),
+            format!("time for a length of {length} in a period of {period}"),
             "give a longer busy:period=...",
         ));
     }

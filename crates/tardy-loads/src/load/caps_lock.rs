@@ -18,8 +18,8 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "caps-lock",
     does: "switches the keyboard's caps-lock light on and off, through its LED device or the \
            console",
-    effect: "some keyboard drivers wait for the controller's answer with interrupts off; this \
-             load is not in any list because it confuses people who type",
+    effect: "some keyboard drivers wait for the controller's answer with interrupts off; no list \
+             such as `all` includes this load, because it confuses people who type",
     source: "abeni2002",
     parameters: &[
         Parameter::duration(

@@ -20,7 +20,7 @@ pub const INFO: LoadInfo = LoadInfo {
     source: "today",
     parameters: &[Parameter::count(
         "groups",
-        "groups that each worker makes at a time",
+        "number of groups that each worker makes at a time",
         "16",
         1,
         1000,

@@ -28,14 +28,14 @@ pub const COMPOSITES: &[Composite] = &[
     },
     Composite {
         name: "paper-script",
-        does: "the paper's load script, together",
+        does: "all loads of the paper's load script together",
         source: "koolwal2009",
         members: &["kernel-build", "dd", "ping-flood", "hackbench", "du"],
         names_dangers: false,
     },
     Composite {
         name: "all",
-        does: "every load that can do no harm, together",
+        does: "all loads that cannot do harm, together",
         source: "today",
         members: &[],
         names_dangers: false,

@@ -17,8 +17,8 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "cpu-hotplug",
     does: "takes one CPU offline and brings it online again, over and over",
-    effect: "stops all CPUs for a moment and moves every task and timer; this load is not in any \
-             list because tasks bound to the CPU lose their binding",
+    effect: "stops all CPUs for a moment and moves every task and timer; no list such as `all` \
+             includes this load, because tasks bound to the CPU lose their binding",
     source: "today",
     parameters: &[
         Parameter {

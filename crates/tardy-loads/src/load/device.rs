@@ -15,7 +15,7 @@ use super::resolution::Resolution;
 /// The parameter that names the folder.
 pub(super) const FOLDER: Parameter = Parameter::path(
     "folder",
-    "folder that selects the file system for the file; if unset, the run's file system",
+    "folder whose file system holds the file; if unset, the run's file system",
 );
 /// How long to rest where the device may not be written to for now.
 pub(super) const REST: Nanos = Nanos::from_millis(5);

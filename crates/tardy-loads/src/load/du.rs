@@ -16,12 +16,12 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "du",
     does: "reads the size of every file below a folder, without leaving its file system, over and \
            over",
-    effect: "walks through the directory cache, under its locks; reads from the disk; reclaim of \
-             the cached memory",
+    effect: "walks through the directory cache under its locks, disk reads, and reclaim of the \
+             cached memory",
     source: "koolwal2009",
     parameters: &[Parameter {
         name: "folder",
-        means: "where to start",
+        means: "folder to start in",
         kind: Kind::Path,
         default: Some("/"),
         needed: false,

@@ -21,7 +21,7 @@ pub const INFO: LoadInfo = LoadInfo {
     parameters: &[
         Parameter::count(
             "processes",
-            "processes of one burst, divided among the load CPUs",
+            "number of processes in one burst, divided among the load CPUs",
             "512",
             1,
             100_000,

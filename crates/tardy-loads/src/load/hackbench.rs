@@ -34,21 +34,21 @@ pub const INFO: LoadInfo = LoadInfo {
     parameters: &[
         Parameter::count(
             "groups",
-            "groups of tasks; if unset, five for each CPU where that is more than the default",
+            "groups of tasks; if unset, the default or five per CPU, whichever is more",
             "10",
             1,
             1000,
         ),
         Parameter::count(
             "fds",
-            "senders of each group, and as many receivers",
+            "number of senders in each group; there are as many receivers",
             "20",
             1,
             1000,
         ),
         Parameter::count(
             "loops",
-            "messages from each sender to each receiver",
+            "number of messages from each sender to each receiver",
             "100",
             1,
             10_000_000,

@@ -20,7 +20,7 @@ pub const INFO: LoadInfo = LoadInfo {
     source: "today",
     parameters: &[Parameter::choice(
         "by",
-        "memory barriers, page protections, or both in turn",
+        "what causes the interrupts: memory barriers, page protections, or both in turn",
         &["both", "barriers", "protections"],
     )],
     can_do_harm: false,

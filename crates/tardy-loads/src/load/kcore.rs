@@ -16,8 +16,8 @@ use super::worker::{PASSES, Worker};
 pub const INFO: LoadInfo = LoadInfo {
     name: "kcore",
     does: "reads the system's memory through /proc/kcore, over and over",
-    effect: "long copies of kernel memory; it is not in any list because it reads memory of every \
-             process and driver",
+    effect: "long copies of kernel memory; no list such as `all` includes this load, because it \
+             reads memory of every process and driver",
     source: "abeni2002",
     parameters: &[
         Parameter::bytes(
@@ -104,7 +104,7 @@ fn memory(file: &File) -> io::Result<Vec<Part>> {
     let read = file.read_at(&mut headers, 0)?;
     parts(&headers[..read])
         .filter(|parts| !parts.is_empty())
-        .ok_or_else(|| io::Error::other("its ELF headers list no memory"))
+        .ok_or_else(|| io::Error::other("the ELF headers of /proc/kcore list no memory"))
 }
 
 /// The segments that have a physical address: the kernel gives -1 to those of its address space

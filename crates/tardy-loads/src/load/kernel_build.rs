@@ -30,7 +30,7 @@ pub const INFO: LoadInfo = LoadInfo {
         ),
         Parameter {
             name: "jobs",
-            means: "make's -j; if unset, twice the number of load CPUs",
+            means: "number of parallel jobs (make -j); if unset, twice the number of load CPUs",
             kind: Kind::Count {
                 min: 1,
                 max: 10_000,
@@ -40,7 +40,7 @@ pub const INFO: LoadInfo = LoadInfo {
         },
         Parameter::choice(
             "config",
-            "what to build",
+            "target of make",
             &[
                 "defconfig",
                 "tinyconfig",
@@ -79,7 +79,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let disk = OBJECTS_BYTES + if archive { TREE_BYTES } else { 0 };
     if disk > resolution.share.disk {
         let missing = format!(
-            "disk: {} for objects",
+            "disk space: {} for objects",
             tardy_core::bytes::format_bytes(disk)
         );
         return Err(Unsupported::new(

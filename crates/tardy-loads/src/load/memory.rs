@@ -13,8 +13,8 @@ use super::worker::{PASSES, Worker};
 pub const INFO: LoadInfo = LoadInfo {
     name: "memory",
     does: "a process repeatedly touches a large area page by page and frees it",
-    effect: "a series of page faults; at exit or munmap, the whole area is unmapped and freed at \
-             once",
+    effect: "a series of page faults; at exit or munmap, the kernel unmaps and frees the whole \
+             area at once",
     source: "abeni2002",
     parameters: &[
         Parameter::bytes(
@@ -26,7 +26,7 @@ pub const INFO: LoadInfo = LoadInfo {
         ),
         Parameter::choice(
             "pages",
-            "small pages only, or as the system decides",
+            "page size: small pages only, or as the system decides",
             &["small", "system"],
         ),
         Parameter::choice("free", "how the area is freed", &["exit", "munmap"]),

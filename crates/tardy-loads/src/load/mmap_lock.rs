@@ -13,11 +13,11 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "mmap-lock",
     does: "threads on every load CPU map, touch, protect and unmap areas of one address space",
-    effect: "they wait for the address space's lock, and every unmapping interrupts the other \
-             CPUs to flush their TLBs",
+    effect: "the threads wait for the address space's lock, and every unmapping interrupts the \
+             other CPUs to flush their TLBs",
     source: "today",
     parameters: &[
-        Parameter::count("threads", "threads on each CPU", "2", 1, 1000),
+        Parameter::count("threads", "number of threads on each CPU", "2", 1, 1000),
         Parameter::bytes("size", "bytes of each area", "1MiB", 16 << 10, 1 << 30),
     ],
     can_do_harm: false,

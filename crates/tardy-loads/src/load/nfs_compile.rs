@@ -27,14 +27,14 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "nfs-compile",
     does: "repeatedly compiles its own C files on an NFS mount from a server on the loopback \
            interface",
-    effect: "file systems, network and page cache at once, in the kernel's own threads; this load \
-             is not in any list because it mounts file systems and needs root",
+    effect: "file systems, network and page cache at once, in the kernel's own threads; no list \
+             such as `all` includes this load, because it mounts file systems and needs root",
     source: "williams2002",
     parameters: &[
-        Parameter::count("files", "C files of one round", "64", 1, 10_000),
+        Parameter::count("files", "number of C files in one round", "64", 1, 10_000),
         Parameter {
             name: "jobs",
-            means: "make's -j; if unset, twice the number of load CPUs",
+            means: "number of parallel jobs (make -j); if unset, twice the number of load CPUs",
             kind: Kind::Count {
                 min: 1,
                 max: 10_000,

@@ -24,8 +24,8 @@ pub const INFO: LoadInfo = LoadInfo {
              lowers the priority of every lock owner in the chain",
     source: "today",
     parameters: &[
-        Parameter::count("chains", "chains for each load CPU", "1", 1, 64),
-        Parameter::count("length", "threads of a chain", "8", 2, 64),
+        Parameter::count("chains", "number of chains for each load CPU", "1", 1, 64),
+        Parameter::count("length", "number of threads in a chain", "8", 2, 64),
         Parameter::count(
             "priority",
             "real-time priority of each chain's last thread; 0 for none",

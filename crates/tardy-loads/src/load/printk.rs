@@ -64,7 +64,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
                 .map_err(|error| {
                     Unsupported::new(
                         format!(
-                            "the right to lift the rate limit on kernel messages: {} ({error})",
+                            "the right to lift the rate limit on kernel messages ({}: {error})",
                             limit.display()
                         ),
                         "run as root",
@@ -85,7 +85,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
 fn open(log: &std::path::Path) -> Result<File, Unsupported> {
     let absent = |error| {
         Unsupported::new(
-            format!("the kernel's log: {} ({error})", log.display()),
+            format!("the kernel's log ({}: {error})", log.display()),
             "run as root, on a kernel with CONFIG_PRINTK",
         )
     };

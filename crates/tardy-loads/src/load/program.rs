@@ -83,7 +83,8 @@ fn end(worker: &mut Worker, pid: i32, output: &mut Output) -> Result<(), WorkErr
         if !killed && tardy_sys::clock::monotonic() >= deadline {
             killed = true;
             worker.tell(format!(
-                "its program did not exit within {TERMINATE_LIMIT} of SIGTERM, and was killed"
+                "the load's program did not exit within {TERMINATE_LIMIT} of SIGTERM, and was \
+                 killed"
             ));
             let _ = process::kill_group(pid, process::KILL);
         }

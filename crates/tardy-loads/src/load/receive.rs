@@ -23,10 +23,10 @@ pub const INFO: LoadInfo = LoadInfo {
     source: "today",
     parameters: &[
         Parameter::bytes("size", "bytes of a packet", "64B", 1, 1400),
-        Parameter::count("batch", "packets sent at once", "32", 1, 64),
+        Parameter::count("batch", "number of packets sent at once", "32", 1, 64),
         Parameter::choice(
             "over",
-            "a pair of devices in new namespaces, or the loopback device",
+            "path of the packets: a pair of devices in new namespaces, or the loopback device",
             &["veth", "loopback"],
         ),
     ],

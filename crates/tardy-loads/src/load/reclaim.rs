@@ -23,15 +23,15 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "reclaim",
-    does: "needs more memory than its own control group may have, so the kernel constantly \
-           reclaims pages; compacts memory now and then",
+    does: "uses more memory than its control group may have, so the kernel constantly reclaims \
+           pages; also compacts memory at intervals",
     effect: "the kernel scans lists of pages under their locks, then unmaps and frees the pages \
              while the allocating task waits; compaction moves pages around",
     source: "today",
     parameters: &[
         Parameter::bytes(
             "size",
-            "bytes that each worker may use; it needs more than this",
+            "bytes that each worker may use; each worker needs more than this",
             "64MiB",
             8 << 20,
             1 << 40,

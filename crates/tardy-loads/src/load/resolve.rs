@@ -72,7 +72,7 @@ fn resolve(
     if cpus.is_empty() {
         return Err(Unsupported::new(
             "a CPU to run on",
-            "give at least one with --load-cpus",
+            "give at least one CPU with --load-cpus",
         ));
     }
     let mut parameters = Values::default();

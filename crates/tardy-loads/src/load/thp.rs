@@ -12,8 +12,8 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "thp",
-    does: "faults huge pages in, splits each by freeing one small page of it, has them merged \
-           again, and leaves some to khugepaged",
+    does: "faults in huge pages, splits each by freeing one of its small pages, and merges them \
+           again, except some that it leaves to khugepaged",
     effect: "2 MiB are cleared or copied at once, every CPU flushes its TLB, and the address \
              space stays locked",
     source: "today",

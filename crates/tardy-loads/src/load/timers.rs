@@ -14,13 +14,19 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "timers",
     does: "arms thousands of high-resolution timers for the same moment, over and over",
-    effect: "all of them fire in one timer interrupt, whose length grows with their number",
+    effect: "all timers fire in one timer interrupt, whose length grows with the number of timers",
     source: "today",
     parameters: &[
-        Parameter::count("timers", "timers of each worker", "1000", 1, 1_000_000),
+        Parameter::count(
+            "timers",
+            "number of timers of each worker",
+            "1000",
+            1,
+            1_000_000,
+        ),
         Parameter::duration(
             "period",
-            "between two moments",
+            "time between two such moments",
             "3ms",
             Nanos::from_micros(100),
             Nanos::from_secs(10),

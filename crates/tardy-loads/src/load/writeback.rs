@@ -36,7 +36,7 @@ pub const INFO: LoadInfo = LoadInfo {
         Parameter::bytes("block", "bytes of one write", "16KiB", 512, 1 << 20),
         Parameter::count(
             "blocks",
-            "number of writes before they are flushed to the device",
+            "number of writes between two flushes to the device",
             "8",
             1,
             10_000,

@@ -6,7 +6,7 @@ pub(super) const NMI_WATCHDOG: Check = Check {
     name: "nmi-watchdog",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/nmi_watchdog"],
-    why: "every CPU gets a non-maskable interrupt, which occupies a performance counter",
+    why: "every CPU gets regular non-maskable interrupts, which occupy a performance counter",
     source: "Documentation/admin-guide/sysctl/kernel.rst, nmi_watchdog; TuneD, realtime",
     look: |examined| {
         number_is(
@@ -66,7 +66,7 @@ fn pressure(examined: &CheckInput<'_>) -> Result<State, State> {
         None => State::good("off"),
         Some(_) => State::improvable_at_start(
             "on",
-            "off, unless a program on this machine reads it",
+            "off, unless a program on this machine reads pressure stall information",
             "psi=0 on the kernel's command line",
         ),
     })

@@ -6,7 +6,7 @@ pub(super) const CHECK: Check = Check {
     name: "cache-partition",
     weight: Weight::of(Importance::Low).but(&[(Profile::Polling, Importance::Medium)]),
     reads: &["proc/cpuinfo", "sys/fs/resctrl/schemata"],
-    why: "other CPUs push the work's data out of the cache that they share",
+    why: "other CPUs push the work's data out of shared caches",
     source: "Documentation/filesystems/resctrl.rst; hardware.rst, system memory and cache",
     look: |examined| either(look(examined)),
 };

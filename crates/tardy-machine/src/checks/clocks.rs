@@ -10,7 +10,7 @@ pub(super) const STABILITY: Check = Check {
         "sys/devices/system/clocksource/clocksource0/current_clocksource",
     ],
     why: "the kernel drops a time-stamp counter that stops in idle states or changes its rate, and \
-          each read then takes microseconds",
+          each read of the clock then takes microseconds",
     source: "kernel-parameters.txt, tsc=; arch/x86/kernel/tsc.c",
     look: |examined| either(stability(examined)),
 };

@@ -30,7 +30,7 @@ const fn rule(
 pub(super) const LOCKUP_DETECTOR: Check = rule(
     "config-lockup-detector",
     Weight::of(Importance::High),
-    "the detector sets timers that run every few seconds with interrupts off",
+    "the lockup detector sets timers that run every few seconds with interrupts off",
     |examined| either(lockup_detector(examined)),
 );
 
@@ -189,8 +189,8 @@ fn other_governors(examined: &CheckInput<'_>) -> Result<State, State> {
     Ok(State::improvable_at_start(
         on.join(", "),
         "performance alone",
-        "use a kernel without them (CONFIG_CPU_FREQ_GOV_*), or make sure that only you set the \
-         governor",
+        "use a kernel without these governors (CONFIG_CPU_FREQ_GOV_*), or make sure that only you \
+         set the governor",
     ))
 }
 

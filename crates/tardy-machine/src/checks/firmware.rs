@@ -19,8 +19,8 @@ pub(super) const HARDWARE_LATENCY: Check = Check {
     name: "hardware-latency",
     weight: Weight::of(Importance::Low),
     reads: &["sys/kernel/tracing/available_tracers"],
-    why: "where firmware or hardware has no counter, only a loop with interrupts off shows the \
-          time it takes",
+    why: "time taken by firmware or hardware without a counter shows only in a loop with \
+          interrupts off",
     source: "Documentation/trace/hwlat_detector.rst",
     look: |examined| either(hardware_latency(examined)),
 };
@@ -120,8 +120,8 @@ pub(super) const MITIGATIONS: Check = Check {
     name: "mitigations",
     weight: Weight::of(Importance::Low),
     reads: &["sys/devices/system/cpu/vulnerabilities/*"],
-    why: "they lengthen each kernel entry; whether the machine can run without them is a security \
-          decision",
+    why: "mitigations of CPU vulnerabilities lengthen each kernel entry; whether the machine can \
+          run without them is a security decision",
     source: "Documentation/admin-guide/hw-vuln; kernel-parameters.txt, mitigations=",
     look: |examined| either(mitigations(examined)),
 };

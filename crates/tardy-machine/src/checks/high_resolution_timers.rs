@@ -6,7 +6,7 @@ pub(super) const CHECK: Check = Check {
     name: "high-resolution-timers",
     weight: Weight::of(Importance::Fatal),
     reads: &["proc/timer_list"],
-    why: "otherwise timers fire at the next tick, up to 10 ms late",
+    why: "without high-resolution timers, timers fire at the next tick, up to 10 ms late",
     source: "Documentation/timers/highres.rst; abeni2002, timer resolution latency",
     look,
 };

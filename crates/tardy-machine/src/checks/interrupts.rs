@@ -34,8 +34,8 @@ pub(super) const PENDING_MOVES: Check = Check {
         "proc/irq/*/smp_affinity_list",
         "proc/irq/*/effective_affinity_list",
     ],
-    why: "some interrupts move to the new CPU only when the next one occurs, and that one still \
-          arrives on the old CPU",
+    why: "some interrupts move to the new CPU only after they have arrived on the old CPU once \
+          more",
     source: "kernel/irq/migration.c; TuneD, issue 364",
     look: |examined| either(pending_moves(examined)),
 };

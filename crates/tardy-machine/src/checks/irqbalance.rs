@@ -28,7 +28,7 @@ fn look(examined: &CheckInput<'_>) -> State {
         .iter()
         .any(|process| root.text(format!("proc/{process}/comm")).as_deref() == Some("irqbalance"));
     if !runs {
-        return State::good("it does not run");
+        return State::good("irqbalance does not run");
     }
     let banned = ["etc/default/irqbalance", "etc/sysconfig/irqbalance"]
         .iter()
@@ -45,11 +45,11 @@ fn look(examined: &CheckInput<'_>) -> State {
         });
     match banned {
         Some(banned) if examined.cpus.minus(&banned).is_empty() => {
-            State::good(format!("it runs, but leaves CPUs {banned} alone"))
+            State::good(format!("irqbalance runs, but leaves CPUs {banned} alone"))
         }
         _ => State::improvable(
-            "it runs",
-            "off, or kept off these CPUs",
+            "irqbalance runs",
+            "off, or kept off the CPUs of the work",
             "systemctl disable --now irqbalance, or IRQBALANCE_BANNED_CPULIST in \
              /etc/default/irqbalance",
         ),

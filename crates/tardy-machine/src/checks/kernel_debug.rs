@@ -6,7 +6,8 @@ pub(super) const CHECK: Check = Check {
     name: "kernel-debug",
     weight: Weight::of(Importance::High),
     reads: &["boot/config-*|lib/modules/*/config|proc/config.gz"],
-    why: "these options lengthen locks, allocations and non-preemptible sections, even when unused",
+    why: "kernel debug options lengthen locks, allocations and non-preemptible sections, even when \
+          unused",
     source: "kernel-configuration.rst, kernel debug options; libevl, kconf-checklist.evl",
     look,
 };
@@ -45,7 +46,7 @@ fn look(examined: &CheckInput<'_>) -> State {
     State::improvable_at_start(
         on.join(", "),
         "all off",
-        "use a kernel built without them; distributions add -debug or -dbg to the names of \
-         kernels that have them",
+        "use a kernel built without these options; distributions add -debug or -dbg to the names \
+         of kernels that have them",
     )
 }

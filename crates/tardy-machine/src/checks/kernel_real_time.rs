@@ -7,8 +7,8 @@ pub(super) const CHECK: Check = Check {
     name: "real-time-kernel",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/version|sys/kernel/realtime"],
-    why: "other kernels do not bound their non-preemptible sections; measure whether your deadline \
-          allows for them",
+    why: "kernels without PREEMPT_RT do not bound their non-preemptible sections; measure whether \
+          your deadline allows for such sections",
     source: "kernel-configuration.rst, CONFIG_PREEMPT_RT",
     look,
 };

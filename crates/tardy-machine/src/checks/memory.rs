@@ -24,7 +24,7 @@ pub(super) const LOCKED_COMPACTION: Check = Check {
     name: "locked-page-compaction",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/vm/compact_unevictable_allowed"],
-    why: "locked pages may still be moved, and the next access faults",
+    why: "the kernel may still move locked pages, and the next access to a moved page faults",
     source: "Documentation/admin-guide/sysctl/vm.rst, compact_unevictable_allowed (0 by default \
              with PREEMPT_RT)",
     look: |examined| {

@@ -19,8 +19,8 @@ pub(super) const INSTANCES: Check = Check {
         "sys/kernel/tracing/instances/*/current_tracer",
         "sys/kernel/tracing/current_tracer",
     ],
-    why: "events that an instance records cost as much as those of the main buffer, and are \
-          easily overlooked",
+    why: "events in a tracing instance cost as much as those in the main buffer, and are easily \
+          overlooked",
     source: "Documentation/trace/ftrace.rst, instances",
     look: |examined| either(instances(examined)),
 };
@@ -38,7 +38,7 @@ pub(super) const KPROBES: Check = Check {
     name: "kprobes",
     weight: Weight::of(Importance::Medium),
     reads: &["sys/kernel/debug/kprobes/list"],
-    why: "each adds a trap or a jump to the kernel's code",
+    why: "each kernel probe adds a trap or a jump to the kernel's code",
     source: "Documentation/trace/kprobes.rst",
     look: |examined| either(kprobes(examined)),
 };
@@ -64,7 +64,8 @@ pub(super) const BPF_PROGRAMS: Check = Check {
     name: "bpf-programs",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/bpf_stats_enabled"],
-    why: "each runs at every event that it is attached to, such as each task switch",
+    why: "each tracing BPF program runs at every event that it is attached to, such as each task \
+          switch",
     source: "include/uapi/linux/bpf.h, enum bpf_prog_type; Documentation/bpf",
     look: |examined| either(bpf_programs(examined)),
 };
@@ -125,7 +126,7 @@ fn taint(examined: &CheckInput<'_>) -> Result<State, State> {
         (taint, false) => State::improvable_at_start(
             format!("{taint}: {}", words.join(", ")),
             "untainted",
-            "remove the module (/proc/modules shows which by letters in parentheses), or see the \
+            "remove the module (/proc/modules marks it with letters in parentheses), or see the \
              warning in the kernel's log",
         ),
     })
@@ -171,7 +172,7 @@ fn bpf_programs(examined: &CheckInput<'_>) -> Result<State, State> {
         State::improvable(
             format!("{} that trace{names}", tracing.len()),
             "none",
-            "stop the process that loaded them: bpftool prog shows it",
+            "stop the process that loaded the programs: bpftool prog shows it",
         )
     })
 }
@@ -244,7 +245,7 @@ fn sampling(examined: &CheckInput<'_>) -> Result<State, State> {
         State::improvable(
             found.join(", "),
             "none",
-            "stop it, unless you are looking for a cause",
+            "stop the profiler, unless you are looking for a cause",
         )
     })
 }
@@ -260,6 +261,6 @@ fn scheduler_extension(examined: &CheckInput<'_>) -> Result<State, State> {
     Ok(State::improvable(
         format!("{name} ({state})"),
         "none",
-        "stop the program that loaded it, or systemctl stop scx",
+        "stop the program that loaded the scheduler, or systemctl stop scx",
     ))
 }

@@ -31,8 +31,8 @@ pub(super) const TIME_SYNCHRONISATION: Check = Check {
     name: "time-synchronisation",
     weight: Weight::of(Importance::Low),
     reads: &["proc/*/comm"],
-    why: "two daemons step the clock against each other, and timers of CLOCK_REALTIME fire early \
-          or late with each step",
+    why: "two clock daemons step the clock against each other, and timers of CLOCK_REALTIME fire \
+          early or late with each step",
     source: "adjtimex(2); clock_nanosleep(2)",
     look: |examined| either(time_synchronisation(examined)),
 };
@@ -129,7 +129,7 @@ fn time_synchronisation(examined: &CheckInput<'_>) -> Result<State, State> {
         // phc2sys follows another clock on purpose, beside nothing else.
         several => State::improvable(
             several.join(", "),
-            "one of them",
+            "only one of these daemons",
             format!("systemctl disable --now {}", several[several.len() - 1]),
         ),
     })

@@ -37,7 +37,7 @@ pub(super) const SIBLINGS: Check = Check {
         (Profile::Periodic, Importance::Medium),
     ]),
     reads: &["sys/devices/system/cpu/cpu*/topology/thread_siblings_list"],
-    why: "other tasks on the second thread of the work's core take half of it",
+    why: "other tasks on the second thread of the work's core take half of the core",
     source: "Documentation/admin-guide/cpu-isolation.rst, checklist; OpenShift, cnf-tests",
     look: |examined| either(siblings(examined)),
 };
@@ -89,7 +89,7 @@ fn sets(examined: &CheckInput<'_>) -> Result<State, State> {
         Some(first) if named.iter().all(|(_, cpus)| cpus.to_string() == first) => State::good(text),
         Some(_) => State::improvable_at_start(
             text,
-            "the same CPUs in all of them",
+            "the same CPUs isolated and in nohz_full",
             format!(
                 "isolcpus=managed_irq,domain,{0} on the kernel's command line, with nohz_full={0} \
                  for work that never sleeps",

@@ -11,7 +11,7 @@ pub(super) const FREQUENCY_RANGE: Check = Check {
         "sys/devices/system/cpu/cpu*/cpufreq/scaling_min_freq",
         "sys/devices/system/cpu/cpu*/cpufreq/scaling_max_freq",
     ],
-    why: "the CPU chooses within the range, so the same work takes varying times",
+    why: "the CPU chooses its frequency within the range, so the same work takes varying times",
     source: "kernel-configuration.rst, CPU frequency governors; Ubuntu, Intel TCC (fixed \
              frequency)",
     look: |examined| either(frequency_range(examined)),
@@ -22,7 +22,7 @@ pub(super) const UTILISATION_CLAMP: Check = Check {
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/sched_util_clamp_min_rt_default"],
     why: "where the frequency follows the load, a real-time task requests at least this share of \
-          the highest, in 1024ths",
+          the highest frequency, in 1024ths",
     source: "Documentation/scheduler/sched-util-clamp.rst, sched_util_clamp_min_rt_default",
     look: |examined| {
         let path = "proc/sys/kernel/sched_util_clamp_min_rt_default";
@@ -50,7 +50,8 @@ pub(super) const TURBO: Check = Check {
     name: "turbo",
     weight: Weight::of(Importance::Low),
     reads: &["sys/devices/system/cpu/intel_pstate/no_turbo|sys/devices/system/cpu/cpufreq/boost"],
-    why: "work is faster with it, but less steady: the frequency depends on heat and other cores",
+    why: "with turbo, work is faster but less steady, because the frequency depends on heat and \
+          other cores",
     source: "Documentation/admin-guide/pm/cpufreq.rst, boost; TuneD, realtime",
     look: |examined| either(turbo(examined)),
 };
@@ -59,7 +60,7 @@ pub(super) const PCI_EXPRESS: Check = Check {
     name: "pcie-power",
     weight: Weight::of(Importance::Medium),
     reads: &["sys/module/pcie_aspm/parameters/policy"],
-    why: "a link that sleeps delays the next access to its device",
+    why: "a PCIe link that sleeps delays the next access to its device",
     source: "Documentation/core-api/real-time/hardware.rst, hardware buses; \
              kernel-parameters.txt, pcie_aspm=",
     look: |examined| either(pci_express(examined)),

@@ -7,7 +7,8 @@ pub(super) const CHECK: Check = Check {
     name: "preemption-mode",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/version"],
-    why: "modes none and voluntary wait for a preemption point, lazy up to a tick",
+    why: "with mode none or voluntary, a switch waits for a preemption point; with lazy, up to a \
+          tick",
     source: "kernel-parameters.txt, preempt=",
     look,
 };

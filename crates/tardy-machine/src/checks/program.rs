@@ -38,8 +38,8 @@ pub(super) const PRIORITY: Check = Check {
     name: "program-priority",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/PID/task/*/stat", "proc/*/task/*/stat"],
-    why: "a thread below the interrupt threads waits for every device, and 99 belongs to the \
-          kernel's own threads",
+    why: "a thread of lower priority than the interrupt threads waits for every device; priority \
+          99 belongs to the kernel's own threads",
     source: "sched(7); Red Hat's guide, priorities",
     look: |examined| either(priority(examined)),
 };
@@ -67,7 +67,7 @@ pub(super) const TIMER_SLACK: Check = Check {
     name: "program-timer-slack",
     weight: Weight::of(Importance::Low),
     reads: &["proc/TID/timerslack_ns"],
-    why: "the kernel may wake an ordinary thread this much later than requested",
+    why: "the kernel may wake an ordinary thread later than requested, by this much",
     source: "prctl(2), PR_SET_TIMERSLACK",
     look: |examined| either(timer_slack(examined)),
 };
@@ -90,7 +90,9 @@ fn real_time<'a>(examined: &CheckInput<'a>) -> Result<Vec<&'a Task>, State> {
         .filter(|thread| thread.is_real_time())
         .collect();
     if threads.is_empty() {
-        Err(State::none("its threads have no real-time policy"))
+        Err(State::none(
+            "the program's threads have no real-time policy",
+        ))
     } else {
         Ok(threads)
     }
@@ -152,7 +154,7 @@ fn memory(examined: &CheckInput<'_>) -> Result<State, State> {
     } else {
         State::improvable(
             current,
-            "all of it locked",
+            "all memory of the program locked",
             "mlockall(MCL_CURRENT | MCL_FUTURE) at the start of the program",
         )
     })
@@ -211,7 +213,7 @@ fn priority(examined: &CheckInput<'_>) -> Result<State, State> {
         .unwrap_or_default();
     Ok(match handler {
         Some(handler) if handler.priority >= highest => State::improvable(
-            format!("highest at {highest}, not above {}", handler.label()),
+            format!("highest priority {highest}, not above {}", handler.label()),
             "above the interrupt threads, except that of the device that it waits for",
             format!(
                 "chrt -f -p {} TID, for the thread that must be on time",

@@ -33,7 +33,7 @@ fn look(examined: &CheckInput<'_>) -> State {
     }
     State::improvable(
         format!("{} of each {}", limit.runtime, limit.period),
-        "no limit, where a real-time task may run longer at a time and cannot hang the machine",
+        "no limit, if a real-time task needs to run for longer and cannot hang the machine",
         "sysctl kernel.sched_rt_runtime_us=-1",
     )
 }

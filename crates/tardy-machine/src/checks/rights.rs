@@ -40,7 +40,8 @@ pub(super) const DEADLINE_ADMISSION: Check = Check {
         "proc/sys/kernel/sched_rt_runtime_us",
         "proc/sys/kernel/sched_rt_period_us",
     ],
-    why: "SCHED_DEADLINE refuses tasks beyond this share; without a limit it guarantees nothing",
+    why: "SCHED_DEADLINE refuses tasks beyond this share of CPU time; without a limit, it \
+          guarantees nothing",
     source: "Documentation/scheduler/sched-deadline.rst, section 4",
     look: |examined| either(deadline_admission(examined)),
 };

@@ -6,7 +6,7 @@ pub(super) const CHECK: Check = Check {
     name: "smt",
     weight: Weight::of(Importance::Medium).but(&[(Profile::Audio, Importance::Low)]),
     reads: &["sys/devices/system/cpu/smt/active"],
-    why: "a task on the other thread of a core takes half of it, and the caches",
+    why: "a task on the other thread of a core takes half of the core, and shares its caches",
     source: "kernel-parameters.txt, nosmt; hardware.rst, simultaneous multithreading",
     look,
 };

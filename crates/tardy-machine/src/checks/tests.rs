@@ -621,6 +621,8 @@ fn what_the_detector_of_hardware_latency_found_is_told_and_why_it_did_not_run() 
     assert_eq!(current, "3 gaps in 60.0 s, the longest 170 us");
     assert_eq!(
         state(Err(DetectorError::NoTracer)),
-        State::unknown("the kernel was built without its detector (CONFIG_HWLAT_TRACER)")
+        State::unknown(
+            "the kernel was built without its hardware latency detector (CONFIG_HWLAT_TRACER)"
+        )
     );
 }

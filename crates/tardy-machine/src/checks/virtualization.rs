@@ -32,7 +32,8 @@ pub(super) const STEAL_ACCOUNTING: Check = Check {
         "boot/config-*|lib/modules/*/config|proc/config.gz",
         "proc/cpuinfo",
     ],
-    why: "without it, steal time is charged to the task that was stopped",
+    why: "without steal-time accounting, the kernel charges steal time to the task that was \
+          stopped",
     source: "arch/x86/Kconfig, PARAVIRT_TIME_ACCOUNTING",
     look: |examined| either(steal_accounting(examined)),
 };
@@ -44,7 +45,7 @@ pub(super) const HOST_THREADS: Check = Check {
         "sys/module/kvm/parameters/*",
         "sys/module/kvm_intel/parameters/ple_gap",
     ],
-    why: "with them, the host does extra work for a virtual CPU: it sets clocks, splits pages and \
+    why: "by default, KVM does extra work for a virtual CPU: it sets clocks, splits pages and \
           detects loops",
     source: "TuneD, realtime-virtual-host; Documentation/virt/kvm/halt-polling.rst",
     look: |examined| either(host_threads(examined)),
@@ -111,7 +112,7 @@ fn guest_halt_polling(examined: &CheckInput<'_>) -> Result<State, State> {
         ),
         (driver, _) => State::improvable(
             format!("idle CPUs halt at once (driver {driver})"),
-            "haltpoll, or a host that lets them sleep without a VM exit (cpu-pm)",
+            "haltpoll, or a host that lets idle CPUs sleep without a VM exit (cpu-pm)",
             "modprobe cpuidle-haltpoll force=1; or on the host: -overcommit cpu-pm=on",
         ),
     })

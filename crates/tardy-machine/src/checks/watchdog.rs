@@ -6,7 +6,7 @@ pub(super) const CHECK: Check = Check {
     name: "watchdog",
     weight: Weight::of(Importance::Low),
     reads: &["proc/sys/kernel/watchdog"],
-    why: "on every watched CPU, a timer interrupt every few seconds, and a thread at the highest \
+    why: "every watched CPU gets a timer interrupt every few seconds, and a thread at the highest \
           priority",
     source: "kernel-configuration.rst, lockup detector; TuneD, realtime (nowatchdog)",
     look,

@@ -53,7 +53,7 @@ fn look(examined: &CheckInput<'_>) -> Result<State, State> {
         State::good(format!("CPUs {cpus}"))
     } else {
         State::good(format!(
-            "CPUs {cpus}, which also limits the wider masks of {}",
+            "CPUs {cpus}; this mask also limits the wider masks of {}",
             reaching.join(", ")
         ))
     })

@@ -61,8 +61,8 @@ pub enum SessionError {
     Program(AppError),
     /// The run's folder is not where it was made.
     #[error(
-        "{0} was removed or moved during the run: a moved folder can still be opened and holds \
-         the samples until then; do not move the folder of a run in progress"
+        "{0} was removed or moved during the run. A moved folder can still be opened, and holds \
+         the samples up to the move; do not move the folder of a run in progress"
     )]
     FolderGone(PathBuf),
     /// A system call without which nothing can be measured.

@@ -135,8 +135,8 @@ pub(super) fn launch(
             if let Err(error) = joined {
                 warnings.push(Warning::Problem {
                     text: format!(
-                        "a measuring thread did not join --probe-cgroup ({error}): it runs in the \
-                         tool's own group"
+                        "a measuring thread did not join --probe-cgroup ({error}): the thread runs \
+                         in the tool's own group"
                     ),
                 });
             }

@@ -30,7 +30,7 @@ pub enum PlanError {
     #[error("--probe {probe}: CPUs {cpus} are not measured: add them to --cpus, or leave them out")]
     NotMeasured { probe: String, cpus: CpuList },
     /// A probe that has no CPUs of its own to choose.
-    #[error("--probe {probe}: it does not run one thread per measured CPU: leave cpus= out")]
+    #[error("--probe {probe}: the probe does not run one thread per measured CPU: leave cpus= out")]
     NotBoundToCpus { probe: String },
     /// Two probes of one name.
     #[error("--probe: two probes are called {name}: give one of them another name=")]
@@ -42,7 +42,8 @@ pub enum PlanError {
     )]
     PriorityNeedsForce,
     /// Later than a period.
-    #[error("--probe {probe}: an offset of {} is not shorter than the period of {}: use a shorter one", offset.exact(), period.exact())]
+    #[error("--probe {probe}: an offset of {} is not shorter than the period of {}: use a shorter \
+             offset", offset.exact(), period.exact())]
     OffsetTooLong {
         probe: String,
         offset: Nanos,
@@ -84,8 +85,8 @@ pub enum PlanError {
     #[error("--load-cpus: CPU {missing} is not online or not allowed here: choose from {usable}")]
     UnknownLoadCpu { missing: CpuId, usable: CpuList },
     #[error(
-        "--load-cpus leaves no CPU for the loads: measure fewer with --cpus, or use --load-cpus \
-         all"
+        "--load-cpus leaves no CPU for the loads: measure fewer CPUs with --cpus, or use \
+         --load-cpus all"
     )]
     NoLoadCpu,
     /// Nothing of the scenario can run here.
@@ -106,7 +107,7 @@ pub enum PlanError {
     )]
     PeriodTooShort { period: Nanos, cost: Nanos },
     /// `--force` without a CPU to rescue the machine with.
-    #[error("--force with --period {} needs a CPU left idle, or the machine may hang: leave one \
+    #[error("--force with --period {} needs a CPU left idle, or the machine may hang: leave a CPU \
              out of --cpus", period.exact())]
     ForceNeedsCpu { period: Nanos },
     /// Longer than the run.

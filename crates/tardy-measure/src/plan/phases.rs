@@ -130,9 +130,10 @@ pub(super) fn resolve(
 }
 
 fn unequal() -> Warning {
-    let text = "loads that run together share the CPUs by task, not by load: control groups cannot \
-                be made and the kernel does not group tasks by session (run as root, or set \
-                kernel.sched_autogroup_enabled to 1); the table of phases shows each load's share";
+    let text = "of loads that run together, the one with more tasks gets more CPU time (see the \
+                table of phases), because control groups cannot be made, and the kernel does not \
+                group tasks by session. For equal shares, run as root, or set \
+                kernel.sched_autogroup_enabled to 1";
     Warning::Problem {
         text: text.to_owned(),
     }

@@ -302,9 +302,9 @@ fn without_tai(probes: &[Probe]) -> Option<Warning> {
         plan.clocks.timer == SystemClock::Tai || plan.clocks.align == Some(SystemClock::Tai)
     };
     (probes.iter().any(asks) && clock::tai_offset() == 0).then(|| Warning::Problem {
-        text: "CLOCK_TAI shows UTC here: the kernel's TAI offset (37 s since 2017) is not set, so \
-               due times are whole multiples of UTC, which equal those of TAI only for periods \
-               that divide a second; chrony (leapsectz), ntpd or ptp4l with phc2sys can set it"
+        text: "CLOCK_TAI shows UTC here, because the kernel's TAI offset (37 s since 2017) is not \
+               set. Due times are aligned to UTC, which is the same as TAI only for periods that \
+               divide a second. Set the offset with chrony (leapsectz), ntpd, or ptp4l with phc2sys"
             .to_owned(),
     })
 }

@@ -33,7 +33,7 @@ pub enum AppError {
     #[error("cannot start {program}: {error}: give a program that can be run")]
     NotStarted { program: String, error: io::Error },
     /// It ended before its loops ran.
-    #[error("{program} ended ({status}): it {missing}: see include/tardy.h")]
+    #[error("{program} ended ({status}) and {missing}: see include/tardy.h")]
     Ended {
         program: String,
         status: ExitStatus,

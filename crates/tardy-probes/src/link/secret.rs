@@ -39,7 +39,10 @@ pub enum SecretError {
     )]
     Length(PathBuf, usize),
     /// The link takes none.
-    #[error("{0} takes no secret, because only its other end can reach it: leave the secret out")]
+    #[error(
+        "{0} takes no secret, because only the other end of the link can reach it: leave the \
+         secret out"
+    )]
     NotTaken(String),
 }
 

@@ -41,7 +41,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     about: "your own loop: from its due time to the end of its work",
     times: "your own loop: from its due time to the end of its work (tardy_done), and to its start \
             (tardy_due) as app.start",
-    context: "stock: depends on how the program waits; RT: the same",
+    context: "stock kernel: depends on how the program waits; PREEMPT_RT: the same",
     source: "today (include/tardy.h, crates/tardy-app)",
     parameters: &[Parameter {
         name: COMMAND,
@@ -152,7 +152,7 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         if refused > 0 {
             begin.control.warn(Warning::Problem {
                 text: format!(
-                    "{refused} more loops of the program were not measured: only the first one is"
+                    "{refused} more loops of the program were not measured: only its first loop is"
                 ),
             });
         }
@@ -209,7 +209,7 @@ fn describe(found: &LoopDescription) -> String {
     let done = if found.tells_done {
         ""
     } else {
-        "; it does not report the end of its work, so its start is used instead"
+        "; the loop does not report the end of its work, so the start of its work is used instead"
     };
     format!("app is the loop `{}`, {every}, {policy}{done}", found.name)
 }

@@ -20,9 +20,9 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "cyclic",
     about: "a sleep until each due time (clock_nanosleep, absolute)",
     times: "clock_nanosleep(2) with TIMER_ABSTIME: from the due time to the thread's first clock \
-            read after it",
-    context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for \
-              others",
+            read after the sleep",
+    context: "stock kernel: hard interrupt; PREEMPT_RT: hard interrupt for real-time threads, \
+              softirq thread for others",
     source: "koolwal2009 (cyclictest)",
     sets_any_clock: true,
     open,

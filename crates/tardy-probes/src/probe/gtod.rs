@@ -30,12 +30,12 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     about: "gaps between consecutive reads of the clock",
     times: "gettimeofday(2) for 1 ms, then clock_gettime(CLOCK_MONOTONIC) for 1 ms: from one read \
             of a clock to the next; every gap is counted",
-    context: "no timer; stock: the CPU may be taken in any context; RT: the same, except by tasks \
-              of lower priority",
+    context: "no timer; stock kernel: the CPU may be taken in any context; PREEMPT_RT: the same, \
+              except by tasks of lower priority",
     source: "koolwal2009 (gtod_latency)",
     parameters: &[Parameter::duration(
         "least",
-        "shortest gap that is stored with its time; shorter ones are counted by length",
+        "shortest gap that is stored with its time; shorter gaps are only counted by length",
         "5us",
         Nanos(1),
         Nanos::from_micros(60),

@@ -22,7 +22,7 @@ pub struct ProbeInfo {
     /// What is timed, in one sentence.
     pub times: &'static str,
     /// In which context the timer behind it expires: hard interrupt, softirq, thread; on stock
-    /// kernels (`stock: ...`) and on PREEMPT_RT (`RT: ...`).
+    /// kernels (`stock kernel: ...`) and on PREEMPT_RT (`PREEMPT_RT: ...`).
     pub context: &'static str,
     /// Where it comes from: a paper or a program, or `today`.
     pub source: &'static str,
@@ -176,7 +176,7 @@ impl ProbeInfo {
                 });
             let clock = clocks.timer.name();
             return Err(format!(
-                "its timer cannot be set on another clock: leave clock={clock} out, or use \
+                "the probe's timer cannot use another clock: leave clock={clock} out, or use \
                  {others} or {last}"
             ));
         }
@@ -184,8 +184,8 @@ impl ProbeInfo {
         let has_own_grid = self.has_schedule() && self.cycles == Cycles::Own;
         match clocks.align {
             Some(clock) if !has_own_grid => Err(format!(
-                "it has no grid of due times that could be aligned: leave align={} out, or use \
-                 cyclic",
+                "the probe has no grid of due times that could be aligned: leave align={} out, or \
+                 use cyclic",
                 clock.name()
             )),
             _ => Ok(()),

@@ -17,8 +17,9 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "io-uring",
     about: "an io_uring timeout at each due time",
     times: "IORING_OP_TIMEOUT (CLOCK_MONOTONIC, absolute) by io_uring_enter(2): from the due time \
-            to the first clock read after it",
-    context: "stock: hard interrupt; RT: softirq thread, for any policy of the probe",
+            to the first clock read after the call",
+    context: "stock kernel: hard interrupt; PREEMPT_RT: softirq thread, for any policy of the \
+              probe",
     source: "today",
     resolve,
     open,

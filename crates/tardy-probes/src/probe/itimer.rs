@@ -26,7 +26,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     about: "a periodic setitimer signal: time between two signals",
     times: "setitimer(ITIMER_REAL), periodic; sigwaitinfo(2) of its SIGALRM: time between two \
             activations less the period",
-    context: "stock: hard interrupt; RT: softirq thread, for any policy of the probe",
+    context: "stock kernel: hard interrupt; PREEMPT_RT: softirq thread, for any policy of the \
+              probe",
     source: "abeni2002, test A",
     series: &[SeriesInfo::INTERVAL_ERROR],
     placement: Placement::FirstCpu,

@@ -71,18 +71,17 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
             (negative: the picture is ahead), and the time between two frames as media.frame; 25, \
             30 and 60 frames per second are periods of 40ms, 33333333ns and 16666667ns. The \
             built-in player takes its audio clock from a sound card (ALSA; series media.alsa and \
-            media.alsa-frame); without one, it is a simulated player, no audio hardware. With \
-            player=mpv, the numbers are a real player's own reports (media.player and \
-            media.player-frame)",
-    context: "stock: hard interrupt (relative sleep; mpv: wait with a time-out); RT: hard \
-              interrupt for real-time threads, softirq thread for others",
+            media.alsa-frame); without a sound card, it simulates the clock. With player=mpv, the \
+            numbers are a real player's own reports (media.player and media.player-frame)",
+    context: "stock kernel: hard interrupt (relative sleep; mpv: wait with a time-out); \
+              PREEMPT_RT: hard interrupt for real-time threads, softirq thread for others",
     source: "abeni2002 section 5",
     parameters: &[
         Parameter::choice(
             "player",
-            "the player: a loop of this tool with the clock of a sound card (alsa), with a \
-             simulated clock (simulated), or with a card's if there is one (auto); or the program \
-             mpv with a clip that it makes itself (libavfilter)",
+            "the player: tardy's own with the clock of a sound card (alsa), with a simulated clock \
+             (simulated), or with a sound card's clock if there is one (auto); or the program mpv, \
+             which plays a generated clip (libavfilter)",
             PLAYERS,
         ),
         Parameter::duration(

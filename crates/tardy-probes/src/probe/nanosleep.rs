@@ -20,8 +20,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     about: "consecutive sleeps of one period (clock_nanosleep, relative)",
     times: "clock_nanosleep(2), relative: time slept minus time asked for; includes the cost of \
             one clock read",
-    context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for \
-              others",
+    context: "stock kernel: hard interrupt; PREEMPT_RT: hard interrupt for real-time threads, \
+              softirq thread for others",
     source: "mckenney2009, section 2.1",
     series: &[SeriesInfo::EVENT_LATENCY],
     sets_any_clock: true,

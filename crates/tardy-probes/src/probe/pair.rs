@@ -53,8 +53,8 @@ pub(super) trait Channel: Sized + Send + Sync + 'static {
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "",
     times: "",
-    context: "stock: no timer: the waker's system call; RT: the same, and the call may sleep \
-              while it waits for the kernel's locks",
+    context: "stock kernel: no timer: the waker's system call; PREEMPT_RT: the same, and the call \
+              may sleep while it waits for the kernel's locks",
     source: "",
     parameters: &[
         Parameter::choice(

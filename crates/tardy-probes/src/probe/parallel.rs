@@ -14,12 +14,12 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     about: "sleeps of several threads that share the measured CPUs",
     times: "clock_nanosleep(CLOCK_MONOTONIC, relative) in several threads that share the measured \
             CPUs: time slept minus time asked for",
-    context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for \
-              others",
+    context: "stock kernel: hard interrupt; PREEMPT_RT: hard interrupt for real-time threads, \
+              softirq thread for others",
     source: "mckenney2009, figure 4",
     parameters: &[Parameter::count(
         "copies",
-        "threads that sleep",
+        "number of threads that sleep",
         "12",
         1,
         512,

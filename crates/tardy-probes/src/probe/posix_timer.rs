@@ -15,10 +15,11 @@ use super::{OpenContext, ProbeInstance};
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "posix-timer",
     about: "a periodic POSIX timer that signals its thread",
-    times: "timer_create(2) with SIGEV_THREAD_ID, periodic; sigwaitinfo(2) of its signal: from \
-            the due time of the first expiry taken to the thread's first clock read after it; \
+    times: "timer_create(2) with SIGEV_THREAD_ID, periodic; sigwaitinfo(2) of its signal: from the \
+            due time of the first expiry taken to the thread's first clock read after the signal; \
             overruns are skipped periods",
-    context: "stock: hard interrupt; RT: softirq thread, for any policy of the probe",
+    context: "stock kernel: hard interrupt; PREEMPT_RT: softirq thread, for any policy of the \
+              probe",
     source: "today",
     sets_any_clock: true,
     resolve,

@@ -125,7 +125,7 @@ pub enum ProbeRequestError {
         known: Vec<&'static str>,
     },
     /// More values than parameters.
-    #[error("probe `{probe}`: `{value}` is one value too many; it takes {count}")]
+    #[error("probe `{probe}`: `{value}` is one value too many; the probe takes {count}")]
     TooMany {
         probe: &'static str,
         /// The first that has no parameter.

@@ -51,10 +51,10 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "response",
     about: "round trip of a stimulus to another machine, or over a cable",
     times: "a stimulus over a link to another machine or device, and its answer: from before the \
-            sending call to the kernel's receive stamp of the answer, or, without stamps, to the \
-            poll that found it",
-    context: "stock: the other end's interrupt and its responder (icmp: its softirq); RT: the \
-              same, in threads",
+            sending call to the kernel's receive stamp of the answer or, without stamps, to the \
+            poll that found the answer",
+    context: "stock kernel: the other end's interrupt and its responder (icmp: its softirq); \
+              PREEMPT_RT: the same, in threads",
     source: "koolwal2009 (lpptest)",
     parameters: &[
         Parameter {
@@ -245,7 +245,7 @@ fn describe(link: &str, tally: &Tally, pace: Pace) -> String {
     } = tally;
     let lost_as = if *lost > 0 {
         format!(
-            " (each counts as a sample of the time-out of {})",
+            " (each counts as a sample as long as the time-out of {})",
             pace.time_out.exact()
         )
     } else {

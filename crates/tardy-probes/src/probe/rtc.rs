@@ -28,7 +28,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     about: "the real-time clock's periodic interrupt",
     times: "read(2) of /dev/rtc's periodic interrupt: time between two interrupts less the ideal \
             time; hrtimer-emulated, not a device interrupt",
-    context: "stock: hard interrupt; RT: softirq thread",
+    context: "stock kernel: hard interrupt; PREEMPT_RT: softirq thread",
     source: "williams2002 (realfeel)",
     parameters: &[Parameter::count(
         "hz",
@@ -80,7 +80,7 @@ fn resolve(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
                 "the periodic interrupt of {} at {hz} Hz ({error})",
                 path.display()
             ),
-            "run as root, stop the program that has it open, or use --probe itimer",
+            "run as root, stop the program that has the clock open, or use --probe itimer",
         ),
     }
 }

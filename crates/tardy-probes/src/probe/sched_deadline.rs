@@ -26,8 +26,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "sched-deadline",
     about: "a sleep until each due time, under SCHED_DEADLINE",
     times: "clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME) under SCHED_DEADLINE with the same \
-            period: from the due time to the first clock read after it",
-    context: "stock: hard interrupt; RT: hard interrupt",
+            period: from the due time to the first clock read after the sleep",
+    context: "stock kernel: hard interrupt; PREEMPT_RT: hard interrupt",
     source: "today",
     parameters: &[
         Parameter::duration(
@@ -39,7 +39,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         ),
         Parameter::duration(
             "work",
-            "CPU time that each period uses; above the runtime, the kernel throttles",
+            "CPU time that each period uses; if it exceeds the runtime, the kernel throttles the \
+             thread",
             "0s",
             Nanos::ZERO,
             Nanos::from_secs(1),
@@ -96,7 +97,8 @@ fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     if runtime > deadline || deadline > probe.period {
         let (deadline, period) = (deadline.exact(), probe.period.exact());
         return Err(Refusal::Request(format!(
-            "a deadline of {deadline} must lie between the runtime of {} and the period of {period}",
+            "a deadline of {deadline} does not lie between the runtime of {} and the period of \
+             {period}",
             runtime.exact()
         )));
     }

@@ -17,8 +17,9 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "timerfd",
     about: "a periodic timerfd",
     times: "read(2) of a periodic timerfd: from the due time of the first expiry read to the \
-            thread's first clock read after it",
-    context: "stock: hard interrupt; RT: softirq thread, for any policy of the probe",
+            thread's first clock read after the read",
+    context: "stock kernel: hard interrupt; PREEMPT_RT: softirq thread, for any policy of the \
+              probe",
     source: "today (event loops)",
     sets_any_clock: true,
     resolve,

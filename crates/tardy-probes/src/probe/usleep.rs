@@ -29,8 +29,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     about: "short relative sleeps, timed by the cycle counter",
     times: "clock_nanosleep(CLOCK_MONOTONIC, relative) between two reads of the cycle counter: \
             time slept minus time asked for",
-    context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for \
-              others",
+    context: "stock kernel: hard interrupt; PREEMPT_RT: hard interrupt for real-time threads, \
+              softirq thread for others",
     source: "abeni2002, test B",
     series: &[SeriesInfo::EVENT_LATENCY],
     open,

@@ -66,10 +66,10 @@ fn head(out: &mut String, result: &AttachResult, columns: usize) {
     }
     if result.wake_ups == 0 {
         let why = if result.timers.is_empty() {
-            "it set no timer while attached: it waits without a time limit, does not wait at all, \
-             or sleeps for longer (--for)"
+            "the program set no timer while attached: it waits without a time limit, does not wait \
+             at all, or sleeps for longer than --for"
         } else {
-            "its timers woke none of its threads while attached"
+            "the program's timers woke none of its threads while attached"
         };
         push_wrapped(out, why, columns, (0, 2));
     }
@@ -163,7 +163,7 @@ fn timers(out: &mut String, result: &AttachResult, columns: usize) {
     for KindCounts { timer, counts } in &result.timers {
         let ends = [
             (counts.wake_ups, "woke a thread"),
-            (counts.cancelled, "taken back before"),
+            (counts.cancelled, "cancelled before expiry"),
             (counts.unawaited, "expired without a waiter"),
             (counts.lost, "lost"),
             (counts.pending, "set still"),
@@ -325,7 +325,9 @@ mod tests {
         }
         let text = text(&result, 120);
         assert!(
-            text.contains("sleep: 103 set: 100 woke a thread, 2 taken back before, 1 set still\n"),
+            text.contains(
+                "sleep: 103 set: 100 woke a thread, 2 cancelled before expiry, 1 set still\n"
+            ),
             "{text}"
         );
         assert!(
@@ -346,7 +348,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("its timers woke none of its threads while attached\n")
+            text.contains("the program's timers woke none of its threads while attached\n")
                 && !text.contains("lateness"),
             "{text}"
         );

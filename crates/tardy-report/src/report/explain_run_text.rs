@@ -150,8 +150,8 @@ fn warnings_of_trace(tracing: &TracingRecord) -> Vec<String> {
     }
     if tracing.calibration.out_of_idle == 0 && tracing.calibration.into_idle > 0 {
         warnings.push(
-            "this kernel does not trace switches out of idle: the time from the last event before \
-             the switch to the clock read is one part"
+            "this kernel does not trace switches out of idle, so the time from the last event \
+             before the switch to the clock read is a single part"
                 .to_owned(),
         );
     }

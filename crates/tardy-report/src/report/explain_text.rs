@@ -91,7 +91,10 @@ fn head(out: &mut String, explanation: &Explanation) {
     let late = explanation
         .lateness
         .map_or_else(String::new, |late| format!(": {}", late_by(late)));
-    let _ = writeln!(out, "{what}{late} ({due}; the others are due when woken)");
+    let _ = writeln!(
+        out,
+        "{what}{late} ({due}; other wake-ups are due when woken)"
+    );
     if let Some(cause) = largest_cause(&explanation.holders, explanation.lateness) {
         let _ = writeln!(out, "{cause}");
     }

@@ -80,8 +80,8 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
         for largest in &variant.in_no_phase {
             writeln!(
                 text,
-                "! {}: the largest latency of {}, {}, is in no column: it occurred while no load \
-                 was running, for example while a load started or stopped",
+                "! {}: the largest latency of {}, {}, is in no column, because it occurred while \
+                 no load was running, for example while a load started or stopped",
                 variant.variant.name, largest.probe, largest.max_ns
             )
             .expect("writing to a string cannot fail");

@@ -39,7 +39,11 @@ pub fn table(ladder: &Ladder, probe: &str, is_named: bool) -> Table {
 #[must_use]
 pub fn smallest(ladder: &Ladder) -> Vec<String> {
     let Some(rung) = &ladder.smallest else {
-        return vec!["Every deadline was missed: work was skipped, and never done.".to_owned()];
+        return vec![
+            "Every deadline was missed, because work that was skipped was never \
+                     done."
+                .to_owned(),
+        ];
     };
     let held = format!(
         "Shortest deadline that held: {}.",

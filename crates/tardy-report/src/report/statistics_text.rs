@@ -157,8 +157,8 @@ fn probe(groups: &[Group], rule_of_thumb: &RuleOfThumb) -> Vec<Section> {
 
 /// A deadline that failed beside "below it 100 %" is read as a contradiction without it.
 fn skipped(group: &Group) -> Option<String> {
-    let words = "they have no sample and are in no share above; a deadline counts those that came \
-                 too late as misses";
+    let words = "a skipped period has no sample, so no share above includes it; a deadline counts \
+                 it as a miss if its wake-up came too late";
     (group.skipped > 0).then(|| format!("skipped periods: {}; {words}", group.skipped))
 }
 

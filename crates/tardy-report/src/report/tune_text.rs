@@ -245,10 +245,14 @@ pub fn found(question: &Question, found: &SearchResult, out: &Path) -> String {
     ));
     let best = out.join(BEST);
     if found.useful().is_empty() {
-        text.push_str("No setting lowers it here: a larger --budget finds smaller effects.\n");
+        text.push_str(
+            "No setting lowers the metric here: a larger --budget finds smaller \
+                       effects.\n",
+        );
     } else {
         text.push_str(&format!(
-            "Apply those that lower it: tardy tune --apply --settings {} -- PROGRAM\n",
+            "To apply the settings that lower the metric: tardy tune --apply --settings {} -- \
+             PROGRAM\n",
             best.display()
         ));
     }
@@ -299,7 +303,7 @@ fn words(result: &SettingResult, base_ns: f64) -> String {
         }
         Outcome::NothingSeen => {
             format!(
-                "no effect seen: it lowers it by at most {} or raises it by at most {}",
+                "no effect seen: lowers the metric by at most {} or raises it by at most {}",
                 by(interval.lower.min(0.0)),
                 by(interval.upper.max(0.0))
             )
@@ -374,7 +378,7 @@ mod tests {
                 &result(Outcome::NothingSeen, 0.97_f64.ln(), 1.02_f64.ln()),
                 100_000.0
             ),
-            "no effect seen: it lowers it by at most 3.00 us or raises it by at most 2.00 us"
+            "no effect seen: lowers the metric by at most 3.00 us or raises it by at most 2.00 us"
         );
         assert_eq!(
             words(

@@ -170,7 +170,8 @@ fn beside(base: &Groups, own: Groups) -> (Groups, Option<String>) {
             (
                 renamed,
                 Some(format!(
-                    "{} is compared with {}: a difference may come from how the two measure",
+                    "{} is compared with {}: a difference may come from the different ways of \
+                     measuring",
                     other.probe, one.probe
                 )),
             )
@@ -471,8 +472,8 @@ fn about_runs(base: &Side, side: &Side, tables: &[Table]) -> Option<String> {
     }
     let between = of_source(SpreadSource::Documented)?;
     Some(format!(
-        "{} against {}: each run is assumed to vary by {} (standard deviation); {RUNS_MIN} runs a \
-         side would measure that, --between-runs states it",
+        "{} against {}: each run is assumed to vary by {} (standard deviation); {RUNS_MIN} runs \
+         per side would measure this spread, and --between-runs sets it",
         count(base),
         count(side),
         share(between.share)
@@ -503,7 +504,7 @@ fn different_starts(from: &RunSide, to: &RunSide) -> Option<String> {
         _ => return None,
     };
     Some(format!(
-        "{words}: a difference may come from that alone; run both with --snapshots, or both \
+        "{words}, which alone may cause a difference; run both sides with --snapshots, or both \
          without"
     ))
 }

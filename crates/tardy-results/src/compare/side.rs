@@ -137,7 +137,7 @@ pub enum CompareError {
     },
     /// No series of the one is of the same kind as one of the other.
     #[error(
-        "{base} and {other} share no series: the one has {base_has}, the other {other_has}; \
+        "{base} and {other} share no series: the first has {base_has}, the second {other_has}; \
          compare runs of the same probe"
     )]
     NothingShared {

@@ -10,14 +10,14 @@ use super::HolderFacts;
 pub fn component(component: Component) -> &'static str {
     match component {
         Component::Request => "due time to the timer's own due time",
-        Component::Timer => "due to timer interrupt",
+        Component::Timer => "due time to timer interrupt",
         Component::Interrupt => "timer interrupt to the timer's function",
         Component::Expiry => "the timer's function to wake-up",
-        Component::Waker => "due to wake-up",
+        Component::Waker => "due time to wake-up",
         Component::Switch => "wake-up to running",
         Component::SwitchAndReturn => "from the last event before the switch until the clock read",
         Component::Return => "running to the clock read",
-        Component::Awake => "due to the clock read, awake",
+        Component::Awake => "due time to the clock read, awake",
     }
 }
 

@@ -195,7 +195,7 @@ impl PaperRuns {
                 (_, Some((_, error))) => error.clone(),
                 (true, None) => format!("there is no run of {experiment}"),
                 (false, None) => format!(
-                    "it needs a kernel of the kind {kernel}; measured kernels: {}",
+                    "the claim needs a kernel of the kind {kernel}; measured kernels: {}",
                     kernels.join(", ")
                 ),
             },

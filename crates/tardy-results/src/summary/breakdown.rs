@@ -277,7 +277,9 @@ fn isolated(
             Source::SchedulingJitter,
             format!("below {}", above.join(" and ")),
         )),
-        (_, _, Some(_)) => Err(format!("{timers} hide the rest: measure with highres=on")),
+        (_, _, Some(_)) => Err(format!(
+            "{timers} hide all other delays: measure with highres=on"
+        )),
         (false, true, None) => Err(format!(
             "the kernel's work for the loads delays the probe, and so does {}: give the probe the \
              highest priority",
@@ -333,7 +335,8 @@ mod tests {
         };
         assert!(reason(None, &[], &[], None).contains("ordinary task"));
         assert!(
-            reason(Some(98), &[], &beside("io", 0), TICK).contains("ticks of 4ms hide the rest"),
+            reason(Some(98), &[], &beside("io", 0), TICK)
+                .contains("ticks of 4ms hide all other delays"),
             "{}",
             reason(Some(98), &[], &beside("io", 0), TICK)
         );

@@ -245,7 +245,8 @@ impl<'a> Judge<'a> {
             .iter()
             .any(|read| read.whole.misses_undecided > 0 && read.is_judged());
         let of_undecided = is_undecided.then(|| {
-            "samples that were not kept skipped periods, and how late these were is not known"
+            "samples that were not stored also skipped periods, and the lateness of those periods \
+             is not known"
                 .to_owned()
         });
         of_extremes

@@ -58,8 +58,8 @@ fn gaps_in_phases(record: &RunRecord, read: &SeriesData) -> Option<Warning> {
     let has_bins = read.whole.latency.count() > read.accumulator.samples;
     (has_bins && record.phases.len() > 1).then(|| Warning::Note {
         text: format!(
-            "{}: numbers of a phase or load count only gaps of at least {}, but numbers of the \
-             whole run count every read: compare maxima, not means or medians",
+            "{}: numbers of a phase or load cover only gaps of at least {}, but numbers of the \
+             whole run cover every read: compare their maxima, not their means or medians",
             read.descriptor.probe,
             least.exact()
         ),

@@ -85,7 +85,8 @@ fn read_from<T>(plan: &Plan, read: impl FnOnce(&Plan) -> T) -> T {
 options! {
     /// Your own program to measure, with its arguments (probe `app`)
     ///
-    /// Its loop reports its cycles through include/tardy.h (C) or crates/tardy-app (Rust).
+    /// The program's loop reports its cycles through include/tardy.h (C) or crates/tardy-app
+    /// (Rust).
     program: Vec<String> = { name: "program", value: "PROGRAM", form: Form::Trailing },
         plan(of_plan::program);
     /// Scenario to follow: a built-in one (`tardy scenarios`) or a file
@@ -205,7 +206,7 @@ options! {
         name: "window", value: "FROM..TO", can_begin_with_dash: true, group: DEADLINE,
         is_shown: true,
     }, plan(|plan| plan.window.filter(|window| window.earliest.is_some()));
-    /// Share of samples that may miss, as in 1e-6 [default: 0]
+    /// Share of samples that may miss the deadline, as in 1e-6 [default: 0]
     ///
     /// The verdict rests on one-sided 95 % bounds of the share of misses on all CPUs together.
     misses: Option<f64> = {
@@ -265,8 +266,7 @@ options! {
     /// trace keeps the kernel's trace of that latency, as --explain does. signal=PID sends SIGTERM;
     /// signal,num=10,pid=1234 sends any signal by its number. As in rtla, pid=parent is the process
     /// that started tardy. With continue, the run does not stop, and the actions are repeated at
-    /// each larger latency.
-    /// Repeat it for several actions.
+    /// each larger latency. Repeat the option for several actions.
     on_threshold: Vec<ThresholdAction> = { name: "on-threshold", value: "ACTION", group: LATE },
         plan(|plan| plan.on_threshold.clone());
     /// Stop at the first latency above US microseconds and keep the kernel's trace of it, as
@@ -281,10 +281,11 @@ options! {
     /// With --stop-above: also switch off the kernel's tracing, so that the trace ends there
     tracing_off: bool = { name: "tracing-off", needs: &["stop-above"], group: LATE },
         plan(|plan| plan.tracing_off);
-    /// Folder for the run, which must not exist [default: named after the time]
+    /// New folder for the run [default: named after the time]
     out: Option<PathBuf> = { name: "out", value: "FOLDER", group: STORAGE },
         no("each run has its own folder");
-    /// Name and text to keep with the run, as in board=imx8-07; repeat it for several
+    /// Label to keep with the run: a name and a text, as in board=imx8-07; repeat the option for
+    /// several labels
     labels: Vec<Label> = { name: "label", value: "NAME=TEXT", group: STORAGE, is_shown: true },
         plan(of_plan::labels);
     /// Samples to store: all, tail:TIME (latencies of at least TIME), or histogram (none); every

@@ -59,13 +59,13 @@ pub struct TaskArgs {
     /// Memory that all work together needs, as in 512MiB
     #[arg(long, value_name = "SIZE", value_parser = bytes, allow_hyphen_values = true)]
     pub memory: Option<u64>,
-    /// Whether only the amount of work done counts
+    /// Whether only throughput counts, and not when each unit is done
     #[arg(long, value_name = "yes|no", value_parser = yes_no, num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
     pub throughput_only: Option<bool>,
     /// Whether parallel threads of the work wait for each other at barriers
     #[arg(long, value_name = "yes|no", value_parser = yes_no, num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
     pub barriers: Option<bool>,
-    /// Whether the work's target machine is virtual [default: as the runs' machine, else as this
+    /// Whether the work will run on a virtual machine [default: as the runs' machine, else as this
     /// one]
     #[arg(long = "virtual", id = "virtual", value_name = "yes|no", value_parser = yes_no)]
     pub is_virtual: Option<bool>,
@@ -75,9 +75,9 @@ const AFTER_HELP: &str = "tardy judges work by completion times if a run has the
                           `work`), otherwise by late starts and a model. The verdict states which.
 With several kernels, the verdict is about the recommended one. Without --work and --deadline, \
                           `tardy advise` asks about the work on a terminal.
-Exit codes: 0 no measurement speaks against the deadline (or none was given); 1 the work was \
-                          late; 2 wrong use or bad input; 4 inconclusive: too few samples, \
-                          a degraded set-up, virtual time, or no run.";
+Exit codes: 0 no measurement speaks against the deadline, or no deadline was given; 1 the work was \
+                          late; 2 wrong use or bad input; 4 inconclusive: too few samples, a \
+                          degraded set-up, virtual time, or no run.";
 
 /// Which publication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -26,8 +26,8 @@ pub struct AttachArgs {
     /// Share of wake-ups that may miss the deadline, as in 1e-6 [default: 0]
     #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true, requires = "deadline")]
     pub misses: Option<f64>,
-    /// Folder, which must not exist, for a run with every wake-up; `show`, `plot`, `compare`,
-    /// `report` and `export` read it
+    /// New folder for a run with every wake-up; `show`, `plot`, `compare`, `report` and `export`
+    /// read it
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
     /// Print as JSON

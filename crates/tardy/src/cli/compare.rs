@@ -28,8 +28,8 @@ pub struct CompareArgs {
     /// started
     #[arg(long)]
     pub over_time: bool,
-    /// Compare the kernels' sections in two folders of watched runs; for such folders, this is the
-    /// default with text and JSON. To compare latencies, name the runs instead of the folders
+    /// Compare the kernels' sections in two folders of watched runs. This is the default for such
+    /// folders with text and JSON; to compare latencies, name the runs instead of the folders
     #[arg(long, conflicts_with = "over_time")]
     pub sections: bool,
     /// Difference that does not matter: a time, or a share of the baseline's value
@@ -37,7 +37,8 @@ pub struct CompareArgs {
     pub margin: Margin,
     #[command(flatten)]
     pub deadline: CompareDeadlineArgs,
-    /// Quantiles to compare, as in 0.5,0.999; one without an upper bound on both sides is left out
+    /// Quantiles to compare, as in 0.5,0.999; a quantile is left out unless both sides have an
+    /// upper bound for it
     ///
     /// By default, each of 0.5, 0.9, 0.99, 0.999, 0.9999 and 0.99999 that has 30 independent
     /// samples beyond it.
@@ -80,22 +81,21 @@ pub struct CompareArgs {
     pub format: CompareFormat,
 }
 
-const AFTER_HELP: &str = "A row is the whole run, or one load. It is worse or better if the \
-                          interval of a difference lies beyond the margin. It is mixed if one \
+const AFTER_HELP: &str = "A row is the whole run, or one load. A row is worse or better if the \
+                          interval of a difference lies beyond the margin. A row is mixed if one \
                           number is worse and another better, and equivalent if all intervals lie \
-                          within the margin. Otherwise it is inconclusive. The headline counts \
-                          all rows; `*` marks the number \
-                          that decides a row. The chance of one wrong verdict among all rows is at \
-                          most 1 %.
+                          within the margin. Otherwise, the row is inconclusive. The headline \
+                          counts all rows; `*` marks the number that decides a row. The chance of \
+                          one wrong verdict among all rows is at most 1 %.
 Two maxima differ by chance, so the maximum decides only if enough samples of one side lie beyond \
                           all samples of the other.
 With four or more runs per side (folders of runs), each run counts as one number. The interval \
                           then includes the differences between runs.
-With fewer, blocks of time are resampled, and the interval is widened by --between-runs. With its \
-                          default, one run per side cannot show a difference below about 25 %. To \
-                          detect less, give --between-runs 0, which counts the samples only, or \
-                          measure four runs per side. \
-                          All runs of a side must be repetitions of the same measurement.
+With fewer runs, blocks of time are resampled, and the interval is widened by --between-runs. With \
+                          the default of --between-runs, one run per side cannot show a difference \
+                          below about 25 %. To detect a smaller difference, measure four runs per \
+                          side, or give --between-runs 0, which counts the samples only. All runs \
+                          of a side must be repetitions of the same measurement.
 Lab runs in virtual time are exact: with one replica per side, the comparison has no interval; \
                           with several, each replica counts as one number.
 Runs of `tardy cost` are compared metric by metric, as percentages.
@@ -169,8 +169,7 @@ fn percent(text: &str) -> Result<f64, String> {
         .map(|percent| percent / 100.0)
         .ok_or_else(|| {
             format!(
-                "`{text}` is not a spread: write a percentage of the level such as \
-                 5%"
+                "`{text}` is not a standard deviation between runs: write a percentage such as 5%"
             )
         })
 }

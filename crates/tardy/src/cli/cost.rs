@@ -54,14 +54,14 @@ pub enum CostWhole {
 /// `tardy cost build`.
 #[derive(Debug, Args)]
 pub struct BuildArgs {
-    /// A clean kernel tree, an archive of one, or `package` for that of the distribution in
+    /// A clean kernel tree, an archive of one, or `package` for the distribution's source in
     /// /usr/src
     #[arg(long, value_name = "TREE|package", default_value = "package")]
     pub source: PathBuf,
     /// Number of builds, each into an empty folder
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub trials: u32,
-    /// make's -j [default: twice the CPUs]
+    /// Number of parallel jobs (make -j) [default: twice the CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub jobs: Option<u32>,
     /// Make target that writes the configuration

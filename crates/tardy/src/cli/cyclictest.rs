@@ -44,7 +44,7 @@ pub struct CyclictestArgs {
     /// Words that are no option, which cyclictest passes over.
     #[arg(hide = true)]
     pub words: Vec<String>,
-    /// Keep the run in this folder, which must not exist
+    /// Keep the run in this new folder
     #[arg(long, value_name = "FOLDER")]
     pub tardy_out: Option<PathBuf>,
     /// Bind threads to the CPUs of this list in turn, or with !LIST to all other CPUs; without a
@@ -54,7 +54,7 @@ pub struct CyclictestArgs {
     /// Make the due times of all threads coincide, or lie this many us apart
     #[arg(short = 'A', long, value_name = "US", num_args = 0..=1)]
     pub aligned: Option<Option<i64>>,
-    /// Stop at the first latency above this; 0 measures on
+    /// Stop at the first latency above this; 0 never stops
     #[arg(short = 'b', long = "breaktrace", value_name = "US", value_parser = number::<i64>(0, i64::MAX))]
     pub break_above: Option<i64>,
     /// Clock: 0 for monotonic, 1 for realtime
@@ -91,7 +91,7 @@ pub struct CyclictestArgs {
     /// The same as --default-system
     #[arg(long)]
     pub laptop: bool,
-    /// Maximum C-state exit latency; 0 for what is below
+    /// Maximum C-state exit latency; a negative value counts as 0
     #[arg(long, value_name = "US", default_value = "0", allow_hyphen_values = true, value_parser = number::<i32>(i32::MIN.into(), i32::MAX.into()))]
     pub latency: i32,
     /// Cycles per thread; 0 measures until a signal comes
@@ -103,10 +103,10 @@ pub struct CyclictestArgs {
     pub mlockall: bool,
     #[arg(short = 'M', long = "refresh_on_max", hide = true)]
     pub refresh_on_max: bool,
-    /// Print ns
+    /// Print times in ns
     #[arg(short = 'N', long)]
     pub nsecs: bool,
-    /// With -v: print the largest of so many values in a row
+    /// With -v: print only the largest of each RED consecutive values
     #[arg(short = 'o', long, value_name = "RED", default_value = "1", value_parser = number::<u32>(1, u32::MAX.into()))]
     pub oscope: u32,
     /// Real-time priority of the threads
@@ -391,7 +391,7 @@ impl CyclictestArgs {
             ),
             (
                 self.aligned.is_some() && self.secaligned.is_some(),
-                "-A: due times are aligned to each other or to seconds: leave -A or --secaligned out",
+                "-A aligns due times to each other, --secaligned to seconds: leave one of them out",
             ),
         ];
         refused

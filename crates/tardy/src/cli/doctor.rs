@@ -43,8 +43,8 @@ pub struct DoctorArgs {
     /// setting cannot be read
     #[arg(long, value_name = "SEVERITY", value_parser = choice::parser::<Importance>())]
     pub fail_on: Option<Importance>,
-    /// Check settings against a file such as a `tardy tune` search writes; exit with 1 if one
-    /// differs
+    /// Check settings against a file, for example one written by `tardy tune --search`; exit with 1
+    /// if a setting differs
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "root", "all", "fail_on", "json", "html", "as_html"])]
     pub against: Option<PathBuf>,
     /// Print every row as JSON
@@ -60,12 +60,13 @@ pub struct DoctorArgs {
     pub on: OnArgs,
 }
 
-const AFTER_HELP: &str = "The machine is not changed. Severities and most reasons are those \
-                          of the kernel's own documentation for real time.
+const AFTER_HELP: &str =
+    "The machine is not changed. Severities and most reasons are those of the \
+                          kernel's own documentation for real time.
 A setting that the kernel lacks is not a fault. A setting that cannot be read counts as unknown, \
                           never as good; to avoid this, run as root.
 Exit codes: 0 checked, and --fail-on found nothing; 1 --fail-on found something; 2 wrong use, or \
-                          no such CPU or process; 4 a row that --fail-on asks for cannot be \
+                          no such CPU or process; 4 a setting that --fail-on covers cannot be \
                           read.";
 
 /// From nothing to an hour.

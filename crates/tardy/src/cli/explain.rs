@@ -46,7 +46,7 @@ pub struct ExplainArgs {
     /// Trace instance whose buffer to read, if there are several
     #[arg(long, value_name = "NAME")]
     pub buffer: Option<String>,
-    /// For a lab run that was both traced and watched (--watch), explain by its plugin trace
+    /// For a lab run that was both traced and watched (--watch), use the plugin trace
     #[arg(long)]
     pub outside: bool,
     /// File to write for Perfetto (ui.perfetto.dev): the schedule, and the holder of the CPU at

@@ -43,7 +43,7 @@ fn table(name: &str) -> Result<PathBuf, String> {
         return Ok(file);
     }
     Err(format!(
-        "its name must end with {}",
+        "the file's name must end with {}",
         EXTENSIONS.join(" or ")
     ))
 }

@@ -73,7 +73,7 @@ pub struct MachineArguments {
     /// How guests are executed: tcg repeats exactly; kvm is faster and uses the host's clock
     #[arg(long, value_enum, default_value_t = AcceleratorArgument::Tcg)]
     pub accel: AcceleratorArgument,
-    /// The static binary for the guest [default: this one]
+    /// Static tardy binary for the guest [default: this one]
     #[arg(long, value_name = "FILE")]
     pub guest_binary: Option<PathBuf>,
     /// Query the package sources again for kernels that were fetched before
@@ -136,7 +136,7 @@ pub struct MeasureArguments {
     /// `lab sections` and `lab check --sections` keep none by default.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1024))]
     pub watch_worst: Option<u32>,
-    /// The plugin of QEMU for --watch [default: this program's own]
+    /// QEMU plugin for --watch [default: tardy's own]
     #[arg(long, value_name = "FILE")]
     pub plugin: Option<PathBuf>,
     /// Number of guests that run at the same time [default: one per CPU]
@@ -280,8 +280,8 @@ pub struct RunArguments {
     #[arg(long, value_name = "METRIC,...", num_args = 0..=1, value_delimiter = ',',
         conflicts_with_all = ["scenario", "length", "cycles", "load", "program", "inject"])]
     pub cost: Option<Vec<String>>,
-    /// Guests of each variant. Each boots a little differently and has another seed; each repeats
-    /// exactly
+    /// Number of guests of each variant. Each guest boots a little differently and has its own
+    /// seed; each repeats exactly
     #[arg(long, alias = "pads", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replicas: u32,
     /// Run each guest twice, and fail if the samples differ
@@ -333,11 +333,11 @@ pub struct SectionsArguments {
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "Exit codes, for `git bisect run`: 0 no latency above the limit in any run, and \
-                  99.9 % within the margin of the baseline; 1 otherwise, or the kernel booted \
-                  and then panicked or hung; 125 inconclusive for this kernel (it does not boot, \
-                  or lacks the preemption model asked for); 128 inconclusive on this machine, \
-                  which stops the bisection; 2 wrong use.
-It tests for regressions, not for a deadline on any machine."
+                  99.9 % within the margin of the baseline; 1 a latency is above the limit or the \
+                  margin, or the kernel booted and then panicked or hung; 125 inconclusive for \
+                  this kernel (it does not boot, or lacks the preemption model asked for); 128 \
+                  inconclusive on this machine, which stops the bisection; 2 wrong use.
+`tardy lab check` tests for regressions, not for a deadline on any machine."
 )]
 pub struct CheckArguments {
     /// The kernel.
@@ -355,14 +355,14 @@ pub struct CheckArguments {
     /// Apply the limit to the longest section in which no other task can run, instead of the
     /// largest latency
     ///
-    /// Every guest is watched (--watch), so the probe need not be due in the section.
+    /// Every guest is watched (--watch), so a section counts even if the probe is not due in it.
     #[arg(long, requires = "limit")]
     pub sections: bool,
-    /// Known good kernel: the other one fails if its 99.9 % under a load is larger by more than
-    /// --margin (medians of the replicas)
+    /// Known good kernel: --kernel fails if its 99.9 % latency under a load exceeds the good
+    /// kernel's by more than --margin (medians of the replicas)
     #[arg(long, value_name = "KERNEL")]
     pub baseline: Option<KernelSource>,
-    /// Accepted excess over the baseline's 99.9 %: a share or a time
+    /// Accepted excess over the baseline's 99.9 % latency: a share or a time
     #[arg(
         long,
         value_name = "SHARE|TIME",

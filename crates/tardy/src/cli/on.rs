@@ -46,7 +46,7 @@ pub struct FetchArgs {
     /// that command printed them
     #[arg(value_name = "ssh://[USER@]HOST[:PORT]/FOLDER")]
     pub from: String,
-    /// Folder, which must not exist, for the result [default: named after the time]
+    /// New folder for the result [default: named after the time]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
     /// Configuration for ssh, instead of ~/.ssh/config

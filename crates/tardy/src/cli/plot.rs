@@ -102,8 +102,8 @@ fn scale(text: &str) -> Result<f64, String> {
 #[derive(Debug, Args)]
 #[command(
     after_help = "The file is self-contained: it needs neither a network nor other files.
-Several runs are compared with the first. Their numbers appear in one table, and their charts \
-                          have the same axes."
+Several runs are compared with the first. The numbers of all runs appear in one table, and the \
+                          charts of all runs have the same axes."
 )]
 pub struct ReportArgs {
     /// Folders made by `tardy run`, `tardy import` or `tardy cost`, or folders of such folders

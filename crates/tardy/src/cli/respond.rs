@@ -20,11 +20,11 @@ Over two serial ports, RTS and CTS crossed: tardy respond serial:/dev/ttyS0, and
                   response:serial:/dev/ttyS0
 Its own late wake-ups, in a run folder:     tardy show FOLDER
 
-Over udp it answers one address at a time: the first that asks, until that address has been \
-                          silent for 5 s. \
-                  Datagrams from other addresses are counted but not answered. An answer \
-                  is as long as its question. In each 100 ms it accepts at most 5000 datagrams, and at most 1000 \
-                          that it does not answer; then it sleeps until the 100 ms are over."
+Over udp, the responder answers one address at a time: the first that asks, until that address has \
+                  been silent for 5 s. Datagrams from other addresses are counted but not \
+                  answered. An answer is as long as its question. In each 100 ms, the responder \
+                  accepts at most 5000 datagrams, including at most 1000 that it does not answer. \
+                  Beyond these limits, the responder sleeps until the 100 ms are over."
 )]
 pub struct RespondArgs {
     /// Where stimuli come from, as in udp:0.0.0.0 or serial:/dev/ttyS0 (`tardy list links`)
@@ -46,8 +46,7 @@ pub struct RespondArgs {
     /// How long to answer [default: until a signal comes]
     #[arg(long = "for", value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub length: Option<Nanos>,
-    /// Folder, which must not exist, for a run with the responder's late wake-ups [default: named
-    /// after the time]
+    /// New folder for a run with the responder's late wake-ups [default: named after the time]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
     /// Samples to store: all, tail:TIME (latencies of at least TIME), or histogram (none); every

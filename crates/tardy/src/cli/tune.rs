@@ -26,7 +26,7 @@ pub struct TuneArgs {
     /// Measure the effect of each setting on this machine under load, by an experiment
     #[arg(long)]
     pub search: bool,
-    /// Continue an interrupted search from its folder; to continue one with --lab, repeat its
+    /// Continue an interrupted search from its folder; to continue a search with --lab, repeat its
     /// command
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["lab", "settings", "only", "with", "cpus", "profile", "budget", "length", "load", "goal", "seed", "out", "dry_run"])]
     pub resume: Option<PathBuf>,
@@ -108,7 +108,8 @@ pub struct LabSearch {
     /// [default: thirteen words from guides, and their opposites]
     #[arg(long, value_name = "WORDS", requires = "lab")]
     pub word: Vec<String>,
-    /// Guests of each setting under each load [default: one more than the minimum needed to decide]
+    /// Number of guests of each setting under each load [default: one more than the minimum needed
+    /// to decide]
     #[arg(long, value_name = "N", requires = "lab", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replicas: Option<u32>,
     /// Number of guests that run at the same time [default: one per CPU]
@@ -167,24 +168,23 @@ const OF_THE_LAB: [&str; 9] = [
 ];
 
 const AFTER_HELP: &str = "Settings have the names of their rows in `tardy doctor`; `tardy list \
-                          checks \
-                          NAME` gives the reason and the source of each.
+                          checks NAME` gives the reason and the source of each.
 Old values are journaled before anything is written. If tardy is killed, its next start or `tardy \
-                          restore` restores them.
-A search makes hundreds of short runs. It first tries all settings at once in a balanced design, \
-                          then makes pairs of runs that differ in one setting. All its statements \
-                          about settings hold jointly at 95 % confidence. Its runs stay in its \
-                          folder, with best.toml \
-                          for --apply and for `tardy doctor --against`.
-With --lab, the search compares each word and each further kernel with the unchanged first \
-                          kernel, under each load separately. At the end, it tries all words that \
-                          lower the goal together. Finished cells stay in the folder, so the same \
+                          restore` restores the old values.
+A search makes hundreds of short runs. The search first tries all settings at once in a balanced \
+                          design, then makes pairs of runs that differ in one setting. All \
+                          statements of a search about settings hold jointly at 95 % confidence. \
+                          The runs stay in the search's folder, with best.toml for --apply and for \
+                          `tardy doctor --against`.
+With --lab, the search compares each word and each further kernel with the unchanged first kernel, \
+                          under each load separately. At the end, it tries all words that lower \
+                          the goal together. Finished cells stay in the folder, so the same \
                           command continues the search after a kill.
 Your own setting, in a file for --settings:
   [[setting]]
   name = \"coalescing\"
   files = { \"/sys/class/net/eth0/napi_defer_hard_irqs\" = \"2\" }     # or: while_on = \
-              [\"program\", \"argument\"], words = [\"preempt=full\"]
+                          [\"program\", \"argument\"], words = [\"preempt=full\"]
 Exit codes: 0 done; 2 wrong use; 3 this machine cannot do it; 130 interrupted; with --apply, the \
                           exit code of COMMAND.";
 

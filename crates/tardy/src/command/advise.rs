@@ -41,7 +41,7 @@ enum AdviseError {
     Picture(#[from] PictureError),
     #[error(
         "--plot: there are no curves to draw: give latency runs of a real-time kernel and of \
-         another kernel, both on a machine's clock or both from the lab"
+         another kernel, both measured on a machine or both in the lab"
     )]
     NoCurves,
 }

@@ -129,7 +129,7 @@ fn compared(args: &CompareArgs) -> Result<(Outcome, String), CompareError> {
         )
     };
     for group in left_out {
-        say!("tardy: not compared, because it measured something else: {group}");
+        say!("tardy: left out, because it did not measure the same as the baseline: {group}");
     }
     let folder = args
         .candidates

@@ -25,7 +25,7 @@ use crate::cli::doctor::DoctorArgs;
 #[derive(Debug, thiserror::Error)]
 enum DoctorError {
     #[error(
-        "--root {0}: it has no proc or sys folder: name the folder that holds the copies \
+        "--root {0}: this folder has no proc or sys folder: name the folder that holds the copies \
          of /proc and /sys"
     )]
     NoMachine(String),

@@ -39,7 +39,7 @@ enum CommandError {
     NoStacks { path: PathBuf },
     #[error("{} has several runs: explain one of {}", path.display(), words(runs))]
     SeveralRuns { path: PathBuf, runs: Vec<PathBuf> },
-    #[error("a trace.dat has many threads: name the one to explain with --task")]
+    #[error("a trace.dat has many threads: use --task to name the thread to explain")]
     NoTask,
     #[error("--period is not used with --due-from hrtimer: leave one of the two out")]
     TwoSources,

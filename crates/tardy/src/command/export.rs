@@ -72,7 +72,7 @@ fn exported_run(args: &ExportArgs) -> Result<(), ExportError> {
     let exporter =
         export::find(&args.format).expect("the command line takes names of exporters only");
     if exporter.is_binary() && file.is_none() && io::stdout().is_terminal() {
-        let why = "it is binary, and would garble a terminal";
+        let why = "this format is binary, and would garble a terminal";
         return Err(ExportError::Needs {
             format: exporter.name(),
             flag: "--output FILE",
@@ -106,8 +106,8 @@ fn exported_run(args: &ExportArgs) -> Result<(), ExportError> {
     }
     if unstored > 0 && matches!(args.format.as_str(), "csv" | "npy") && !args.histogram {
         say!(
-            "tardy: {unstored} samples were not kept one by one and are not in the export: \
-             --histogram has them all"
+            "tardy: {unstored} samples were not stored individually, so the export lacks them: \
+             --histogram includes them"
         );
     }
     Ok(())

@@ -93,7 +93,10 @@ fn found(args: &HistoryArgs) -> Result<History, (Exit, String)> {
         ));
     }
     let file = accept(beside, &args.accept).map_err(usage)?;
-    say!("tardy: accepted in {}", file.display());
+    say!(
+        "tardy: the accepted builds are stored in {}",
+        file.display()
+    );
     Ok(history(
         &runs,
         &accepted(beside).map_err(usage)?,

@@ -79,7 +79,7 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
             Ok(plan) => plans.push(plan),
             Err(absent) => {
                 say!(
-                    "tardy load: {} is absent: missing {}; {}",
+                    "tardy load: {} cannot run, because {} is missing: {}",
                     request.text,
                     absent.missing,
                     absent.remedy
@@ -97,12 +97,12 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
         return Ok(3);
     }
     if is_incomplete {
-        say!("tardy load: the list runs without the absent loads");
+        say!("tardy load: the other loads of the list will run");
     }
     if !sharing::share_equally(&mut plans, &host) {
         say!(
-            "tardy load: the loads share the CPUs by task, not by load: run as root, or set \
-             kernel.sched_autogroup_enabled to 1"
+            "tardy load: a load with more tasks gets more CPU time: for equal shares, run as root, \
+             or set kernel.sched_autogroup_enabled to 1"
         );
     }
     let changes: Vec<_> = plans.iter().flat_map(|plan| plan.undo.clone()).collect();

@@ -164,7 +164,7 @@ pub fn elsewhere(command: &Command) -> Option<Exit> {
             .map(|hosts| hosts.iter().map(|host| host.name.clone()).collect())
             .unwrap_or_default();
         say!(
-            "tardy: --allow {} takes effect on {}",
+            "tardy: the loads of --allow {} will run on {}",
             args.request.allow.join(","),
             machines.join(", ")
         );
@@ -424,7 +424,7 @@ fn conclude(
                 }
                 let _ = output::print(&String::from_utf8_lossy(&returned.stdout));
                 if has_out {
-                    say!("{}: its folder is {}", host.name, out.display());
+                    say!("{}: the folder of its run is {}", host.name, out.display());
                 }
             }
         }

@@ -168,7 +168,7 @@ fn plot_probes(args: &PlotArgs, picture: &Picture, runs: &[RunData]) -> Result<(
         match chart {
             Some(chart) => chart.subtitle = format!("{}, {}, {}", run.name, run.kernel(), day(run)),
             None => say!(
-                "tardy: {} is left out: it has only one probe; select that with --probe",
+                "tardy: {} is left out: it has only one probe; select that probe with --probe",
                 run.folder
             ),
         }

@@ -33,10 +33,7 @@ enum ReportError {
     Data(#[from] DataError),
     #[error("{0}")]
     Costs(String),
-    #[error(
-        "{0} holds costs, and other runs hold latencies: make a report of each \
-         kind"
-    )]
+    #[error("{0} holds costs, and other runs hold latencies: make one report of each kind")]
     Mixed(String),
 }
 

@@ -138,7 +138,7 @@ fn one(experiment: &Experiment, args: &ReproduceArgs, out: &Path) -> io::Result<
             fs::rename(&part, &folder).map(|()| ExperimentEnd::Refused)
         }
         Some(code) => {
-            let said = said.unwrap_or_else(|| format!("it ended with exit code {code}"));
+            let said = said.unwrap_or_else(|| format!("the command ended with exit code {code}"));
             output::replace(&why, |mut file| file.write_all(said.as_bytes()))?;
             Ok(ExperimentEnd::Refused)
         }

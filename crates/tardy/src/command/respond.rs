@@ -131,9 +131,10 @@ pub fn run(args: &RespondArgs) -> Exit {
     {
         warnings.push(Warning::Problem {
             text: format!(
-                "respond: {rests} times, more packets arrived than it accepts in 100 ms, and it \
-                 slept for the rest of the 100 ms: that latency is not the machine's; find the \
-                 sender (`others` and `strangers` of --json count the unanswered packets)"
+                "respond: {rests} times, more packets arrived in 100 ms than the responder \
+                 accepts, so it slept until the 100 ms were over. The machine did not cause that \
+                 latency. Find the sender: `others` and `strangers` of --json count the unanswered \
+                 packets"
             ),
         });
     }
@@ -220,7 +221,7 @@ fn text_of(answered: &ResponderResult, out: &Path) -> String {
     let mut text = counts(answered) + "\n";
     if answered.rests > 0 {
         text += &format!(
-            "slept {} times, because more packets came than it accepts in 100 ms\n",
+            "slept {} times, because more packets came in 100 ms than the responder accepts\n",
             answered.rests
         );
     }

@@ -58,7 +58,7 @@ pub fn before_start() {
     for undone in left.journals.iter().flat_map(journal::LeftBehind::undo) {
         let line = line(&undone);
         say!(
-            "tardy: left by a command that was killed: {}",
+            "tardy: cleaning up after a killed command: {}",
             line.trim_end()
         );
     }

@@ -97,8 +97,8 @@ pub fn show(folder: &Path, requirement: &Requirement, format: Format) -> Exit {
 fn show_below(args: &ShowArgs, below: Vec<PathBuf>) -> Exit {
     if args.json || args.statistics || args.full || args.paper.is_some() {
         say!(
-            "tardy: {} is a folder of {} runs: --json, --full, --statistics and --paper are for \
-             one of them",
+            "tardy: {} is a folder of {} runs, but --json, --full, --statistics and --paper show a \
+             single run: name one of them",
             args.run.display(),
             below.len()
         );

@@ -171,7 +171,7 @@ impl Tool {
             "{request}: not at work, and not absent: {why}"
         );
         assert!(
-            why.contains("absent: missing "),
+            why.contains("cannot run, because "),
             "{request}: absent without a reason: {why}"
         );
         println!("{request} is absent here: {why}");

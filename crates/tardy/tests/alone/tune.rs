@@ -53,7 +53,7 @@ fn a_search_finds_the_setting_that_does_harm_and_goes_on_where_it_was_killed() {
     running.wait();
     let resumed = place.tardy("tune --resume search").ends_with(0);
     assert!(
-        resumed.stderr.contains("of the runs existed already"),
+        resumed.stderr.contains("of the runs were already done"),
         "{}",
         resumed.stderr
     );

@@ -118,7 +118,7 @@ fn runs_of_the_lab_have_curves_of_their_own_and_decide_nothing() {
         .tardy(&format!("advise fast board {WORK} --plot mixed.svg"))
         .stderr;
     assert!(
-        refused.contains("both on a machine's clock or both from the lab"),
+        refused.contains("both measured on a machine or both in the lab"),
         "{refused}"
     );
 }

@@ -224,7 +224,7 @@ fn what_cannot_be_set_on_another_clock_is_refused_with_what_can() {
         ),
         (
             "--probe gtod --clock tai",
-            "its timer cannot be set on another clock: leave clock=tai out",
+            "the probe's timer cannot use another clock: leave clock=tai out",
         ),
         (
             "--probe nanosleep --align tai",

@@ -317,7 +317,7 @@ fn a_folder_alone_is_compared_across_its_kernels_and_what_measured_something_els
     assert!(
         outcome
             .stderr
-            .contains("measured something else: 6.12.0-rt (all/b-third)"),
+            .contains("did not measure the same as the baseline: 6.12.0-rt (all/b-third)"),
         "{}",
         outcome.stderr
     );

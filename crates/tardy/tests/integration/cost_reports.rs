@@ -90,7 +90,7 @@ fn costs_and_latencies_are_never_in_one_report() {
         .ends_with(0);
     support::made_run::MadeRun::new(vec![vec![10_000; 100]]).write(&place.path("r"));
     for (line, words) in [
-        ("report r c --html x.html", "make a report of each kind"),
+        ("report r c --html x.html", "make one report of each kind"),
         ("plot c --kind hist -o x.svg", "--kind bars"),
         (
             "plot c --kind bars --probe nope -o x.svg",

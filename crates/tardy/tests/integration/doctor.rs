@@ -279,7 +279,7 @@ fn a_run_keeps_what_was_found_and_a_comparison_lists_what_differs() {
     let shown = place.tardy("show two --full").stdout;
     let line = shown
         .lines()
-        .find(|line| line.contains("bad for real time (tardy doctor: fatal, high):"))
+        .find(|line| line.contains("bad for real time (fatal or high in tardy doctor):"))
         .unwrap();
     assert!(line.contains("high-resolution-timers"), "{line}");
     let compared = place.tardy("compare one two --format json").json();

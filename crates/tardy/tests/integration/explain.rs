@@ -348,7 +348,7 @@ fn a_trace_for_perfetto_is_written_whole_or_not_at_all() {
         "my_loop",
         ": from due to running",
         "thread of higher priority: interference (real-time 90)",
-        "due to timer interrupt",
+        "due time to timer interrupt",
     ] {
         assert!(
             written

@@ -93,7 +93,9 @@ fn an_input_that_never_ends_is_refused_before_the_first_boot() {
             let ended =
                 finish(place.prepared(lab_host::tardy(&place), line.split(' '))).ends_with(code);
             assert!(
-                ended.stderr.contains(&format!("it is {kind}, not a file")),
+                ended
+                    .stderr
+                    .contains(&format!("this is {kind}, not a file")),
                 "{line}: {}",
                 ended.stderr
             );

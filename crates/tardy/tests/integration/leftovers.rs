@@ -131,7 +131,7 @@ fn the_next_start_removes_what_an_import_left_and_says_so() {
         .ends_with(0);
     assert!(
         next.stderr
-            .contains("tardy: left by a command that was killed: remove the folder "),
+            .contains("tardy: cleaning up after a killed command: remove the folder "),
         "{}",
         next.stderr
     );
@@ -181,7 +181,7 @@ fn folders_of_a_lab_that_was_killed_are_removed_by_restore_and_by_the_next_start
     .ends_with(2);
     assert!(
         next.stderr
-            .contains("tardy: left by a command that was killed: remove the folder ")
+            .contains("tardy: cleaning up after a killed command: remove the folder ")
             && next.stderr.contains(&left),
         "{}",
         next.stderr

@@ -45,8 +45,10 @@ fn a_list_goes_on_without_a_load_that_is_missing_and_names_it() {
 
     let alone = without_programs(&place, "load paper-script --for 500ms").ends_with(0);
     assert!(
-        alone.stderr.contains("kernel-build is absent")
-            && alone.stderr.contains("the list runs without"),
+        alone.stderr.contains("kernel-build cannot run")
+            && alone
+                .stderr
+                .contains("the other loads of the list will run"),
         "{}",
         alone.stderr
     );

@@ -440,7 +440,7 @@ fn all_probes_of_a_run_are_in_one_chart_without_and_with_load() {
     let both = place.tardy("plot a b --kind bars -o both.csv").ends_with(0);
     assert_eq!(
         both.stderr,
-        "tardy: b is left out: it has only one probe; select that with --probe\n"
+        "tardy: b is left out: it has only one probe; select that probe with --probe\n"
     );
     // The report opens with it, and has the tables of both under it.
     place.tardy("report a --html a.html").ends_with(0);

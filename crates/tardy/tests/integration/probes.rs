@@ -184,7 +184,7 @@ fn interval_errors_are_no_lateness_and_stand_beside_the_lateness_against_the_fit
     for words in [
         "interval error  ",
         "lateness against the fitted grid of expiries",
-        "a delay common to all does not show",
+        "a delay common to all expiries does not show",
     ] {
         assert!(text.contains(words), "no `{words}` in {text}");
     }
@@ -764,7 +764,7 @@ fn numbers_of_loads_that_count_only_long_gaps_are_named() {
         warnings
             .iter()
             .filter_map(|warning| warning["text"].as_str())
-            .filter(|text| text.contains("count only gaps of at least 5us"))
+            .filter(|text| text.contains("cover only gaps of at least 5us"))
             .count()
     };
     assert_eq!((noted("fpu"), noted("none")), (2, 0));

@@ -108,7 +108,7 @@ fn what_cannot_be_tested_says_what_is_missing() {
     let of = |id: &str| claim(&found, id)["why"].as_str().unwrap().to_owned();
     assert_eq!(
         of("real-time-keeps-the-injector-in-time"),
-        "it needs a kernel of the kind rt; measured kernels: full"
+        "the claim needs a kernel of the kind rt; measured kernels: full"
     );
     assert_eq!(
         of("overhead-falls-on-system-time"),

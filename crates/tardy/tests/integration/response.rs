@@ -529,7 +529,7 @@ fn a_flood_gets_no_more_than_so_many_datagrams_of_a_responder_in_a_time() {
     assert!(
         told["warnings"]
             .to_string()
-            .contains("more packets arrived than it accepts in 100 ms"),
+            .contains("more packets arrived in 100 ms than the responder accepts"),
         "{told}"
     );
 }

@@ -77,7 +77,7 @@ fn probes_that_would_be_in_each_others_way_are_refused() {
         ),
         (
             "--probe sched-deadline:deadline=50us",
-            "must lie between the runtime of 100us",
+            "does not lie between the runtime of 100us",
         ),
         (
             "--probe sched-deadline:deadline=2ms",
@@ -164,7 +164,7 @@ fn a_probe_keeps_to_the_cpus_that_it_is_given_and_to_measured_ones() {
     assert!(
         refused
             .stderr
-            .contains("--probe parallel: it does not run one thread per measured CPU"),
+            .contains("--probe parallel: the probe does not run one thread per measured CPU"),
         "{}",
         refused.stderr
     );

@@ -184,7 +184,7 @@ fn actions_that_are_none_or_have_no_threshold_are_refused() {
     for (line, words) in [
         (
             "run --stop-above 1ms --on-threshold stop",
-            "is not one of trace, shell=COMMAND",
+            "is not an action: write trace, shell=COMMAND",
         ),
         (
             "run --stop-above 1ms --on-threshold signal=0",
@@ -192,7 +192,7 @@ fn actions_that_are_none_or_have_no_threshold_are_refused() {
         ),
         (
             "run --stop-above 1ms --on-threshold signal,num=99,pid=1234",
-            "is not a signal and process",
+            "does not name a signal and a process",
         ),
         (
             "run --on-threshold trace",

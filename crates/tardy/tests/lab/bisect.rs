@@ -157,7 +157,7 @@ fn modules_of_the_users_own_are_loaded_and_those_of_other_kernels_refused_before
     };
     let (code, _, said) = run(REAL_TIME);
     assert!(
-        code == 2 && said.contains("it is for the kernel") && !out.exists(),
+        code == 2 && said.contains("the module is for the kernel") && !out.exists(),
         "{code}: {said}"
     );
     let (code, text, said) = run(STOCK);

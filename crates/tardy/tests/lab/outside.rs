@@ -120,7 +120,7 @@ fn a_watched_guest_has_the_samples_of_one_that_is_not_watched() {
     );
     let html = std::fs::read_to_string(html).unwrap();
     let chart = html
-        .split_once("Latency by sections, beside the probe")
+        .split_once("Latency predicted from sections, and measured by the probe")
         .expect("the chart is there")
         .1;
     let legend = chart.split("class=\"frame\"").next().unwrap();

@@ -74,7 +74,7 @@ def main(perfetto, report, explanation, text):
     told = [re.findall(r"^ +\|.{32}\| +\S+ \S+  (.*)$", part, re.M) for part in open(text).read().split("\nWorst ")[1:]]
     names = {story["due_ns"]: names for story, names in zip(json.load(open(explanation))["worst"], told, strict=True)}
     parts = {
-        "timer": "due to timer interrupt",
+        "timer": "due time to timer interrupt",
         "interrupt": "timer interrupt to the timer's function",
         "expiry": "the timer's function to wake-up",
         "switch": "wake-up to running",

@@ -606,7 +606,7 @@ fn edges_of_phases(plan: &Plan) -> Vec<Nanos> {
 
 fn too_small(least: u64) -> std::io::Error {
     std::io::Error::other(format!(
-        "this run has more series than expected: give at least {}",
+        "--disk is too small for the number of series in this run: give at least {}",
         format_bytes(least)
     ))
 }

@@ -127,7 +127,7 @@ impl Sound for CardSound {
         match status.state {
             State::Running | State::Underrun => Ok(self.pointer.heard(&status, now)),
             State::Other(state) => Err(self.named(io::Error::other(format!(
-                "it stopped playing (state {state})"
+                "the card stopped playing (state {state})"
             )))),
         }
     }

@@ -134,7 +134,7 @@ impl CardError {
                     "run as root or in the group audio, or use player=simulated"
                 }
                 io::ErrorKind::ResourceBusy => {
-                    "stop the program that has it open (fuser -v /dev/snd/*), or use \
+                    "stop the program that uses the card (fuser -v /dev/snd/*), or use \
                      player=simulated"
                 }
                 _ => "give another device or audio-rate, or use player=simulated",
@@ -193,7 +193,7 @@ fn settle(playback: &mut Playback, rate: u64, buffer: Nanos) -> io::Result<Shape
     if let Err(error) = playback.refine(&mut space) {
         return Err(io::Error::new(
             error.kind(),
-            format!("it plays {least} to {most} frames a second, not {wanted}: {error}"),
+            format!("the card plays {least} to {most} frames a second, not {wanted}: {error}"),
         ));
     }
     space = nearest(playback, space, Quantity::Channels, 2)?;

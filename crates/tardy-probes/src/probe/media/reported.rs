@@ -65,9 +65,9 @@ pub(super) fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let first_due = watch_first_frames(&mut player, &mut timeline, probe.period)?;
     player.check_outputs(&orders)?;
     let notes = vec![format!(
-        "media: player-reported, by {} (video output {}, audio output {}): skew is its avsync \
-         when it passes a frame to its output; frame times are its own timestamps, with a \
-         resolution of {}, mapped to the run's clock with an error of at most {}",
+        "media: player-reported, by {} (video output {}, audio output {}): skew is the player's \
+         avsync when it passes a frame to its output; frame times are the player's own timestamps, \
+         with a resolution of {}, mapped to the run's clock with an error of at most {}",
         player.property("mpv-version")?.as_str().unwrap_or(PROGRAM),
         orders.video_out,
         orders.audio_out,

@@ -394,7 +394,7 @@ fn model(out: &mut String, comparison: &Comparison) {
         }
         None => out.push_str(
             "  to measure the slowdown of work, make cost runs of both kernels (tardy cost --out \
-             ..., on each; --kind); curves without slowdown: --json\n",
+             ..., on each), and give --kind; --json has the curves without slowdown\n",
         ),
     }
 }

@@ -140,7 +140,7 @@ pub(super) fn title(table: &Table, settings: &Settings) -> String {
         Method::Runs => "one number per run, median of the runs, shift between them".to_owned(),
         Method::Same => "both sides have the same samples".to_owned(),
         Method::Exact => {
-            "virtual time, one replica a side: exact for these command lines".to_owned()
+            "virtual time, one replica per side: exact for these command lines".to_owned()
         }
         Method::Replicas => "virtual time, one number per replica".to_owned(),
         Method::Blocks {

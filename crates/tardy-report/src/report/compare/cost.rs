@@ -46,7 +46,7 @@ pub fn text(comparison: &CostComparison) -> String {
         out.push_str(&table.text());
     }
     out.push_str(
-        "costs more: how many percent more new takes than base (mckenney2009 prints it as the \
+        "costs more: by how many percent new exceeds base (mckenney2009 prints this as the \
          throughput advantage of base)\n",
     );
     out

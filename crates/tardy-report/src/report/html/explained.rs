@@ -55,7 +55,8 @@ fn of_run(explanation: &RunExplanation) -> Markup {
             @if explanation.outside.is_some() {
                 "The " (counts.explained) " worst samples of the phases were explained by the plugin trace of every instruction. "
             } @else {
-                (counts.explained) " samples were explained from the kernel's trace, recorded during the run: these are the latencies of a traced run. "
+                (counts.explained) " samples were explained from the kernel's trace of the run; \
+                                    their latencies include the cost of tracing. "
             }
             (counts.checked - counts.not_adding_up) " of " (counts.checked) " add up to their latency. "
             (explain_text::ranked(counts.ranked, "sample", explanation.threshold)) ". "

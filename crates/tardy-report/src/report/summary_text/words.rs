@@ -274,7 +274,8 @@ fn effective(all: &Numbers) -> Option<String> {
             }
         };
         format!(
-            "samples depend on each other: for bounds {} count {} at the median and {} at 99.9 %",
+            "samples depend on each other: for bounds, {} samples count {} at the median and {} at \
+             99.9 %",
             all.samples,
             count(median),
             count(tail)
@@ -319,7 +320,7 @@ pub(super) fn fitted(series: &SeriesSummary) -> Vec<String> {
     vec![
         format!(
             "{} lateness against the fitted grid of expiries: {}, max {}; a delay common to all \
-             does not show",
+             expiries does not show",
             series.probe,
             quantiles.join(", "),
             Nanos(lateness.max_ns)
@@ -444,7 +445,7 @@ pub(super) fn grave_line(rows: &[String], columns: usize) -> String {
             String::new()
         };
         format!(
-            "bad for real time (tardy doctor: fatal, high): {}{more}",
+            "bad for real time (fatal or high in tardy doctor): {}{more}",
             rows[..shown].join(", ")
         )
     };
@@ -455,7 +456,7 @@ pub(super) fn grave_line(rows: &[String], columns: usize) -> String {
         .unwrap_or_else(|| {
             let plural = if rows.len() == 1 { "" } else { "s" };
             format!(
-                "bad for real time (tardy doctor: fatal, high): {} setting{plural}",
+                "bad for real time (fatal or high in tardy doctor): {} setting{plural}",
                 rows.len()
             )
         })
@@ -471,15 +472,15 @@ mod tests {
         let line = |columns| grave_line(&rows, columns);
         assert_eq!(
             line(80),
-            "bad for real time (tardy doctor: fatal, high): real-time-kernel, and 2 more"
+            "bad for real time (fatal or high in tardy doctor): real-time-kernel, and 2 more"
         );
         assert_eq!(
             line(60),
-            "bad for real time (tardy doctor: fatal, high): 3 settings"
+            "bad for real time (fatal or high in tardy doctor): 3 settings"
         );
         assert_eq!(
-            line(93),
-            "bad for real time (tardy doctor: fatal, high): real-time-kernel, preemption-mode, \
+            line(96),
+            "bad for real time (fatal or high in tardy doctor): real-time-kernel, preemption-mode, \
              and 1 more"
         );
         assert!(

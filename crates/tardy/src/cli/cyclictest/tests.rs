@@ -115,7 +115,7 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         ("--align=7", "+"),
         (
             "--align=7 --secaligned",
-            "-A: due times are aligned to each other",
+            "-A aligns due times to each other",
         ),
         ("-a", "+"),
         ("-a 1-2", "+"),

@@ -32,8 +32,8 @@ pub struct AtlasArguments {
     /// different paths through the kernel]
     #[arg(long, value_name = "LOAD")]
     pub load: Vec<String>,
-    /// Replicas of each cell. Each boots a little differently and has another seed; each repeats
-    /// exactly
+    /// Number of replicas of each cell. Each replica boots a little differently and has its own
+    /// seed; each repeats exactly
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replicas: u32,
     /// Length of each run in the guest's time; the first third of it, at most 10s, is idle

@@ -31,7 +31,7 @@ pub struct BisectArguments {
     /// Preemption model of all kernels (none, voluntary, full, lazy) [default: each kernel's own]
     #[arg(long, value_name = "MODEL")]
     pub preempt: Option<String>,
-    /// Guests of each kernel; the first bad guest makes the kernel bad
+    /// Number of guests of each kernel; one bad guest makes the kernel bad
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replicas: u32,
     /// Print the result as JSON

@@ -33,13 +33,13 @@ const QUESTIONS: &[Question] = &[
         answer: |task, text| positive_duration(text).map(|answer| task.work_ns = Some(answer)),
     },
     Question {
-        text: "When must it be done, from the moment that it is due?",
+        text: "When must a unit of work be done, counted from its due time?",
         example: "250us",
         is_open: |task| task.deadline_ns.is_none() && task.is_throughput_only != Some(true),
         answer: |task, text| positive_duration(text).map(|answer| task.deadline_ns = Some(answer)),
     },
     Question {
-        text: "How much time lies between two units?",
+        text: "How much time lies between the due times of two units?",
         example: "1ms",
         is_open: |task| task.period_ns.is_none() && task.is_throughput_only != Some(true),
         answer: |task, text| positive_duration(text).map(|answer| task.period_ns = Some(answer)),
@@ -51,13 +51,13 @@ const QUESTIONS: &[Question] = &[
         answer: |task, text| share(text).map(|answer| task.misses = Some(answer)),
     },
     Question {
-        text: "Which kind of work is it?",
+        text: "What does the work do most of the time?",
         example: "compute, syscalls or memory",
         is_open: |task| task.kind.is_none() && task.is_throughput_only != Some(true),
         answer: |task, text| WorkKind::parse(text).map(|answer| task.kind = Some(answer)),
     },
     Question {
-        text: "What share of the CPUs' time will everything together use?",
+        text: "What share of the CPU time will all work together use?",
         example: "40%",
         is_open: |task| task.utilisation.is_none() && task.is_throughput_only != Some(true),
         answer: |task, text| share(text).map(|answer| task.utilisation = Some(answer)),
@@ -74,7 +74,7 @@ const QUESTIONS: &[Question] = &[
         answer: |task, text| yes_no(text).map(|answer| task.has_barriers = Some(answer)),
     },
     Question {
-        text: "How much memory does everything together need?",
+        text: "How much memory will all work together need?",
         example: "512MiB",
         is_open: |task| task.memory_bytes.is_none() && task.is_throughput_only != Some(true),
         answer: |task, text| bytes(text).map(|answer| task.memory_bytes = Some(answer)),

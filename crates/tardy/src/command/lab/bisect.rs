@@ -102,7 +102,7 @@ fn kernels(arguments: &BisectArguments, setting: &Setting) -> Result<Vec<KernelS
             )?
         }
         _ => {
-            let message = "the kernels between GOOD and BAD are known only if both are packages \
+            let message = "tardy knows the kernels between GOOD and BAD only if both are packages \
                            of the same flavour: name the kernels between them with --among";
             return Err(LabError::Usage(message.to_owned()));
         }

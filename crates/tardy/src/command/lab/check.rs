@@ -425,8 +425,9 @@ impl Verdict {
                     margin_ns,
                 } = beside;
                 format!(
-                    "failed: under {phase}, 99.9 % of latencies are within {p999_ns}; the \
-                     baseline has {baseline_p999_ns}, and {margin_ns} more are allowed"
+                    "failed: under {phase}, 99.9 % of latencies are within {p999_ns}; in the \
+                     baseline they are within {baseline_p999_ns}, and the allowed excess is \
+                     {margin_ns}"
                 )
             }
             _ => {

@@ -295,8 +295,8 @@ fn check_module_file(file: &Path, variant: &Variant) -> Result<(), LabError> {
             "this is not a kernel module: give an uncompressed .ko file".to_owned(),
         )),
         (Some(of_module), Some(release)) if of_module != release => Err(refused(format!(
-            "it is for the kernel {of_module}, but {} is {release}: build the module for that \
-             release",
+            "the module is for the kernel {of_module}, but {} is {release}: build the module for \
+             that release",
             variant.name
         ))),
         _ => Ok(()),
@@ -320,7 +320,7 @@ fn lines_of_modules(
         None => Ok(lines),
         Some((other, _)) => {
             let message = format!(
-                "the modules given with --module depend on other modules on {other} than on \
+                "the modules given with --module have different dependencies on {other} and on \
                  {first}: run the kernels one by one"
             );
             Err(LabError::Usage(message))

@@ -122,7 +122,7 @@ fn describe(variant: &Variant, outcome: &Outcome) -> String {
                 "{head}: {}{}{restored}",
                 digest.short(),
                 if repetition.is_some() {
-                    ", the same twice"
+                    ", repeated exactly"
                 } else {
                     ""
                 }

@@ -100,8 +100,8 @@ impl Setting {
             && let Err(why) = self.try_boot(variant)
         {
             say!(
-                "tardy: KVM does not work here ({why}): continuing with translated code, whose \
-                 clock counts instructions"
+                "tardy: KVM does not work here ({why}): continuing with emulated CPUs, whose clock \
+                 counts instructions"
             );
             self.machine.accelerator = Accelerator::Tcg;
         }

@@ -18,8 +18,8 @@ pub(super) fn listing() -> Listing {
         let group = Some(format!("{} ({})", metric.group.name(), metric.group.title()));
         Entry { name: metric.name.to_owned(), line, full, json, group }
     });
-    let note = "in brackets: LMbench 3's program for the same, the source of the metric;\n`today` \
-                has tardy's own metrics";
+    let note = "in brackets: the program of LMbench 3 that is the metric's source;\nthe group \
+                `today` has tardy's own metrics";
     Listing {
         entries: entries.collect(),
         note: Some(note.to_owned()),

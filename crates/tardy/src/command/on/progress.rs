@@ -41,7 +41,7 @@ impl Progress {
 
     pub(super) fn event(&mut self, index: usize, event: &Event) {
         let text = match event {
-            Event::Copied { bytes } => format!("tardy is copied ({:.1} MB)", *bytes as f64 / 1e6),
+            Event::Copied { bytes } => format!("copied tardy ({:.1} MB)", *bytes as f64 / 1e6),
             Event::Starting { folder } => {
                 self.steps[index] = Step::UnderWay {
                     folder: folder.clone(),

@@ -21,7 +21,9 @@ pub(in crate::command) enum TuneError {
     NoCpu(CpuList),
     #[error("could not apply any setting: run as root")]
     NothingApplied,
-    #[error("{0}: a setting is changed only if it can be journaled and the value holds")]
+    #[error(
+        "{0}: tardy changes a setting only if it can journal the old value and the new value holds"
+    )]
     Apply(#[from] ApplyError),
     #[error(transparent)]
     InForce(#[from] InForce),
@@ -68,7 +70,10 @@ pub(in crate::command) enum RunError {
     Interrupted(String),
     #[error(transparent)]
     Apply(#[from] ApplyError),
-    #[error("{folder}: the run gave no number ({why}): run it by hand to see more: {command}")]
+    #[error(
+        "{folder}: the run produced no number ({why}): to see more, run the command by hand: \
+         {command}"
+    )]
     NoNumber {
         folder: PathBuf,
         why: String,

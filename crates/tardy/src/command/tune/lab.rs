@@ -53,7 +53,8 @@ pub(super) fn search(args: &TuneArgs) -> Result<Exit, TuneError> {
     arguments.replicas = args.lab_search.replicas.unwrap_or(needed + 1);
     if arguments.replicas < needed {
         let message = format!(
-            "--replicas {}: at least {needed} are needed to decide on {tests} effects at once",
+            "--replicas {}: at least {needed} replicas are needed to decide on {tests} effects \
+             together",
             arguments.replicas
         );
         return Err(TuneError::Usage(message));
@@ -73,7 +74,7 @@ pub(super) fn search(args: &TuneArgs) -> Result<Exit, TuneError> {
     let mut answer = answer(&atlas, &variants, goal, &arguments);
     if let Some(together) = all_that_lower(&answer, &variants) {
         say!(
-            "tardy: all that lower it, together: {}",
+            "tardy: next, all words that lower the goal together: {}",
             together.words.join(" ")
         );
         let variants = [variants[0].clone(), together];

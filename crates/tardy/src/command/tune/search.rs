@@ -186,7 +186,7 @@ fn go_on(
     };
     let found = search(question.settings.settings.len(), effort, &mut bench).map_err(Box::new)?;
     if bench.kept > 0 {
-        say!("tardy: {} of the runs existed already", bench.kept);
+        say!("tardy: {} of the runs were already done", bench.kept);
     }
     write(question, &found, out)
         .map_err(|error| TuneError::Machine(format!("{}: {error}", out.display())))?;
@@ -295,7 +295,7 @@ impl Bench for Runs<'_> {
         }
         goal_of(&folder, self.goal).map_err(|why| RunError::NoNumber {
             folder,
-            why: format!("{why}; it ended with {status}"),
+            why: format!("{why}; the run ended with {status}"),
             command: line_of(&command),
         })
     }
@@ -315,8 +315,13 @@ impl Bench for Runs<'_> {
                     self.question.settings.settings.len()
                 )
             }
-            Stage::Pairs { settings } => format!("pairs with and without {}", names(settings)),
-            Stage::Together { settings } => format!("{} together against none", names(settings)),
+            Stage::Pairs { settings } => {
+                format!("pairs of runs with and without {}", names(settings))
+            }
+            Stage::Together { settings } => format!(
+                "pairs of runs with {} together and with none of them",
+                names(settings)
+            ),
         };
         say!(
             "tardy: {what}: at most {runs} runs, {}",
@@ -393,7 +398,7 @@ fn goal_of(folder: &Path, goal: Goal) -> Result<f64, String> {
         .probes()
         .first()
         .map(|probe| (*probe).to_owned())
-        .ok_or("it has no probe")?;
+        .ok_or("the run has no probe")?;
     let latency = run.of_probe(&probe).latency;
     let samples = latency.count();
     let rank = match goal {
@@ -403,5 +408,5 @@ fn goal_of(folder: &Path, goal: Goal) -> Result<f64, String> {
     let value = latency.values_at(&[rank]).first().copied().flatten();
     value
         .map(|value| value as f64)
-        .ok_or_else(|| "it has no sample".to_owned())
+        .ok_or_else(|| "the run has no sample".to_owned())
 }

@@ -123,7 +123,7 @@ const FILE: &str = "the layout, as for `-h`; a file that cannot be written is an
                     anything is measured, and not ignored";
 const NO_CPU: &str = "1.5 prints no line `Thread N using cpu` with `-v`";
 const LAYOUT: &str = "from 2.7 on, cyclictest leaves out empty rows and `# Total:`; here they are as \
-                      in 2.4, which Debian's stable release has";
+                      in 2.4, which Debian 12 has";
 
 /// All rows: first those of options, in the order of `--help`.
 pub(super) const ROWS: &[Row] = &[

@@ -232,7 +232,7 @@ fn a_program_without_a_loop_or_none_at_all_is_an_error_that_says_so() {
         .tardy("run --load none --for 1s --out run -- true")
         .ends_with(3)
         .stderr;
-    assert!(error.contains("it opened no loop"), "{error}");
+    assert!(error.contains("opened no loop"), "{error}");
     let error = place
         .tardy("run --load none --for 1s --out none -- ./no-such-program")
         .ends_with(2)

@@ -459,7 +459,7 @@ mod tests {
         );
         let refused = of(vec![module("snd_dummy", "hrtimer=0 fake_buffer=1")]).unwrap_err();
         assert!(
-            matches!(&refused, LabError::Usage(text) if text.contains("6.12 than on 6.1")),
+            matches!(&refused, LabError::Usage(text) if text.contains("on 6.12 and on 6.1")),
             "{refused}"
         );
         assert_eq!(lines_of_modules(&BTreeMap::new()).unwrap(), [""; 0]);

@@ -123,15 +123,16 @@ impl InTerminal {
         }
     }
 
-    /// Waits for the end; the terminal must then be as it was before. Returns what is left to see.
+    /// Waits for the end; the terminal must then be as it was before. Returns what a user can scroll
+    /// back to.
     #[track_caller]
     pub(crate) fn end(mut self) -> (ExitStatus, String) {
         let status = self.child.wait().unwrap();
         let setting = stty(&self.path, &["-a"]);
         // Nothing holds the terminal open now, and the reader comes to the end of what was written.
         self.reader.take().unwrap().join().unwrap();
-        let screen = self.screen.lock().unwrap();
-        let screen = screen.screen();
+        let mut screen = self.screen.lock().unwrap();
+        let screen = screen.screen_mut();
         assert!(
             !screen.alternate_screen() && !screen.hide_cursor(),
             "the terminal was not restored:\n{}",
@@ -147,7 +148,10 @@ impl InTerminal {
             setting.contains("susp = ^Z") && setting.contains("quit = ^\\"),
             "{setting}"
         );
-        (status, screen.contents())
+        screen.set_scrollback(usize::MAX);
+        let top = screen.contents();
+        screen.set_scrollback(0);
+        (status, top + "\n" + &screen.contents())
     }
 }
 

@@ -47,6 +47,7 @@ pub mod reclaim;
 pub mod request;
 pub mod resolution;
 pub mod resolve;
+pub mod rights;
 pub mod scratch;
 pub mod sharing;
 pub mod thp;

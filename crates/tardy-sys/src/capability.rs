@@ -1,5 +1,5 @@
-//! Giving up capabilities for good: capget(2), capset(2), prctl(2) PR_CAPBSET_DROP, PR_CAP_AMBIENT,
-//! PR_SET_NO_NEW_PRIVS; capabilities(7).
+//! Giving up capabilities and root for good: capget(2), capset(2), prctl(2) PR_CAPBSET_DROP,
+//! PR_CAP_AMBIENT, PR_SET_KEEPCAPS, PR_SET_NO_NEW_PRIVS; setgroups(2), setresuid(2); capabilities(7).
 
 use std::io;
 
@@ -24,16 +24,8 @@ pub const DAC_OVERRIDE: Capability = capability("dac_override", 1);
 pub const DAC_READ_SEARCH: Capability = capability("dac_read_search", 2);
 /// Changing modes and times of others' files.
 pub const FOWNER: Capability = capability("fowner", 3);
-/// Setting up network devices.
-pub const NET_ADMIN: Capability = capability("net_admin", 12);
-/// Raw sockets.
-pub const NET_RAW: Capability = capability("net_raw", 13);
-/// Reading /proc/kcore.
-pub const SYS_RAWIO: Capability = capability("sys_rawio", 17);
 /// Looking into others' processes.
 pub const SYS_PTRACE: Capability = capability("sys_ptrace", 19);
-/// Namespaces and mounts.
-pub const SYS_ADMIN: Capability = capability("sys_admin", 21);
 /// Real-time priorities.
 pub const SYS_NICE: Capability = capability("sys_nice", 23);
 /// Limits of pipes and other resources.
@@ -53,6 +45,9 @@ impl Capability {
 
 /// _LINUX_CAPABILITY_VERSION_3 of linux/capability.h: sets of two words of 32 bits.
 const VERSION_3: u32 = 0x2008_0522;
+/// The user and the group without rights: what the kernel shows for numbers that do not fit
+/// (DEFAULT_OVERFLOWUID in linux/highuid.h), `nobody` and `nogroup` on Debian.
+const NOBODY: libc::uid_t = 65534;
 /// Bits of the sets.
 const NUMBERS: libc::c_ulong = 64;
 
@@ -93,6 +88,43 @@ pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
             Err(_) => return Err(io::Error::last_os_error()),
         }
     }
+    change_sets(|half, bits| Half {
+        // What is in no permitted set cannot be in the ambient one: the kernel drops it there too.
+        effective: half.permitted & (kept >> bits) as u32,
+        permitted: half.permitted & (kept >> bits) as u32,
+        inheritable: half.inheritable & (kept >> bits) as u32,
+    })?;
+    // Last: who sees it set knows that the rest is done.
+    // SAFETY: PR_SET_NO_NEW_PRIVS takes integers and no memory.
+    crate::check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }).map(drop)
+}
+
+/// Makes the calling process that of `nobody`, in no group but that user's, without the way back.
+/// Its capabilities stay; the signal for its parent's death does not. Call it before there are other
+/// threads.
+///
+/// # Errors
+/// EPERM without CAP_SETUID and CAP_SETGID; EINVAL in a user namespace that has no such user.
+pub fn become_nobody() -> io::Result<()> {
+    // SAFETY: PR_SET_KEEPCAPS takes integers and no memory.
+    crate::check(unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0) })?;
+    // The user last, because it takes the right to change the groups.
+    // SAFETY: no group is read from a null pointer to none.
+    crate::check(unsafe { libc::setgroups(0, std::ptr::null()) })?;
+    // SAFETY: setresgid takes three integers.
+    crate::check(unsafe { libc::setresgid(NOBODY, NOBODY, NOBODY) })?;
+    // SAFETY: setresuid takes three integers.
+    crate::check(unsafe { libc::setresuid(NOBODY, NOBODY, NOBODY) })?;
+    // The change of user cleared the effective set, and only that.
+    change_sets(|half, _| Half {
+        effective: half.permitted,
+        ..half
+    })
+}
+
+/// Replaces both halves of the calling thread's sets; `change` is also given the number of each
+/// half's first bit.
+fn change_sets(change: impl Fn(Half, u32) -> Half) -> io::Result<()> {
     let mut header = Header {
         version: VERSION_3,
         pid: 0,
@@ -101,20 +133,10 @@ pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
     // SAFETY: capget writes two halves, which is what version 3 has, behind the second pointer.
     let got = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, halves.as_mut_ptr()) };
     crate::check(got as libc::c_int)?;
-    for (half, mask) in halves.iter_mut().zip([kept as u32, (kept >> 32) as u32]) {
-        // What is in no permitted set cannot be in the ambient one: the kernel drops it there too.
-        *half = Half {
-            effective: half.permitted & mask,
-            permitted: half.permitted & mask,
-            inheritable: half.inheritable & mask,
-        };
-    }
+    let halves = [change(halves[0], 0), change(halves[1], 32)];
     // SAFETY: capset reads two halves, as above.
     let set = unsafe { libc::syscall(libc::SYS_capset, &raw mut header, halves.as_ptr()) };
-    crate::check(set as libc::c_int)?;
-    // Last: who sees it set knows that the rest is done.
-    // SAFETY: PR_SET_NO_NEW_PRIVS takes integers and no memory.
-    crate::check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }).map(drop)
+    crate::check(set as libc::c_int).map(drop)
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! Room on a file system: statvfs(3).
 
 use std::ffi::CString;
+use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -20,6 +22,17 @@ const BYTES_LEFT_MAX: u64 = 16 << 20;
 const SHARE_LEFT: u64 = 10;
 
 impl Room {
+    fn of(stat: &libc::statvfs) -> Self {
+        #[allow(clippy::unnecessary_cast, reason = "the types differ between targets")]
+        let block = stat.f_frsize as u64;
+        #[allow(clippy::unnecessary_cast, reason = "the types differ between targets")]
+        let (total, free) = (stat.f_blocks as u64, stat.f_bavail as u64);
+        Self {
+            total: total.saturating_mul(block),
+            free: free.saturating_mul(block),
+        }
+    }
+
     /// Bytes that are left to others.
     #[must_use]
     pub fn reserve(&self) -> u64 {
@@ -45,15 +58,19 @@ pub fn room(path: &Path) -> io::Result<Room> {
     // SAFETY: `path` is a C string and `stat` is valid for writing one statvfs.
     crate::check(unsafe { libc::statvfs(path.as_ptr(), stat.as_mut_ptr()) })?;
     // SAFETY: the call succeeded, so that it filled `stat`.
-    let stat = unsafe { stat.assume_init() };
-    #[allow(clippy::unnecessary_cast, reason = "the types differ between targets")]
-    let block = stat.f_frsize as u64;
-    #[allow(clippy::unnecessary_cast, reason = "the types differ between targets")]
-    let (total, free) = (stat.f_blocks as u64, stat.f_bavail as u64);
-    Ok(Room {
-        total: total.saturating_mul(block),
-        free: free.saturating_mul(block),
-    })
+    Ok(Room::of(&unsafe { stat.assume_init() }))
+}
+
+/// The room of the file system that an open file is on.
+///
+/// # Errors
+/// Those of fstatvfs(3), which do not happen with an open file of a local file system.
+pub fn room_of(file: &File) -> io::Result<Room> {
+    let mut stat = MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: the descriptor is open, and `stat` is valid for writing one statvfs.
+    crate::check(unsafe { libc::fstatvfs(file.as_raw_fd(), stat.as_mut_ptr()) })?;
+    // SAFETY: the call succeeded, so that it filled `stat`.
+    Ok(Room::of(&unsafe { stat.assume_init() }))
 }
 
 #[cfg(test)]

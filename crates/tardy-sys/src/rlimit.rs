@@ -23,6 +23,9 @@ pub enum Resource {
     OpenFiles,
 }
 
+/// No limit.
+pub const UNLIMITED: u64 = u64::MAX;
+
 impl Resource {
     fn number(self) -> u32 {
         #[allow(

@@ -11,7 +11,7 @@ use tardy_sys::clock;
 use tardy_sys::sched::{self, Policy};
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
+use super::info::{ErrorContext, Job, LoadInfo, Placement, Rights, Run, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -53,9 +53,12 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: true,
-    rights: Rights::Only(&[capability::DAC_OVERRIDE, capability::SYS_NICE]),
+    rights: Rights::Nobody {
+        keeps: &[capability::SYS_NICE],
+        opens: "the record, if one is given",
+    },
     resolve,
-    run,
+    run: Run::Prepared(prepare),
 };
 
 /// At a real-time priority, the CPU is given up for a tenth of each 100 ms, so that the machine
@@ -107,12 +110,16 @@ fn may_use_priority(priority: u32) -> bool {
     limit >= u64::from(priority) || tardy_sys::user::is_root()
 }
 
-fn run(worker: &mut Worker) -> Result<(), WorkError> {
+fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
+    let record = Record::open(worker)?;
+    Ok(Box::new(|worker| run(worker, record)))
+}
+
+fn run(worker: &mut Worker, mut record: Record) -> Result<(), WorkError> {
     let (length, period) = (
         worker.plan.load.parameters.duration("length").get(),
         worker.plan.load.parameters.duration("period").get(),
     );
-    let mut record = Record::open(worker)?;
     let mut yielding = YieldBudget::new(clock::monotonic());
     let priority = worker.number("priority") as u32;
     if priority > 0 {

@@ -6,7 +6,7 @@ use tardy_run::parameter::{Kind, Parameter, Value};
 use tardy_sys::mapping::Mapping;
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, Run, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -29,9 +29,9 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
-    rights: Rights::Only(&[]),
+    rights: Rights::NONE,
     resolve,
-    run,
+    run: Run::Plain(run),
 };
 
 /// Assumed where the kernel does not tell, in bytes: more than most boards have.

@@ -1,5 +1,7 @@
 //! `caps-lock`: the keyboard's light, on and off (abeni2002, sections 3.2 and 4.2.1).
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use tardy_core::units::Nanos;
@@ -10,7 +12,7 @@ use tardy_sys::console;
 
 use super::Unsupported;
 use super::console::open_console;
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
+use super::info::{ErrorContext, Job, LoadInfo, Placement, Rights, Run, WorkError};
 use super::resolution::Resolution;
 use super::worker::{PASSES, Worker};
 
@@ -34,17 +36,20 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: true,
     placement: Placement::Once,
     uses_disk: false,
-    rights: Rights::Only(&[capability::DAC_OVERRIDE, capability::SYS_TTY_CONFIG]),
+    rights: Rights::Nobody {
+        keeps: &[capability::SYS_TTY_CONFIG],
+        opens: "the light, or the console",
+    },
     resolve,
-    run,
+    run: Run::Prepared(prepare),
 };
 
 /// What the light is switched through.
 enum Light {
     /// The brightness file of an LED device.
-    Device(PathBuf),
+    Device(File),
     /// The console's ioctl.
-    Console(std::fs::File),
+    Console(File),
 }
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -131,8 +136,12 @@ fn undo_of_device(device: &Path) -> Vec<Undo> {
         .collect()
 }
 
-fn run(worker: &mut Worker) -> Result<(), WorkError> {
-    let mut light = light(&worker.plan.load.undo)?;
+fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
+    let light = light(&worker.plan.load.undo)?;
+    Ok(Box::new(move |worker| run(worker, &light)))
+}
+
+fn run(worker: &mut Worker, light: &Light) -> Result<(), WorkError> {
     let pause = worker.plan.load.parameters.duration("pause");
     let mut on = true;
     while worker.begin_pass() && worker.rest(pause) {
@@ -149,7 +158,10 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
 /// What is undone is what is switched.
 fn light(undo: &[Undo]) -> Result<Light, WorkError> {
     match undo.last() {
-        Some(Undo::Write { path, .. }) => Ok(Light::Device(path.clone())),
+        Some(Undo::Write { path, .. }) => {
+            let brightness = File::options().write(true).open(path);
+            Ok(Light::Device(brightness.doing("open the light")?))
+        }
         Some(Undo::FollowKeyboardState { console }) => Ok(Light::Console(
             open_console(console).map_err(WorkError::Absent)?,
         )),
@@ -158,9 +170,9 @@ fn light(undo: &[Undo]) -> Result<Light, WorkError> {
 }
 
 impl Light {
-    fn switch(&mut self, on: bool) -> std::io::Result<()> {
+    fn switch(&self, on: bool) -> std::io::Result<()> {
         match self {
-            Self::Device(brightness) => std::fs::write(brightness, if on { "1" } else { "0" }),
+            Self::Device(brightness) => brightness.write_all_at(if on { b"1" } else { b"0" }, 0),
             Self::Console(console) => {
                 console::set_lights(console, if on { console::LED_CAPS } else { 0 })
             }
@@ -218,11 +230,11 @@ mod tests {
                 }
             ]
         );
-        let mut light = light(&undo).map_err(|error| error.to_string()).unwrap();
+        let light = light(&undo).map_err(|error| error.to_string()).unwrap();
         light.switch(true).unwrap();
         assert_eq!(
             std::fs::read_to_string(led.join("brightness")).unwrap(),
-            "1"
+            "1\n"
         );
     }
 }

@@ -8,9 +8,9 @@ use tardy_run::parameter::Parameter;
 use tardy_sys::capability;
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
+use super::info::{ErrorContext, Job, LoadInfo, Placement, Rights, Run, WorkError};
 use super::resolution::Resolution;
-use super::worker::Worker;
+use super::worker::{Worker, WorkerPlan};
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "cgroup",
@@ -28,9 +28,13 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
-    rights: Rights::Only(&[capability::DAC_OVERRIDE]),
+    rights: Rights::Confined {
+        keeps: &[capability::DAC_OVERRIDE],
+        writes: "in its control group, and to leave it",
+        paths,
+    },
     resolve,
-    run,
+    run: Run::Prepared(prepare),
 };
 
 /// Kernel memory of a group with its files, in bytes, rounded up.
@@ -82,29 +86,31 @@ fn own_group(proc: &Path) -> Option<PathBuf> {
     Some(mount.join(path))
 }
 
-fn run(worker: &mut Worker) -> Result<(), WorkError> {
-    let top = worker
-        .plan
-        .load
-        .scratch
-        .clone()
-        .ok_or_else(|| WorkError::Bound("the plan has no group".to_owned()))?;
-    let home = top
-        .parent()
-        .map(|parent| parent.join("cgroup.procs"))
-        .ok_or_else(|| WorkError::Bound("the group has no parent".to_owned()))?;
+/// The group of all workers, and the file through which they leave it.
+fn paths(plan: &WorkerPlan) -> Vec<PathBuf> {
+    let top = plan.load.scratch.clone();
+    let home = top.as_deref().and_then(Path::parent);
+    let home = home.map(|parent| parent.join("cgroup.procs"));
+    top.into_iter().chain(home).collect()
+}
+
+fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
+    let [top, home] = <[PathBuf; 2]>::try_from(paths(&worker.plan))
+        .map_err(|_| WorkError::Bound("the plan has no group".to_owned()))?;
     let own = top.join(format!("{FOLDER_PREFIX}{}", worker.plan.index));
     make(&top).doing("make a group")?;
     make(&own).doing("make a group")?;
+    Ok(Box::new(move |worker| run(worker, own, &home)))
+}
+
+fn run(worker: &mut Worker, own: PathBuf, home: &Path) -> Result<(), WorkError> {
     let result = work(worker, &own);
     // A group cannot be removed while a process is in it.
-    std::fs::write(&home, "0").doing("leave the groups")?;
+    std::fs::write(home, "0").doing("leave the groups")?;
     let removed = Undo::RemoveCgroup(own).run();
     if let Err(error) = removed {
         worker.tell(error.to_string());
     }
-    // Whoever is last removes the group of all; for the others it is not empty.
-    let _ = std::fs::remove_dir(&top);
     result
 }
 

@@ -9,7 +9,7 @@ use tardy_sys::capability;
 use tardy_sys::console;
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
+use super::info::{ErrorContext, Job, LoadInfo, Placement, Rights, Run, WorkError};
 use super::resolution::Resolution;
 use super::worker::{PASSES, Worker};
 
@@ -32,9 +32,12 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: true,
     placement: Placement::Once,
     uses_disk: false,
-    rights: Rights::Only(&[capability::DAC_OVERRIDE, capability::SYS_TTY_CONFIG]),
+    rights: Rights::Nobody {
+        keeps: &[capability::SYS_TTY_CONFIG],
+        opens: "the console",
+    },
     resolve,
-    run,
+    run: Run::Prepared(prepare),
 };
 
 const CONSOLE: &str = "tty0";
@@ -70,7 +73,7 @@ fn no_terminal(path: &std::path::Path, error: &std::io::Error) -> Unsupported {
     )
 }
 
-fn run(worker: &mut Worker) -> Result<(), WorkError> {
+fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
     let Some(Undo::ShowTerminal {
         console: path,
         number,
@@ -81,15 +84,19 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         ));
     };
     let console = open_console(&path).map_err(WorkError::Absent)?;
-    let other = console::free(&console).doing("find a free terminal")?;
+    Ok(Box::new(move |worker| run(worker, &console, number)))
+}
+
+fn run(worker: &mut Worker, console: &File, number: u16) -> Result<(), WorkError> {
+    let other = console::free(console).doing("find a free terminal")?;
     let pause = worker.plan.load.parameters.duration("pause");
     let mut next = other;
     while worker.begin_pass() && worker.rest(pause) {
-        match console::show(&console, next) {
+        match console::show(console, next) {
             Ok(()) => worker.did(1, 0),
             Err(_) => worker.failed(),
         }
         next = if next == other { number } else { other };
     }
-    console::show(&console, number).doing("show the first terminal again")
+    console::show(console, number).doing("show the first terminal again")
 }

@@ -1,5 +1,7 @@
 //! `cpu-hotplug`: takes a CPU away and brings it back.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use tardy_core::cpu::{CpuId, CpuList};
@@ -7,10 +9,9 @@ use tardy_core::units::Nanos;
 use tardy_machine::undo::Undo;
 use tardy_run::parameter::{Kind, Parameter, Value};
 use tardy_sys::affinity;
-use tardy_sys::capability;
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
+use super::info::{ErrorContext, Job, LoadInfo, Placement, Rights, Run, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -39,9 +40,12 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: true,
     placement: Placement::Once,
     uses_disk: false,
-    rights: Rights::Only(&[capability::DAC_OVERRIDE]),
+    rights: Rights::Nobody {
+        keeps: &[],
+        opens: "the switch of its CPU",
+    },
     resolve,
-    run,
+    run: Run::Prepared(prepare),
 };
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -100,23 +104,32 @@ fn hotpluggable(cpus: &Path) -> Vec<CpuId> {
         .collect()
 }
 
-fn run(worker: &mut Worker) -> Result<(), WorkError> {
-    let Some(Undo::Write { path, .. }) = worker.plan.load.undo.first().cloned() else {
+fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
+    let Some(Undo::Write { path, .. }) = worker.plan.load.undo.first() else {
         return Err(WorkError::Bound("the plan has no CPU".to_owned()));
     };
+    let switch = File::options()
+        .write(true)
+        .open(path)
+        .doing("open the switch of the CPU")?;
+    Ok(Box::new(move |worker| run(worker, &switch)))
+}
+
+fn run(worker: &mut Worker, switch: &File) -> Result<(), WorkError> {
     // Bound again each time: the kernel forgets a binding whose last CPU goes.
     let cpus: Vec<u32> = worker.plan.cpus.iter().map(|cpu| cpu.0).collect();
     let pause = worker.plan.load.parameters.duration("pause");
     let mut on = false;
     while worker.rest(pause) {
-        match std::fs::write(&path, if on { "1" } else { "0" }) {
+        match switch.write_all_at(if on { b"1" } else { b"0" }, 0) {
             Ok(()) => worker.did(1, 0),
             Err(_) => worker.failed(),
         }
         on = !on;
         affinity::set(0, &cpus).doing("stay on the other CPUs")?;
     }
-    std::fs::write(&path, "1")
+    switch
+        .write_all_at(b"1", 0)
         .or_else(already_there)
         .doing("bring the CPU online again")
 }

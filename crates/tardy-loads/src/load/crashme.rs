@@ -7,7 +7,7 @@ use tardy_sys::process::{self, WaitResult};
 use tardy_sys::sandbox;
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, Run, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
@@ -31,9 +31,9 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: true,
     placement: Placement::EachCpu,
     uses_disk: false,
-    rights: Rights::Only(&[]),
+    rights: Rights::NONE,
     resolve,
-    run,
+    run: Run::Plain(run),
 };
 
 /// Kernel memory of the short-lived process, in bytes, as for `fork`.

@@ -8,7 +8,7 @@ use tardy_run::parameter::{Kind, Parameter};
 use tardy_sys::capability;
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, Run, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -29,9 +29,12 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
-    rights: Rights::Only(&[capability::DAC_READ_SEARCH]),
+    rights: Rights::Nobody {
+        keeps: &[capability::DAC_READ_SEARCH],
+        opens: "",
+    },
     resolve,
-    run,
+    run: Run::Plain(run),
 };
 
 /// Folders that wait to be read, at most; names of 100 bytes make this 10 MB, and no tree is known

@@ -4,7 +4,7 @@ use tardy_core::units::Nanos;
 use tardy_run::parameter::{Kind, Parameter};
 
 use super::Unsupported;
-use super::info::{LoadInfo, Placement, Rights, WorkError};
+use super::info::{LoadInfo, Placement, Rights, Run, WorkError};
 use super::program::{self, Outcome};
 use super::resolution::Resolution;
 use super::worker::Worker;
@@ -28,7 +28,7 @@ pub const INFO: LoadInfo = LoadInfo {
     uses_disk: false,
     rights: Rights::All,
     resolve,
-    run,
+    run: Run::Plain(run),
 };
 
 /// A command that fails so often in a row is not run again: a mistyped name would be tried without

@@ -1,17 +1,18 @@
 //! `fifos-mmap`: data through pipes and through a mapped file, in turns (williams2002: FIFOS_MMAP).
 
+use std::fs::File;
 use std::io::{PipeReader, Read, Write};
+use std::path::Path;
 
 use tardy_core::units::Nanos;
 use tardy_run::parameter::Parameter;
-use tardy_sys::capability;
 use tardy_sys::mapping::Mapping;
 use tardy_sys::process::{self, WaitResult};
 
 use super::Unsupported;
 use super::allowance::{self, Allowance};
 use super::backing::Backing;
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
+use super::info::{ErrorContext, Job, LoadInfo, Placement, Rights, Run, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::scratch;
 use super::worker::Worker;
@@ -43,9 +44,12 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: true,
-    rights: Rights::Only(&[capability::DAC_OVERRIDE]),
+    rights: Rights::Nobody {
+        keeps: &[],
+        opens: "an unnamed file on the file system that it works on",
+    },
     resolve,
-    run,
+    run: Run::Prepared(prepare),
 };
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -68,22 +72,26 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-fn run(worker: &mut Worker) -> Result<(), WorkError> {
-    let (size, block) = (worker.number("size"), worker.number("block") as usize);
+fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
     let folder = worker
         .plan
         .load
         .scratch
         .clone()
         .unwrap_or_else(std::env::temp_dir);
-    scratch::check_floor(&folder, size)?;
     let file = scratch::file(&folder).doing("create the scratch file")?;
+    Ok(Box::new(move |worker| run(worker, &file, &folder)))
+}
+
+fn run(worker: &mut Worker, file: &File, folder: &Path) -> Result<(), WorkError> {
+    let (size, block) = (worker.number("size"), worker.number("block") as usize);
+    scratch::check_floor(file, folder, size)?;
     file.set_len(size).doing("extend the scratch file")?;
     let mut allowance = Allowance::new(worker);
     while worker.go_on() {
         send(worker, size, block)?;
-        scratch::check_floor(&folder, size)?;
-        let mut mapping = Mapping::shared(&file, size as usize).doing("map the scratch file")?;
+        scratch::check_floor(file, folder, size)?;
+        let mut mapping = Mapping::shared(file, size as usize).doing("map the scratch file")?;
         for from in (0..size as usize).step_by(1 << 20) {
             let to = (from + (1 << 20)).min(size as usize);
             // A page that was touched is written to the device as a whole.

@@ -7,7 +7,7 @@ use tardy_sys::process::{self, WaitResult};
 
 use super::Unsupported;
 use super::gate::Gate;
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, Run, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::{PASSES, Worker};
 
@@ -52,9 +52,9 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
-    rights: Rights::Only(&[]),
+    rights: Rights::NONE,
     resolve,
-    run,
+    run: Run::Plain(run),
 };
 
 /// Kernel memory of a small process (stacks, page tables, task structure), in bytes: measured as

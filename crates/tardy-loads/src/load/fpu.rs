@@ -3,7 +3,7 @@
 use tardy_run::parameter::Parameter;
 
 use super::Unsupported;
-use super::info::{LoadInfo, Placement, Rights, WorkError};
+use super::info::{LoadInfo, Placement, Rights, Run, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -23,9 +23,9 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
-    rights: Rights::Only(&[]),
+    rights: Rights::NONE,
     resolve,
-    run,
+    run: Run::Plain(run),
 };
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {

@@ -5,12 +5,12 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
 use tardy_run::parameter::Parameter;
-use tardy_sys::{capability, private_folder};
+use tardy_sys::private_folder;
 
 use super::Unsupported;
 use super::allowance::{self, Allowance};
 use super::backing::Backing;
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
+use super::info::{ErrorContext, Job, LoadInfo, Placement, Rights, Run, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::scratch;
 use super::worker::Worker;
@@ -44,9 +44,12 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: true,
-    rights: Rights::Only(&[capability::DAC_OVERRIDE]),
+    rights: Rights::Nobody {
+        keeps: &[],
+        opens: "its scratch folder",
+    },
     resolve,
-    run,
+    run: Run::Prepared(prepare),
 };
 
 /// One in so many blocks is written; the others are holes.
@@ -79,33 +82,39 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
+fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
+    scratch::enter_own_folder(worker)?;
+    Ok(Box::new(run))
+}
+
+/// Works in the current folder: nobody could not follow the path that leads to it.
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
-    let folder = scratch::own_folder(worker)?;
+    let folder = Path::new(".");
     let block = vec![0x5a; worker.number("block") as usize];
     let (size, files) = (worker.number("size"), worker.number("files"));
     let mut allowance = Allowance::new(worker);
     let mut round = 0_u64;
     while worker.go_on() {
-        scratch::check_floor(&folder, size / HOLE_RATIO * 2)?;
+        scratch::check_floor_of(folder, size / HOLE_RATIO * 2)?;
         for index in 0..files {
             if !worker.go_on() {
                 break;
             }
-            if file_life(
-                worker,
-                &mut allowance,
-                &folder,
-                (index, size, round),
-                &block,
-            )
-            .is_err()
-            {
+            if file_life(worker, &mut allowance, folder, (index, size, round), &block).is_err() {
                 worker.failed();
             }
         }
         round += 1;
     }
-    std::fs::remove_dir_all(&folder).doing("remove the scratch folder")
+    empty(folder).doing("empty the scratch folder")
+}
+
+/// The folder itself belongs to root, and the guardian removes it.
+fn empty(folder: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        std::fs::remove_file(entry?.path())?;
+    }
+    Ok(())
 }
 
 /// One file: holes, truncated, extended, renamed over the one of the round before; every third is

@@ -21,7 +21,7 @@ use tardy_sys::signal::SignalFd;
 
 use super::Unsupported;
 use super::gate::Gate;
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, Run, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -71,9 +71,12 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::Once,
     uses_disk: false,
-    rights: Rights::Only(&[capability::SYS_RESOURCE]),
+    rights: Rights::Nobody {
+        keeps: &[capability::SYS_RESOURCE],
+        opens: "",
+    },
     resolve,
-    run,
+    run: Run::Plain(run),
 };
 
 /// Kernel memory of a task and its stream, in bytes, rounded up; a pipe holds 64 KiB, a socket

@@ -3,10 +3,10 @@
 use std::io;
 
 use tardy_run::parameter::Parameter;
-use tardy_sys::capability::Capability;
 
 use super::Unsupported;
 use super::resolution::Resolution;
+pub use super::rights::Rights;
 use super::worker::Worker;
 
 /// Where the workers of a load run.
@@ -18,24 +18,16 @@ pub enum Placement {
     Once,
 }
 
-/// What of root's rights a load keeps, where the tool has them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rights {
-    /// These, and no program that it executes gets more.
-    Only(&'static [Capability]),
-    /// All: it mounts and starts a server, or its program is the user's.
-    All,
-}
+/// Works until [`Worker::go_on`] says no.
+pub type Job = Box<dyn FnOnce(&mut Worker) -> Result<(), WorkError>>;
 
-impl Rights {
-    /// Their names, as `setpriv` writes them.
-    #[must_use]
-    pub fn names(self) -> Vec<&'static str> {
-        match self {
-            Self::Only(kept) => kept.iter().map(|capability| capability.name).collect(),
-            Self::All => vec!["all"],
-        }
-    }
+/// How a worker begins its work, in a process of its own.
+#[derive(Debug, Clone, Copy)]
+pub enum Run {
+    /// With the rights that the load keeps, and no others.
+    Plain(fn(&mut Worker) -> Result<(), WorkError>),
+    /// Opens with the tool's rights what the job then works with.
+    Prepared(fn(&mut Worker) -> Result<Job, WorkError>),
 }
 
 /// A load's description of itself.
@@ -63,8 +55,8 @@ pub struct LoadInfo {
     /// Looks whether the machine has what it needs, and states its budget; called in the measuring
     /// process, changes nothing.
     pub resolve: fn(&mut Resolution<'_>) -> Result<(), Unsupported>,
-    /// Works until [`Worker::go_on`] says no; called in a process of its own.
-    pub run: fn(&mut Worker) -> Result<(), WorkError>,
+    /// Works until [`Worker::go_on`] says no.
+    pub run: Run,
 }
 
 /// Why a worker ended before it was asked to.

@@ -9,14 +9,13 @@ use tardy_core::series::ClockKind;
 use tardy_machine::clock::clock_kind;
 use tardy_machine::root::Root;
 use tardy_run::parameter::{Parameter, Value};
-use tardy_sys::capability;
 use tardy_sys::file_pages;
 
 use super::Unsupported;
 use super::allowance::{self, Allowance};
 use super::backing::Backing;
 use super::device;
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
+use super::info::{ErrorContext, Job, LoadInfo, Placement, Rights, Run, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::scratch;
 use super::worker::{PASSES, Worker};
@@ -56,9 +55,12 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: true,
-    rights: Rights::Only(&[capability::DAC_OVERRIDE]),
+    rights: Rights::Nobody {
+        keeps: &[],
+        opens: "an unnamed file on the file system that it works on",
+    },
     resolve,
-    run,
+    run: Run::Prepared(prepare),
 };
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -117,14 +119,18 @@ fn shortcoming(folder: &Path, backing: &Backing) -> Option<String> {
     }
 }
 
-fn run(worker: &mut Worker) -> Result<(), WorkError> {
-    let size = worker.number("size");
-    let folder = worker.plan.load.scratch.clone();
-    let mut file = match &folder {
+fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
+    let file = match &worker.plan.load.scratch {
         Some(folder) => scratch::file(folder),
         None => tardy_sys::memory_file::create("tardy-io"),
     }
     .doing("create the scratch file")?;
+    Ok(Box::new(|worker| run(worker, file)))
+}
+
+fn run(worker: &mut Worker, mut file: File) -> Result<(), WorkError> {
+    let size = worker.number("size");
+    let folder = worker.plan.load.scratch.clone();
     let mut zero = File::open("/dev/zero").doing("open /dev/zero")?;
     let block = worker.block();
     if let (Some(folder), Some(_)) = (&folder, &worker.plan.load.device_writes) {
@@ -133,7 +139,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     }
     while worker.begin_pass() {
         if let Some(folder) = &folder {
-            scratch::check_floor(folder, size)?;
+            scratch::check_floor(&file, folder, size)?;
         }
         cycle(worker, &mut file, &mut zero, block, size)?;
     }
@@ -155,7 +161,7 @@ fn on_device(
     let bytes = block.len() as u64;
     let mut length = 0;
     while worker.begin_pass() {
-        scratch::check_floor(folder, size)?;
+        scratch::check_floor(file, folder, size)?;
         let mut fresh = 0;
         while fresh < size && worker.go_on() && allowance.take(bytes) {
             if length + bytes > size {

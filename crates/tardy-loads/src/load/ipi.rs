@@ -6,7 +6,7 @@ use tardy_sys::mapping::{Mapping, PAGE_BYTES};
 use tardy_sys::membarrier::{self, Reach};
 
 use super::Unsupported;
-use super::info::{LoadInfo, Placement, Rights, WorkError};
+use super::info::{LoadInfo, Placement, Rights, Run, WorkError};
 use super::resolution::Resolution;
 use super::threads::{self, RoundWork};
 use super::worker::Worker;
@@ -26,9 +26,9 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::Once,
     uses_disk: false,
-    rights: Rights::Only(&[]),
+    rights: Rights::NONE,
     resolve,
-    run,
+    run: Run::Plain(run),
 };
 
 /// Pages of a thread; a round has as many barriers and protections.

@@ -6,10 +6,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use tardy_run::parameter::Parameter;
-use tardy_sys::capability;
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
+use super::info::{ErrorContext, Job, LoadInfo, Placement, Rights, Run, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::{PASSES, Worker};
 
@@ -33,9 +32,12 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: true,
     placement: Placement::EachCpu,
     uses_disk: false,
-    rights: Rights::Only(&[capability::DAC_OVERRIDE, capability::SYS_RAWIO]),
+    rights: Rights::Nobody {
+        keeps: &[],
+        opens: "/proc/kcore for reading",
+    },
     resolve,
-    run,
+    run: Run::Prepared(prepare),
 };
 
 const KCORE: &str = "/proc/kcore";
@@ -60,9 +62,13 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-fn run(worker: &mut Worker) -> Result<(), WorkError> {
+fn prepare(_: &mut Worker) -> Result<Job, WorkError> {
     let file = File::open(KCORE).doing("open /proc/kcore")?;
-    let memory = memory(&file).doing("find the memory in /proc/kcore")?;
+    Ok(Box::new(move |worker| run(worker, &file)))
+}
+
+fn run(worker: &mut Worker, file: &File) -> Result<(), WorkError> {
+    let memory = memory(file).doing("find the memory in /proc/kcore")?;
     let block = worker.block();
     while worker.begin_pass() {
         let mut left = worker.number("size");

@@ -11,10 +11,10 @@ use tardy_sys::capability;
 
 use super::Unsupported;
 use super::allowance::{self, COMPILER_WRITES_A_CPU};
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
+use super::info::{ErrorContext, Job, LoadInfo, Placement, Rights, Run, WorkError};
 use super::program::{self, Outcome};
 use super::resolution::Resolution;
-use super::worker::Worker;
+use super::worker::{Worker, WorkerPlan};
 use crate::children::tied_command;
 
 pub const INFO: LoadInfo = LoadInfo {
@@ -53,14 +53,21 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::Once,
     uses_disk: true,
-    rights: Rights::Only(&[
-        capability::CHOWN,
-        capability::DAC_OVERRIDE,
-        capability::FOWNER,
-    ]),
+    rights: Rights::Confined {
+        keeps: &[
+            capability::CHOWN,
+            capability::DAC_OVERRIDE,
+            capability::FOWNER,
+        ],
+        writes: "in its scratch folder, and to /dev/null",
+        paths,
+    },
     resolve,
-    run,
+    run: Run::Prepared(prepare),
 };
+
+/// Where make and its shell commands write what nobody reads.
+const NULL: &str = "/dev/null";
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     for (program, package) in PROGRAMS {
@@ -107,8 +114,17 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-fn run(worker: &mut Worker) -> Result<(), WorkError> {
+fn paths(plan: &WorkerPlan) -> Vec<PathBuf> {
+    let scratch = plan.load.scratch.clone();
+    scratch.into_iter().chain([NULL.into()]).collect()
+}
+
+fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
     let scratch = super::scratch::own_folder(worker)?;
+    Ok(Box::new(move |worker| run(worker, &scratch)))
+}
+
+fn run(worker: &mut Worker, scratch: &Path) -> Result<(), WorkError> {
     let given = worker
         .plan
         .load
@@ -117,12 +133,12 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         .map(ToOwned::to_owned)
         .unwrap_or_default();
     let result = (|| {
-        let Some(tree) = unpack(worker, &given, &scratch)? else {
+        let Some(tree) = unpack(worker, &given, scratch)? else {
             return Ok(());
         };
-        build_on(worker, &tree, &scratch)
+        build_on(worker, &tree, scratch)
     })();
-    std::fs::remove_dir_all(&scratch).doing("remove the scratch folder")?;
+    std::fs::remove_dir_all(scratch).doing("remove the scratch folder")?;
     result
 }
 
@@ -135,7 +151,7 @@ fn build_on(worker: &mut Worker, tree: &Path, scratch: &Path) -> Result<(), Work
         return Ok(());
     }
     while worker.go_on() {
-        super::scratch::check_floor(&objects, OBJECTS_BYTES / 2)?;
+        super::scratch::check_floor_of(&objects, OBJECTS_BYTES / 2)?;
         if !make(worker, tree, &objects, &[&jobs])? || !make(worker, tree, &objects, &["clean"])? {
             break;
         }
@@ -152,6 +168,8 @@ fn make(
     arguments: &[&str],
 ) -> Result<bool, WorkError> {
     let mut command = kernel_tree::make(tied_command("make".as_ref()), tree, objects, arguments);
+    // Compilers write temporary files.
+    command.env("TMPDIR", objects);
     match program::run(worker, &mut command, |worker, _| worker.did(1, 0))? {
         Outcome::Stopped => Ok(false),
         Outcome::Ended(status, _) if status.success() => Ok(true),
@@ -168,7 +186,7 @@ fn unpack(worker: &mut Worker, given: &Path, scratch: &Path) -> Result<Option<Pa
     if given.is_dir() {
         return Ok(Some(given.to_owned()));
     }
-    super::scratch::check_floor(scratch, TREE_BYTES)?;
+    super::scratch::check_floor_of(scratch, TREE_BYTES)?;
     let tree = scratch.join("tree");
     std::fs::create_dir_all(&tree).doing("make the folder for the tree")?;
     let mut command = kernel_tree::unpack(tied_command("tar".as_ref()), given, &tree);

@@ -1,7 +1,8 @@
 //! A control group with a limit of memory, of version 2 or 1, that a load's workers enter and
 //! leave.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use tardy_machine::groups;
@@ -136,8 +137,8 @@ const ENTER_TRIES: usize = 10;
 /// A group that the calling process is in.
 #[derive(Debug)]
 pub(super) struct MemoryGroup {
-    group: PathBuf,
-    home: PathBuf,
+    /// The file of members of the group that it was in before.
+    home: File,
 }
 
 impl MemoryGroup {
@@ -178,24 +179,19 @@ impl MemoryGroup {
             .into_iter()
             .find(|file| file.exists());
         std::fs::write(file.ok_or(io::ErrorKind::NotFound)?, limit.to_string())?;
-        let home = home(group).ok_or(io::ErrorKind::NotFound)?;
+        let home = home(group).ok_or(io::ErrorKind::NotFound)?.join(MEMBERS);
+        let home = File::options().write(true).open(home)?;
         // 0 is the process that writes.
         std::fs::write(group.join(MEMBERS), "0")?;
-        Ok(Self {
-            group: group.to_owned(),
-            home,
-        })
+        Ok(Self { home })
     }
 
-    /// Goes back to the group of before; whoever leaves last removes the group.
+    /// Goes back to the group of before. The guardian removes the group.
     ///
     /// # Errors
     /// Those of the file of members.
-    pub(super) fn leave(self) -> io::Result<()> {
-        std::fs::write(self.home.join(MEMBERS), "0")?;
-        // For all but the last it is busy.
-        let _ = std::fs::remove_dir(&self.group);
-        Ok(())
+    pub(super) fn leave(mut self) -> io::Result<()> {
+        self.home.write_all(b"0")
     }
 }
 

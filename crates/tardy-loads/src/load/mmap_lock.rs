@@ -5,7 +5,7 @@ use tardy_run::parameter::Parameter;
 use tardy_sys::mapping::{Mapping, PAGE_BYTES};
 
 use super::Unsupported;
-use super::info::{LoadInfo, Placement, Rights, WorkError};
+use super::info::{LoadInfo, Placement, Rights, Run, WorkError};
 use super::resolution::Resolution;
 use super::threads::{self, RoundWork};
 use super::worker::Worker;
@@ -23,9 +23,9 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::Once,
     uses_disk: false,
-    rights: Rights::Only(&[]),
+    rights: Rights::NONE,
     resolve,
-    run,
+    run: Run::Plain(run),
 };
 
 /// Stack and kernel memory of a thread, in bytes, rounded up.

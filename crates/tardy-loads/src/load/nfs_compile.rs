@@ -17,7 +17,7 @@ use tardy_sys::{clock, mount, private_folder, process, signal, socket};
 
 use super::Unsupported;
 use super::allowance::{self, COMPILER_WRITES_A_CPU};
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, Run, WorkError};
 use super::program::{self, Outcome};
 use super::resolution::Resolution;
 use super::worker::Worker;
@@ -48,7 +48,7 @@ pub const INFO: LoadInfo = LoadInfo {
     uses_disk: true,
     rights: Rights::All,
     resolve,
-    run,
+    run: Run::Plain(run),
 };
 
 /// Memory of one compiler process on files as small as these, and of the server, in bytes: measured

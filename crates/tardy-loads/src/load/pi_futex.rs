@@ -10,7 +10,7 @@ use tardy_sys::sched::{self, Policy};
 use tardy_sys::scoped;
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, Run, WorkError};
 use super::pace::Pace;
 use super::resolution::Resolution;
 use super::threads::{self, RoundWork};
@@ -37,9 +37,12 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::Once,
     uses_disk: false,
-    rights: Rights::Only(&[capability::SYS_NICE]),
+    rights: Rights::Nobody {
+        keeps: &[capability::SYS_NICE],
+        opens: "",
+    },
     resolve,
-    run,
+    run: Run::Plain(run),
 };
 
 /// Stack and kernel memory of a thread, in bytes, rounded up.

@@ -5,11 +5,10 @@ use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::time::Duration;
 
 use tardy_run::parameter::Parameter;
-use tardy_sys::capability;
 use tardy_sys::socket::{self, EchoKind};
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
+use super::info::{ErrorContext, Job, LoadInfo, Placement, Rights, Run, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -29,9 +28,12 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
-    rights: Rights::Only(&[capability::NET_RAW]),
+    rights: Rights::Nobody {
+        keeps: &[],
+        opens: "a socket for echo requests to its own address",
+    },
     resolve,
-    run,
+    run: Run::Prepared(prepare),
 };
 
 const ECHO_REQUEST: u8 = 8;
@@ -52,7 +54,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-fn run(worker: &mut Worker) -> Result<(), WorkError> {
+fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
     let (socket, kind) = socket::echo().doing("open an echo socket")?;
     socket
         .connect(SocketAddrV4::new(own_address(worker.plan.index), 0))
@@ -60,7 +62,11 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     socket
         .set_read_timeout(Some(ANSWER_LIMIT))
         .doing("set the time limit for answers")?;
-    let mut flood = Flood::new(socket, kind, worker.number("size") as usize);
+    let flood = Flood::new(socket, kind, worker.number("size") as usize);
+    Ok(Box::new(|worker| run(worker, flood)))
+}
+
+fn run(worker: &mut Worker, mut flood: Flood) -> Result<(), WorkError> {
     let bytes = flood.request.len() as u64;
     while worker.go_on() {
         if flood.once() {

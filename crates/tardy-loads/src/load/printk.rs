@@ -6,10 +6,9 @@ use std::io::Write;
 use tardy_core::units::Nanos;
 use tardy_machine::undo::Undo;
 use tardy_run::parameter::Parameter;
-use tardy_sys::capability;
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
+use super::info::{ErrorContext, Job, LoadInfo, Placement, Rights, Run, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -33,9 +32,12 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: true,
     placement: Placement::Once,
     uses_disk: false,
-    rights: Rights::Only(&[capability::DAC_OVERRIDE]),
+    rights: Rights::Nobody {
+        keeps: &[],
+        opens: "the kernel's log",
+    },
     resolve,
-    run,
+    run: Run::Prepared(prepare),
 };
 
 /// Where user programs write messages, and whether the kernel drops most of them: `ratelimit` lets
@@ -92,13 +94,17 @@ fn open(log: &std::path::Path) -> Result<File, Unsupported> {
     OpenOptions::new().write(true).open(log).map_err(absent)
 }
 
-fn run(worker: &mut Worker) -> Result<(), WorkError> {
-    let mut log = open(&std::path::Path::new("/dev").join(LOG)).map_err(WorkError::Absent)?;
+fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
+    let log = open(&std::path::Path::new("/dev").join(LOG)).map_err(WorkError::Absent)?;
     for undo in &worker.plan.load.undo {
         if let Undo::Write { path, .. } = undo {
             std::fs::write(path, "on\n").doing("lift the rate limit on kernel messages")?;
         }
     }
+    Ok(Box::new(|worker| run(worker, log)))
+}
+
+fn run(worker: &mut Worker, mut log: File) -> Result<(), WorkError> {
     let pause = Nanos::from_secs(1).get() / worker.number("rate") as i64;
     let priority = FACILITY_USER + worker.number("level");
     let mut number = 0_u64;

@@ -9,7 +9,7 @@ use tardy_sys::capability;
 use tardy_sys::mapping::{Mapping, PAGE_BYTES};
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, Run, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::{PASSES, Worker};
 
@@ -34,13 +34,16 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
-    rights: Rights::Only(&[
-        capability::DAC_READ_SEARCH,
-        capability::SYS_PTRACE,
-        capability::SYSLOG,
-    ]),
+    rights: Rights::Nobody {
+        keeps: &[
+            capability::DAC_READ_SEARCH,
+            capability::SYS_PTRACE,
+            capability::SYSLOG,
+        ],
+        opens: "",
+    },
     resolve,
-    run,
+    run: Run::Plain(run),
 };
 
 /// Files of each process, and files of the system, that are made while they are read.

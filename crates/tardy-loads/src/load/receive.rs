@@ -5,11 +5,10 @@ use std::net::{Ipv4Addr, UdpSocket};
 
 use tardy_core::units::Nanos;
 use tardy_run::parameter::Parameter;
-use tardy_sys::capability;
 use tardy_sys::socket;
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
+use super::info::{ErrorContext, Job, LoadInfo, Placement, Rights, Run, WorkError};
 use super::resolution::Resolution;
 use super::veth::{self, Pair};
 use super::worker::Worker;
@@ -33,9 +32,12 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
-    rights: Rights::Only(&[capability::NET_ADMIN, capability::SYS_ADMIN]),
+    rights: Rights::Nobody {
+        keeps: &[],
+        opens: "its network namespaces, with a socket in each",
+    },
     resolve,
-    run,
+    run: Run::Prepared(prepare),
 };
 
 /// Kernel memory of a worker: two namespaces with a device each, and socket buffers, in bytes,
@@ -53,15 +55,19 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-fn run(worker: &mut Worker) -> Result<(), WorkError> {
+fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
     let (near, far) = ends(worker)?;
+    Ok(Box::new(move |worker| run(worker, &near, &far)))
+}
+
+fn run(worker: &mut Worker, near: &UdpSocket, far: &UdpSocket) -> Result<(), WorkError> {
     let (size, batch) = (
         worker.number("size") as usize,
         worker.number("batch") as usize,
     );
-    wait_for_first(worker, &near, &far)?;
+    wait_for_first(worker, near, far)?;
     // Kernels before 4.18 get packet after packet.
-    let is_cut_by_kernel = socket::send_in_segments(&near, size as u16).is_ok();
+    let is_cut_by_kernel = socket::send_in_segments(near, size as u16).is_ok();
     let data = vec![0x5a; size * batch];
     let mut block = vec![0; size];
     while worker.go_on() {

@@ -9,13 +9,12 @@ use tardy_core::units::Nanos;
 use tardy_machine::host::Host;
 use tardy_machine::undo::Undo;
 use tardy_run::parameter::Parameter;
-use tardy_sys::capability;
 use tardy_sys::clock;
 use tardy_sys::mapping::Mapping;
 
 use super::Unsupported;
 use super::backing::Backing;
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
+use super::info::{ErrorContext, Job, LoadInfo, Placement, Rights, Run, WorkError};
 use super::memory_group::{self, MemoryGroup};
 use super::resolution::{Resolution, Resource};
 use super::scratch;
@@ -47,9 +46,17 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
-    rights: Rights::Only(&[capability::DAC_OVERRIDE]),
+    // The kernel asks with each write who compacts memory.
+    rights: Rights::Confined {
+        keeps: &[],
+        writes: "to the switch that compacts memory, and to an unnamed file",
+        paths: |_| {
+            let switch = Path::new("/proc").join(COMPACT);
+            switch.exists().then_some(switch).into_iter().collect()
+        },
+    },
     resolve,
-    run,
+    run: Run::Prepared(prepare),
 };
 
 /// Part of the group's memory that each of the two areas takes, in quarters: one alone fits, both
@@ -71,7 +78,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-fn run(worker: &mut Worker) -> Result<(), WorkError> {
+fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
     let size = worker.number("size");
     let path = worker
         .plan
@@ -82,18 +89,24 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let all = size * worker.plan.load.worker_count() as u64;
     let group = MemoryGroup::enter(&path, all, &worker.plan.load.undo)
         .doing("enter a control group with a memory limit")?;
-    let result = work(worker, size);
-    group.leave().doing("leave the control group")?;
-    result
+    let (file, compaction) = (empty_file(size), Compaction::new(worker));
+    Ok(Box::new(move |worker| {
+        let result = work(worker, size, file, compaction);
+        group.leave().doing("leave the control group")?;
+        result
+    }))
 }
 
-fn work(worker: &mut Worker, size: u64) -> Result<(), WorkError> {
+fn work(
+    worker: &mut Worker,
+    size: u64,
+    mut file: Option<File>,
+    mut compaction: Compaction,
+) -> Result<(), WorkError> {
     let area_bytes = (size / 4 * AREA_QUARTERS) as usize;
     let area = || Mapping::anonymous(area_bytes).doing("map an area");
     let mut areas = [area()?, area()?];
-    let mut file = empty_file(size);
     let mut block = vec![0; STEP_BYTES];
-    let mut compaction = Compaction::new(worker);
     for turn in 0_usize.. {
         if !worker.go_on() {
             break;

@@ -1,15 +1,19 @@
 //! Scratch files that cannot be left behind, on a file system that is never filled.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tardy_machine::host::disk_floor;
-use tardy_sys::{disk, memory_file, private_folder};
+use tardy_sys::{disk, memory_file, private_folder, user};
 
+use super::Unsupported;
 use super::info::{ErrorContext, WorkError};
 use super::worker::Worker;
+
+/// The folder below a worker's own that it works in when it has become nobody's.
+const WORK: &str = "work";
 
 /// A file in `folder`'s file system that has no name, or loses it right after it was made.
 ///
@@ -62,16 +66,50 @@ fn make_below(load: &Path, index: usize) -> io::Result<PathBuf> {
     Ok(own)
 }
 
-/// Refuses to go on where the file system of `folder` would be left with less than its floor after
-/// `bytes` more.
+/// Makes this worker's own folder below the load's, which is root's alone, and enters it. Any user
+/// may write in it, so that the worker can when it has become nobody's.
+///
+/// # Errors
+/// As [`own_folder`]; a file system that has no permissions.
+pub fn enter_own_folder(worker: &Worker) -> Result<(), WorkError> {
+    let own = own_folder(worker)?.join(WORK);
+    match std::fs::create_dir(&own) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+    .doing("make the scratch folder")?;
+    if user::is_root() {
+        let open = std::fs::set_permissions(&own, Permissions::from_mode(0o777));
+        let is_open = || {
+            own.metadata()
+                .is_ok_and(|found| found.mode() & 0o777 == 0o777)
+        };
+        if open.is_err() || !is_open() {
+            return Err(WorkError::Absent(Unsupported::new(
+                format!("permissions of files below {}", own.display()),
+                "choose a folder on another file system",
+            )));
+        }
+    }
+    std::env::set_current_dir(&own).doing("enter the scratch folder")
+}
+
+/// As [`check_floor`], of an existing folder.
+///
+/// # Errors
+/// As there; those of open(2).
+pub fn check_floor_of(folder: &Path, bytes: u64) -> Result<(), WorkError> {
+    let opened = File::open(folder).doing("open the scratch folder")?;
+    check_floor(&opened, folder, bytes)
+}
+
+/// Refuses to go on where the file system of `file`, in `folder`, would be left with less than its
+/// floor after `bytes` more.
 ///
 /// # Errors
 /// [`WorkError::Bound`] with what is free and what must stay.
-pub fn check_floor(folder: &Path, bytes: u64) -> Result<(), WorkError> {
-    let room = disk::room(folder).map_err(|source| WorkError::System {
-        doing: "ask for free space",
-        source,
-    })?;
+pub fn check_floor(file: &File, folder: &Path, bytes: u64) -> Result<(), WorkError> {
+    let room = disk::room_of(file).doing("ask for free space")?;
     let floor = disk_floor(room.total);
     if room.free >= floor.saturating_add(bytes) {
         return Ok(());
@@ -133,8 +171,8 @@ mod tests {
     #[test]
     fn a_file_system_is_not_filled() {
         let folder = tempfile::tempdir().unwrap();
-        check_floor(folder.path(), 0).unwrap();
-        let refused = check_floor(folder.path(), u64::MAX / 2)
+        check_floor_of(folder.path(), 0).unwrap();
+        let refused = check_floor_of(folder.path(), u64::MAX / 2)
             .unwrap_err()
             .to_string();
         assert!(refused.contains("stay free"), "{refused}");

@@ -6,7 +6,7 @@ use tardy_sys::clock;
 use tardy_sys::mapping::{Mapping, PAGE_BYTES};
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, Run, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
@@ -27,9 +27,9 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
-    rights: Rights::Only(&[]),
+    rights: Rights::NONE,
     resolve,
-    run,
+    run: Run::Plain(run),
 };
 
 /// Bytes of a huge page on CPUs with pages of 4 KiB. Where they are larger, fewer are split.

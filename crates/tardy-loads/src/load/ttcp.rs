@@ -7,7 +7,7 @@ use tardy_run::parameter::Parameter;
 use tardy_sys::process::{self, WaitResult};
 
 use super::Unsupported;
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, Rights, Run, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
@@ -27,9 +27,9 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: false,
-    rights: Rights::Only(&[]),
+    rights: Rights::NONE,
     resolve,
-    run,
+    run: Run::Plain(run),
 };
 
 /// Socket buffers of one connection at their largest by default (net.ipv4.tcp_rmem and tcp_wmem: 6

@@ -1,8 +1,4 @@
 //! The process of a worker, from its start to its end: `tardy __load PLAN`.
-//!
-//! A load's process drops its rights itself, after it has its share of the CPUs and before it
-//! works. Its parent needs them, to undo groups and settings. PR_SET_NO_NEW_PRIVS comes with it,
-//! because root's next program would have everything again.
 
 use std::process::ExitCode;
 
@@ -11,9 +7,9 @@ use tardy_core::units::Nanos;
 use tardy_run::plan::Share;
 use tardy_sys::process::{self, WaitResult};
 use tardy_sys::sched::Policy;
-use tardy_sys::{affinity, capability, clock, rlimit, sched, signal};
+use tardy_sys::{affinity, clock, rlimit, sched, signal};
 
-use super::info::{ErrorContext, LoadInfo, Rights, WorkError};
+use super::info::{ErrorContext, Job, LoadInfo, Run, WorkError};
 use super::worker::{Worker, WorkerPlan, WorkerReport};
 
 /// Runs the worker that `plan` (JSON) describes; the exit code is the process's.
@@ -39,13 +35,13 @@ pub fn run(plan: &str) -> ExitCode {
     let mut worker = Worker::new(plan);
     let result = set_up(&worker.plan.cpus).and_then(|()| {
         take_share(&mut worker);
-        // Whoever is ordinary gives up nothing; root gives up what could do harm if the load, or a
-        // program that it executes, went astray.
-        if let Rights::Only(kept) = info.rights {
-            capability::keep_only(kept).doing("give up the rights that the load does not need")?;
-        }
+        let job: Job = match info.run {
+            Run::Plain(run) => Box::new(run),
+            Run::Prepared(prepare) => prepare(&mut worker)?,
+        };
+        info.rights.keep_only(&mut worker)?;
         worker.say(&WorkerReport::Working(Nanos(clock::monotonic())));
-        (info.run)(&mut worker)
+        job(&mut worker)
     });
     end_descendants();
     worker.report();

@@ -2,18 +2,18 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use tardy_run::parameter::Parameter;
-use tardy_sys::capability;
 use tardy_sys::file_pages;
 
 use super::Unsupported;
 use super::allowance::{self, Allowance};
 use super::backing::Backing;
 use super::device;
-use super::info::{ErrorContext, LoadInfo, Placement, Rights, WorkError};
+use super::info::{ErrorContext, Job, LoadInfo, Placement, Rights, Run, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::scratch;
 use super::worker::Worker;
@@ -47,9 +47,12 @@ pub const INFO: LoadInfo = LoadInfo {
     can_do_harm: false,
     placement: Placement::EachCpu,
     uses_disk: true,
-    rights: Rights::Only(&[capability::DAC_OVERRIDE]),
+    rights: Rights::Nobody {
+        keeps: &[],
+        opens: "an unnamed file on the file system that it works on",
+    },
     resolve,
-    run,
+    run: Run::Prepared(prepare),
 };
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -73,16 +76,20 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-fn run(worker: &mut Worker) -> Result<(), WorkError> {
+fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
     let folder = worker
         .plan
         .load
         .scratch
         .clone()
         .unwrap_or_else(std::env::temp_dir);
+    let file = scratch::file(&folder).doing("create the scratch file")?;
+    Ok(Box::new(move |worker| run(worker, &file, &folder)))
+}
+
+fn run(worker: &mut Worker, file: &File, folder: &Path) -> Result<(), WorkError> {
     let size = worker.number("size");
     let block = vec![0x5a; worker.number("block").min(size) as usize];
-    let file = scratch::file(&folder).doing("create the scratch file")?;
     file.set_len(size).doing("extend the scratch file")?;
     let mut places = Pcg64Mcg::seed_from_u64(worker.plan.index as u64);
     let mut allowance = Allowance::new(worker);
@@ -90,7 +97,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         if !worker.go_on() {
             break;
         }
-        scratch::check_floor(&folder, size)?;
+        scratch::check_floor(file, folder, size)?;
         for _ in 0..worker.number("blocks") {
             if !allowance.take(block.len() as u64) {
                 worker.rest(device::REST);
@@ -102,7 +109,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
                 Err(_) => worker.failed(),
             }
         }
-        match flush(&file, turn) {
+        match flush(file, turn) {
             Ok(()) => worker.did(1, 0),
             Err(_) => worker.failed(),
         }

@@ -40,18 +40,9 @@ fn of_load(info: &LoadInfo) -> Entry {
             parameter.name, parameter.means, parameter.kind
         );
     }
-    let rights = info.rights.names();
-    let _ = writeln!(
-        full,
-        "  root privileges kept: {}",
-        if rights.is_empty() {
-            "none".to_owned()
-        } else {
-            rights.join(", ")
-        }
-    );
+    let _ = writeln!(full, "  rights: {}", info.rights);
     let json = serde_json::json!({
-        "name": info.name, "rights": rights, "does": info.does, "hurts": info.effect, "source": info.source, "by_name_only": info.can_do_harm,
+        "name": info.name, "user": info.rights.user(), "rights": info.rights.names(), "does": info.does, "hurts": info.effect, "source": info.source, "by_name_only": info.can_do_harm,
         "parameters": info.parameters.iter().map(|parameter| parameter.name).collect::<Vec<_>>(),
     });
     Entry {

@@ -185,3 +185,49 @@ fn systemd_takes_the_unit_and_its_command_is_one_that_the_tool_knows() {
         "{checked:?}"
     );
 }
+
+/// The largest exposure that systemd-analyze(1) may find, in tenths: below 4.0.
+const EXPOSURE_MAX: &str = "39";
+
+#[test]
+fn the_units_are_exposed_little_and_each_capability_has_its_reason() {
+    let place = Workplace::new();
+    for (name, unit) in [
+        (
+            "tardy-watch.service",
+            include_str!("../../../../packaging/tardy-watch.service"),
+        ),
+        (
+            "tardy@.service",
+            include_str!("../../../../packaging/tardy@.service"),
+        ),
+    ] {
+        let (comments, lines): (Vec<&str>, Vec<&str>) =
+            unit.lines().partition(|line| line.starts_with('#'));
+        let set = lines
+            .iter()
+            .find_map(|line| line.strip_prefix("CapabilityBoundingSet="))
+            .unwrap();
+        for capability in set.split(' ') {
+            assert!(
+                comments.iter().any(|line| line.contains(capability)),
+                "{name}: {capability} has no reason"
+            );
+        }
+        std::fs::write(place.path(name), unit).unwrap();
+        let checked = place.prepared(
+            machine::program("systemd-analyze", "systemd"),
+            [
+                "security",
+                "--offline=true",
+                &format!("--threshold={EXPOSURE_MAX}"),
+                &format!("./{name}"),
+            ],
+        );
+        let checked = support::workplace::finish(checked);
+        assert!(
+            checked.status.success() && checked.stdout.contains("Overall exposure level"),
+            "{checked:?}"
+        );
+    }
+}

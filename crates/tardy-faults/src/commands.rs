@@ -262,8 +262,9 @@ pub(crate) fn prepare(place: &Place) -> Result<()> {
             .and_then(|()| std::fs::write(&path, content))
             .while_doing(|| format!("writing {}", path.display()))
     };
-    write(SETTING, b"1\n")?;
-    let setting = path(SETTING).display().to_string();
+    // The setting of `own.toml`.
+    let setting = place.setting();
+    std::fs::write(&setting, "1").while_doing(|| format!("writing {}", setting.display()))?;
     write(
         "own.toml",
         format!(
@@ -307,9 +308,6 @@ pub(crate) fn leave(place: &Place) -> Result<()> {
         })
         .while_doing(|| "leaving a folder and its journal".to_owned())
 }
-
-/// A file that is a setting of `own.toml`, and has the value 1.
-pub(crate) const SETTING: &str = "setting";
 
 /// As much of a bzImage as the lab looks at (Documentation/arch/x86/boot.rst of the kernel).
 fn kernel() -> Vec<u8> {

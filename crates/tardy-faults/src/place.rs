@@ -20,6 +20,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Place {
     tardy: PathBuf,
     folder: TempDir,
+    /// Only sleeps: its OOM score adjustment stands for a setting of the kernel.
+    sleeper: Child,
 }
 
 /// A command under way.
@@ -54,9 +56,14 @@ impl Place {
             std::fs::create_dir(folder.path().join(name))
                 .while_doing(|| format!("making {name}"))?;
         }
+        let sleeper = Command::new("sleep")
+            .arg("600")
+            .spawn()
+            .while_doing(|| "starting sleep".to_owned())?;
         Ok(Self {
             tardy: tardy.to_owned(),
             folder,
+            sleeper,
         })
     }
 
@@ -66,6 +73,11 @@ impl Place {
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder().join(name)
+    }
+
+    /// A setting of the kernel that is this place's alone.
+    pub(crate) fn setting(&self) -> PathBuf {
+        format!("/proc/{}/oom_score_adj", self.sleeper.id()).into()
     }
 
     /// The binary that is tried.
@@ -226,6 +238,8 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        let _ = self.sleeper.kill();
+        let _ = self.sleeper.wait();
         self.end_all();
     }
 }

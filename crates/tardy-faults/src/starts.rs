@@ -321,7 +321,7 @@ impl Sweep<'_> {
                     .map(|name| format!("{folder}/{name} is left")),
             );
         }
-        let setting = std::fs::read_to_string(place.path(commands::SETTING)).unwrap_or_default();
+        let setting = std::fs::read_to_string(place.setting()).unwrap_or_default();
         if setting.trim() != "1" {
             wrong.push(format!("a setting was 1, and stays {setting:?}"));
         }

@@ -18,12 +18,12 @@ use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tardy_sys::{clock, regular_file, user};
+use tardy_sys::{clock, private_folder, regular_file, user};
 
 use crate::irq_affinity::{IrqMove, RestoreOutcome};
 use crate::process;
 use crate::root::Root;
-use crate::undo::{self, FOLDER_PREFIX, Undo, run_all};
+use crate::undo::{self, Claim, FOLDER_PREFIX, Undo, UndoError, pin};
 
 /// More than any journal has.
 const BYTES_MAX: u64 = 1 << 20;
@@ -127,7 +127,7 @@ impl Journal {
     /// in the journal.
     pub fn undo(mut self) -> Vec<UndoResult> {
         self.is_undone = true;
-        undo(&self.path, &self.entries)
+        undo(&self.path, &self.entries, Claim::Own)
     }
 
     /// Removes the journal of what was not done after all; nothing is put back.
@@ -141,7 +141,7 @@ impl Journal {
 impl Drop for Journal {
     fn drop(&mut self) {
         if !self.is_undone {
-            undo(&self.path, &self.entries);
+            undo(&self.path, &self.entries, Claim::Own);
         }
     }
 }
@@ -194,7 +194,7 @@ fn fill(file: &mut File, part: &Path, path: &Path, entries: &Entries) -> io::Res
 }
 
 /// What is back leaves the journal: the next start must not write over what somebody has set since.
-fn undo(path: &Path, entries: &Entries) -> Vec<UndoResult> {
+fn undo(path: &Path, entries: &Entries, claim: Claim) -> Vec<UndoResult> {
     let mut undone = Vec::new();
     let mut left = Entries {
         interrupts: Vec::new(),
@@ -202,14 +202,25 @@ fn undo(path: &Path, entries: &Entries) -> Vec<UndoResult> {
         ..entries.clone()
     };
     for to in &entries.interrupts {
-        let result = match to.restore() {
+        let restored = match pin(&to.path, claim) {
+            Ok(Some(file)) => IrqMove {
+                path: private_folder::inside(&file),
+                ..to.clone()
+            }
+            .restore()
+            .map_err(|refusal| refusal.to_string()),
+            Ok(None) => Err(UndoError::NotASetting(to.path.clone()).to_string()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(RestoreOutcome::Gone),
+            Err(error) => Err(error.to_string()),
+        };
+        let result = match restored {
             Ok(RestoreOutcome::Done) => Ok(format!("restored to {}", to.old)),
             Ok(RestoreOutcome::Over(found)) => Ok(format!(
                 "restored to {}; another program had set it to {found}",
                 to.old
             )),
             Ok(RestoreOutcome::Gone) => Ok("the interrupt no longer exists".to_owned()),
-            Err(refusal) => Err(refusal.to_string()),
+            Err(refusal) => Err(refusal),
         };
         if result.is_err() {
             left.interrupts.push(to.clone());
@@ -219,7 +230,8 @@ fn undo(path: &Path, entries: &Entries) -> Vec<UndoResult> {
             result,
         });
     }
-    for (undo, result) in run_all(&entries.loads) {
+    for undo in entries.loads.iter().rev() {
+        let result = undo.run_as(claim);
         if result.is_err() {
             left.loads.insert(0, undo.clone());
         }
@@ -321,6 +333,7 @@ pub struct LeftBehind {
     path: PathBuf,
     entries: Entries,
     is_of_this_boot: bool,
+    claim: Claim,
 }
 
 /// What processes that are gone have left.
@@ -339,6 +352,12 @@ pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Leftovers> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Leftovers::default()),
         entries => entries?,
+    };
+    // Fake settings of a test are on a disk.
+    let claim = if *root == Root::system() {
+        Claim::File
+    } else {
+        Claim::Own
     };
     let mut found = Leftovers::default();
     for entry in entries {
@@ -380,6 +399,7 @@ pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Leftovers> {
                         path,
                         entries,
                         is_of_this_boot,
+                        claim,
                     });
                 }
             }
@@ -500,6 +520,7 @@ impl LeftBehind {
                 loads,
                 ..entries
             },
+            self.claim,
         )
     }
 

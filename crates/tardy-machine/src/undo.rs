@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use tardy_sys::{console, private_folder, say};
+use tardy_sys::{console, kernel_file, private_folder, say};
 
 use crate::root::Root;
 use crate::tracefs::Tracefs;
@@ -66,6 +66,12 @@ pub enum UndoError {
     #[error("{} has a name that tardy does not use: remove it by hand if you do not need \
              it", .0.display())]
     NotOurs(PathBuf),
+    /// The same, of a file.
+    #[error(
+        "{} is not a setting of the kernel, and tardy changes no others: nothing was written to it",
+        .0.display()
+    )]
+    NotASetting(PathBuf),
     /// The kernel refused.
     #[error("{}: {source}; undo it by hand", path.display())]
     System {
@@ -111,6 +117,14 @@ impl Undo {
     /// # Errors
     /// What is left, and that it has to be undone by hand.
     pub fn run(&self) -> Result<(), UndoError> {
+        self.run_as(Claim::Own)
+    }
+
+    /// As [`Self::run`], of a change that `claim` says was made.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_as(&self, claim: Claim) -> Result<(), UndoError> {
         let (path, result) = match self {
             Self::RemoveTraceInstance(name) => return remove_instance(name),
             Self::RemoveFolder(path) | Self::RemoveCgroup(path)
@@ -128,7 +142,20 @@ impl Undo {
                 path,
                 value,
                 written,
-            } => (path, write_back(path, value, written.as_deref())),
+            } => {
+                let setting = match pin(path, claim) {
+                    Ok(Some(setting)) => setting,
+                    Ok(None) => return Err(UndoError::NotASetting(path.clone())),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                    Err(source) => {
+                        return Err(UndoError::System {
+                            path: path.clone(),
+                            source,
+                        });
+                    }
+                };
+                (path, write_back(path, &setting, value, written.as_deref()))
+            }
             Self::ShowTerminal {
                 console: path,
                 number,
@@ -164,11 +191,32 @@ impl Undo {
 /// No setting of a kernel is longer: a page.
 const SETTING_BYTES: u64 = 4096;
 
+/// Who says that a change was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claim {
+    /// This process, or one that it trusts.
+    Own,
+    /// A file, which may have been forged: only settings of the kernel are written to.
+    File,
+}
+
+/// The file of a setting, whatever takes its name from now on; none where it cannot be one.
+///
+/// # Errors
+/// As [`kernel_file::pin`].
+pub fn pin(path: &Path, claim: Claim) -> io::Result<Option<File>> {
+    let file = kernel_file::pin(path)?;
+    let may_be_one = claim == Claim::Own || kernel_file::is_kernels(&file)?;
+    Ok(may_be_one.then_some(file))
+}
+
 /// Writes a value back where it is not there already: a file that refuses to be written may never
 /// have been.
-fn write_back(path: &Path, value: &str, written: Option<&str>) -> io::Result<()> {
+fn write_back(path: &Path, setting: &File, value: &str, written: Option<&str>) -> io::Result<()> {
+    let setting = private_folder::inside(setting);
     let mut found = String::new();
-    let _ = File::open(path).and_then(|file| file.take(SETTING_BYTES).read_to_string(&mut found));
+    let _ =
+        File::open(&setting).and_then(|file| file.take(SETTING_BYTES).read_to_string(&mut found));
     let has = |value: &str| {
         found.trim() == value.trim()
             || [format!("[{value}]"), format!("({value})")]
@@ -186,7 +234,7 @@ fn write_back(path: &Path, value: &str, written: Option<&str>) -> io::Result<()>
         );
         Ok(())
     } else {
-        std::fs::write(path, value)
+        std::fs::write(setting, value)
     }
 }
 
@@ -429,6 +477,7 @@ mod tests {
     fn what_was_planned_last_is_undone_first() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("trigger");
+        std::fs::write(&path, "").unwrap();
         let changes = ["first", "second"].map(|value| Undo::Write {
             path: path.clone(),
             value: value.into(),

@@ -22,6 +22,7 @@ pub mod inheriting_lock;
 pub mod init;
 pub mod interval_timer;
 pub mod io_uring;
+pub mod kernel_file;
 pub mod landlock;
 pub mod mapping;
 pub mod membarrier;

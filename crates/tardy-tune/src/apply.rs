@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 
 use tardy_machine::journal::{Journal, JournalError, UndoResult};
 use tardy_machine::root::Root;
-use tardy_machine::undo::Undo;
+use tardy_machine::undo::{self, Claim, Undo};
 use tardy_sys::{child, process, signal};
 
 use crate::setting::{Change, Setting, Standing, current, is_alike};
@@ -41,6 +41,11 @@ pub enum ApplyError {
         wanted: String,
         now: String,
     },
+    #[error(
+        "setting {0}: {1} is not a setting of the kernel, which could not be restored after a \
+         crash: name a file below /proc or /sys"
+    )]
+    NotASetting(String, PathBuf),
     #[error("setting {0}: cannot start {1:?}: {2}")]
     Start(String, String, std::io::Error),
 }
@@ -119,6 +124,15 @@ impl AppliedSettings {
                 }
                 Standing::Absent(why) => return Err(ApplyError::Absent(setting.name.clone(), why)),
             }
+        }
+        // Fake settings of a test are on a disk.
+        if *root == Root::system()
+            && let Some((name, change)) = changes
+                .values()
+                .find(|(_, change)| matches!(undo::pin(&change.path, Claim::File), Ok(None)))
+        {
+            let (name, path) = ((*name).to_owned(), change.path.clone());
+            return Err(ApplyError::NotASetting(name, path));
         }
         let undo = |(_, change): &(&str, Change)| Undo::Write {
             path: change.path.clone(),

@@ -3,19 +3,14 @@
 use crate::support;
 
 use support::machine;
+use support::stand_in::{OLD, StandIn};
 use support::workplace::Workplace;
 use tardy_sys::process;
 
 /// Two settings that do nothing, and a program that takes the probe's CPU.
-fn settings(place: &Workplace) {
-    let mut text = String::new();
-    for name in ["nothing", "nothing-else"] {
-        std::fs::write(place.path(name), "1\n").unwrap();
-        text.push_str(&format!(
-            "[[setting]]\nname = \"{name}\"\nfiles = {{ \"{}\" = \"2\" }}\n",
-            place.path(name).display()
-        ));
-    }
+fn settings(place: &Workplace) -> [StandIn; 2] {
+    let made = [StandIn::new(), StandIn::new()];
+    let mut text = made[0].as_setting("nothing") + &made[1].as_setting("nothing-else");
     let load = [
         env!("CARGO_BIN_EXE_tardy"),
         "load",
@@ -27,6 +22,7 @@ fn settings(place: &Workplace) {
         "[[setting]]\nname = \"competitor\"\nwhile_on = {load:?}\n"
     ));
     std::fs::write(place.path("own.toml"), text).unwrap();
+    made
 }
 
 #[test]
@@ -40,7 +36,7 @@ fn a_search_finds_the_setting_that_does_harm_and_goes_on_where_it_was_killed() {
         );
     }
     let place = Workplace::new();
-    settings(&place);
+    let nothings = settings(&place);
     let cpu = machine::last_cpu();
     let mut running = place.start(&format!(
         "tune --search --settings own.toml --for 200ms --budget 60s --load none --cpus {cpu} \
@@ -57,12 +53,8 @@ fn a_search_finds_the_setting_that_does_harm_and_goes_on_where_it_was_killed() {
         "{}",
         resumed.stderr
     );
-    for name in ["nothing", "nothing-else"] {
-        assert_eq!(
-            std::fs::read_to_string(place.path(name)).unwrap().trim(),
-            "1",
-            "{name}"
-        );
+    for nothing in nothings {
+        assert_eq!(nothing.value(), OLD);
     }
     assert_eq!(place.journals(), [""; 0]);
     let found: serde_json::Value = support::document::read_as(
@@ -97,15 +89,10 @@ fn after_a_kill_at_any_moment_restore_puts_every_file_back() {
     let _turn = crate::turn();
     for moment in 0..20 {
         let place = Workplace::new();
-        let mut text = String::new();
-        for number in 0..10 {
-            let path = place.path(&format!("value-{number}"));
-            std::fs::write(&path, "old\n").unwrap();
-            text.push_str(&format!(
-                "[[setting]]\nname = \"made-{number}\"\nfiles = {{ \"{}\" = \"new\" }}\n",
-                path.display()
-            ));
-        }
+        let made: Vec<StandIn> = (0..10).map(|_| StandIn::new()).collect();
+        let text: String = (made.iter().enumerate())
+            .map(|(number, made)| made.as_setting(&format!("made-{number}")))
+            .collect();
         std::fs::write(place.path("own.toml"), text).unwrap();
         let is_search = moment % 2 == 1;
         let line = if is_search {
@@ -120,9 +107,8 @@ fn after_a_kill_at_any_moment_restore_puts_every_file_back() {
         running.signal(process::KILL);
         running.wait();
         place.tardy("restore").ends_with(0);
-        for number in 0..10 {
-            let value = std::fs::read_to_string(place.path(&format!("value-{number}"))).unwrap();
-            assert_eq!(value.trim(), "old", "value {number} after moment {moment}");
+        for (number, made) in made.iter().enumerate() {
+            assert_eq!(made.value(), OLD, "value {number} after moment {moment}");
         }
         assert_eq!(place.journals(), [""; 0], "after moment {moment}");
     }

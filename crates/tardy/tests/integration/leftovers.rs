@@ -362,3 +362,61 @@ fn a_bad_journal_is_named_and_keeps_no_other_from_being_put_back() {
         ["journal-1-0.json", "journal-3-0.json", "notes.txt"]
     );
 }
+
+#[test]
+fn a_forged_journal_writes_to_no_file_but_settings_of_the_kernel() {
+    let place = Workplace::new();
+    let path = |name: &str| place.path(name).display().to_string();
+    std::fs::write(place.path("precious"), "kept").unwrap();
+    std::fs::write(place.path("cpus"), "3").unwrap();
+    std::os::unix::fs::symlink("/proc/sys/vm/swappiness", place.path("link")).unwrap();
+    let fifo = finish(place.prepared(std::process::Command::new("mkfifo"), ["fifo"]));
+    assert!(fifo.status.success());
+    // Another's setting is the same as before: nothing is changed by this test.
+    let setting = "/proc/sys/vm/swappiness";
+    let swappiness = std::fs::read_to_string(setting).unwrap();
+    let write =
+        |path: &str, value: &str| serde_json::json!({"write": {"path": path, "value": value}});
+    let loads = [
+        write(&path("precious"), "pwned"),
+        write(&path("missing"), "pwned"),
+        write(&path("link"), "pwned"),
+        write(&path("fifo"), "pwned"),
+        write(setting, &swappiness),
+    ];
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let journal = serde_json::json!({
+        "boot_id": boot.trim(),
+        // No kernel gives a process such a number.
+        "process": 2_000_000_000,
+        "interrupts": [{"irq": 5, "path": path("cpus"), "old": "0", "new": "3"}],
+        "loads": loads,
+    });
+    std::fs::create_dir(place.path("state")).unwrap();
+    let file = place.path("state").join("journal-2000000000-1.json");
+    std::fs::write(&file, journal.to_string()).unwrap();
+    let restored = place.tardy("restore").ends_with(3);
+    for (name, why) in [
+        ("precious", "is not a setting of the kernel"),
+        ("cpus", "is not a setting of the kernel"),
+        ("link", "it is a symbolic link, not a file"),
+        ("fifo", "it is a FIFO, not a file"),
+    ] {
+        let path = path(name);
+        assert!(
+            restored.stdout.lines().any(|line| line.contains(&path)
+                && line.contains("NOT restored")
+                && line.contains(why)),
+            "{name}: {}",
+            restored.stdout
+        );
+    }
+    assert!(
+        restored.stdout.contains(&format!("{setting}: done")),
+        "{}",
+        restored.stdout
+    );
+    assert_eq!(std::fs::read(place.path("precious")).unwrap(), b"kept");
+    assert_eq!(std::fs::read(place.path("cpus")).unwrap(), b"3");
+    assert!(!place.path("missing").exists());
+}

@@ -3,26 +3,15 @@
 
 use crate::support;
 
+use support::stand_in::{NEW, OLD, StandIn};
 use support::workplace::Workplace;
 use tardy_sys::process;
 
-/// A file that stands for a setting of the kernel, and the file of settings that names it.
-fn made() -> Workplace {
-    let place = Workplace::new();
-    std::fs::write(place.path("value"), "old\n").unwrap();
-    let settings = format!(
-        "[[setting]]\nname = \"made\"\nfiles = {{ \"{}\" = \"new\" }}\n",
-        place.path("value").display()
-    );
-    std::fs::write(place.path("own.toml"), settings).unwrap();
-    place
-}
-
-fn value(place: &Workplace) -> String {
-    std::fs::read_to_string(place.path("value"))
-        .unwrap()
-        .trim()
-        .to_owned()
+/// A setting, and the file of settings that names it.
+fn made() -> (Workplace, StandIn) {
+    let (place, setting) = (Workplace::new(), StandIn::new());
+    std::fs::write(place.path("own.toml"), setting.as_setting("made")).unwrap();
+    (place, setting)
 }
 
 #[test]
@@ -61,7 +50,7 @@ fn the_plan_names_settings_as_the_doctor_does_and_changes_nothing() {
 
 #[test]
 fn settings_hold_for_the_time_of_a_program_whose_exit_code_stays() {
-    let place = made();
+    let (place, setting) = made();
     let mut command = place.command([
         "tune",
         "--apply",
@@ -70,7 +59,7 @@ fn settings_hold_for_the_time_of_a_program_whose_exit_code_stays() {
         "--",
         "sh",
         "-c",
-        "cat value; exit 7",
+        &format!("cat {}; exit 7", setting.path().display()),
     ]);
     let outcome = support::workplace::finish(std::mem::replace(
         &mut command,
@@ -78,10 +67,10 @@ fn settings_hold_for_the_time_of_a_program_whose_exit_code_stays() {
     ))
     .ends_with(7);
     assert_eq!(
-        (outcome.stdout.trim(), value(&place).as_str()),
-        ("new", "old")
+        (outcome.stdout.trim(), setting.value().as_str()),
+        (NEW, OLD)
     );
-    assert!(outcome.stderr.contains("old -> new"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("10 -> 20"), "{}", outcome.stderr);
     assert_eq!(place.journals(), [""; 0]);
     let nothing = place.tardy("tune --apply --settings own.toml").ends_with(2);
     assert!(nothing.stderr.contains("COMMAND"), "{}", nothing.stderr);
@@ -90,32 +79,72 @@ fn settings_hold_for_the_time_of_a_program_whose_exit_code_stays() {
 #[test]
 fn settings_are_put_back_when_the_tool_is_asked_to_end_and_by_restore_when_it_was_killed() {
     for (signal, is_restored) in [(process::KILL, false), (tardy_sys::signal::TERMINATE, true)] {
-        let place = made();
+        let (place, setting) = made();
         let mut running = place.start("tune --apply --settings own.toml -- sleep 600");
         running.until("the setting is in force", || {
-            (value(&place) == "new").then_some(())
+            (setting.value() == NEW).then_some(())
         });
         running.signal(signal);
         running.wait();
         if !is_restored {
-            assert_eq!(value(&place), "new");
+            assert_eq!(setting.value(), NEW);
             let restored = place.tardy("restore").ends_with(0);
             assert!(
-                restored.stdout.contains("write \"old\" back to"),
+                restored.stdout.contains("write \"10\" back to"),
                 "{}",
                 restored.stdout
             );
         }
-        assert_eq!((value(&place).as_str(), place.journals().len()), ("old", 0));
+        assert_eq!((setting.value().as_str(), place.journals().len()), (OLD, 0));
     }
 }
 
 #[test]
+fn what_somebody_has_set_meanwhile_stays() {
+    for signal in [tardy_sys::signal::TERMINATE, process::KILL] {
+        let (place, setting) = made();
+        let mut running = place.start("tune --apply --settings own.toml -- sleep 600");
+        running.until("the setting is in force", || {
+            (setting.value() == NEW).then_some(())
+        });
+        setting.set("33");
+        running.signal(signal);
+        let mut said = running.wait().stderr;
+        if signal == process::KILL {
+            said = place.tardy("restore").ends_with(0).stderr;
+        }
+        let stays =
+            "was changed by another program: it stays \"33\", and is not restored to \"10\"";
+        assert!(said.contains(stays), "{said}");
+        assert_eq!(
+            (setting.value().as_str(), place.journals().len()),
+            ("33", 0)
+        );
+    }
+}
+
+#[test]
+fn a_file_that_is_no_setting_of_the_kernel_is_not_changed() {
+    let place = Workplace::new();
+    std::fs::write(place.path("value"), "old").unwrap();
+    let path = place.path("value");
+    let settings = format!("[[setting]]\nname = \"made\"\nfiles = {{ {path:?} = \"new\" }}\n");
+    std::fs::write(place.path("own.toml"), settings).unwrap();
+    let refused = place.tardy("tune --apply --settings own.toml -- true");
+    assert!(
+        refused.code() == 3 && refused.stderr.contains("is not a setting of the kernel"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(std::fs::read(path).unwrap(), b"old");
+}
+
+#[test]
 fn settings_of_two_are_not_in_force_at_once() {
-    let place = made();
+    let (place, setting) = made();
     let mut running = place.start("tune --apply --settings own.toml -- sleep 600");
     running.until("the setting is in force", || {
-        (value(&place) == "new").then_some(())
+        (setting.value() == NEW).then_some(())
     });
     for command in [
         "tune --apply --settings own.toml -- true",
@@ -135,24 +164,24 @@ fn settings_of_two_are_not_in_force_at_once() {
     place
         .tardy("tune --apply --settings own.toml -- true")
         .ends_with(0);
-    assert_eq!(value(&place), "old");
+    assert_eq!(setting.value(), OLD);
 }
 
 #[test]
 fn a_run_can_be_made_with_settings_and_the_doctor_tells_whether_they_hold() {
-    let place = made();
+    let (place, setting) = made();
     place.tardy("run --for 200ms --load none --quiet --tune=own.toml --out run");
     assert_eq!(place.record("run")["plan"]["labels"]["tuned"], "made");
-    assert_eq!((value(&place).as_str(), place.journals().len()), ("old", 0));
+    assert_eq!((setting.value().as_str(), place.journals().len()), (OLD, 0));
     let differs = place.tardy("doctor --against own.toml").ends_with(1);
     assert!(differs.stdout.contains("DIFFERS"), "{}", differs.stdout);
-    std::fs::write(place.path("value"), "new\n").unwrap();
+    setting.set(NEW);
     place.tardy("doctor --against own.toml").ends_with(0);
 }
 
 #[test]
 fn a_search_says_how_long_it_takes_before_it_begins() {
-    let place = made();
+    let (place, _setting) = made();
     let planned = place
         .tardy("tune --search --settings own.toml --budget 10m --for 1s --out search --dry-run")
         .ends_with(0);
@@ -171,7 +200,7 @@ fn a_search_says_how_long_it_takes_before_it_begins() {
 
 #[test]
 fn a_search_says_what_it_lacks_before_it_runs_anything() {
-    let place = made();
+    let (place, _setting) = made();
     let few = place.tardy("tune --search --settings own.toml --budget 10s --for 1s --out search");
     let few = few.ends_with(2);
     assert!(

@@ -11,6 +11,7 @@ pub(crate) mod made_cost;
 pub(crate) mod made_run;
 pub(crate) mod random_cases;
 pub(crate) mod series;
+pub(crate) mod stand_in;
 pub(crate) mod summary;
 pub(crate) mod terminal;
 pub(crate) mod workplace;

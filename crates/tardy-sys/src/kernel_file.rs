@@ -1,0 +1,79 @@
+//! Files by which the kernel is set, told from files on a disk: open(2) with O_PATH, fstatfs(2).
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use crate::regular_file;
+
+/// The file systems that are the kernel's own, by their numbers in linux/magic.h: procfs, sysfs,
+/// control groups of both versions, debugfs, tracefs.
+const KERNELS: [u32; 6] = [
+    0x9fa0,
+    0x6265_6572,
+    0x0027_e0eb,
+    0x6367_7270,
+    0x6462_6720,
+    0x7472_6163,
+];
+
+/// The existing file of this name itself, opened for nothing but to be opened again through
+/// [`crate::private_folder::inside`], whatever has its name by then.
+///
+/// # Errors
+/// Those of open(2); `InvalidInput` where it is a link, a folder, a FIFO or a device.
+pub fn pin(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_PATH | libc::O_NOFOLLOW)
+        .open(path)?;
+    match regular_file::name(file.metadata()?.file_type()) {
+        None => Ok(file),
+        Some(name) => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("it is {name}, not a file"),
+        )),
+    }
+}
+
+/// Whether the file is on a file system of the kernel's.
+///
+/// # Errors
+/// Those of fstatfs(2).
+pub fn is_kernels(file: &File) -> io::Result<bool> {
+    let mut stat = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the descriptor is open, and `stat` is valid for writing one statfs.
+    crate::check(unsafe { libc::fstatfs(file.as_raw_fd(), stat.as_mut_ptr()) })?;
+    // SAFETY: the call succeeded, so that it filled `stat`.
+    let stat = unsafe { stat.assume_init() };
+    // The type differs between targets; the numbers have 32 bits.
+    Ok(KERNELS.contains(&(stat.f_type as u32)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_the_kernel_are_told_from_others() {
+        let is_kernels = |path: &str| is_kernels(&pin(Path::new(path)).unwrap()).unwrap();
+        assert!(is_kernels("/proc/sys/kernel/core_pattern"));
+        assert!(is_kernels("/sys/kernel/mm/transparent_hugepage/enabled"));
+        assert!(!is_kernels("/etc/passwd"));
+    }
+
+    #[test]
+    fn links_devices_and_folders_are_refused_by_name() {
+        for (path, what) in [
+            ("/proc/self/exe", "a symbolic link"),
+            ("/dev/null", "a device"),
+            ("/proc/sys", "a folder"),
+        ] {
+            let refused = pin(Path::new(path)).unwrap_err().to_string();
+            assert_eq!(refused, format!("it is {what}, not a file"));
+        }
+    }
+}

@@ -24,6 +24,8 @@ pub enum AttachEnd {
     Interrupted,
     /// The program ended.
     ProcessEnded,
+    /// The trace was of no more use.
+    TraceEnded,
 }
 
 /// The program that was looked at.
@@ -44,6 +46,9 @@ pub struct AttachTrace {
     pub losses: u64,
     /// Events that were lost there, as far as the kernel counted them.
     pub lost_events: u64,
+    /// Why it does not hold all, where it is not for these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
 }
 
 /// What became of the timers of a kind.
@@ -154,8 +159,6 @@ pub struct AttachFacts {
     pub counts: Vec<(TimerKind, TimerCounts)>,
     pub other_wake_ups: u64,
     pub trace: AttachTrace,
-    /// What else must be known of the numbers.
-    pub notes: Vec<String>,
     pub folder: Option<String>,
 }
 
@@ -268,8 +271,7 @@ impl Tally {
             .filter(|(_, counts)| counts.started > 0)
             .map(|&(timer, counts)| KindCounts { timer, counts })
             .collect();
-        let mut notes = attached.notes.clone();
-        notes.extend(self.notes(&timers, &attached.trace, &threads));
+        let notes = self.notes(&timers, &attached.trace, &threads);
         AttachResult {
             all: figures(&self.all),
             wake_ups: self.all.count(),
@@ -307,7 +309,10 @@ impl Tally {
             misses: self.rows.values().map(|row| row.misses).sum(),
             due_times: self.all.count(),
             measured: attached.length,
-            incomplete: incomplete.into_iter().collect(),
+            incomplete: incomplete
+                .into_iter()
+                .chain(attached.trace.incomplete.clone())
+                .collect(),
             ..Evidence::default()
         };
         judge(&self.requirement, evidence)
@@ -319,7 +324,7 @@ impl Tally {
         trace: &AttachTrace,
         threads: &[ThreadRow],
     ) -> Vec<String> {
-        let mut notes = Vec::new();
+        let mut notes = Vec::from_iter(trace.incomplete.clone());
         let lost: u64 = timers.iter().map(|row| row.counts.lost).sum();
         if lost > 0 || trace.losses > 0 {
             notes.push(lost_words(lost, trace));
@@ -385,7 +390,9 @@ impl AttachResult {
         ) {
             (Some(Outcome::Failed), _) => Exit::Failed,
             (Some(Outcome::Inconclusive), _) => Exit::Inconclusive,
-            _ if has_lost || self.wake_ups == 0 => Exit::Inconclusive,
+            _ if has_lost || self.trace.incomplete.is_some() || self.wake_ups == 0 => {
+                Exit::Inconclusive
+            }
             (_, AttachEnd::Interrupted) => Exit::Interrupted,
             _ => Exit::Done,
         }
@@ -452,8 +459,8 @@ mod tests {
                 events: 10,
                 losses,
                 lost_events: 5 * losses,
+                incomplete: None,
             },
-            notes: Vec::new(),
             folder: None,
         }
     }

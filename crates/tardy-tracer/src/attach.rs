@@ -4,8 +4,9 @@
 pub mod process;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use tardy_core::units::Nanos;
@@ -71,6 +72,8 @@ pub enum End {
     Stopped,
     /// The program has ended.
     Process,
+    /// The trace is of no more use.
+    Trace,
 }
 
 /// What was recorded, beside the wake-ups.
@@ -93,8 +96,8 @@ pub struct Recording {
     pub losses: u64,
     /// Events that were lost there, as far as the kernel counted them.
     pub lost_events: u64,
-    /// Pages that could not be read.
-    pub unread: Option<String>,
+    /// Why the trace does not hold all, where something else than a full buffer keeps it from that.
+    pub incomplete: Option<String>,
 }
 
 /// A program that is followed.
@@ -110,9 +113,10 @@ pub struct Attachment {
     followed: FollowedThreads,
     functions: Vec<(u64, TimerKind)>,
     begin: Nanos,
-    unread: Option<String>,
-    // In this order they are let go: whoever reads pages keeps the instance, and the journal ends
-    // when that is gone.
+    incomplete: Option<String>,
+    // In this order they are let go: whoever has its files open keeps the instance, and the journal
+    // ends when that is gone.
+    state: State,
     reader: PageReader,
     instance: Instance,
     _journal: Journal,
@@ -155,6 +159,7 @@ impl Attachment {
             Instance::create_of(tracefs, &name, &cpus, &events, root).map_err(NotTraced::from)?;
         let mut reader =
             PageReader::open(&instance, &cpus).map_err(failed("cannot read the trace's pages"))?;
+        let state = State::open(&instance).map_err(failed("cannot read the state of the trace"))?;
         let mut live = Live::new(
             Decoder::new(&instance.formats),
             instance.layout,
@@ -198,7 +203,8 @@ impl Attachment {
             followed,
             functions,
             begin,
-            unread: None,
+            incomplete: None,
+            state,
             reader,
             instance,
             _journal: journal,
@@ -235,14 +241,19 @@ impl Attachment {
             if wait(pause) {
                 break End::Stopped;
             }
-            self.advance(false, &mut take);
+            self.advance(&mut take);
+            if self.incomplete.is_some() {
+                break End::Trace;
+            }
             if !self.look_for_threads() {
                 break End::Process;
             }
         };
         let end = Nanos(clock::monotonic());
+        self.advance(&mut take);
         self.instance.stop();
-        self.advance(true, &mut take);
+        self.read();
+        self.hand_over(u64::MAX, &mut take);
         self.watch.finish();
         let counts = self.live.counts();
         Recording {
@@ -257,23 +268,34 @@ impl Attachment {
             losses: counts.losses,
             lost_events: counts.lost_events,
             threads: self.threads,
-            unread: self.unread,
+            incomplete: self.incomplete,
         }
     }
 
     /// Reads what there is, and hands over the wake-ups that are known by then.
-    fn advance(&mut self, is_last: bool, take: &mut impl FnMut(&TimerWakeUp, &str)) {
-        self.watch.set_offsets(offsets());
+    fn advance(&mut self, take: &mut impl FnMut(&TimerWakeUp, &str)) {
         let now = u64::try_from(clock::monotonic()).unwrap_or_default();
-        if let Err(error) = read(&mut self.reader, &mut self.live) {
-            self.unread = Some(error.to_string());
+        self.read();
+        // What was recorded since the last look is of no use then.
+        if let Some(change) = self.state.change() {
+            self.incomplete.get_or_insert(change);
         }
-        let until = if is_last {
-            u64::MAX
-        } else {
-            now.saturating_sub(LATE_NS)
-        };
-        while let Some(item) = self.live.next_before(until) {
+        self.hand_over(now.saturating_sub(LATE_NS), take);
+    }
+
+    fn read(&mut self) {
+        self.watch.set_offsets(offsets());
+        if let Err(error) = read(&mut self.reader, &mut self.live) {
+            self.incomplete
+                .get_or_insert_with(|| format!("the trace could not be read to its end: {error}"));
+        }
+    }
+
+    /// Nothing of a trace that does not hold all.
+    fn hand_over(&mut self, until: u64, take: &mut impl FnMut(&TimerWakeUp, &str)) {
+        while self.incomplete.is_none()
+            && let Some(item) = self.live.next_before(until)
+        {
             self.watch.take(&item);
             for wake_up in self.watch.finished() {
                 take(
@@ -312,6 +334,38 @@ impl Attachment {
             }
         }
         true
+    }
+}
+
+/// The files of the instance by which another program could switch it off, or have it tell other
+/// times.
+#[derive(Debug)]
+struct State {
+    is_on: File,
+    clock: File,
+}
+
+impl State {
+    fn open(instance: &Instance) -> io::Result<Self> {
+        Ok(Self {
+            is_on: File::open(instance.path().join("tracing_on"))?,
+            clock: File::open(instance.path().join("trace_clock"))?,
+        })
+    }
+
+    /// What another program has changed.
+    fn change(&self) -> Option<String> {
+        let text = |file: &File| {
+            let mut bytes = [0; 512];
+            let read = file.read_at(&mut bytes, 0).ok()?;
+            Some(String::from_utf8_lossy(&bytes[..read]).into_owned())
+        };
+        if text(&self.is_on).is_some_and(|text| text.trim() != "1") {
+            return Some("another program switched the tracing off".to_owned());
+        }
+        let clock = text(&self.clock)?;
+        let is_ours = clock.contains(&format!("[{}]", crate::instance::CLOCK));
+        (!is_ours).then(|| "another program changed the clock of the trace".to_owned())
     }
 }
 

@@ -36,6 +36,8 @@ const FILTER_PIDS_MAX: usize = 64;
 
 /// KiB of buffer a CPU: at 200,000 events a second of 40 bytes it holds a second.
 const BUFFER_KIB: u32 = 8192;
+/// The clock of the trace's times, which is that of samples.
+pub(crate) const CLOCK: &str = "mono";
 
 /// Why there is no instance to record with.
 #[derive(Debug, thiserror::Error)]
@@ -169,7 +171,7 @@ impl Instance {
     ) -> Result<(), InstanceError> {
         self.write("tracing_on", "0")?;
         // Setting the clock empties the buffer: it comes first.
-        self.write("trace_clock", "mono")?;
+        self.write("trace_clock", CLOCK)?;
         self.write("buffer_size_kb", &BUFFER_KIB.to_string())?;
         // The kernel marks where events were lost only if new ones go over old ones.
         self.write("options/overwrite", "1")?;

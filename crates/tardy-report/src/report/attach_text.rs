@@ -50,6 +50,7 @@ fn head(out: &mut String, result: &AttachResult, columns: usize) {
         AttachEnd::Finished => "",
         AttachEnd::Interrupted => ", interrupted",
         AttachEnd::ProcessEnded => ", until the process exited",
+        AttachEnd::TraceEnded => ", until the trace ended",
     };
     let wake_ups = match result.wake_ups {
         0 => "no wake-up by a timer".to_owned(),
@@ -292,8 +293,8 @@ mod tests {
                 events: 1,
                 losses: 0,
                 lost_events: 0,
+                incomplete: None,
             },
-            notes: Vec::new(),
             folder: Some("mine".into()),
         })
     }

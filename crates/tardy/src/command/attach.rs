@@ -78,11 +78,6 @@ pub fn run(args: &AttachArgs) -> Exit {
             }
         },
     );
-    let notes = recorded
-        .unread
-        .iter()
-        .map(|error| format!("the trace could not be read to its end: {error}"))
-        .collect();
     let length = recorded.end - recorded.begin;
     let lost: Vec<_> = recorded
         .counts
@@ -95,6 +90,7 @@ pub fn run(args: &AttachArgs) -> Exit {
             End::Time => AttachEnd::Finished,
             End::Stopped => AttachEnd::Interrupted,
             End::Process => AttachEnd::ProcessEnded,
+            End::Trace => AttachEnd::TraceEnded,
         },
         begin: recorded.begin,
         length,
@@ -105,8 +101,8 @@ pub fn run(args: &AttachArgs) -> Exit {
             events: recorded.events_read,
             losses: recorded.losses,
             lost_events: recorded.lost_events,
+            incomplete: recorded.incomplete,
         },
-        notes,
         folder: args.out.as_ref().map(|out| out.display().to_string()),
     });
     let mut unkept = None;
@@ -123,7 +119,10 @@ pub fn run(args: &AttachArgs) -> Exit {
             .iter()
             .cloned()
             .chain(ended)
-            .map(|text| Warning::Note { text })
+            .map(|text| match &result.trace.incomplete {
+                Some(reason) if *reason == text => Warning::MaximumUnsure { reason: text },
+                _ => Warning::Note { text },
+            })
             .collect();
         let finished = folder.finish(state, recorded.end, warnings, &lost);
         unkept = unwritten.or(finished.err());

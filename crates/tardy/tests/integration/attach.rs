@@ -307,6 +307,51 @@ fn timers_that_wake_nobody_are_counted_and_are_no_wake_ups() {
 }
 
 #[test]
+fn a_trace_that_another_program_changed_decides_nothing_and_says_why() {
+    let test = "a_trace_that_another_program_changed_decides_nothing_and_says_why";
+    if !can_trace(test) {
+        return;
+    }
+    for (file, value, why) in [
+        (
+            "tracing_on",
+            "0",
+            "another program switched the tracing off",
+        ),
+        (
+            "trace_clock",
+            "global",
+            "another program changed the clock of the trace",
+        ),
+    ] {
+        let place = Workplace::new();
+        let mut program = Timers::start(&place, "monotonic", CYCLES);
+        let attach = attach(&place, &program, "--deadline 1h");
+        let process = attach.pid();
+        let program = std::thread::spawn(move || program.cycles());
+        // Some wake-ups are known by then, which alone would pass.
+        std::thread::sleep(std::time::Duration::from_millis(400));
+        let tracefs = Tracefs::open(&Root::system()).unwrap();
+        let instances = std::fs::read_dir(tracefs.path().join("instances")).unwrap();
+        let own = format!("tardy-{process}-");
+        let is_own = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(&own);
+        let instance = instances
+            .map(|entry| entry.unwrap())
+            .find(|entry| is_own(&entry.file_name()))
+            .unwrap();
+        std::fs::write(instance.path().join(file), value).unwrap();
+        let found = attach.wait().ends_with(4).json();
+        assert_eq!(found["end"], "trace-ended", "{found}");
+        assert_eq!(found["trace"]["incomplete"], why, "{found}");
+        assert_eq!(found["verdict"]["outcome"], "inconclusive", "{found}");
+        let shown = place.tardy("show run").ends_with(4).stdout;
+        assert!(shown.contains(why), "{shown}");
+        assert_eq!(instances_of(process), 0);
+        program.join().unwrap();
+    }
+}
+
+#[test]
 fn a_deadline_decides_the_exit_code_and_the_folder_is_a_run_like_any_other() {
     let test = "a_deadline_decides_the_exit_code_and_the_folder_is_a_run_like_any_other";
     if !can_trace(test) {

@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -43,12 +44,15 @@ impl Root {
     /// Those of open(2).
     pub fn open(&self, relative: impl AsRef<Path>) -> io::Result<File> {
         let path = self.path(relative);
-        if self.0 == Path::new("/") {
-            File::open(path)
-        } else {
-            // A copy that somebody sent may hold a FIFO.
-            regular_file::open(&path)
+        if self.0 != Path::new("/") {
+            return regular_file::open(&path);
         }
+        // Devices are read here, too. A FIFO in the place of one would wait for ever for a writer.
+        if fs::metadata(&path)?.file_type().is_fifo() {
+            let what = format!("{} is a FIFO", path.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        File::open(path)
     }
 
     /// The whole content, at most 64 MiB of it; bytes that are not UTF-8 are replaced.

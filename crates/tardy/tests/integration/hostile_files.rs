@@ -7,7 +7,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::workplace::Workplace;
+use crate::support::machine;
+use crate::support::workplace::{Workplace, finish};
 
 fn fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
@@ -360,4 +361,33 @@ fn what_cannot_be_is_said_before_a_run() {
     std::fs::create_dir(place.path("there")).unwrap();
     let there = place.tardy("run --dry-run --out there").ends_with(2);
     assert!(there.stderr.contains("exists already"), "{}", there.stderr);
+}
+
+#[test]
+fn what_stands_in_the_place_of_cpu_dma_latency_is_not_written_to() {
+    let test = "what_stands_in_the_place_of_cpu_dma_latency_is_not_written_to";
+    let device = "/dev/cpu_dma_latency";
+    if !machine::is_root() || !Path::new(device).exists() {
+        return machine::left_out(test, "it needs root and a kernel with this device");
+    }
+    let place = Workplace::new();
+    std::fs::write(place.path("plain"), "kept").unwrap();
+    fifo(&place.path("fifo"));
+    for name in ["plain", "fifo"] {
+        let line = format!(
+            "mount --bind {name} {device} && exec {} run --cycles 50 --load none --deadline 1h \
+             --out run-{name}",
+            env!("CARGO_BIN_EXE_tardy")
+        );
+        // A FIFO without a reader would keep the tool for ever.
+        let words = ["-sKILL", "60", "unshare", "--mount", "sh", "-c", &line];
+        let ran = finish(place.prepared(Command::new("timeout"), words)).ends_with(4);
+        let why = format!("{device} is not a device");
+        assert!(
+            ran.stdout.contains("INCONCLUSIVE") && ran.stdout.contains(&why),
+            "{name}: {}",
+            ran.stdout
+        );
+    }
+    assert_eq!(std::fs::read(place.path("plain")).unwrap(), b"kept");
 }

@@ -18,20 +18,82 @@ pub(super) fn cleaned(bytes: &[u8]) -> String {
     let text = decoded(bytes);
     // Most files are no paste.
     let is_wrapped = is_wrapped(bytes) || memchr::memchr2(b'\x1b', 8, text.as_bytes()).is_some();
+    let is_comment = is_comment(&text);
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         let (body, end) = match line.strip_suffix('\n') {
             Some(body) => (body.strip_suffix('\r').unwrap_or(body), "\n"),
             None => (line, ""),
         };
-        if is_wrapped || body.contains('\r') {
-            out.push_str(&cleaned_line(body));
+        let body = if is_comment { uncommented(body) } else { body };
+        let body = if is_wrapped || body.contains('\r') {
+            cleaned_line(body)
         } else {
-            out.push_str(body.trim_start_matches([' ', '\t']));
-        }
+            Cow::Borrowed(body.trim_start_matches([' ', '\t']))
+        };
+        out.push_str(body.strip_prefix("^C").unwrap_or(&body));
         out.push_str(end);
     }
+    joined(out)
+}
+
+/// The text of a line of a comment.
+fn uncommented(line: &str) -> &str {
+    let line = line.trim_start();
+    let behind = line.strip_prefix('#').unwrap_or(line);
+    behind.strip_prefix(' ').unwrap_or(behind)
+}
+
+/// Whether all lines are comments of a script, and one of them has results: tools print no results
+/// behind `# `.
+fn is_comment(text: &str) -> bool {
+    if !text.trim_start().starts_with("# ") {
+        return false;
+    }
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let is_result =
+        |text: &str| text.starts_with("T:") || text.starts_with(|sign: char| sign.is_ascii_digit());
+    let has_results = lines.clone().any(|line| is_result(uncommented(line)));
+    has_results && lines.all(|line| line == "#" || line.starts_with("# "))
+}
+
+/// The text with each line about a thread (`T: 0 ...`) in one line: mails break long lines. Line
+/// numbers stay.
+fn joined(text: String) -> String {
+    let is_broken = |line: &str| line.starts_with("T:") && line.contains('(') && !is_ended(line);
+    if !text.lines().any(is_broken) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut lines = text.split('\n').peekable();
+    while let Some(line) = lines.next() {
+        out.push_str(line);
+        let next = lines.peek().filter(|next| is_broken(line) && is_rest(next));
+        if let Some(next) = next.copied() {
+            lines.next();
+            out.push(' ');
+            out.push_str(next);
+            out.extend(lines.peek().map(|_| '\n'));
+        }
+        out.extend(lines.peek().map(|_| '\n'));
+    }
     out
+}
+
+/// Whether a line about a thread has its last value.
+fn is_ended(line: &str) -> bool {
+    let behind = line.rsplit_once("Max:").map(|(_, behind)| behind.trim());
+    behind.is_some_and(|value| !value.is_empty())
+}
+
+/// Whether a line is the end of one about a thread: its last names and values.
+fn is_rest(line: &str) -> bool {
+    let mut words = line.split_whitespace().peekable();
+    words.peek().is_some()
+        && words.all(|word| {
+            let is_name = ["I:", "C:", "Min:", "Act:", "Avg:", "Max:"].contains(&word);
+            is_name || word.parse::<i64>().is_ok()
+        })
 }
 
 /// Whether [`cleaned`] takes more than indentation and carriage returns from `head`: such a text
@@ -44,6 +106,9 @@ pub(super) fn is_wrapped(head: &[u8]) -> bool {
         return true;
     }
     let text = String::from_utf8_lossy(head);
+    if is_comment(&text) {
+        return true;
+    }
     text.lines()
         .take(LINES_PROBED)
         .map(str::trim_start)

@@ -98,9 +98,10 @@ impl Damage {
 fn samples() -> Vec<(String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/import");
     let mut samples = Vec::new();
-    let cases = folder.with_file_name("import-cases");
-    let entries = [folder, cases]
+    let others = ["import-cases", "import-posted"].map(|name| folder.with_file_name(name));
+    let entries = [folder]
         .into_iter()
+        .chain(others)
         .flat_map(|folder| fs::read_dir(folder).unwrap());
     for entry in entries {
         let entry = entry.unwrap();

@@ -8,10 +8,10 @@ use crate::support::workplace::Workplace;
 
 /// A series as a person reads it in the file: probe, CPU, samples; least value, mean and largest
 /// value in us.
-type Row = (&'static str, Option<u64>, u64, f64, Option<f64>, f64);
+pub(crate) type Row = (&'static str, Option<u64>, u64, f64, Option<f64>, f64);
 
 /// Compares the series of a run with those expected, sorted by probe and CPU.
-fn assert_series(place: &Workplace, run: &str, name: &str, expected: &[Row]) {
+pub(crate) fn assert_series(place: &Workplace, run: &str, name: &str, expected: &[Row]) {
     let summary = place.summary(run);
     let mut found: Vec<_> = summary["series"]
         .as_array()
@@ -54,7 +54,7 @@ fn maximum(place: &Workplace, run: &str, probe: &str) -> Option<i64> {
 }
 
 /// The import's notes.
-fn notes(place: &Workplace, run: &str) -> String {
+pub(crate) fn notes(place: &Workplace, run: &str) -> String {
     place.summary(run)["warnings"].to_string()
 }
 

@@ -44,6 +44,7 @@ mod import;
 mod import_damage;
 mod import_families;
 mod import_pasted;
+mod import_posted;
 mod import_reported;
 mod import_unknown;
 mod import_values;

@@ -3,7 +3,7 @@
 //! user space. Each column is a distribution and becomes a probe.
 //!
 //! The traps: buckets may be wider than a unit (-b), and only the distance of their names shows how
-//! wide; empty rows are left out; with --no-summary, the file has no maximum, and the widest row that
+//! wide, so that a sample counts as the end of its bucket; empty rows are left out; with --no-summary, the file has no maximum, and the widest row that
 //! has samples limits it; osnoise counts intervals without the CPU, no latencies of a wake-up.
 //! Without the names of the columns (--no-header) or of the rows (--no-index), nothing is read.
 //! Source: Linux, tools/tracing/rtla/src/timerlat_hist.c, osnoise_hist.c.
@@ -167,6 +167,10 @@ fn read(
             )?);
         }
     }
+    if columns.is_empty() && text.lines().any(|line| line.trim() == "Index") {
+        let expected = "columns of CPUs behind `Index`, which rtla prints of CPUs with samples";
+        return Err(source.expected(last_line, expected, "no sample in the whole file"));
+    }
     if columns.is_empty() {
         return Err(source.expected(
             last_line,
@@ -206,11 +210,16 @@ fn read(
         (in_unit, width),
         last_line,
     )?;
-    imported.notes.push(if width > in_unit.nanos() {
-        format!("values are rounded down to multiples of {}", Nanos(width))
-    } else {
-        format!("values are whole {}, rounded down", in_unit.word())
-    });
+    if width > in_unit.nanos() {
+        imported.notes.push(format!(
+            "buckets are up to {} wide: a sample counts as the end of its bucket, or as the \
+             maximum if that is smaller",
+            Nanos(width)
+        ));
+    }
+    imported
+        .notes
+        .push(format!("values are whole {}, rounded down", in_unit.word()));
     imported.maximum_unsure = rtla_end::maximum_unsure(&text);
     imported.notes.extend(rtla_end::apply(&text, &mut columns));
     if has_no_summary {
@@ -302,7 +311,7 @@ fn finish(
         counted.period = settings.period;
         counted.stated = StatedTotals {
             samples: Some(samples),
-            resolution_ns: Nanos(width),
+            resolution_ns: Nanos(unit.nanos()),
             ..StatedTotals::default()
         };
         if samples > 0 {
@@ -330,6 +339,11 @@ fn finish(
         };
         counted.overflow(missing.saturating_add(over), from);
         counted.is_mean_cut = width == unit.nanos();
+        let max = counted.stated.max_ns.map_or(i64::MAX, Nanos::get);
+        for (bucket, _) in &mut counted.buckets {
+            let end = bucket.saturating_add(width - unit.nanos());
+            *bucket = end.min(max.max(*bucket));
+        }
     }
     Ok(())
 }

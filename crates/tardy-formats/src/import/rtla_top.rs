@@ -1,6 +1,10 @@
 //! `rtla timerlat top`: a row per CPU with the extremes and the mean of the timer's interrupt, the
 //! kernel's thread, and the return to user space. Each is a probe of its own, as in `timerlat
 //! hist`. The table is printed again and again; the last one counts.
+//!
+//! The traps: `COUNT` counts the interrupts, and a row of 0 may have a latency of the thread; the
+//! line `ALL` knows the CPUs whose rows somebody left out, but its count is rounded and wraps.
+//! Source: Linux, tools/tracing/rtla/src/timerlat_top.c.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +12,9 @@ use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
 
 use super::rtla_hist::duration;
-use super::sink::{BucketSeries, EXTREMES_NOTE, ImportedRun, LATENCY, Sink, hand_over_all};
+use super::sink::{
+    BucketSeries, EXTREMES_NOTE, ImportedRun, LATENCY, Sink, hand_over_all, left_out,
+};
 use super::text::{head_lines, lines, nanos};
 use super::{Format, ImportError, Settings, Source, Unit, rtla_end};
 
@@ -77,6 +83,8 @@ fn read(
     };
     let (mut probes, mut unit) = (Vec::new(), Unit::Us);
     let mut rows: BTreeMap<(&str, u32), StatedTotals> = BTreeMap::new();
+    let mut totals: BTreeMap<&str, StatedTotals> = BTreeMap::new();
+    let mut has_gap = false;
     let mut last_line = 1;
     for (line, text) in lines(&text) {
         last_line = line;
@@ -85,6 +93,12 @@ fn read(
             imported.length = text.split('|').next().and_then(duration);
             continue;
         }
+        if let Some(of_all) = totals_of_all(&text) {
+            let stated = of_all.into_iter().map(|values| stated(None, values, unit));
+            totals = probes.iter().copied().zip(stated).collect();
+            continue;
+        }
+        has_gap |= text.trim() == "...";
         let Some((cpu, count, values)) = row(&text) else {
             continue;
         };
@@ -95,17 +109,8 @@ fn read(
                 &text,
             ));
         }
-        for (probe, values) in probes.iter().zip(values) {
-            let [_, min, mean, max] = values.map(|value| nanos(value, unit).map(Nanos));
-            let stated = StatedTotals {
-                samples: Some(count),
-                min_ns: min,
-                max_ns: max,
-                mean_ns: mean.map(|mean| mean.get() as f64),
-                resolution_ns: Nanos(unit.nanos()),
-                ..StatedTotals::default()
-            };
-            rows.insert((probe, cpu), stated);
+        for (probe, [_, values @ ..]) in probes.iter().zip(values) {
+            rows.insert((probe, cpu), stated(Some(count), values, unit));
         }
     }
     if rows.is_empty() {
@@ -127,9 +132,51 @@ fn read(
         })
         .collect();
     imported.maximum_unsure = rtla_end::maximum_unsure(&text);
+    if has_gap && totals.is_empty() {
+        imported.maximum_unsure = Some("rows of rtla's table were left out (`...`)".to_owned());
+    }
     imported.notes.extend(rtla_end::apply(&text, &mut series));
+    for (probe, total) in &totals {
+        let of_probe = series.iter().filter(|counted| counted.probe == *probe);
+        let parts: Vec<StatedTotals> = of_probe.map(|counted| counted.stated).collect();
+        let Some((beyond, max)) = left_out(total, &parts).zip(total.max_ns) else {
+            continue;
+        };
+        imported.notes.push(format!(
+            "{probe}: the line ALL states a maximum of {max}, which no row has: rows were left \
+             out, and one sample without a CPU counts as it"
+        ));
+        let mut counted = BucketSeries::new(probe, LATENCY, None);
+        counted.period = settings.period;
+        counted.stated = beyond;
+        series.push(counted);
+    }
     hand_over_all(&mut series, &mut imported, source, sink)?;
     Ok(imported)
+}
+
+/// Least, mean and largest value of a part. Where the interrupts were counted as none, or are not
+/// counted, values show the least number of samples.
+fn stated(count: Option<u64>, values: [&str; 3], unit: Unit) -> StatedTotals {
+    let [min_ns, mean, max_ns] = values.map(|value| nanos(value, unit).map(Nanos));
+    let least = u64::from(max_ns.is_some()) + u64::from(min_ns < max_ns);
+    StatedTotals {
+        samples: count.map(|count| if count == 0 { least } else { count }),
+        min_ns,
+        max_ns,
+        mean_ns: mean.map(|mean| mean.get() as f64),
+        resolution_ns: Nanos(unit.nanos()),
+        ..StatedTotals::default()
+    }
+}
+
+/// Least, mean and largest value of each part of `ALL #40011  e0 |  2  137  462 |  8  156  481`.
+fn totals_of_all(line: &str) -> Option<Vec<[&str; 3]>> {
+    let (_, parts) = line.strip_prefix("ALL #")?.split_once('|')?;
+    parts
+        .split('|')
+        .map(|part| part.split_whitespace().collect::<Vec<_>>().try_into().ok())
+        .collect()
 }
 
 /// CPU, count and the values of each part of `1 #12322 | 0 0 1 15 | 10 3 9 31`.

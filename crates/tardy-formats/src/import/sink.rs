@@ -368,6 +368,33 @@ fn number_anew(series: &mut [BucketSeries], imported: &mut ImportedRun) {
     }
 }
 
+/// The samples that `total` counts and `parts` do not: rows that were left out. `None` if the parts
+/// account for everything that the total states. Where the total does not count its samples, one
+/// stands for the maximum.
+pub(super) fn left_out(total: &StatedTotals, parts: &[StatedTotals]) -> Option<StatedTotals> {
+    let of_parts = parts.iter().filter_map(|part| part.samples);
+    let counted = of_parts.fold(0, u64::saturating_add);
+    let others = total.samples.unwrap_or(0).saturating_sub(counted);
+    let is_beyond = total.max_ns > parts.iter().filter_map(|part| part.max_ns).max();
+    let min_ns = total.min_ns.filter(|_| others > 1).or(total.max_ns);
+    let sum = |stated: &StatedTotals| Some(stated.mean_ns? * stated.samples? as f64);
+    let of_parts: Option<f64> = parts.iter().map(sum).sum();
+    let mean = sum(total).zip(of_parts).filter(|_| others > 0);
+    let mean = mean.map(|(sum, of_parts)| (sum - of_parts) / others as f64);
+    let mean = mean.or(total.max_ns.map(|max| max.get() as f64));
+    (others > 0 || is_beyond).then(|| StatedTotals {
+        samples: Some(others.max(1)),
+        min_ns,
+        // Rounded means may leave no room for it.
+        mean_ns: mean.map(|mean| {
+            let least = min_ns.map_or(mean, |min| min.get() as f64);
+            let most = total.max_ns.map_or(mean, |max| max.get() as f64);
+            mean.max(least).min(most)
+        }),
+        ..*total
+    })
+}
+
 /// The quantity of a series whose values are latencies of wake-ups. Any other is a gap.
 pub(super) const LATENCY: &str = "latency";
 

@@ -4,7 +4,7 @@
 use std::fs;
 
 use crate::import::sample;
-use crate::import_families::{Row, assert_series};
+use crate::import_families::{Row, assert_series, notes};
 use crate::support::workplace::{Outcome, Workplace};
 
 fn posted(name: &str) -> String {
@@ -48,6 +48,45 @@ const POSTED: &[Posted] = &[
             ("timerlat-user", Some(2), 999, 3.0, Some(3.0), 15.0),
         ],
     ),
+    (
+        "rtla-hist-two-rows.txt",
+        "",
+        "rtla-timerlat",
+        &[
+            ("timerlat-irq", Some(0), 1, 6.0, Some(6.0), 6.0),
+            ("timerlat-thread", Some(0), 1, 21.0, Some(21.0), 21.0),
+        ],
+    ),
+    (
+        "rtla-top-none-of-irq.txt",
+        "",
+        "rtla-timerlat-top",
+        &[
+            ("timerlat-irq", Some(8), 1, 54.0, Some(54.0), 54.0),
+            ("timerlat-thread", Some(2), 1, 161.0, Some(161.0), 161.0),
+            ("timerlat-thread", Some(3), 1, 161.0, Some(161.0), 161.0),
+        ],
+    ),
+    (
+        "rtla-top-rows-left-out.txt",
+        "",
+        "rtla-timerlat-top",
+        &[
+            ("timerlat-irq", None, 1, 4.0, Some(4.0), 4.0),
+            ("timerlat-irq", Some(1), 43_200_096, 0.0, Some(1.0), 2.0),
+            ("timerlat-irq", Some(127), 43_200_096, 0.0, Some(1.0), 2.0),
+            ("timerlat-thread", None, 1, 16.0, Some(16.0), 16.0),
+            ("timerlat-thread", Some(1), 43_200_096, 2.0, Some(6.0), 12.0),
+            (
+                "timerlat-thread",
+                Some(127),
+                43_200_096,
+                2.0,
+                Some(5.0),
+                11.0,
+            ),
+        ],
+    ),
 ];
 
 #[test]
@@ -63,4 +102,42 @@ fn posted_files_have_their_values() {
         let shown = place.tardy(&format!("show run --deadline {deadline}ns"));
         assert_eq!(shown.code(), 1, "{name}: {shown:?}");
     }
+}
+
+#[test]
+fn an_rtla_histogram_without_a_cpu_has_no_sample() {
+    let refused = import(&posted("rtla-osnoise-no-sample.txt"), "").1;
+    let refused = refused.ends_with(2);
+    assert!(
+        refused.stderr.contains("no sample in the whole file"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn the_stated_maximum_limits_the_widest_bucket_of_rtla() {
+    let (place, _) = import(&posted("rtla-hist-in-comment.txt"), "");
+    let missed = |deadline: &str| {
+        let shown = place.tardy(&format!("show run --json --deadline {deadline}"));
+        let shown: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
+        let mut series = shown["series"].as_array().unwrap().iter();
+        let irq = series.find(|one| one["probe"] == "timerlat-irq" && one["cpu"] == 2);
+        irq.unwrap()["numbers"]["misses"].as_u64()
+    };
+    // All 999 samples lie in the bucket from 0 to 9 us; the largest is below 4 us.
+    assert_eq!((missed("5us"), missed("2us")), (Some(0), Some(999)));
+    // No percentile is better than its bucket allows.
+    let shown = place.tardy("show run").stdout;
+    assert!(!shown.contains("within 0"), "{shown}");
+    let width = notes(&place, "run");
+    assert!(width.contains("buckets are up to 10.0 us wide"), "{width}");
+}
+
+#[test]
+fn rows_of_rtla_top_that_were_left_out_leave_its_maximum_unsure_without_the_line_all() {
+    let text = posted("rtla-top-rows-left-out.txt");
+    let without: String = text.split_inclusive('\n').take(7).collect();
+    let (place, made) = import(&without, "");
+    made.ends_with(0);
+    assert!(notes(&place, "run").contains("rows of rtla's table were left out"));
 }

@@ -87,9 +87,15 @@ fn read(
             samples: Some(counted.in_buckets().saturating_add(beside)),
             resolution_ns: Nanos(Unit::Us.nanos()),
             skipped: Some(0),
-            max_ns: found.max.filter(|_| found.gaps.len() == 1),
+            max_ns: found
+                .max
+                .filter(|_| found.gaps.len() == 1 || gaps.is_empty()),
             ..StatedTotals::default()
         };
+        // With --report, the list is in another file.
+        if counted.buckets.is_empty() {
+            counted.overflow(beside, found.threshold.unwrap_or_default().get());
+        }
         series.push(counted);
     }
     if let (Some(max), false) = (found.max, series.len() == 1) {

@@ -36,6 +36,13 @@ const POSTED: &[Posted] = &[
         ],
     ),
     (
+        "hwlatdetect-report.txt",
+        "",
+        "hwlatdetect",
+        // The file has no value but the largest.
+        &[("hwlatdetect", None, 60, 19.0, None, 19.0)],
+    ),
+    (
         "rtla-hist-in-comment.txt",
         "",
         "rtla-timerlat",

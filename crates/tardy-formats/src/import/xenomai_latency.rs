@@ -7,7 +7,7 @@
 //! The traps: RTAI's columns are others, so that its mean stands where Xenomai has the maximum; how
 //! wide the buckets are is not in the file, and the last one holds everything beyond it too; buckets
 //! are of absolute values, so that early wake-ups look late; overruns are periods that passed
-//! unused; latmus with a GPIO measures a round trip. Source: Xenomai, testsuite/latency/latency.c;
+//! unused; the lines of klatency do not come once a second; latmus with a GPIO measures a round trip. Source: Xenomai, testsuite/latency/latency.c;
 //! libevl, benchmarks/latmus.c; RTAI, testsuite/kern/latency/display.c.
 
 use tardy_core::units::Nanos;
@@ -87,7 +87,7 @@ fn is_rtai(lines: &[&str]) -> bool {
             || line.starts_with("RTH|") && (line.contains("ovl max") || line.contains("jit fast"))
             || line
                 .strip_prefix("RTD|")
-                .is_some_and(|rest| !rest.contains('.'))
+                .is_some_and(|rest| !rest.contains('.') && rest.split('|').count() > 2)
     };
     lines.iter().any(is_one)
 }
@@ -143,6 +143,10 @@ struct Statements {
     repeated: Option<Values>,
     /// The line of the whole run.
     whole: Option<RunTotals>,
+    /// The first line of data that cannot be read, and its text.
+    damaged: Option<(u64, String)>,
+    /// How many samples the statistics of the histogram (-s) hold.
+    counted: Option<u64>,
     buckets: Vec<(i64, u64)>,
 }
 
@@ -222,11 +226,22 @@ fn read(
     let mut found = Statements::default();
     let is_torn = !text.ends_with('\n');
     let last_line = text.lines().count() as u64;
-    for (line, text) in lines(&text) {
+    // RTAI's collections begin with a table of all their runs.
+    let title = text.lines().position(|line| line.starts_with(RTAI_TITLE));
+    let above = title.map_or(0, |at| at as u64);
+    for (line, text) in lines(&text).filter(|(line, text)| *line > above || !is_data(text)) {
         let is_torn = is_torn && line == last_line && found.lines > 0;
         if !found.line(source, &tool, line, &text, is_torn)? {
             imported.notes.push(TORN_NOTE.to_owned());
         }
+    }
+    if let Some((line, text)) = &found.damaged {
+        if found.whole.is_none() {
+            return Err(source.expected(*line, format!("data as in `{}`", tool.examples[0]), text));
+        }
+        imported.notes.push(format!(
+            "line {line} is damaged, and is left out: the line for the whole run has its values"
+        ));
     }
     if found.whole.is_none() && found.lines == 0 {
         let expected = format!("lines of data, as `{}`", tool.examples[0]);
@@ -245,6 +260,7 @@ fn read(
         imported.notes.push(EXTREMES_NOTE.to_owned());
     }
     imported.length = found.length();
+    imported.notes.extend(found.length_note());
     hand_over_all(
         std::slice::from_mut(&mut counted),
         &mut imported,
@@ -267,10 +283,13 @@ fn counted(
     let mean = whole
         .map(|whole| whole.mean as f64)
         .or((found.lines > 0).then(|| found.mean_sum / found.lines as f64));
-    let samples = period.zip(found.length()).map(|(period, length)| {
-        let a_second = (1_000_000_000 / period.get()).max(0) as u64;
-        ((length.get() / 1_000_000_000) as u64).saturating_mul(a_second)
-    });
+    let samples = period
+        .zip(found.counted_seconds())
+        .map(|(period, seconds)| {
+            let a_second = (1_000_000_000 / period.get()).max(0) as u64;
+            (seconds.max(0) as u64).saturating_mul(a_second)
+        });
+    let samples = found.counted.or(samples);
     if samples.is_none() {
         imported.notes.push(UNCOUNTED_NOTE.to_owned());
     }
@@ -284,11 +303,7 @@ fn counted(
         ..StatedTotals::default()
     };
     if whole.is_none() && tool.unit == Unit::Us {
-        imported.notes.push(
-            "the line for the whole run is missing because the tool was killed: the lines for its \
-             seconds are used"
-                .to_owned(),
-        );
+        imported.maximum_unsure = Some("the line `RTS|` for the whole run is missing".to_owned());
     }
     if found.is_periodic()
         && whole.is_none()
@@ -319,7 +334,7 @@ fn counted(
         .map(|&(bucket, count)| (bucket.saturating_mul(BUCKET_NS), count))
         .collect();
     counted.stated.resolution_ns = Nanos(BUCKET_NS);
-    counted.stated.samples = Some(counted.in_buckets());
+    counted.stated.samples = found.counted.or(Some(counted.in_buckets()));
     // The largest value lies beyond the last bucket: that one holds whatever is longer.
     if max.is_some_and(|max| max / BUCKET_NS > last) {
         counted.buckets.pop();
@@ -364,7 +379,8 @@ impl Statements {
             match columns.values(rest, tool.unit) {
                 Some(values) => self.data(rest, values),
                 None if is_torn => return Ok(false),
-                None => return Err(bad(format!("data as in `{}`", tool.examples[0]))),
+                None if self.damaged.is_none() => self.damaged = Some((line, text.to_owned())),
+                None => {}
             }
         } else if let Some(rest) = text.strip_prefix("RTS|") {
             let whole = whole(rest, tool.unit);
@@ -378,6 +394,11 @@ impl Statements {
             let bucket = bucket_of(bucket).ok_or_else(example)?;
             if kind.trim() == "avg" {
                 self.buckets.push(bucket);
+            }
+        } else if let Some(rest) = text.strip_prefix("HSS|") {
+            let mut fields = rest.split('|').map(str::trim);
+            if fields.next() == Some("avg") {
+                self.counted = fields.next().and_then(|samples| samples.parse().ok());
             }
         } else if tool.unit == Unit::Ns {
             self.head.period = setting(text, "period").map(Nanos).or(self.head.period);
@@ -411,16 +432,40 @@ impl Statements {
         self.whole.is_some() || self.columns.as_ref().is_none_or(Columns::counts_overruns)
     }
 
-    /// How long was measured: all seconds of data, where they were printed.
+    /// Seconds of the lines of data, where they come at fixed times.
+    fn printed_seconds(&self) -> Option<i64> {
+        let seconds = self.lines.saturating_mul(self.line_seconds.unwrap_or(1));
+        let is_known = self.lines > 0 && self.is_periodic();
+        is_known.then(|| i64::try_from(seconds).unwrap_or(i64::MAX))
+    }
+
+    fn stated_seconds(&self) -> Option<i64> {
+        let seconds = self.whole.as_ref().and_then(|whole| whole.seconds);
+        seconds.filter(|seconds| *seconds > 0)
+    }
+
+    /// How long was measured.
     fn length(&self) -> Option<Nanos> {
-        let a_line = self.line_seconds.unwrap_or(1);
-        let printed = i64::try_from(self.lines.saturating_mul(a_line)).unwrap_or(i64::MAX);
-        let printed = (self.lines > 0 && self.is_periodic()).then_some(printed);
-        let seconds = printed.or(self.whole.as_ref().and_then(|whole| whole.seconds))?;
-        seconds
-            .checked_mul(1_000_000_000)
-            .filter(|length| *length > 0)
-            .map(Nanos)
+        let seconds = self.stated_seconds().or(self.printed_seconds())?;
+        seconds.checked_mul(1_000_000_000).map(Nanos)
+    }
+
+    /// The seconds for which samples are counted: the stated time includes that of the start, and
+    /// lines may come more often than once a second.
+    fn counted_seconds(&self) -> Option<i64> {
+        let (stated, printed) = (self.stated_seconds(), self.printed_seconds());
+        stated.into_iter().chain(printed).min()
+    }
+
+    fn length_note(&self) -> Option<String> {
+        let (stated, printed) = self.stated_seconds().zip(self.printed_seconds())?;
+        let counted = stated.min(printed);
+        (stated != printed && self.counted.is_none()).then(|| {
+            format!(
+                "the file states {stated} s, and has {printed} lines of data: samples are counted \
+                 for {counted} s"
+            )
+        })
     }
 
     /// Whether the mean of the buckets, taken as 1 us wide, is the one stated.

@@ -43,6 +43,31 @@ const POSTED: &[Posted] = &[
         &[("hwlatdetect", None, 60, 19.0, None, 19.0)],
     ),
     (
+        "latmus-in-band.txt",
+        "",
+        "xenomai-latency",
+        &[(
+            "xenomai-latency",
+            Some(1),
+            6_000,
+            38.075,
+            Some(54.037),
+            96.108,
+        )],
+    ),
+    (
+        "rtai-collection.txt",
+        "--part 1 --period 100us",
+        "rtai-latency",
+        &[("rtai-latency", None, 40_000, -0.174, None, 23.057)],
+    ),
+    (
+        "rtai-collection.txt",
+        "--part 2",
+        "rtai-latency",
+        &[("rtai-latency", None, 2, -0.105, Some(0.252), 2.466)],
+    ),
+    (
         "rtla-hist-in-comment.txt",
         "",
         "rtla-timerlat",
@@ -147,4 +172,57 @@ fn rows_of_rtla_top_that_were_left_out_leave_its_maximum_unsure_without_the_line
     let (place, made) = import(&without, "");
     made.ends_with(0);
     assert!(notes(&place, "run").contains("rows of rtla's table were left out"));
+}
+
+/// The head of klatency, whose lines come more often than once a second.
+const KLATENCY: &str = "== Sampling period: 100 us
+== Test mode: in-kernel periodic task
+RTT|  00:00:00  (in-kernel periodic task, 100 us period, priority 99)
+RTH|-----lat min|-----lat avg|-----lat max|-overrun|----lat best|---lat worst
+RTD|      -3.250|      -0.846|       3.791|       0|      -4.250|       5.167
+RTD|      -0.917|      -0.800|       4.041|       0|      -4.250|       5.167
+^CRTD|      -0.920|      -0.801|       9.622|       0|      -4.250|       9.622
+";
+
+#[test]
+fn the_stated_duration_of_xenomai_overrides_its_lines() {
+    let whole = "RTS|      -4.250|      -0.744|       5.167|       0|    00:00:02/00:00:02\n";
+    let (place, made) = import(&format!("{KLATENCY}{whole}"), "");
+    made.ends_with(0);
+    // The line behind `^C` has the largest value.
+    let expected: &[Row] = &[("xenomai-latency", None, 20_000, -4.25, Some(-0.744), 9.622)];
+    assert_series(&place, "run", "klatency", expected);
+    assert!(place.tardy("show run").stdout.contains("2.00 s measured"));
+    let said = notes(&place, "run");
+    assert!(
+        said.contains("the file states 2 s, and has 3 lines of data"),
+        "{said}"
+    );
+    // Without the line for the whole run, more may have followed.
+    let (place, made) = import(KLATENCY, "");
+    made.ends_with(0);
+    let warnings = notes(&place, "run");
+    assert!(
+        warnings.contains("the line `RTS|` for the whole run is missing"),
+        "{warnings}"
+    );
+}
+
+#[test]
+fn the_line_for_the_whole_run_of_xenomai_makes_up_for_a_damaged_one() {
+    let damaged = KLATENCY.replace("       4.041|       0|      -4.250|", "    with");
+    let whole = "RTS|      -4.250|      -0.744|       9.622|       0|    00:00:03/00:00:03\n\
+                 HSS|    min|         3|     -4.000|      0.100\n\
+                 HSS|    avg|     29943|     -0.744|      0.200\n";
+    let (place, made) = import(&format!("{damaged}{whole}"), "");
+    made.ends_with(0);
+    let expected: &[Row] = &[("xenomai-latency", None, 29_943, -4.25, Some(-0.744), 9.622)];
+    assert_series(&place, "run", "damaged", expected);
+    let said = notes(&place, "run");
+    assert!(said.contains("line 6 is damaged"), "{said}");
+    let refused = import(&damaged, "").1.ends_with(2);
+    assert!(
+        refused.stderr.contains("line 6: expected data as in"),
+        "{refused:?}"
+    );
 }

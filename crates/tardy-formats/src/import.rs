@@ -44,6 +44,7 @@ mod pasted;
 mod refused;
 mod rt_tests_pairs;
 mod rteval;
+mod rteval_text;
 mod rtla_end;
 mod rtla_hist;
 mod rtla_top;
@@ -82,6 +83,7 @@ pub const FORMATS: &[Format] = &[
     oslat::JSON,
     jitterdebugger_json::FORMAT,
     rteval::FORMAT,
+    rteval_text::FORMAT,
     rtla_hist::TIMERLAT,
     rtla_hist::OSNOISE,
     rtla_top::FORMAT,

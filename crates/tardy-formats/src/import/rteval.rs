@@ -28,6 +28,10 @@ pub(super) const FORMAT: Format = Format {
 
 /// More elements than a summary of thousands of cores has.
 const NODES_MAX: u32 = 50_000_000;
+pub(super) const TIMERLAT_NOTE: &str =
+    "rteval puts timerlat's interrupt, thread and user latencies into one distribution";
+pub(super) const UNSURE: &str =
+    "this version of rteval leaves latencies beyond its last bucket out of all numbers";
 /// More attributes than any element of a summary has.
 const ATTRIBUTES_MAX: usize = 1_000;
 
@@ -65,10 +69,7 @@ fn read(
             _ => continue,
         };
         if probe == "timerlat" {
-            imported.notes.push(
-                "rteval puts timerlat's interrupt, thread and user latencies into one distribution"
-                    .into(),
-            );
+            imported.notes.push(TIMERLAT_NOTE.into());
         }
         is_maximum_unsure |= probe == "timerlat" || !has_true_maxima;
         let child = |name: &str| measured.children().find(|node| node.has_tag_name(name));
@@ -134,10 +135,7 @@ fn read(
         first.overflow(1, latency.get());
     }
     if is_maximum_unsure {
-        imported.maximum_unsure = Some(
-            "this version of rteval leaves latencies beyond its last bucket out of all numbers"
-                .into(),
-        );
+        imported.maximum_unsure = Some(UNSURE.into());
     }
     imported.notes.push(
         "values are whole us, rounded down; the maximum is the highest bucket that is not empty"
@@ -149,7 +147,7 @@ fn read(
 
 /// Whether cyclictest's own maxima are in the file: rteval 3.8 and later leave out all statistics
 /// where one is beyond the histogram.
-fn has_true_maxima(version: &str) -> bool {
+pub(super) fn has_true_maxima(version: &str) -> bool {
     let mut numbers = version
         .split('.')
         .map(|part| part.parse::<u32>().unwrap_or(0));

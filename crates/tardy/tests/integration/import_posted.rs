@@ -68,6 +68,16 @@ const POSTED: &[Posted] = &[
         &[("rtai-latency", None, 2, -0.105, Some(0.252), 2.466)],
     ),
     (
+        "rteval-text.txt",
+        "",
+        "rteval-text",
+        &[
+            // The other 39 cores.
+            ("cyclictest", None, 1_404_452_108, 2.0, None, 56.0),
+            ("cyclictest", Some(0), 36_011_847, 2.0, Some(5.4643), 40.0),
+        ],
+    ),
+    (
         "rtla-hist-in-comment.txt",
         "",
         "rtla-timerlat",
@@ -172,6 +182,42 @@ fn rows_of_rtla_top_that_were_left_out_leave_its_maximum_unsure_without_the_line
     let (place, made) = import(&without, "");
     made.ends_with(0);
     assert!(notes(&place, "run").contains("rows of rtla's table were left out"));
+}
+
+#[test]
+fn cores_that_a_report_of_rteval_lacks_count_with_the_system() {
+    let report = |version: &str, cores: &str| {
+        let system =
+            "System:\n Statistics:\n  Samples: 30\n  Mean: 4.0us\n  Min: 2us\n  Max: 56us\n";
+        format!("rteval (v{version}) report\nRun time:     0 days 0h 1m 4s\n{system}{cores}")
+    };
+    let core = "CPU core 1       Priority: 95\n Statistics:\n  Samples: 10\n  Mean: 6.0us\n  Min: 2us\n  \
+                Max: 40us\n";
+    let (place, made) = import(&report("3.9", core), "");
+    made.ends_with(0);
+    let expected: &[Row] = &[
+        ("cyclictest", None, 20, 2.0, Some(3.0), 56.0),
+        ("cyclictest", Some(1), 10, 2.0, Some(6.0), 40.0),
+    ];
+    assert_series(&place, "run", "rteval", expected);
+    assert!(!notes(&place, "run").contains("lower bound"));
+    assert!(place.tardy("show run").stdout.contains("64.0 s measured"));
+    // All samples are those of cores.
+    let all = core.replace("10", "30").replace("40us", "56us");
+    let (place, made) = import(&report("3.7", &all), "");
+    made.ends_with(0);
+    let expected: &[Row] = &[("cyclictest", Some(1), 30, 2.0, None, 56.0)];
+    assert_series(&place, "run", "rteval", expected);
+    let warnings = notes(&place, "run");
+    assert!(
+        warnings.contains("leaves latencies beyond its last bucket"),
+        "{warnings}"
+    );
+    // Without the system, and torn within a maximum.
+    let (place, made) = import(core, "");
+    made.ends_with(0);
+    assert!(notes(&place, "run").contains("statistics of the whole system are missing"));
+    import(&core[..core.len() - 4], "").1.ends_with(2);
 }
 
 /// The head of klatency, whose lines come more often than once a second.

@@ -437,7 +437,15 @@ impl Source {
         if let Some(known) = refused::find(head, &text) {
             return Err(refused(known));
         }
-        let found = FORMATS.iter().find(is_known).ok_or_else(unknown)?;
+        let found = FORMATS.iter().find(is_known);
+        let is_general = found.is_none_or(|found| found.name == values::FORMAT.name);
+        if let Some(incomplete) = is_general
+            .then(|| refused::find_incomplete(&text))
+            .flatten()
+        {
+            return Err(refused(incomplete));
+        }
+        let found = found.ok_or_else(unknown)?;
         if found.name == values::FORMAT.name && values::is_histogram(&text) {
             return Err(refused(refused::HISTOGRAM));
         }

@@ -7,8 +7,10 @@ enum Sign {
     Magic(&'static [u8]),
     /// A line begins so.
     Line(&'static str),
-    /// A line has both.
+    /// A line begins with the first and has the second.
     Words(&'static str, &'static str),
+    /// The text has it anywhere.
+    Anywhere(&'static str),
 }
 
 /// Sign, tool, and why it is not read.
@@ -61,8 +63,23 @@ const KNOWN: &[(Sign, &str, &str)] = &[
     ),
     (
         Sign::Words("Iter:", "0:"),
-        "rt-migrate-test",
-        "it tests where tasks run; its numbers are how long tasks worked",
+        RT_MIGRATE_TEST.0,
+        RT_MIGRATE_TEST.1,
+    ),
+    (
+        Sign::Words("Iter:", " 0 "),
+        RT_MIGRATE_TEST.0,
+        RT_MIGRATE_TEST.1,
+    ),
+    (
+        Sign::Words("Task ", ") (pid "),
+        RT_MIGRATE_TEST.0,
+        RT_MIGRATE_TEST.1,
+    ),
+    (
+        Sign::Words("RTH|", "lost"),
+        "switchbench of Xenomai",
+        "it times context switches, not wake-ups",
     ),
     (
         Sign::Words("RTH|", "ctx switches"),
@@ -81,16 +98,64 @@ const KNOWN: &[(Sign, &str, &str)] = &[
     ),
 ];
 
+const RT_MIGRATE_TEST: (&str, &str) = (
+    "rt-migrate-test",
+    "it tests where tasks run; its numbers are how long tasks worked",
+);
+
+/// Lines of tools whose other lines are read: a file in which no format is recognised.
+const INCOMPLETE: &[(Sign, &str, &str)] = &[
+    (
+        Sign::Words("policy: ", "loadavg: "),
+        "cyclictest",
+        "its lines `T: 0 ...` are missing or cut off; import the whole output of `cyclictest -q`",
+    ),
+    (
+        Sign::Line("# /dev/cpu_dma_latency set to"),
+        "output of rt-tests",
+        "its results are missing or cut off; import its whole output",
+    ),
+    (
+        Sign::Line("HSS|"),
+        "latency -s of Xenomai without its line `RTS|`",
+        "its statistics have means and no maximum; import the whole output",
+    ),
+    (
+        Sign::Line("# RTLA "),
+        "rtla",
+        "its table is missing or of an unknown layout; import its whole output",
+    ),
+    (
+        Sign::Anywhere("latency-histogram"),
+        "latency-histogram of LinuxCNC",
+        "it holds no histogram; import the output of `latency-histogram --nox`",
+    ),
+];
+
 /// The tool that wrote a file, and why it is not read. `None` for all other files.
 pub(super) fn find(head: &[u8], text: &str) -> Option<(&'static str, &'static str)> {
+    first(KNOWN, head, text)
+}
+
+/// The same of a file in which no format is recognised.
+pub(super) fn find_incomplete(text: &str) -> Option<(&'static str, &'static str)> {
+    first(INCOMPLETE, &[], text)
+}
+
+fn first(
+    signs: &[(Sign, &'static str, &'static str)],
+    head: &[u8],
+    text: &str,
+) -> Option<(&'static str, &'static str)> {
     let is_there = |sign: &Sign| match sign {
         Sign::Magic(bytes) => head.starts_with(bytes),
         Sign::Line(start) => text.lines().any(|line| line.starts_with(start)),
         Sign::Words(first, second) => text
             .lines()
             .any(|line| line.starts_with(first) && line.contains(second)),
+        Sign::Anywhere(word) => text.contains(word),
     };
-    let found = KNOWN.iter().find(|(sign, ..)| is_there(sign))?;
+    let found = signs.iter().find(|(sign, ..)| is_there(sign))?;
     Some((found.1, found.2))
 }
 

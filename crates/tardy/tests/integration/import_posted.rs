@@ -272,3 +272,41 @@ fn the_line_for_the_whole_run_of_xenomai_makes_up_for_a_damaged_one() {
         "{refused:?}"
     );
 }
+
+#[test]
+fn what_is_left_of_a_known_tool_is_refused_with_its_name() {
+    for (text, tool) in [
+        (
+            "policy: fifo: loadavg: 0.05 0.01 0.00 1/85 1272          Avg:  128 Max:    1177\n",
+            "cyclictest",
+        ),
+        ("# /dev/cpu_dma_latency set to 0us\n", "output of rt-tests"),
+        (
+            "HSH|--param|--samples-|--average--|---stddev--\n\
+             HSS|    avg|   1199957|      1.445|      2.267\n",
+            "latency -s of Xenomai without its line `RTS|`",
+        ),
+        (
+            "RTH|     lat min|     lat avg|     lat max|        lost\n\
+             RTD|      13.060|      15.092|      23.864|           0\n",
+            "switchbench of Xenomai",
+        ),
+        ("# RTLA timerlat\n", "rtla"),
+        (
+            "$ latency-histogram --nobase --show\nservo: stream timeout (depth 2002 < 2003)\n",
+            "latency-histogram of LinuxCNC",
+        ),
+        (
+            "Iter:      0       1       2\n   0:    20963    1447    1263\n",
+            "rt-migrate-test",
+        ),
+        (
+            "Parent pid: 4906\n Task 0 (prio 2) (pid 4907):\n   Max: 21397 us\n   Min: 748 us\n",
+            "rt-migrate-test",
+        ),
+    ] {
+        let refused = import(text, "").1.ends_with(2);
+        let expected = format!("this is {tool}: ");
+        assert!(refused.stderr.contains(&expected), "{refused:?}");
+    }
+}

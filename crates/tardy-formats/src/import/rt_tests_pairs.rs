@@ -4,7 +4,8 @@
 //!
 //! The traps: after each wake-up a pair rests for its interval, so that there is no schedule and
 //! nothing can be skipped; of a latency only the part below a second is counted (`tv_usec`); and
-//! the text does not name the tool, but for the `TO` of pmqtest's time-outs.
+//! the text does not name the tool, but for the `TO` of pmqtest's time-outs, which older versions
+//! do not print, and a command line above it.
 
 use std::collections::BTreeMap;
 
@@ -209,15 +210,17 @@ fn read_text(
         let expected = format!("a whole line with the values of #{receiver}");
         return Err(source.expected(last_line, expected, "the end of the file"));
     }
-    let is_pmqtest = heads.values().any(|(_, head)| head.timeouts.is_some());
-    let probe = if is_pmqtest { TOOLS[0] } else { UNNAMED };
+    let has_timeouts = heads.values().any(|(_, head)| head.timeouts.is_some());
+    let named = has_timeouts.then_some(TOOLS[0]).or_else(|| named(&text));
+    let probe = named.unwrap_or(UNNAMED);
     let mut imported = ImportedRun {
         tool: probe.to_owned(),
         ..ImportedRun::default()
     };
-    if !is_pmqtest {
+    if named.is_none() {
         imported.notes.push(
-            "the text comes from ptsematest, svsematest or sigwaittest: it does not show which"
+            "the text comes from pmqtest, ptsematest, svsematest or sigwaittest: it does not show \
+             which"
                 .to_owned(),
         );
     }
@@ -259,6 +262,19 @@ fn read_text(
     }
     hand_over_all(&mut series, &mut imported, source, sink)?;
     Ok(imported)
+}
+
+/// The one tool that the lines above the first pair name.
+fn named(text: &str) -> Option<&'static str> {
+    let above = text.lines().take_while(|line| head(line).is_none());
+    let words: Vec<&str> = above.flat_map(str::split_whitespace).collect();
+    let is_named = |tool: &&str| {
+        words
+            .iter()
+            .any(|word| word.rsplit('/').next() == Some(tool))
+    };
+    let mut found = TOOLS.into_iter().filter(is_named);
+    found.next().filter(|_| found.next().is_none())
 }
 
 /// The line that describes a pair.

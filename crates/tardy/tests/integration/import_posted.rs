@@ -274,6 +274,26 @@ fn the_line_for_the_whole_run_of_xenomai_makes_up_for_a_damaged_one() {
 }
 
 #[test]
+fn pairs_of_threads_are_those_of_the_tool_in_their_command_line() {
+    let pairs = "#0: ID10047, P99, CPU0, I100; #1: ID10048, P99, CPU0, Cycles 153695\n\
+                 #1 -> #0, Min    1, Cur    8, Avg    5, Max   18\n";
+    for (above, probe) in [
+        ("# pmqtest -Sp99 -i100 -d0\n", "pmqtest"),
+        ("$ sudo ./sigwaittest -t -a\n", "sigwaittest"),
+        ("pmqtest and ptsematest\n", "thread-pair"),
+        ("", "thread-pair"),
+    ] {
+        let (place, made) = import(&format!("{above}{pairs}"), "");
+        made.ends_with(0);
+        let expected: &[Row] = &[(probe, Some(0), 153_695, 1.0, Some(5.0), 18.0)];
+        assert_series(&place, "run", above, expected);
+        let is_unnamed = probe == "thread-pair";
+        let said = notes(&place, "run");
+        assert_eq!(said.contains("does not show which"), is_unnamed, "{said}");
+    }
+}
+
+#[test]
 fn what_is_left_of_a_known_tool_is_refused_with_its_name() {
     for (text, tool) in [
         (

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
 
-use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
+use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all, wide_note};
 use super::text::{head_lines, lines, nanos};
 use super::{Format, ImportError, Settings, Source, Unit, parts, rtla_end};
 
@@ -210,12 +210,19 @@ fn read(
         (in_unit, width),
         last_line,
     )?;
+    // The only row has the name 0: it is as wide as the values that it holds.
+    let in_rows = columns
+        .iter()
+        .filter(|counted| counted.stated.overflow.is_none());
+    let width = match in_rows.filter_map(|counted| counted.stated.max_ns).max() {
+        Some(max) if rows == [0] => width.max(max.get().saturating_add(in_unit.nanos())),
+        _ => width,
+    };
     if width > in_unit.nanos() {
-        imported.notes.push(format!(
-            "buckets are up to {} wide: a sample counts as the end of its bucket, or as the \
-             maximum if that is smaller",
-            Nanos(width)
-        ));
+        for counted in &mut columns {
+            counted.count_at_ends(width, in_unit.nanos());
+        }
+        imported.notes.push(wide_note(width));
     }
     imported
         .notes
@@ -339,11 +346,6 @@ fn finish(
         };
         counted.overflow(missing.saturating_add(over), from);
         counted.is_mean_cut = width == unit.nanos();
-        let max = counted.stated.max_ns.map_or(i64::MAX, Nanos::get);
-        for (bucket, _) in &mut counted.buckets {
-            let end = bucket.saturating_add(width - unit.nanos());
-            *bucket = end.min(max.max(*bucket));
-        }
     }
     Ok(())
 }

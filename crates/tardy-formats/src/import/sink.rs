@@ -139,6 +139,17 @@ impl BucketSeries {
             .find(|&nanos| !is_near(nanos))
     }
 
+    /// Counts the samples of buckets that are `width` wide at the last whole `unit` of each, or at
+    /// the maximum if that is smaller: no percentile looks better than its bucket allows.
+    pub(super) fn count_at_ends(&mut self, width: i64, unit: i64) {
+        let max = self.stated.max_ns.map_or(i64::MAX, Nanos::get);
+        for (bucket, _) in &mut self.buckets {
+            let end = bucket.saturating_add(width - unit);
+            *bucket = end.min(max.max(*bucket));
+        }
+        self.stated.resolution_ns = Nanos(unit);
+    }
+
     /// Notes samples beyond the buckets; they are counted at the maximum, so that no percentile
     /// looks better than it was.
     pub fn overflow(&mut self, samples: u64, from_ns: i64) {
@@ -410,6 +421,15 @@ pub(super) const EXTREMES_NOTE: &str = "only extremes and mean are known: there 
 /// A note for tools that print extremes and no number of samples.
 pub(super) const UNCOUNTED_NOTE: &str =
     "the number of samples is unknown: only the smallest and the largest one count";
+
+/// A note for [`BucketSeries::count_at_ends`].
+pub(super) fn wide_note(width: i64) -> String {
+    format!(
+        "buckets are up to {} wide: a sample counts as the end of its bucket, or as the maximum if \
+         that is smaller",
+        Nanos(width)
+    )
+}
 
 /// A descriptor of an imported series.
 #[must_use]

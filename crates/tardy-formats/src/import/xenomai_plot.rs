@@ -11,7 +11,7 @@ use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
 
 use super::latency_columns::{Columns, Values};
-use super::sink::{BucketSeries, EXTREMES_NOTE, ImportedRun, Sink, hand_over_all};
+use super::sink::{BucketSeries, EXTREMES_NOTE, ImportedRun, Sink, hand_over_all, wide_note};
 use super::text::{head_lines, lines, nanos};
 use super::xenomai_latency::{Head, clock};
 use super::{Format, ImportError, Settings, Source, Unit, parts};
@@ -130,10 +130,6 @@ fn read(
         imported.notes.push(EXTREMES_NOTE.to_owned());
         counted.stated.samples = Some(expected);
     } else {
-        imported.notes.push(format!(
-            "buckets hold absolute values, rounded down to multiples of {}",
-            Nanos(width)
-        ));
         counted.buckets = rows.unwrap_or_default();
         counted.stated.resolution_ns = Nanos(width);
         counted.stated.samples = plot.samples.or(Some(in_rows));
@@ -145,6 +141,13 @@ fn read(
             counted.buckets.pop();
             counted.overflow(beyond, from);
         }
+        imported.notes.push(if width > Unit::Us.nanos() {
+            counted.count_at_ends(width, 1);
+            wide_note(width)
+        } else {
+            let width = Nanos(width);
+            format!("buckets hold absolute values, rounded down to multiples of {width}")
+        });
     }
     let series = std::slice::from_mut(&mut counted);
     hand_over_all(series, &mut imported, source, sink)?;

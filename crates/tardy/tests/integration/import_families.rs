@@ -149,6 +149,17 @@ fn plots_of_xenomai_lose_what_was_added_for_the_axis() {
         .tardy("show late --deadline 80us --misses 0.001")
         .ends_with(4);
     assert!(late.stdout.contains("INCONCLUSIVE"), "{}", late.stdout);
+    // Wide buckets (-B) count at their ends.
+    let wide = text.replace("2.110", "21.110");
+    let wide = wide
+        .replace("0.5 ", "5 ")
+        .replace("1.5 ", "15 ")
+        .replace("2.5 ", "25 ");
+    fs::write(place.path("wide"), wide.replace("\n3 1", "\n30 1")).unwrap();
+    place.tardy("import wide --out wide.run").ends_with(0);
+    let counts = crate::import::counts(&place, "wide.run")[0]["counts"].clone();
+    let expected = serde_json::json!([[9_999, 9_900], [19_999, 80], [21_110, 20]]);
+    assert_eq!(counts, expected);
     // Rows that are missing at the end.
     let refused = &text[..text.find("2.5 ").unwrap() - 1];
     fs::write(place.path("torn"), refused).unwrap();

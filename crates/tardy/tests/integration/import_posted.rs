@@ -173,6 +173,13 @@ fn the_stated_maximum_limits_the_widest_bucket_of_rtla() {
     assert!(!shown.contains("within 0"), "{shown}");
     let width = notes(&place, "run");
     assert!(width.contains("buckets are up to 10.0 us wide"), "{width}");
+    // The only row does not show its width.
+    let text = "Index   Thr-000\n0        100\nover:      0\ncount:   100\nmin:       1\navg:       3\n\
+                max:       7\n";
+    let (place, made) = import(text, "--unit us");
+    made.ends_with(0);
+    let counts = crate::import::counts(&place, "run")[0]["counts"].clone();
+    assert_eq!(counts, serde_json::json!([[7_000, 100]]));
 }
 
 #[test]

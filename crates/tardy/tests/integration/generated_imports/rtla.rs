@@ -115,6 +115,8 @@ fn all(text: &mut String, columns: &[Column]) {
     summary(text, &sums.iter().collect::<Vec<_>>());
 }
 
+/// The CPU of the analysis, which states no latency above the table.
+const STOPPED_CPU: usize = 3;
 const STOPPED: &str = "rtla timerlat hit stop tracing
 ## CPU 3 hit stop tracing, analyzing it ##
   IRQ handler delay:                                        27.49 us (65.52 %)
@@ -175,9 +177,13 @@ pub(super) fn draw(random: &mut Pcg64Mcg) -> File {
         has_all: one_in(random, 2),
     };
     let mut text = table(&columns, &style);
+    let stopped = if is_nanoseconds { 41_960 } else { 42 };
+    let can_stop = |one: &Column| {
+        one.cpu != STOPPED_CPU || one.thread.maximum().is_some_and(|max| max >= stopped)
+    };
     match random.random_range(0..10) {
         0 => text += "12 (0.05%) events missed, results might not be accurate\n",
-        1 => text += STOPPED,
+        1 if columns.iter().all(can_stop) => text += STOPPED,
         _ => {}
     }
     File {
@@ -205,6 +211,13 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
     let width = indices
         .iter()
         .fold(0, |width, &index| divisor(width, index));
+    // One row, named 0, holds the largest values of the columns that have none beyond it.
+    let in_row = (0..names.len()).filter(|&column| stated("over:", column) == Some(0));
+    let maxima = in_row.filter_map(|column| stated("max:", column));
+    let width = match maxima.max() {
+        Some(max) if indices == [0] => max + 1,
+        _ => width,
+    };
     let mut found = Vec::new();
     for (column, name) in names.iter().enumerate() {
         let rows: Vec<Row> = rows

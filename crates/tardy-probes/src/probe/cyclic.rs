@@ -9,11 +9,11 @@ use tardy_sys::clock;
 
 use super::grid_loop::by_due_times;
 use super::info::ProbeInfo;
-use super::member::one_thread;
+use super::member::{Start, one_thread};
 use super::schedule::grid_of;
 use super::timer_clock::TimerClock;
 use super::{OpenContext, ProbeInstance};
-use crate::recording::control::{Control, Departure};
+use crate::recording::control::Departure;
 use crate::recording::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
@@ -44,13 +44,14 @@ fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
 fn measure_on_another_clock(
     plan: &ThreadPlan,
     producer: Producer,
-    control: &Control,
+    start: Start<'_>,
 ) -> io::Result<Departure> {
     let mut timer = TimerClock::of(plan);
-    by_due_times(plan, producer, control, |due| timer.sleep_until(due))
+    by_due_times(plan, producer, start.control, |due| timer.sleep_until(due))
 }
 
-fn measure(plan: &ThreadPlan, mut producer: Producer, control: &Control) -> io::Result<Departure> {
+fn measure(plan: &ThreadPlan, mut producer: Producer, start: Start<'_>) -> io::Result<Departure> {
+    let control = start.control;
     let (mut walk, end) = grid_of(plan)?;
     // One number to compare with: as an option it would be two, with a branch of its own in each
     // turn.

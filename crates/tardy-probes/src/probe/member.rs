@@ -186,8 +186,9 @@ impl std::fmt::Debug for Member {
     }
 }
 
-/// A measuring loop with one thread and one series.
-pub type MeasuringLoop = fn(&ThreadPlan, Producer, &Control) -> io::Result<Departure>;
+/// A measuring loop with one thread and one series. One without a grid sleeps until the start
+/// first, with [`Start::sleep`].
+pub type MeasuringLoop = fn(&ThreadPlan, Producer, Start<'_>) -> io::Result<Departure>;
 
 /// The usual place: one thread that runs `measure` for the first series.
 ///
@@ -204,7 +205,7 @@ pub fn one_thread(
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {
         let start = ready.wait();
-        measure(&thread.at(start.at), producer, start.control)
+        measure(&thread.at(start.at), producer, start)
     });
     Ok(ProbeInstance {
         members: vec![Member::new(opening.probe, opening.thread.cpu, run)],

@@ -8,11 +8,11 @@ use tardy_run::plan::ThreadPlan;
 use tardy_sys::clock;
 
 use super::info::ProbeInfo;
-use super::member::one_thread;
+use super::member::{Start, one_thread};
 use super::schedule::request_of;
 use super::series_info::SeriesInfo;
 use super::{OpenContext, ProbeInstance};
-use crate::recording::control::{Control, Departure};
+use crate::recording::control::Departure;
 use crate::recording::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
@@ -36,14 +36,16 @@ fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
 pub(super) fn measure(
     plan: &ThreadPlan,
     mut producer: Producer,
-    control: &Control,
+    start: Start<'_>,
 ) -> io::Result<Departure> {
+    let control = start.control;
     let request = request_of(plan)?;
     let duration = clock::Instant::from_nanos(request.get());
     // A relative sleep on CLOCK_TAI ends at a time of that clock, as an absolute one does; on
     // CLOCK_REALTIME the kernel takes CLOCK_MONOTONIC.
     let timer = plan.clocks.timer.clock.of_the_system();
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
+    start.sleep()?;
     let mut before = clock::monotonic();
     let mut due = Nanos(before) + request;
     for _ in 0..plan.cycles.unwrap_or(u64::MAX) {

@@ -1,4 +1,4 @@
-//! How measuring threads end.
+//! How measuring threads start and end.
 
 use crate::support::machine;
 use crate::support::workplace::{Workplace, finish};
@@ -59,4 +59,34 @@ fn no_measuring_thread_ends_or_frees_memory_while_another_one_takes_samples() {
         .map(|after| first_sleep + after)
         .unwrap();
     assert!(last_sleep < first_end, "{:?}\n{trace}", lines[first_end]);
+}
+
+#[test]
+fn no_sample_is_from_before_the_start_of_its_run() {
+    let place = Workplace::new();
+    let asked = [
+        "cyclic",
+        "nanosleep:period=1ms",
+        "usleep:period=1ms",
+        "itimer:period=1ms",
+        "parallel:copies=2",
+        "timerfd",
+        "pipe",
+    ];
+    let probes: String = asked.map(|probe| format!(" --probe {probe}")).concat();
+    let cpu = machine::last_cpu();
+    place
+        .tardy(&format!(
+            "run --cycles 10 --load none --cpus {cpu}{probes} --quiet --out run"
+        ))
+        .ends_with(0);
+    let samples = place.tardy("export -f csv run").ends_with(0).stdout;
+    let due = |line: &str| line.split(',').nth(4).unwrap().parse::<i64>().unwrap();
+    let early: Vec<&str> = samples
+        .lines()
+        .skip(1)
+        .filter(|line| due(line) < 0)
+        .collect();
+    assert!(samples.lines().count() > 10 * asked.len(), "{samples}");
+    assert_eq!(early, [""; 0]);
 }

@@ -427,7 +427,12 @@ impl Follower {
                         self.armed.control.stop_at(end);
                     }
                 }
-                Step::End { phase, within } => self.finish(phase, within),
+                Step::End { phase, within } => {
+                    // The record stays as it is: until the workers see the request their load has
+                    // its row, which is no time to write a file.
+                    self.finish(phase, within);
+                    continue;
+                }
                 Step::GiveUp(_) => self.give_up_loads()?,
             }
             self.armed.record.phases = self.timeline.records().to_vec();

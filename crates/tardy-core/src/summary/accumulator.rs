@@ -433,6 +433,12 @@ impl SeriesAccumulator {
         self.sum(self.cells.values())
     }
 
+    /// How many phases there are.
+    #[must_use]
+    pub fn phase_count(&self) -> usize {
+        self.questions.phases.len()
+    }
+
     /// The samples that belong to any of `phases`, by their places in [`SummaryOptions::phases`].
     #[must_use]
     pub fn phases(&self, phases: &[usize]) -> Cell {

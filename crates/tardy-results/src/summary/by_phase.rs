@@ -267,9 +267,7 @@ fn numbers_of(
         let is_judged = series
             .iter()
             .any(|read| read.descriptor.probe == probe && read.has_window());
-        let cells: Vec<Cell> = counted
-            .map(|read| read.accumulator.phases(phases))
-            .collect();
+        let cells: Vec<Cell> = counted.map(|read| read.of_phases(phases)).collect();
         (
             probe.to_owned(),
             numbers_together(&cells.iter().collect::<Vec<_>>(), start.get(), is_judged),
@@ -300,9 +298,8 @@ fn verdicts_of(
                 .cpu
                 .is_none_or(|cpu| !left_out.contains(cpu))
         });
-        let cells: Vec<(&SeriesData, Cell)> = counted
-            .map(|read| (read, read.accumulator.phases(phases)))
-            .collect();
+        let cells: Vec<(&SeriesData, Cell)> =
+            counted.map(|read| (read, read.of_phases(phases))).collect();
         let parts: Vec<Part<'_>> = cells
             .iter()
             .map(|(read, cell)| Part::of_phases(read, cell))

@@ -192,9 +192,7 @@ impl LoadedRun {
                 .cpu
                 .is_none_or(|cpu| !left_out.contains(cpu))
         });
-        counted
-            .map(|read| read.accumulator.phases(&phases))
-            .collect()
+        counted.map(|read| read.of_phases(&phases)).collect()
     }
 
     /// How the samples of a probe depend on each other, those of all its CPUs on one time line.
@@ -252,6 +250,21 @@ impl SeriesData {
     #[must_use]
     pub fn file(&self) -> &Path {
         &self.file
+    }
+
+    /// The samples that belong to any of `phases`. Gaps that the ring's bins counted have no
+    /// moments: they belong to a phase only if the run has no other one.
+    pub(super) fn of_phases(&self, phases: &[usize]) -> Cell {
+        if self.has_short_gaps() && self.accumulator.phase_count() == 1 {
+            return self.whole.clone();
+        }
+        self.accumulator.phases(phases)
+    }
+
+    /// Whether the ring's bins counted gaps below the least one that is stored.
+    pub(super) fn has_short_gaps(&self) -> bool {
+        matches!(self.descriptor.meaning, Meaning::Gap { .. })
+            && self.whole.latency.count() > self.accumulator.samples
     }
 
     /// Whether its file has every sample that was recorded.

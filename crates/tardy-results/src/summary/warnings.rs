@@ -55,8 +55,7 @@ fn gaps_in_phases(record: &RunRecord, read: &SeriesData) -> Option<Warning> {
     let Meaning::Gap { least } = read.descriptor.meaning else {
         return None;
     };
-    let has_bins = read.whole.latency.count() > read.accumulator.samples;
-    (has_bins && record.phases.len() > 1).then(|| Warning::Note {
+    (read.has_short_gaps() && record.phases.len() > 1).then(|| Warning::Note {
         text: format!(
             "{}: numbers of a phase or load cover only gaps of at least {}, but numbers of the \
              whole run cover every read: compare their maxima, not their means or medians",

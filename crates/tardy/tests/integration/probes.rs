@@ -769,3 +769,17 @@ fn numbers_of_loads_that_count_only_long_gaps_are_named() {
     };
     assert_eq!((noted("fpu"), noted("none")), (2, 0));
 }
+
+#[test]
+fn the_row_of_a_run_of_one_phase_counts_short_gaps_too() {
+    let place = Workplace::new();
+    let cpu = machine::last_cpu();
+    let line = format!("run --cycles 20000 --load none --probe gtod --cpus {cpu} --quiet");
+    let summary = place
+        .tardy(&format!("{line} --json --out run"))
+        .ends_with(0)
+        .json();
+    let whole = &summary["probes"][0]["numbers"];
+    assert_eq!(whole["samples"], 20_000);
+    assert_eq!(summary["loads"][0]["probes"][0][1], *whole);
+}

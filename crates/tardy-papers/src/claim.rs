@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::experiment::Experiment;
 use crate::figure::Figure;
@@ -55,9 +55,10 @@ pub struct Claim {
     pub rule: Rule,
     /// The values of the rule, by name.
     pub values: Vec<Value>,
-    /// What must be known to read the outcome: what stands for what, or why it comes out as it
-    /// does.
+    /// What must be known to read the outcome: what stands for what.
     pub note: Option<String>,
+    /// Why it does not hold here, where that is known.
+    pub reason: Option<Reason>,
     /// Why it cannot be tested in the lab; absent where it can.
     pub lab: Option<String>,
     /// Why it cannot be tested on this machine alone; absent where it can.
@@ -65,6 +66,17 @@ pub struct Claim {
     /// The paper's own numbers break the rule: it contradicts itself, or says it of another
     /// experiment.
     pub contradicts: bool,
+}
+
+/// Why a claim does not hold. Nobody guesses: what was neither traced nor published is unknown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reason {
+    /// The functions that a trace shows, with the command that shows them or the page that has it.
+    Traced(String),
+    /// A source file, a commit or a document.
+    Published(String),
+    Unknown,
 }
 
 /// A value of a rule: ours, and the paper's where it printed one.
@@ -124,6 +136,7 @@ struct WrittenClaim {
     #[serde(default)]
     values: BTreeMap<String, WrittenValue>,
     note: Option<String>,
+    reason: Option<Reason>,
     lab: Option<String>,
     local: Option<String>,
     #[serde(default)]
@@ -267,6 +280,7 @@ impl WrittenClaim {
             words,
             experiment,
             note,
+            reason,
             lab,
             local,
             contradicts,
@@ -280,6 +294,7 @@ impl WrittenClaim {
             rule,
             values,
             note,
+            reason,
             lab,
             local,
             contradicts,

@@ -10,7 +10,7 @@ pub mod measured;
 use std::path::Path;
 
 use serde::Serialize;
-use tardy_papers::claim::{Claim, Paper, TableBeside, Value};
+use tardy_papers::claim::{Claim, Paper, Reason, TableBeside, Value};
 use tardy_papers::experiment::{Extent, Place};
 use tardy_papers::published;
 use tardy_papers::quantity::{EACH, Quantity, Unit};
@@ -93,6 +93,9 @@ pub struct ClaimResult {
     #[serde(flatten)]
     pub outcome: Outcome,
     pub note: Option<String>,
+    /// Why it does not hold; absent where it holds or is not tested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
 }
 
 /// A value of a rule.
@@ -232,6 +235,8 @@ fn of_claim(claim: &Claim, measured: &PaperRuns, place: Place) -> ClaimResult {
         None if held == cases.len() => Outcome::Holds,
         None => Outcome::DoesNotHold,
     };
+    let reason = || claim.reason.clone().unwrap_or(Reason::Unknown);
+    let reason = (outcome == Outcome::DoesNotHold).then(reason);
     let value = |(index, value): (usize, &Value)| ValueResult {
         name: value.name.clone(),
         published: value.paper.as_ref().map(|cell| cell.printed.clone()),
@@ -250,6 +255,7 @@ fn of_claim(claim: &Claim, measured: &PaperRuns, place: Place) -> ClaimResult {
         held,
         outcome,
         note: claim.note.clone(),
+        reason,
     }
 }
 

@@ -9,7 +9,7 @@ use tardy_results::reproduce::{
 
 use super::page::{Page, maker, themed};
 use super::reproduce_figures::{FigureCharts, of_figure};
-use super::reproduce_text::{VIRTUAL, late, note, outcome, summary, times, value};
+use super::reproduce_text::{VIRTUAL, late, note, outcome, summary, times, value, why};
 
 const STYLE: &str = include_str!("reproduce_html/style.css");
 
@@ -69,6 +69,7 @@ fn of_claim(claim: &ClaimResult) -> Markup {
             td class=(class) {
                 strong { (outcome(&claim.outcome)) } (times(claim))
                 @if let Outcome::NotTested { why } = &claim.outcome { p.note { (why) } }
+                @if let Some(reason) = &claim.reason { p.note { (why(reason)) } }
             }
         }
     }

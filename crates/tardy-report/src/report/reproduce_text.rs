@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use tardy_core::units::Nanos;
+use tardy_papers::claim::Reason;
 use tardy_papers::experiment::{Extent, Place};
 use tardy_results::reproduce::culprits::Culprit;
 use tardy_results::reproduce::{
@@ -82,6 +83,9 @@ fn of_paper(out: &mut String, paper: &PaperResult) {
         if let Some(note) = note(claim) {
             let _ = writeln!(out, "                 {note}");
         }
+        if let Some(reason) = &claim.reason {
+            let _ = writeln!(out, "                 {}", why(reason));
+        }
     }
     for table in &paper.tables {
         out.push_str(&of_table(table));
@@ -121,8 +125,16 @@ pub(super) fn times(claim: &ClaimResult) -> String {
     }
 }
 
-/// What must be known; of a claim that holds, nothing has to be explained that only its failing
-/// would.
+/// Why a claim does not hold, and how that is known.
+pub(super) fn why(reason: &Reason) -> String {
+    match reason {
+        Reason::Traced(text) => format!("reason (traced): {text}"),
+        Reason::Published(text) => format!("reason (published): {text}"),
+        Reason::Unknown => "reason: unknown".to_owned(),
+    }
+}
+
+/// What must be known of a claim that was tested.
 pub(super) fn note(claim: &ClaimResult) -> Option<&str> {
     claim
         .note

@@ -141,7 +141,7 @@ fn text_page_and_json_say_the_same_and_are_the_same_again() {
     assert_eq!(place.tardy(REPORT).ends_with(0).stdout, text);
     assert_eq!(read(), first);
     assert!(
-        text.starts_with("15 claims of 1 papers, in the lab, quick: "),
+        text.starts_with("16 claims of 1 papers, in the lab, quick: "),
         "{text}"
     );
     assert!(
@@ -247,6 +247,44 @@ fn the_papers_figures_are_drawn_from_the_runs_that_there_are() {
         page.split("<h3>")
             .any(|part| part.starts_with("Figure 3</h3>") && part.contains("no run")),
         "{page}"
+    );
+}
+
+#[test]
+fn a_claim_that_does_not_hold_has_a_reason_or_says_that_it_is_unknown() {
+    let place = Workplace::new();
+    for (mode, worst) in [("none", 400_000), ("voluntary", 400_000), ("rt", 5_000_000)] {
+        let run = MadeRun {
+            machine: kernel(mode),
+            probe: ("rtc", "latency"),
+            phases: vec![("load", 0, 1_000_000)],
+            ..MadeRun::new(vec![vec![10_000, 12_000, worst]])
+        };
+        write_run(&place, "williams-realfeel", mode, &run);
+    }
+    let line = "reproduce williams2002 --on lab --out out --report-only --quiet";
+    let found = place.tardy(&format!("{line} --json")).ends_with(0).json();
+    let near = claim(&found, "the-combination-stays-near-a-millisecond");
+    let traced = near["reason"]["traced"].as_str().unwrap();
+    let vanilla = claim(&found, "vanilla-has-no-five-nines-below-100ms");
+    let early = claim(&found, "low-latency-has-five-nines-below-700us");
+    assert_eq!(
+        (&near["outcome"], &vanilla["outcome"], &early["outcome"]),
+        (
+            &json!("does-not-hold"),
+            &json!("does-not-hold"),
+            &json!("holds")
+        )
+    );
+    assert_eq!(
+        (&vanilla["reason"], &early["reason"]),
+        (&json!("unknown"), &Value::Null)
+    );
+    let text = place.tardy(line).ends_with(0).stdout;
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        text.contains(&format!("reason (traced): {traced}")) && text.contains("reason: unknown"),
+        "{text}"
     );
 }
 

@@ -6,14 +6,21 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FigureKind {
-    /// Share of samples at or below a latency, all kernels in one.
+    /// Share of samples at or below a latency.
     Cdf,
-    /// How many samples have which latency, both axes logarithmic, all kernels in one.
+    /// How many samples have which latency, both axes logarithmic.
     Hist,
-    /// Latency over the time of the run, a chart per kernel.
+    /// Extremes of the latency over the time of the run, a chart per kernel.
     Timeline,
+    /// Samples over the time of the run, a chart per kernel.
+    Scatter,
+    /// Smallest, median, average and largest latency of each kernel and load, in one chart.
+    Bars,
     /// Statistics against a number that differs from experiment to experiment.
     Sweep,
+    /// Total delay against the length of work: a model of the two kernels' latencies, with the
+    /// slowdowns of mckenney2009.
+    TotalDelay,
 }
 
 /// A figure of a paper.
@@ -31,6 +38,9 @@ pub struct Figure {
     pub kernels: Vec<String>,
     /// The probe; absent where there is one.
     pub probe: Option<String>,
+    /// Whether each kernel has its own chart, where one could have all.
+    #[serde(default)]
+    pub is_apart: bool,
     /// The phase or load whose samples are drawn; absent for all of them.
     pub load: Option<String>,
     /// Of a sweep: the number of each experiment, in their order.
@@ -39,7 +49,7 @@ pub struct Figure {
     /// Of a sweep: what the numbers are, as the axis names them.
     #[serde(default)]
     pub axis: String,
-    /// Of a sweep: the curves' names, each with the rest of a quantity behind the kernel.
+    /// Of a sweep and of total delay: the curves' names, each with the rest of a quantity behind the kernel.
     #[serde(default)]
     pub curves: Vec<(String, String)>,
 }

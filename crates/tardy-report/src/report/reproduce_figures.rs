@@ -3,19 +3,28 @@
 use std::path::Path;
 
 use maud::{Markup, html};
+use tardy_advise::curves::{Curves, curves as curves_of};
+use tardy_advise::mckenney2009::conclusions;
+use tardy_advise::task::Task;
 use tardy_chart::build::{self, curves};
-use tardy_chart::data::{Detail, GroupKind, RunData};
+use tardy_chart::data::{Detail, Group, GroupKind, RunData};
 use tardy_chart::model::{Chart, Kind};
 use tardy_core::verdict::requirement::Requirement;
 use tardy_papers::claim::Paper;
 use tardy_papers::figure::{Figure, FigureKind};
 use tardy_papers::quantity::Quantity;
 use tardy_results::reproduce::measured::PaperRuns;
+use tardy_statistics::estimate::Estimate;
 
 use super::history_html::drawn as chart_drawn;
 
 /// Stretches of time of a time line: about one a px.
 const COLUMNS: usize = 1000;
+/// Samples that a scatter plot draws one by one; of more it draws places.
+const POINTS: usize = 5000;
+
+/// As a figure's load: that of `tardy run --load`, which the run names after its loads.
+const LOADED: &str = "load";
 
 /// A figure with ours.
 pub struct FigureCharts {
@@ -45,9 +54,12 @@ pub fn drawn(papers: &[Paper], folder: &Path) -> Vec<FigureCharts> {
 fn charts(paper: &Paper, figure: &Figure, folder: &Path) -> Vec<Chart> {
     let kind = match figure.kind {
         FigureKind::Sweep => return sweep(paper, figure, folder).into_iter().collect(),
+        FigureKind::TotalDelay => return total_delays(paper, figure, folder).unwrap_or_default(),
         FigureKind::Cdf => Kind::Cdf,
         FigureKind::Hist => Kind::Hist,
         FigureKind::Timeline => Kind::Timeline,
+        FigureKind::Scatter => Kind::Scatter,
+        FigureKind::Bars => Kind::Bars,
     };
     let runs = runs(figure, folder);
     let Some(probe) = figure
@@ -57,7 +69,12 @@ fn charts(paper: &Paper, figure: &Figure, folder: &Path) -> Vec<Chart> {
     else {
         return Vec::new();
     };
-    if let Some(chart) = build::overlaid(kind, &runs, &probe) {
+    let in_one = match kind {
+        Kind::Bars => build::together(&runs, &probe),
+        _ if figure.is_apart => None,
+        _ => build::overlaid(kind, &runs, &probe),
+    };
+    if let Some(chart) = in_one {
         return vec![chart];
     }
     let each = build::each(kind, &runs, &probe).into_iter().zip(&runs);
@@ -79,7 +96,7 @@ fn runs(figure: &Figure, folder: &Path) -> Vec<RunData> {
     let found = PaperRuns::first_runs(experiment, folder);
     let detail = Detail {
         columns: COLUMNS,
-        points: 0,
+        points: POINTS,
         statistics: None,
     };
     let run = |kernel: &String| {
@@ -87,13 +104,13 @@ fn runs(figure: &Figure, folder: &Path) -> Vec<RunData> {
         let mut run = RunData::read(path, &Requirement::default(), &detail).ok()?;
         run.name.clone_from(kernel);
         if let Some(load) = &figure.load {
+            let is_meant = |group: &Group| {
+                group.what == GroupKind::Load
+                    && (group.name == *load || (load == LOADED && group.name != "idle"))
+            };
             for probe in &mut run.probes {
-                if let Some(place) = probe
-                    .groups
-                    .iter()
-                    .position(|group| group.what == GroupKind::Load && group.name == *load)
-                {
-                    probe.groups.swap(0, place);
+                if let Some(place) = probe.groups.iter().rposition(is_meant) {
+                    probe.groups = vec![probe.groups.swap_remove(place)];
                 }
             }
         }
@@ -118,6 +135,27 @@ fn sweep(paper: &Paper, figure: &Figure, folder: &Path) -> Option<Chart> {
     };
     let curves: Vec<curves::Curve> = figure.curves.iter().map(curve).collect();
     curves::chart(&figure.place, &figure.about, &figure.axis, &curves)
+}
+
+/// A chart for each slowdown that the paper has, with the latencies of our two kernels.
+fn total_delays(paper: &Paper, figure: &Figure, folder: &Path) -> Option<Vec<Chart>> {
+    let measured = PaperRuns::read(paper, folder);
+    let (experiment, (_, rest)) = (figure.experiments.first()?, figure.curves.first()?);
+    let latency = |kernel: &String| {
+        let quantity: Quantity = format!("{kernel} {rest}").parse().ok()?;
+        let value = measured.value(&quantity, experiment, 0).ok()?;
+        Some(Estimate::exact(value))
+    };
+    let [fast, real_time] = figure.kernels.as_slice() else {
+        return None;
+    };
+    let (of_fast, of_real_time) = (latency(fast)?, latency(real_time)?);
+    let chart = |published: &Curves| {
+        let title = published.title.clone();
+        let ours = curves_of(title, of_fast, of_real_time, published.slowdown);
+        build::total_delay::chart(&ours, [fast, real_time], &Task::default())
+    };
+    Some(conclusions().figures.iter().map(chart).collect())
 }
 
 /// The figure in the page; `index` tells its drawings apart.

@@ -226,6 +226,9 @@ fn the_papers_figures_are_drawn_from_the_runs_that_there_are() {
         sweep.contains("<svg") && !sweep.contains("<td>2</td><td>"),
         "{sweep}"
     );
+    // A chart a slowdown.
+    let delays = figure("Figures 1 to 3</h3>");
+    assert_eq!(delays.matches("<svg").count(), 3, "{delays}");
     let histogram = figure("Figure 6</h3>");
     for kernel in ["none", "rt"] {
         assert!(
@@ -247,6 +250,53 @@ fn the_papers_figures_are_drawn_from_the_runs_that_there_are() {
         page.split("<h3>")
             .any(|part| part.starts_with("Figure 3</h3>") && part.contains("no run")),
         "{page}"
+    );
+}
+
+#[test]
+fn a_figure_is_one_chart_of_all_kernels_or_one_of_each() {
+    let place = Workplace::new();
+    for (mode, worst) in [("none", 9_000_000), ("full", 300_000), ("rt", 50_000)] {
+        let run = MadeRun {
+            machine: kernel(mode),
+            probe: ("rtc", "latency"),
+            ..MadeRun::new(vec![vec![10_000, 12_000, worst]])
+        };
+        write_run(&place, "williams-realfeel", mode, &run);
+        let run = MadeRun {
+            machine: kernel(mode),
+            phases: vec![("no-load", 0, 1), ("paper-script", 1, 2)],
+            ..MadeRun::new(vec![[vec![10_000; 1000], vec![11_000, worst]].concat()])
+        };
+        write_run(&place, "koolwal-cyclictest", mode, &run);
+    }
+    let figure = |paper: &str, name: &str| {
+        place
+            .tardy(&format!(
+                "reproduce {paper} --on lab --out out --report-only --quiet"
+            ))
+            .ends_with(0);
+        let page = std::fs::read_to_string(place.path("out/reproduce.html")).unwrap();
+        page.split("<h3>")
+            .find(|part| part.starts_with(&format!("{name}</h3>")))
+            .unwrap_or_else(|| panic!("no {name}: {page}"))
+            .to_owned()
+    };
+    let charts = |paper, name| figure(paper, name).matches("<svg").count();
+    assert_eq!(
+        (
+            charts("williams2002", "Results, each kernel"),
+            charts("williams2002", "Results, vanilla and preempt"),
+            charts("koolwal2009", "Appendix III b, bars"),
+            charts("koolwal2009", "Appendix III b, scatter plots"),
+        ),
+        (3, 1, 1, 2)
+    );
+    // A histogram of a phase has no samples of the other one.
+    let loaded = figure("koolwal2009", "Appendix III b, histograms, load");
+    assert!(
+        loaded.contains("2 samples in bins") && !loaded.contains("no-load"),
+        "{loaded}"
     );
 }
 

@@ -64,6 +64,10 @@ pub struct Experiment {
     pub is_for_culprits: bool,
 }
 
+/// Limits of a guest that is as long as the paper's experiment: the longest takes 48 h, and an
+/// emulated CPU is slower than the time that it counts.
+const GUEST_LIMITS: [&str; 4] = ["--time-limit", "60h", "--wall-limit", "10000h"];
+
 impl Experiment {
     /// The command without `--out`; `None` where it cannot run there.
     #[must_use]
@@ -112,6 +116,9 @@ impl Experiment {
                     "--replicas",
                     &replicas.to_string(),
                 ]);
+                if extent == Extent::Full {
+                    command.extend(words(&GUEST_LIMITS));
+                }
                 for kernel in &self.kernels {
                     command.extend(kernel_arguments(kernel));
                 }
@@ -213,9 +220,10 @@ mod tests {
         );
         assert_eq!(
             line(Place::Lab, Extent::Full),
-            "lab run --snapshots --replicas 2 --kernel debian:6.1 --preempt none --kernel \
-             debian:6.1 --cmdline highres=off nohz=off --kernel debian:6.1-rt --kernel \
-             debian:5.10 --module snd-dummy -- --scenario abeni2002"
+            "lab run --snapshots --replicas 2 --time-limit 60h --wall-limit 10000h --kernel \
+             debian:6.1 --preempt none --kernel debian:6.1 --cmdline highres=off nohz=off \
+             --kernel debian:6.1-rt --kernel debian:5.10 --module snd-dummy -- --scenario \
+             abeni2002"
         );
         let cost = Experiment {
             cost: Some(vec!["null-call".into(), "fork".into()]),

@@ -145,7 +145,7 @@ const FLOW: &[Entry] = &[
     Entry {
         rule: Rule::Barriers,
         question: "do parallel threads wait for each other at barriers?",
-        source: "mckenney2009, section 5: the exception, because the last thread to arrive delays \
+        source: "mckenney2009, section 5: in parallel programs, the last thread to arrive delays \
                  all the others",
         answer: barriers,
         yes: NextStep::Ask(Rule::Memory),

@@ -10,9 +10,8 @@ use super::pair::{self, Channel};
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "eventfd",
     about: "one thread wakes another through an eventfd",
-    times: "write(2) to an eventfd that a thread reads; the latency starts with the waker's clock \
-            read before its call, and ends with the woken thread's first clock read after its own \
-            call",
+    times: "write(2) to an eventfd that a thread reads; from the waker's reading of the clock \
+            before its call to the woken thread's reading after its call returns",
     source: "today (event loops, virtual machines)",
     open: pair::open::<EventFd>,
     system_calls: &["clock_nanosleep", "write", "read"],

@@ -167,7 +167,7 @@ fn timers(out: &mut String, result: &AttachResult, columns: usize) {
             (counts.cancelled, "cancelled before expiry"),
             (counts.unawaited, "expired without a waiter"),
             (counts.lost, "lost"),
-            (counts.pending, "set still"),
+            (counts.pending, "still set"),
         ];
         let ends: Vec<String> = ends
             .into_iter()
@@ -327,7 +327,7 @@ mod tests {
         let text = text(&result, 120);
         assert!(
             text.contains(
-                "sleep: 103 set: 100 woke a thread, 2 cancelled before expiry, 1 set still\n"
+                "sleep: 103 set: 100 woke a thread, 2 cancelled before expiry, 1 still set\n"
             ),
             "{text}"
         );

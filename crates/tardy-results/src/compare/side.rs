@@ -128,8 +128,7 @@ pub enum CompareError {
         runs: usize,
     },
     /// The runs of a folder measured different things.
-    #[error("{} has no two runs of one measurement on different kernels: {groups}; name the runs \
-             to compare", folder.display())]
+    #[error("in {}, no measurement was run on two kernels: {groups}; name the runs to compare", folder.display())]
     NoCounterpart {
         folder: PathBuf,
         /// What there is.

@@ -157,8 +157,8 @@ pub struct MeasureArguments {
     #[arg(long, value_name = "FOLDER")]
     pub inject_modules: Option<PathBuf>,
     /// Load a module before the measurement: NAME from the kernel's package, with its dependencies,
-    /// or your own file for the kernel's release, as in ./driver.ko; parameters as in
-    /// snd-dummy:hrtimer=0. Repeat it for several
+    /// or a file built for that kernel, such as ./driver.ko. With parameters: snd-dummy:hrtimer=0.
+    /// Repeat the option for several modules
     #[arg(long, value_name = "MODULE")]
     pub module: Vec<ModuleArgument>,
     /// Copy a file of this machine into the guest

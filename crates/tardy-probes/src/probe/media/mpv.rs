@@ -173,8 +173,8 @@ impl Mpv {
         ] {
             if self.property(property)?.as_str() != Some(ordered) {
                 let text = format!(
-                    "mpv cannot use {option}={ordered} here: see its messages, and leave {option} \
-                     out for a null output"
+                    "mpv cannot use {option}={ordered} here: see its messages; without {option}, \
+                     the output is null"
                 );
                 return Err(io::Error::new(io::ErrorKind::Unsupported, text));
             }

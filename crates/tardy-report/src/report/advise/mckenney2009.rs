@@ -108,7 +108,7 @@ fn figures(out: &mut String, found: &Conclusions) {
         "crossover, ms",
         "the paper's text",
         "model",
-        "real-fast latency that fits the text, ms",
+        "real-fast latency implied by text, ms",
     ]);
     for row in &found.crossovers {
         let printed = format!("{} {:.0}", row.words, row.printed_ms);

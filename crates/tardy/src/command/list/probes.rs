@@ -11,7 +11,7 @@ use super::{Entry, Listing};
 pub(super) fn listing() -> Listing {
     let common: Vec<&str> = COMMON.iter().map(|parameter| parameter.name).collect();
     let note = format!(
-        "each probe takes {}\n(clock and align only if the probe's timer and grid support \
+        "every probe: {}\n(clock and align only if the probe's timer and grid support \
          them),\nas in --probe usleep:period=200us:priority=80",
         common.join(", ")
     );

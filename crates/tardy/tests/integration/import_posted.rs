@@ -1,5 +1,5 @@
 //! `tardy import` of files that people posted, byte for byte, with the values that stand in them
-//! (`tests/data/import/README.md` has their origins), and of the smallest texts of the same kinds.
+//! (`tests/data/import-origins.tsv` has their origins), and of the smallest texts of the same kinds.
 
 use std::fs;
 

@@ -46,6 +46,7 @@ mod import_families;
 mod import_pasted;
 mod import_posted;
 mod import_reported;
+mod import_table;
 mod import_unknown;
 mod import_values;
 mod interrupted;

@@ -109,7 +109,17 @@ pub(super) fn draw(random: &mut Pcg64Mcg) -> File {
     if is_timerlat {
         text += "      <stoptrace_invoked invoked=\"\"/>\n";
     } else if one_in(random, 6) {
-        text += "      <abort_report reason=\"breaktrace\">\n        <breaktrace latency_threshold=\"20\" measured_latency=\"21\"/>\n      </abort_report>\n";
+        // A latency above every maximum would be one more sample.
+        let latency = threads
+            .iter()
+            .filter_map(Thread::maximum)
+            .max()
+            .unwrap_or(0);
+        let _ = write!(
+            text,
+            "      <abort_report reason=\"breaktrace\">\n        <breaktrace latency_threshold=\"{}\" measured_latency=\"{latency}\"/>\n      </abort_report>\n",
+            latency.saturating_sub(1)
+        );
     }
     let mut system = Thread::idle();
     for (&value, &count) in threads.iter().flat_map(|thread| &thread.values) {

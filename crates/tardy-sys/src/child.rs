@@ -58,17 +58,23 @@ pub fn output(command: &mut Command) -> io::Result<Output> {
         .stderr(Stdio::piped())
         .spawn()?;
     let (out, err) = (child.stdout.take(), child.stderr.take());
-    let (stdout, stderr) = std::thread::scope(|scope| {
-        let stderr = scope.spawn(|| whole(err));
-        let stdout = whole(out);
-        (stdout, stderr.join())
+    let read = std::thread::scope(|scope| {
+        let stderr = std::thread::Builder::new().spawn_scoped(scope, || whole(err))?;
+        let stdout = whole(out)?;
+        let stderr = stderr
+            .join()
+            .map_err(|_| io::Error::other("the thread that reads the pipe panicked"))??;
+        Ok::<_, io::Error>((stdout, stderr))
     });
+    if read.is_err() {
+        let _ = child.kill();
+    }
     let status = child.wait()?;
-    let stderr = stderr.map_err(|_| io::Error::other("the thread that reads it panicked"))?;
+    let (stdout, stderr) = read?;
     Ok(Output {
         status,
-        stdout: stdout?,
-        stderr: stderr?,
+        stdout,
+        stderr,
     })
 }
 

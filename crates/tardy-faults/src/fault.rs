@@ -40,7 +40,7 @@ pub(crate) struct Ground {
     pub(crate) form: Form,
     /// How long the soak lasts, where that is not left to the form.
     pub(crate) soak_for: Option<Duration>,
-    /// What a command line must contain to be tried, where not all are.
+    /// Only command lines with this text are tried, if it is given.
     pub(crate) line: Option<String>,
 }
 

@@ -355,7 +355,7 @@ impl Outcome {
     }
 }
 
-/// What a panic said, below the line that names its place.
+/// The message of a panic, from the line below its place.
 fn panic_line(text: &str) -> Option<&str> {
     let mut lines = text.lines();
     lines.find(|line| line.contains(" panicked at "))?;

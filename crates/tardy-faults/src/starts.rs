@@ -269,7 +269,7 @@ impl Sweep<'_> {
         let is_named = place::names(&place.path("spool"))
             .iter()
             .any(|name| outcome.code != Some(0) && outcome.said.contains(name));
-        // What a board does not remove or send stays there: the command names the folder.
+        // A folder that a board can neither remove nor send stays there, and the command names it.
         remove_left_on_board(&outcome.said)?;
         // The next `restore` removes what this one reports as not removed.
         let is_restore = line.words == "restore" && outcome.code == Some(3);

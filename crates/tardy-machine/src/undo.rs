@@ -191,7 +191,7 @@ impl Undo {
 /// No setting of a kernel is longer: a page.
 const SETTING_BYTES: u64 = 4096;
 
-/// Who says that a change was made.
+/// The source of the claim that a change was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
     /// This process, or one that it trusts.

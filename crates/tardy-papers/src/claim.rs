@@ -55,7 +55,7 @@ pub struct Claim {
     pub rule: Rule,
     /// The values of the rule, by name.
     pub values: Vec<Value>,
-    /// What must be known to read the outcome: what stands for what.
+    /// A note for the reader of the outcome, such as the stand-in for a device of the paper.
     pub note: Option<String>,
     /// Why it does not hold here, where that is known.
     pub reason: Option<Reason>,
@@ -68,7 +68,7 @@ pub struct Claim {
     pub contradicts: bool,
 }
 
-/// Why a claim does not hold. Nobody guesses: what was neither traced nor published is unknown.
+/// Why a claim does not hold. A reason that was neither traced nor published is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {

@@ -151,7 +151,7 @@ impl Board<'_> {
     /// Carries out `order`; what it makes becomes `out`.
     ///
     /// # Errors
-    /// [`BoardError`]. Nothing stays on the board but where the error says so.
+    /// [`BoardError`]. Nothing stays on the board, unless the error or [`Event::Left`] names it.
     pub fn carry_out(
         &self,
         order: &Order,
@@ -376,7 +376,7 @@ impl Board<'_> {
         }
     }
 
-    /// Removes the folder, or tells that it stays.
+    /// Removes the folder. If it stays, the caller gets [`Event::Left`].
     fn remove(&self, folder: &str, tell: &dyn Fn(Event)) {
         if !is_ours(folder) {
             return;

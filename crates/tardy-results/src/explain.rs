@@ -303,8 +303,13 @@ pub fn explain(
         .map(|(cpu, damage)| format!("CPU {cpu}: {damage}"))
         .collect();
     let rules = rules::rows(&LoopRules::of(thread, explainer.rules(), seen.kinds));
-    let mut trace = seen.facts(kernel, buffer.clock.clone(), is_monotonic, damage);
-    trace.has_waking = has_waking;
+    let trace = seen.facts(
+        kernel,
+        buffer.clock.clone(),
+        is_monotonic,
+        has_waking,
+        damage,
+    );
     let mut explanation = ranking.explanation(trace, rules, explainer.unfinished(), &file.symbols);
     explanation.thread.period_ns = period_ns;
     explanation.left_out_of_perfetto = left_out.filter(|left_out| *left_out != LeftOut::default());
@@ -432,6 +437,7 @@ impl TraceContents {
         kernel: Option<String>,
         clock: String,
         is_monotonic: bool,
+        has_waking: bool,
         damage: Vec<String>,
     ) -> TraceFacts {
         let needed = [
@@ -450,7 +456,7 @@ impl TraceContents {
             losses: self.losses,
             lost_events: self.lost_events,
             damage,
-            has_waking: true,
+            has_waking,
             switches_into_idle: self.into_idle,
             switches_out_of_idle: self.out_of_idle,
             missing: needed

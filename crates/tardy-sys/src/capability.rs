@@ -45,8 +45,8 @@ impl Capability {
 
 /// _LINUX_CAPABILITY_VERSION_3 of linux/capability.h: sets of two words of 32 bits.
 const VERSION_3: u32 = 0x2008_0522;
-/// The user and the group without rights: what the kernel shows for numbers that do not fit
-/// (DEFAULT_OVERFLOWUID in linux/highuid.h), `nobody` and `nogroup` on Debian.
+/// The user and the group without rights (DEFAULT_OVERFLOWUID in linux/highuid.h): `nobody` and
+/// `nogroup` on Debian.
 const NOBODY: libc::uid_t = 65534;
 /// Bits of the sets.
 const NUMBERS: libc::c_ulong = 64;
@@ -89,12 +89,12 @@ pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
         }
     }
     change_sets(|half, bits| Half {
-        // What is in no permitted set cannot be in the ambient one: the kernel drops it there too.
+        // The kernel also removes from the ambient set each capability that is not permitted.
         effective: half.permitted & (kept >> bits) as u32,
         permitted: half.permitted & (kept >> bits) as u32,
         inheritable: half.inheritable & (kept >> bits) as u32,
     })?;
-    // Last: who sees it set knows that the rest is done.
+    // This comes last, so that a reader of /proc/PID/status knows that the rest is done.
     // SAFETY: PR_SET_NO_NEW_PRIVS takes integers and no memory.
     crate::check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }).map(drop)
 }

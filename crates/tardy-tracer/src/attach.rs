@@ -114,8 +114,7 @@ pub struct Attachment {
     functions: Vec<(u64, TimerKind)>,
     begin: Nanos,
     incomplete: Option<String>,
-    // In this order they are let go: whoever has its files open keeps the instance, and the journal
-    // ends when that is gone.
+    // Dropped in this order: open files keep the instance, and the journal ends after the instance.
     state: State,
     reader: PageReader,
     instance: Instance,
@@ -276,7 +275,7 @@ impl Attachment {
     fn advance(&mut self, take: &mut impl FnMut(&TimerWakeUp, &str)) {
         let now = u64::try_from(clock::monotonic()).unwrap_or_default();
         self.read();
-        // What was recorded since the last look is of no use then.
+        // After a change, the events recorded since the last check cannot be used.
         if let Some(change) = self.state.change() {
             self.incomplete.get_or_insert(change);
         }
@@ -291,7 +290,7 @@ impl Attachment {
         }
     }
 
-    /// Nothing of a trace that does not hold all.
+    /// Hands over wake-ups until `until`, as long as the trace is complete.
     fn hand_over(&mut self, until: u64, take: &mut impl FnMut(&TimerWakeUp, &str)) {
         while self.incomplete.is_none()
             && let Some(item) = self.live.next_before(until)

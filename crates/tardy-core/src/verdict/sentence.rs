@@ -138,7 +138,7 @@ fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
         }
     };
     let Some(limited) = evidence.skipped_limited else {
-        // Skipped ones that are misses, or may be, are told as such.
+        // Skipped due times that are misses, or may be, are counted elsewhere in the sentence.
         let others = evidence
             .skipped
             .saturating_sub(evidence.misses_skipped)

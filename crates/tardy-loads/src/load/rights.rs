@@ -1,4 +1,4 @@
-//! What a load keeps of the tool's rights, and the end of all others.
+//! The rights of root that a load keeps. The load drops all others.
 //!
 //! A load's process drops its rights itself, after it has its share of the CPUs and what only root
 //! can open, and before it works. Its parent needs them, to undo groups and settings.
@@ -12,8 +12,8 @@ use tardy_sys::{landlock, process, rlimit, user};
 use super::info::{ErrorContext, WorkError};
 use super::worker::{Worker, WorkerPlan};
 
-/// What of root's rights a load keeps, where the tool has them. No program that the load executes
-/// gets more.
+/// The rights of root that a load keeps, if the tool has them. Programs that the load executes get
+/// no others.
 #[derive(Debug, Clone, Copy)]
 pub enum Rights {
     /// The process becomes that of the user `nobody`.

@@ -38,7 +38,7 @@ const SKIPPING: u64 = 211;
 enum Step {
     /// Chunks of samples are written.
     Measure { chunks: u8 },
-    /// The oldest segment gives way, if the run is full.
+    /// If the run is full, the samples of the oldest segment go into histograms.
     MakeRoom,
     /// The tool is killed between two writes.
     Kill,
@@ -61,7 +61,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the folder must have.
+/// The counts and values that the folder must have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Truth {
     counts: Counts,
@@ -295,7 +295,7 @@ impl ModeledRun {
         assert_eq!(numbers.samples, series.counts.recorded);
         Truth {
             counts: Counts {
-                // Those that are known by their histograms alone.
+                // Samples that are known by their histograms alone.
                 unstored: 0,
                 ..series.counts
             },

@@ -231,7 +231,7 @@ impl<'a> Judge<'a> {
             .any(|read| is_limited(read) && read.is_skipped_unknown())
     }
 
-    /// What an import does not tell, and would have to for this requirement.
+    /// Facts that this requirement needs and that the series lack.
     fn shortcomings(&self, series: &[&SeriesData]) -> Vec<String> {
         let requirement = self.run.requirement();
         let of_extremes = requirement

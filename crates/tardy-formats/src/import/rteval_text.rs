@@ -9,7 +9,7 @@ use tardy_run::imported::StatedTotals;
 
 use super::rteval::{TIMERLAT_NOTE, UNSURE, has_true_maxima};
 use super::sink::{
-    BucketSeries, EXTREMES_NOTE, ImportedRun, LATENCY, Sink, hand_over_all, left_out,
+    BucketSeries, EXTREMES_NOTE, ImportedRun, LATENCY, Sink, hand_over_all, missing_from_rows,
 };
 use super::text::{NEAR_TIME, head_lines, is_near, lines};
 use super::{Format, ImportError, Settings, Source, Unit, parts};
@@ -134,7 +134,7 @@ fn read(
     };
     if let Some((_, system)) = system {
         let parts: Vec<StatedTotals> = series.iter().map(|counted| counted.stated).collect();
-        if let Some(others) = left_out(system, &parts) {
+        if let Some(others) = missing_from_rows(system, &parts) {
             if !parts.is_empty() {
                 imported.notes.push(format!(
                     "the system has {} samples more than the cores of the file: they form a series \

@@ -13,7 +13,7 @@ use tardy_run::imported::StatedTotals;
 
 use super::rtla_hist::duration;
 use super::sink::{
-    BucketSeries, EXTREMES_NOTE, ImportedRun, LATENCY, Sink, hand_over_all, left_out,
+    BucketSeries, EXTREMES_NOTE, ImportedRun, LATENCY, Sink, hand_over_all, missing_from_rows,
 };
 use super::text::{head_lines, lines, nanos};
 use super::{Format, ImportError, Settings, Source, Unit, rtla_end};
@@ -139,7 +139,7 @@ fn read(
     for (probe, total) in &totals {
         let of_probe = series.iter().filter(|counted| counted.probe == *probe);
         let parts: Vec<StatedTotals> = of_probe.map(|counted| counted.stated).collect();
-        let Some((beyond, max)) = left_out(total, &parts).zip(total.max_ns) else {
+        let Some((beyond, max)) = missing_from_rows(total, &parts).zip(total.max_ns) else {
             continue;
         };
         imported.notes.push(format!(

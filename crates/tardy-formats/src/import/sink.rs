@@ -382,7 +382,10 @@ fn number_anew(series: &mut [BucketSeries], imported: &mut ImportedRun) {
 /// The samples that `total` counts and `parts` do not: rows that were left out. `None` if the parts
 /// account for everything that the total states. Where the total does not count its samples, one
 /// stands for the maximum.
-pub(super) fn left_out(total: &StatedTotals, parts: &[StatedTotals]) -> Option<StatedTotals> {
+pub(super) fn missing_from_rows(
+    total: &StatedTotals,
+    parts: &[StatedTotals],
+) -> Option<StatedTotals> {
     let of_parts = parts.iter().filter_map(|part| part.samples);
     let counted = of_parts.fold(0, u64::saturating_add);
     let others = total.samples.unwrap_or(0).saturating_sub(counted);

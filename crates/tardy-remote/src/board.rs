@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::fs::File;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,14 +18,17 @@ use super::on_board::{self, BoardOutput, COMMAND};
 use super::ssh::{Ssh, UNREACHED};
 use super::step::{Limits, PATIENCE, Step, WaitKind};
 
-/// What the folder on a board is called.
+/// How the name of a folder on a board begins.
 const FOLDER: &str = "tardy-on.";
-/// Finds a folder of a disk in which programs may run; memory is the last resort but one, and a
-/// home the last.
+const FINDING: &str = "looking for a folder";
+/// Makes the folder `$name` on a disk from which programs may run; memory is the last resort but
+/// one, and a home the last.
 const FIND_FOLDER: &str = r#"echo tardy-machine "$(uname -m)"
+umask 077
 for place in "$TMPDIR" /var/tmp /tmp "$HOME"; do
     [ -n "$place" ] || continue
-    folder=$(mktemp -d "$place/tardy-on.XXXXXX" 2>/dev/null) || continue
+    folder=$place/$name
+    mkdir "$folder" 2>/dev/null || continue
     trap 'rm -rf "$folder"' EXIT
     printf '#!/bin/sh\n' > "$folder/try" && chmod 700 "$folder/try" && "$folder/try" 2>/dev/null &&
         rm "$folder/try" && trap - EXIT && echo tardy-folder "$folder" && echo tardy-left $left &&
@@ -34,6 +38,9 @@ for place in "$TMPDIR" /var/tmp /tmp "$HOME"; do
 done
 echo "no folder in which programs may run: set TMPDIR${left:+. Delete by hand:$left}" >&2
 exit 1"#;
+/// Removes the folder `$name`, wherever [`FIND_FOLDER`] made it.
+const REMOVE_FOLDER: &str =
+    r#"rm -rf -- "$TMPDIR/$name" "/var/tmp/$name" "/tmp/$name" "$HOME/$name""#;
 /// How long to wait before each further try to reach a board whose connection broke.
 const AGAIN: [u64; 6] = [1, 2, 5, 10, 20, 30];
 
@@ -158,26 +165,7 @@ impl Board<'_> {
         out: &Path,
         tell: &dyn Fn(Event),
     ) -> Result<BoardOutput, BoardError> {
-        let found = self.capture(
-            "looking for a folder",
-            self.ssh.shell(self.address, FIND_FOLDER),
-            WaitKind::Preparation,
-        )?;
-        // A board's shell may greet before.
-        let value = |name: &str| {
-            found
-                .lines()
-                .find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
-        };
-        let machine = value("tardy-machine ").unwrap_or_default();
-        if let Some(folder) = value("tardy-left ").filter(|left| !left.is_empty()) {
-            tell(Event::Left { folder });
-        }
-        let folder = value("tardy-folder ").filter(|folder| is_ours(folder));
-        let folder = folder.ok_or_else(|| BoardError::Step {
-            step: "looking for a folder",
-            said: format!("the answer was `{}`", last_line(found.as_bytes())),
-        })?;
+        let (machine, folder) = self.find_folder(tell)?;
         if let Err(error) = self.copy(order, &machine, &folder, tell) {
             self.remove(&folder, tell);
             return Err(error);
@@ -202,6 +190,52 @@ impl Board<'_> {
                 folder,
             },
             error => error,
+        })
+    }
+
+    /// The board's architecture, and a new folder on it.
+    fn find_folder(&self, tell: &dyn Fn(Event)) -> Result<(String, String), BoardError> {
+        let name = new_name();
+        let line = |script: &str| {
+            self.ssh
+                .shell(self.address, &format!("name={name}\n{script}"))
+        };
+        let failed = |said: String| BoardError::Step {
+            step: FINDING,
+            said,
+        };
+        let answer = self
+            .capture(FINDING, line(FIND_FOLDER), WaitKind::Preparation)
+            .and_then(|found| {
+                // A board's shell may greet before.
+                let value = |name: &str| {
+                    found
+                        .lines()
+                        .find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
+                };
+                if let Some(folder) = value("tardy-left ").filter(|left| !left.is_empty()) {
+                    tell(Event::Left { folder });
+                }
+                let machine = value("tardy-machine ").unwrap_or_default();
+                value("tardy-folder ")
+                    .filter(|folder| is_ours(folder))
+                    .map(|folder| (machine, folder))
+                    .ok_or_else(|| {
+                        failed(format!("the answer was `{}`", last_line(found.as_bytes())))
+                    })
+            });
+        answer.map_err(|error| {
+            if !matches!(error, BoardError::Step { .. } | BoardError::Ended) {
+                return error;
+            }
+            // The folder may have been made before the step failed.
+            let removed = self.capture("cleaning up", line(REMOVE_FOLDER), WaitKind::Answer);
+            match error {
+                BoardError::Step { said, .. } if removed.is_err() => {
+                    failed(format!("{said} (the folder {name} may be left there)"))
+                }
+                error => error,
+            }
         })
     }
 
@@ -470,6 +504,12 @@ impl Board<'_> {
             }
         }
     }
+}
+
+/// The name of a folder that no other command uses.
+fn new_name() -> String {
+    let number = RandomState::new().build_hasher().finish();
+    format!("{FOLDER}{number:016x}")
 }
 
 fn name_there(folder: &str, index: usize) -> String {

@@ -647,6 +647,19 @@ fn a_board_that_sends_a_file_without_end_does_not_fill_the_disk() {
 }
 
 #[test]
+fn a_folder_whose_name_did_not_arrive_is_removed_too() {
+    let made = "case \"$line\" in *tardy-machine*) sh -c \"$line\" > made; exit 7;; esac";
+    let place = without_sshd(made);
+    let line = "doctor --watch 0s --on ssh://arm";
+    let ended = start_in(&place, 4_000_000, line).wait().ends_with(3);
+    let reason = "arm: looking for a folder: the command ended with 7\n";
+    assert!(ended.stderr.contains(reason), "{}", ended.stderr);
+    let made = std::fs::read_to_string(place.path("made")).unwrap();
+    assert!(made.contains("/board/tardy-on."), "{made}");
+    assert_eq!(names(&place.path("board")), Vec::<String>::new());
+}
+
+#[test]
 fn a_run_that_is_ended_while_tardy_is_copied_is_not_started() {
     let place = without_sshd("case \"$line\" in *digest*) touch copying; sleep 60;; esac");
     let mut run = start_in(

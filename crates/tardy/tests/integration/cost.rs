@@ -471,3 +471,24 @@ fn a_run_of_another_kind_is_no_cost_and_a_cost_is_no_latency() {
             .contains("not a run folder")
     );
 }
+
+#[test]
+fn programs_are_timed_below_a_parent_that_ignores_its_children() {
+    let place = Workplace::new();
+    let tool = env!("CARGO_BIN_EXE_tardy");
+    let ended = place
+        .start_command(
+            std::process::Command::new("env"),
+            [
+                "--ignore-signal=CHLD",
+                tool,
+                "cost",
+                "--quiet",
+                "--",
+                "true",
+            ],
+        )
+        .wait()
+        .ends_with(0);
+    assert!(ended.stdout.contains(" +- "), "{}", ended.stdout);
+}

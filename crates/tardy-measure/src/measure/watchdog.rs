@@ -55,8 +55,7 @@ pub(super) struct Watchdog {
 pub(super) struct WatchdogFindings {
     /// CPUs whose probes never slept.
     pub(super) ended: Vec<Option<CpuId>>,
-    /// CPUs whose probes were kept from them behind the run's end; none for the tool's other
-    /// threads.
+    /// CPUs whose probes were kept from them behind the run's end.
     pub(super) starved: Vec<Option<CpuId>>,
 }
 
@@ -129,11 +128,11 @@ impl Watchdog {
                         if control.is_past_end(Nanos(now)) {
                             let freed = starvation.look(PRIORITY, &cpus);
                             if let Ok(mut found) = finding.lock() {
-                                found.starved.extend(
-                                    freed
-                                        .into_iter()
-                                        .map(|thread| cpu_of.get(&thread).copied().flatten()),
-                                );
+                                // A busy machine holds up the tool's other threads too: the run
+                                // ends later, and its samples are complete.
+                                found
+                                    .starved
+                                    .extend(freed.iter().filter_map(|thread| cpu_of.get(thread)));
                             }
                         }
                         before = now;

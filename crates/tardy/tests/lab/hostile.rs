@@ -225,16 +225,16 @@ fn chrt() -> Vec<AddedFile> {
         .collect()
 }
 
-#[test]
-fn somebody_elses_loop_that_never_sleeps_keeps_no_run_from_ending() {
-    if !scripts_run("a foreign loop") {
-        return;
-    }
+/// A run of 2 s that measures CPU 1 while a foreign loop of SCHED_FIFO 98 holds `loop_cpu` for 20 s:
+/// its exit code and its record.
+fn run_beside_a_loop(loop_cpu: u32) -> (String, Value) {
     let script = format!(
         "{UNTHROTTLED}/init run --for 2s --load none --period 10ms --deadline 1m --misses 0.99 \
          --cpus 1 --quiet --out /run/out/run &\nrun=$!\nuntil [ -s /run/out/run/state.jsonl ]; do \
-         usleep 10000; done\ntaskset 2 /usr/chrt -f 98 /bin/busybox sh -c 'while :; do :; done' \
-         &\nwait $run\necho $? >/run/out/code\n"
+         usleep 10000; done\nread now rest </proc/uptime\ntaskset {:x} /usr/chrt -f 98 /bin/busybox \
+         sh -c \"while read up rest </proc/uptime && [ \\${{up%.*}} -lt $((${{now%.*}} + 20)) ]; do \
+         :; done\" &\nwait $run\necho $? >/run/out/code\n",
+        1 << loop_cpu
     );
     let folder = tempfile::tempdir().unwrap();
     let file = |source: PathBuf, path: &str| AddedFile {
@@ -266,22 +266,27 @@ fn somebody_elses_loop_that_never_sleeps_keeps_no_run_from_ending() {
         equipment,
     };
     let left = several_cpus::run(guest, &[]).unwrap();
-    let said = || {
-        format!(
-            "{:?}: {}{}",
+    let record = left.text("out/run/run.json");
+    let record = serde_json::from_str(&record).unwrap_or_else(|error| {
+        panic!(
+            "{error}: {:?}: {}{}",
             left.report.ending,
             left.text("stdout.log"),
             left.text("stderr.log")
         )
-    };
-    assert_eq!(left.text("out/code").trim(), "4", "{}", said());
-    let record: Value = serde_json::from_str(&left.text("out/run/run.json")).unwrap();
-    assert_eq!(
-        record["state"], "ended-by-watchdog",
-        "{}",
-        record["warnings"]
-    );
+    });
+    (left.text("out/code").trim().to_owned(), record)
+}
+
+#[test]
+fn somebody_elses_loop_that_never_sleeps_keeps_no_run_from_ending() {
+    if !scripts_run("a foreign loop") {
+        return;
+    }
+    let (code, record) = run_beside_a_loop(1);
     let warnings = record["warnings"].as_array().unwrap();
+    assert_eq!(code, "4", "{warnings:?}");
+    assert_eq!(record["state"], "ended-by-watchdog", "{warnings:?}");
     assert!(
         warnings
             .iter()
@@ -294,5 +299,16 @@ fn somebody_elses_loop_that_never_sleeps_keeps_no_run_from_ending() {
             .any(|warning| warning["warning"] == "scheduling-changed"),
         "{warnings:?}"
     );
+    assert_exact(&record["series"][0], None);
+}
+
+#[test]
+fn a_loop_on_the_cpu_of_the_tools_own_threads_costs_the_run_nothing_but_time() {
+    if !scripts_run("a foreign loop") {
+        return;
+    }
+    let (_, record) = run_beside_a_loop(0);
+    let found = (record["state"].as_str(), record["warnings"].as_array());
+    assert_eq!(found, (Some("finished"), Some(&Vec::new())));
     assert_exact(&record["series"][0], None);
 }

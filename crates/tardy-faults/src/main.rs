@@ -36,6 +36,7 @@ use std::time::Duration;
 use clap::Parser;
 use fault::{Fault, Form, Ground};
 use page::Row;
+use tardy_sys::signal;
 use xtask::failure::{Failure, Result, While};
 use xtask::{failure, program, workspace};
 
@@ -115,6 +116,9 @@ struct FaultsArguments {
 }
 
 fn main() -> ExitCode {
+    // Faults interrupt what they start, and a job in the background would pass on that it ignores
+    // SIGINT.
+    signal::set_default(signal::INTERRUPT);
     failure::exit_code(run(&FaultsArguments::parse()))
 }
 

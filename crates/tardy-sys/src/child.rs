@@ -86,13 +86,6 @@ fn whole(pipe: Option<impl Read>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Lets this process wait for its children, even if its parent made it ignore SIGCHLD: the kernel
-/// would then forget how each child ended.
-pub fn can_be_waited_for() {
-    // SAFETY: no handler is installed, and the call cannot fail for this signal.
-    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
-}
-
 /// Makes the program ignore SIGHUP, as nohup(1) does: it outlives its terminal.
 pub fn ignore_hang_up(command: &mut Command) -> &mut Command {
     let set = || {

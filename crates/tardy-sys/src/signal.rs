@@ -96,6 +96,14 @@ pub fn is_pending(signals: &[i32]) -> bool {
         .any(|&signal| unsafe { libc::sigismember(set.as_ptr(), signal) } == 1)
 }
 
+/// Gives `signal` its default effect. A parent may have made this process ignore it: a shell does so
+/// with SIGINT for jobs in the background, and a process that ignores SIGCHLD cannot wait for its
+/// children.
+pub fn set_default(signal: i32) {
+    // SAFETY: no handler is installed. For a signal that does not exist the call changes nothing.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+}
+
 /// Blocks no signal any more in the calling thread. A program inherits what is blocked where it is
 /// started, and would not end when it is asked to.
 ///

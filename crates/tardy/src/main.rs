@@ -11,7 +11,7 @@ use tardy_measure::measure::live::ProgressListener;
 use tardy_results::exit::Exit;
 
 fn main() -> ExitCode {
-    tardy_sys::child::can_be_waited_for();
+    tardy_sys::signal::set_default(tardy_sys::process::CHILD_ENDED);
     if tardy_lab::guest::is_guest_init() {
         let error = tardy_lab::guest::run();
         tardy_sys::say!("tardy: the guest could not be switched off: {error}");

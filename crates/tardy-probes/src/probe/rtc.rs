@@ -14,6 +14,7 @@ use tardy_run::parameter::Parameter;
 use tardy_run::plan::{ProbePlan, ThreadPlan, WaitsFor};
 use tardy_sys::clock;
 use tardy_sys::rtc::Rtc;
+use tardy_sys::sched;
 
 use super::info::{Placement, ProbeInfo, Refusal, no_dither};
 use super::member::{Member, Run};
@@ -101,7 +102,7 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         start.sleep()?;
         rtc.start()?;
         let result = measure(&rtc, &thread, producer, start.control);
-        rtc.stop().and(result)
+        stop(&rtc).and(result)
     });
     let note =
         "rtc is hrtimer-emulated, not a device interrupt (drivers/rtc/interface.c)".to_owned();
@@ -109,6 +110,22 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         members: vec![Member::new(opening.probe, opening.thread.cpu, run)],
         notes: vec![note],
         ..ProbeInstance::default()
+    })
+}
+
+/// Ends the interrupts from an ordinary thread. The kernel waits for the timer's callback in a loop;
+/// on PREEMPT_RT a thread of a low real-time priority on this CPU runs the callback, and this thread
+/// would keep it from running.
+fn stop(rtc: &Rtc) -> io::Result<()> {
+    std::thread::scope(|scope| {
+        let stop = || {
+            sched::set_policy(0, sched::Policy::Other { nice: 0 })?;
+            rtc.stop()
+        };
+        let thread = std::thread::Builder::new().spawn_scoped(scope, stop)?;
+        thread
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the thread that ends them panicked")))
     })
 }
 

@@ -331,6 +331,25 @@ fn timers_sit_on_ticks_without_high_resolution_and_do_not_with_it() {
     assert_rtc(&fine);
 }
 
+#[test]
+fn the_rtc_probe_ends_on_preempt_rt_although_it_has_the_higher_priority() {
+    if !lab_is_there("the end of the rtc probe", false) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let how = ["--kernel", REAL_TIME, "--for", "200ms", "--load", "none"];
+    compared(
+        folder.path(),
+        &[&how[..], &["--", "--probe", "rtc"]].concat(),
+    );
+    let run = folder.path().join("6.1-rt/replica-000");
+    assert!(
+        notes(&run).contains("\"state\": \"finished\""),
+        "{}",
+        notes(&run)
+    );
+}
+
 /// The emulated clock's interrupt at 2048 Hz, which the kernel makes with a timer, and says so.
 fn assert_rtc(run: &Path) {
     let samples = stored(run, "rtc.cpu0");

@@ -12,8 +12,9 @@ use xtask::failure::{Result, While};
 
 /// Set in the environment of all that is started, so that what is left of it can be found.
 const MARK: &str = "TARDY_FAULTS_MARK";
-/// How long a command may take to end after what should end it, on however busy a machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a command may take to end after what should end it, on however busy a machine: at a load
+/// of 45, a traced run still worked after a minute, because strace stops it at each system call.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A folder for one try; gone with it, and so is every process that it left.
 #[derive(Debug)]

@@ -356,7 +356,12 @@ fn prepared(ground: &Ground, line: &Line) -> Result<Place> {
 }
 
 fn other_code(line: &Line, outcome: &Outcome) -> Option<String> {
-    let is_expected = outcome.code.is_some_and(|code| line.codes.contains(&code));
+    // An interrupted command without a handler dies of the signal.
+    let is_expected = outcome
+        .code
+        .map_or(line.interrupted_after.is_some(), |code| {
+            line.codes.contains(&code)
+        });
     (!is_expected).then(|| {
         format!(
             "{} without a fault: {}",

@@ -308,7 +308,7 @@ fn memory(situation: &Situation<'_>) -> Answer {
             let is_full = needed > available;
             let compared = if is_full { "more" } else { "no more" };
             let reason = format!(
-                "{} is {compared} than the {} that were free",
+                "{} is {compared} than the {} of free memory",
                 format_bytes(needed),
                 format_bytes(available)
             );

@@ -340,8 +340,8 @@ impl Tally {
         }
         if let Some(set) = self.clocks.get(&TimerClock::Set) {
             notes.push(format!(
-                "{set} wake-ups were due on a clock that was set before they came: their latency \
-                 starts at the timer interrupt, and is a lower bound"
+                "{set} wake-ups were due on a clock that was set before the wake-ups came: their \
+                 latency starts at the timer interrupt, and is a lower bound"
             ));
         }
         notes

@@ -329,7 +329,7 @@ fn by_measurement(question: &Question, measured: &[&MeasuredKernel], deadline: N
         Some(open) => {
             let reason = format!(
                 "the samples of {} do not decide whether it meets the deadline of {met}; the \
-                 verdict says what would",
+                 verdict states what is needed",
                 open.name
             );
             by(Answer::Unknown, &open, &reason)

@@ -52,7 +52,7 @@ pub enum ResumeError {
     /// Samples of other kinds of runs cannot give way to histograms by hour.
     #[error(
         "{0} cannot be resumed: only a run of `tardy run --until-stopped --disk SIZE` without \
-         loads can be; give another folder with --out"
+         loads can be resumed; give another folder with --out"
     )]
     NotBounded(PathBuf),
     /// It would not be the same run.

@@ -101,7 +101,7 @@ pub enum Command {
     /// Split latency into its sources: timer, scheduler, kernel sections
     ///
     /// The sources are timer resolution, scheduling jitter and non-preemptible sections of the
-    /// kernel. To separate the sources, each run isolates one of them.
+    /// kernel. Each source is measured in phases that isolate it from the other sources.
     #[command(alias = "split")]
     Breakdown(breakdown::BreakdownArgs),
     /// Measure the timer wake-up latency of a running program
@@ -206,7 +206,7 @@ pub struct ShowArgs {
     /// folder of such runs
     #[arg(long)]
     pub sections: bool,
-    /// Print every table and warning, not only what fits a screen
+    /// Print every table and warning, not only what fits on a screen
     #[arg(long, conflicts_with = "json")]
     pub full: bool,
     /// Print the numbers as JSON
@@ -218,7 +218,7 @@ pub struct ShowArgs {
     /// Also print all statistics: observed values, bounds and, unless a check rejects it, a model
     /// of the tail
     ///
-    /// Bounds of percentiles are two-sided at 95 %, those of shares one-sided.
+    /// Bounds of percentiles are two-sided at 95 %; bounds of shares are one-sided at 95 %.
     #[arg(long)]
     pub statistics: bool,
     #[command(flatten)]

@@ -29,8 +29,8 @@ pub(super) const ROUND_TRIP: Metric = Metric {
 pub(super) const INHERITING_LOCK: Metric = Metric {
     name: "mutex-pi-contended",
     group: Group::Today,
-    operation: "priority-inheritance mutex taken over from a thread that waits for it again, then \
-                released to that thread",
+    operation: "priority-inheritance mutex taken over from another thread and handed back; each \
+                thread waits while the other holds it",
     bytes: None,
     state: CacheState::Warm,
     lmbench: None,

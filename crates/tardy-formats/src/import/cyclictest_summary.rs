@@ -118,7 +118,7 @@ impl ThreadLine {
     }
 }
 
-const TORN_NOTE: &str = "the last line is cut off: the line before it about the same thread counts";
+const TORN_NOTE: &str = "the last line is cut off: the previous line of the same thread is used";
 
 /// The text of `source` without a last line that is cut off, and a note if there was one: a maximum
 /// of 217 would be read as 21.

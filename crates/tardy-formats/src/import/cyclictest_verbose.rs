@@ -410,8 +410,8 @@ impl Reader<'_> {
         }
         let cycle = state.cycle;
         self.notes.push(format!(
-            "CPU {thread}: cyclictest stopped at a latency of {value} {}, which is among no samples: \
-             it counts as the last one",
+            "CPU {thread}: cyclictest stopped at a latency of {value} {}, which is not among the \
+             samples: it counts as the last sample",
             unit.word()
         ));
         let row = Row {

@@ -88,8 +88,8 @@ fn read(
         ..ImportedRun::default()
     };
     imported.notes.push(
-        "values between two listed percentiles count as the upper one, because only that one is \
-         known"
+        "values between two listed percentiles count as the value of the upper percentile, because \
+         the file lists no others"
             .into(),
     );
     hand_over_all(&mut [counted], &mut imported, source, sink)?;

@@ -31,7 +31,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Vec<(i64, u64)>, &'static str> {
             let deflated = bytes
                 .get(8..)
                 .and_then(|rest| rest.get(..length))
-                .ok_or("as many bytes as the histogram says")?;
+                .ok_or("as many bytes as the histogram states")?;
             let mut inflated = Vec::new();
             ZlibDecoder::new(deflated)
                 .take(BYTES_MAX)
@@ -69,7 +69,7 @@ fn plain(bytes: &[u8]) -> Result<Vec<(i64, u64)>, &'static str> {
     let payload = bytes
         .get(HEAD_BYTES..)
         .and_then(|rest| rest.get(..length))
-        .ok_or("as many bytes as the histogram says")?;
+        .ok_or("as many bytes as the histogram states")?;
     let buckets = Buckets::new(digits, least);
     let (mut index, mut counts, mut place) = (0_u64, Vec::new(), 0);
     while place < payload.len() {
@@ -77,7 +77,7 @@ fn plain(bytes: &[u8]) -> Result<Vec<(i64, u64)>, &'static str> {
         if count < 0 {
             index = index
                 .checked_add(count.unsigned_abs())
-                .ok_or("counts that end")?;
+                .ok_or("fewer than 2^64 counts")?;
         } else {
             if count > 0 {
                 counts.push((
@@ -85,7 +85,7 @@ fn plain(bytes: &[u8]) -> Result<Vec<(i64, u64)>, &'static str> {
                     count as u64,
                 ));
             }
-            index = index.checked_add(1).ok_or("counts that end")?;
+            index = index.checked_add(1).ok_or("fewer than 2^64 counts")?;
         }
     }
     Ok(counts)

@@ -96,7 +96,7 @@ fn read_text(
         if wanted && values.len() != series.len() {
             return Err(source.expected(
                 line,
-                format!("{} values, one a core", series.len()),
+                format!("{} values, one per core", series.len()),
                 &text,
             ));
         }

@@ -111,7 +111,7 @@ fn read(
         return Err(source.expected(
             line(root),
             "measurements of cyclictest or timerlat with statistics, which rteval leaves out if it \
-             stopped at a latency or if one was beyond the histogram",
+             stopped at a latency, or if a latency was beyond the histogram",
             root.tag_name().name(),
         ));
     }
@@ -123,8 +123,8 @@ fn read(
         && largest.is_some_and(|largest| largest < latency)
     {
         imported.notes.push(format!(
-            "cyclictest stopped at a latency of {latency}; the file does not state of which core, so \
-             that it counts for the first one"
+            "cyclictest stopped at a latency of {latency}; the file does not state on which core, \
+             so the latency counts for the first core"
         ));
         let first = &mut series[0];
         first.stated.max_ns = Some(latency);

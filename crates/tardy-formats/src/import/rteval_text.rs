@@ -137,8 +137,8 @@ fn read(
         if let Some(others) = missing_from_rows(system, &parts) {
             if !parts.is_empty() {
                 imported.notes.push(format!(
-                    "the system has {} samples more than the cores of the file: they form a series \
-                     without a CPU",
+                    "the file counts {} more samples for the whole system than for its cores: \
+                     these samples form a series without a CPU",
                     others.samples.unwrap_or_default()
                 ));
             }

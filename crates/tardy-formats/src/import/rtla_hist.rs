@@ -148,7 +148,7 @@ fn read(
             let values: Vec<&str> = rest.split_whitespace().collect();
             if let Some(name) = first.strip_suffix(':') {
                 if FOOTERS.contains(&name) && values.len() != columns.len() {
-                    let expected = format!("{} values, one a column", columns.len());
+                    let expected = format!("{} values, one per column", columns.len());
                     return Err(source.expected(line, expected, &text));
                 }
                 footers.insert(
@@ -168,14 +168,14 @@ fn read(
         }
     }
     if columns.is_empty() && text.lines().any(|line| line.trim() == "Index") {
-        let expected = "columns of CPUs behind `Index`, which rtla prints of CPUs with samples";
+        let expected = "columns of CPUs after `Index`, which rtla prints for CPUs with samples";
         return Err(source.expected(last_line, expected, "no sample in the whole file"));
     }
     if columns.is_empty() {
         return Err(source.expected(
             last_line,
-            "a line such as `Index   IRQ-000   Thr-000`, which rtla leaves out with --no-header, and \
-             whose first word it leaves out with --no-index",
+            "a line such as `Index   IRQ-000   Thr-000`, which rtla leaves out with --no-header \
+             (and its first word with --no-index)",
             "the end of the file",
         ));
     }
@@ -265,7 +265,7 @@ fn row(
     if values.len() != columns.len() {
         return Err(source.expected(
             line,
-            format!("{} counts, one a column", columns.len()),
+            format!("{} counts, one per column", columns.len()),
             text,
         ));
     }

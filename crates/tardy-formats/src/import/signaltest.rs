@@ -48,7 +48,7 @@ pub(super) const TEXT: Format = Format {
     is_binary: false,
 };
 
-const ROUND_NOTE: &str = "a value is the time that a signal takes round all threads";
+const ROUND_NOTE: &str = "a value is the time in which a signal passes through all threads";
 const REST_NOTE: &str = "all threads except the first are left out: their values include the 10 \
                          ms that the first one rests after every 16 rounds";
 const PROBE: &str = "signaltest";

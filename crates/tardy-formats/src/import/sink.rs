@@ -348,7 +348,7 @@ impl BucketSeries {
         let period = (max >= period).then(|| period.exact())?;
         Some(format!(
             "{probe}{cpu}the largest value, {max}, is longer than the interval of {period}: due \
-             times were skipped, and this output does not count them"
+             times were skipped, and the tool's output does not count them"
         ))
     }
 }

@@ -187,7 +187,7 @@ fn read(
     }
     match known {
         Some((_, series)) if !series.is_empty() => Ok(series.close("values")),
-        _ => Err(named.expected(line.max(1), "numbers, one a line", "the end of the file")),
+        _ => Err(named.expected(line.max(1), "numbers, one per line", "the end of the file")),
     }
 }
 

@@ -240,7 +240,8 @@ fn read(
             return Err(source.expected(*line, format!("data as in `{}`", tool.examples[0]), text));
         }
         imported.notes.push(format!(
-            "line {line} is damaged, and is left out: the line for the whole run has its values"
+            "line {line} is damaged, and is left out: the line for the whole run includes its \
+             values"
         ));
     }
     if found.whole.is_none() && found.lines == 0 {
@@ -312,7 +313,7 @@ fn counted(
     {
         imported
             .notes
-            .push("each line is taken as one second, from which samples are counted".to_owned());
+            .push("each line counts as one second, which gives the number of samples".to_owned());
     }
     let Some(&(last, beyond)) = found.buckets.last() else {
         return counted;

@@ -37,7 +37,7 @@ pub const INFO: LoadInfo = LoadInfo {
             512,
             1 << 20,
         ),
-        Parameter::count("files", "files at a time", "8", 1, 1000),
+        Parameter::count("files", "number of files at a time", "8", 1, 1000),
         Parameter::path("folder", "folder to work in, instead of the scratch folder"),
         allowance::RATE,
     ],

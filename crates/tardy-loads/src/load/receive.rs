@@ -15,8 +15,8 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "receive",
-    does: "small UDP packets at full rate over a pair of virtual Ethernet devices, in new network \
-           namespaces",
+    does: "sends small UDP packets at full rate over a pair of virtual Ethernet devices, in new \
+           network namespaces",
     effect: "the network's softirq handles a batch of packets at a time on the sender's CPU, which \
              runs nothing else meanwhile",
     source: "today",

@@ -26,7 +26,7 @@ pub const INFO: LoadInfo = LoadInfo {
         ),
         Parameter::duration(
             "period",
-            "time between two such moments",
+            "time between two moments at which the timers fire",
             "3ms",
             Nanos::from_micros(100),
             Nanos::from_secs(10),

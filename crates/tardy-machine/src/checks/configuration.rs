@@ -122,7 +122,7 @@ fn lockup_detector(examined: &CheckInput<'_>) -> Result<State, State> {
     let is_off_at_start = examined.has_parameter("nowatchdog").unwrap_or(false);
     if is_off_at_start || examined.number("proc/sys/kernel/watchdog") == Ok(0) {
         return Ok(State::good(
-            "CONFIG_LOCKUP_DETECTOR is on, the detector is off",
+            "CONFIG_LOCKUP_DETECTOR is on, but the detector is switched off",
         ));
     }
     Ok(State::improvable(
@@ -153,9 +153,10 @@ fn default_governor(examined: &CheckInput<'_>) -> Result<State, State> {
         !governors.is_empty() && governors.keys().all(|name| name == "performance");
     Ok(match chosen {
         Some(&"PERFORMANCE") => State::good("performance"),
-        Some(name) if is_performance_now => {
-            State::good(format!("{}, but performance now", name.to_lowercase()))
-        }
+        Some(name) if is_performance_now => State::good(format!(
+            "{}, but the current governor is performance",
+            name.to_lowercase()
+        )),
         Some(name) => State::improvable_at_start(
             name.to_lowercase(),
             "performance",
@@ -265,7 +266,7 @@ fn real_time_groups(examined: &CheckInput<'_>) -> Result<State, State> {
         )),
         _ => State::improvable_at_start(
             "CONFIG_RT_GROUP_SCHED is on, and this control group has no budget for real-time tasks",
-            "off, or a budget",
+            "off, or a budget for real-time tasks",
             "rt_group_sched=0 on the kernel's command line, if the kernel supports it; or start \
              the work in the root group",
         ),

@@ -167,7 +167,7 @@ fn partial_slabs(examined: &CheckInput<'_>) -> Result<State, State> {
     }
     let kept = caches.iter().filter(|(_, objects)| objects != "0").count();
     Ok(if kept == 0 {
-        State::good("caches keep none")
+        State::good("no cache keeps partial slabs")
     } else {
         State::improvable(
             format!(

@@ -50,7 +50,7 @@ pub(super) const TIMESTAMPS: Check = Check {
     name: "tcp-timestamps",
     weight: Weight::of(Importance::Low),
     reads: &["proc/sys/net/ipv4/tcp_timestamps"],
-    why: "each TCP packet costs a little more",
+    why: "timestamps add a little CPU time to each TCP packet",
     source: "Documentation/networking/ip-sysctl.rst, tcp_timestamps; Red Hat's guide, TCP \
              timestamps",
     look: |examined| {
@@ -134,10 +134,12 @@ fn queues(examined: &CheckInput<'_>) -> Result<State, State> {
         .max()
         .unwrap_or((0, &devices[0]));
     Ok(match most {
-        (count, _) if count <= left => State::good(format!("{count} at most, for {left} CPUs")),
+        (count, _) if count <= left => State::good(format!(
+            "at most {count} queues per device, for {left} CPUs"
+        )),
         (count, device) => State::improvable(
-            format!("{count} of {device}"),
-            format!("{left} at most"),
+            format!("{device} has {count} queues"),
+            format!("at most {left} queues"),
             format!("ethtool -L {device} combined {left}"),
         ),
     })

@@ -152,7 +152,10 @@ fn bpf_programs(examined: &CheckInput<'_>) -> Result<State, State> {
         .map(|program| program.name.as_str())
         .collect();
     Ok(if tracing.is_empty() {
-        State::good(format!("{} loaded, none traces", programs.len()))
+        State::good(format!(
+            "{} programs loaded, none of which traces",
+            programs.len()
+        ))
     } else {
         let names: Vec<&str> = tracing
             .iter()
@@ -170,7 +173,7 @@ fn bpf_programs(examined: &CheckInput<'_>) -> Result<State, State> {
             )
         };
         State::improvable(
-            format!("{} that trace{names}", tracing.len()),
+            format!("{} programs that trace{names}", tracing.len()),
             "none",
             "stop the process that loaded the programs: bpftool prog shows it",
         )
@@ -189,7 +192,10 @@ fn instances(examined: &CheckInput<'_>) -> Result<State, State> {
     let mut names: Vec<String> = active.map(|(path, _)| name(path)).collect();
     names.dedup();
     Ok(match names.first() {
-        None => State::good(format!("{} there, none records", tracers.len())),
+        None => State::good(format!(
+            "{} instances, none of which records",
+            tracers.len()
+        )),
         Some(first) => State::improvable(
             format!("{} records", names.join(", ")),
             "none",

@@ -138,14 +138,17 @@ fn time_synchronisation(examined: &CheckInput<'_>) -> Result<State, State> {
 fn timestamps(examined: &CheckInput<'_>) -> Result<State, State> {
     let holders = running(examined, &["rtentsk", "ptp4l", "tuned"])?;
     if holders.iter().any(|name| name != "tuned") {
-        return Ok(State::good(format!("{} keeps it on", holders.join(", "))));
+        return Ok(State::good(format!(
+            "{} keeps timestamps on",
+            holders.join(", ")
+        )));
     }
     let switching = running(examined, &["chronyd"])?;
     Ok(if switching.is_empty() {
-        State::good("no known daemon switches it")
+        State::good("no known daemon switches timestamps")
     } else {
         State::improvable(
-            "chronyd switches it on and off",
+            "chronyd switches timestamps on and off",
             "always on, or never",
             "rtentsk (of tuna), or TuneD's rtentsk plugin, or hwtimestamp in chrony.conf",
         )

@@ -252,7 +252,11 @@ fn supply(examined: &CheckInput<'_>) -> Result<State, State> {
     let is_on_battery =
         has_battery && !online.is_empty() && online.iter().all(|(_, online)| online == "0");
     if is_on_battery {
-        return Ok(State::improvable("on battery", "mains", "plug it in"));
+        return Ok(State::improvable(
+            "on battery",
+            "mains",
+            "plug the machine in",
+        ));
     }
     Ok(match (profile.as_deref(), has_battery) {
         (Some(profile), _) if profile != "performance" => State::improvable(

@@ -29,7 +29,7 @@ pub(super) const FAULTS: Check = Check {
     name: "program-faults",
     weight: Weight::of(Importance::High),
     reads: &["proc/PID/task/*/stat"],
-    why: "a real-time thread that faults waits until the kernel has found it a page",
+    why: "a real-time thread that takes a page fault waits until the kernel has provided the page",
     source: "Documentation/trace/rv/monitor_rtapp.rst, pagefault",
     look: |examined| either(faults(examined)),
 };
@@ -38,8 +38,8 @@ pub(super) const PRIORITY: Check = Check {
     name: "program-priority",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/PID/task/*/stat", "proc/*/task/*/stat"],
-    why: "a thread of lower priority than the interrupt threads waits for every device; priority \
-          99 belongs to the kernel's own threads",
+    why: "a thread of lower priority than the interrupt threads waits for every device interrupt; \
+          priority 99 belongs to the kernel's own threads",
     source: "sched(7); Red Hat's guide, priorities",
     look: |examined| either(priority(examined)),
 };

@@ -10,7 +10,7 @@ pub(super) const CHECK: Check = Check {
         (Profile::Audio, Importance::Low),
     ]),
     reads: &["proc/cmdline"],
-    why: "callbacks run in softirqs on the CPU that queued them, many in a row",
+    why: "RCU callbacks run in softirqs on the CPU that queued them, many in a row",
     source: "kernel-per-CPU-kthreads.rst, rcu_nocbs=; TuneD, cpu-partitioning",
     look,
 };

@@ -24,8 +24,8 @@ fn look(examined: &CheckInput<'_>) -> State {
     };
     if settings.has_fair_server == Some(true) {
         return State::none(
-            "since Linux 6.12 this limit applies only to the admission of deadline tasks; the \
-             fair server replaces it otherwise",
+            "since Linux 6.12, this limit only governs the admission of deadline tasks; the fair \
+             server does the throttling",
         );
     }
     if limit.runtime < Nanos::ZERO || limit.runtime >= limit.period {

@@ -9,7 +9,7 @@ pub(super) const CHECK: Check = Check {
         (Profile::VmHost, Importance::Medium),
     ]),
     reads: &["proc/sys/kernel/timer_migration"],
-    why: "timers set on other CPUs may fire on these CPUs",
+    why: "timers set on other CPUs may fire on the CPUs of the work",
     source: "TuneD, realtime (kernel.timer_migration=0)",
     look,
 };

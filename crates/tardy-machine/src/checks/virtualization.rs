@@ -79,7 +79,7 @@ fn stolen(examined: &CheckInput<'_>) -> Result<State, State> {
         Some((cpu, time)) => State::improvable(
             format!("{time} of CPU {cpu} in {}", watched.span.exact()),
             "none",
-            "on the host: bind each virtual CPU to a separate CPU (virsh vcpupin), isolated and at \
+            "on the host: bind each virtual CPU to an isolated CPU of its own (virsh vcpupin), at \
              real-time priority (vcpusched)",
         ),
     })

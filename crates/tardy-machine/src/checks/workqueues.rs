@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
         "sys/devices/virtual/workqueue/cpumask",
         "sys/devices/virtual/workqueue/*/cpumask",
     ],
-    why: "unbound work items may run on these CPUs",
+    why: "unbound work items may run on the CPUs of the work",
     source: "kernel-per-CPU-kthreads.rst, workqueues; Documentation/core-api/workqueue.rst",
     look: |examined| either(look(examined)),
 };

@@ -39,8 +39,8 @@ pub(super) const COMMAND: &str = "command";
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "app",
     about: "your own loop: from its due time to the end of its work",
-    times: "your own loop: from its due time to the end of its work (tardy_done), and to its start \
-            (tardy_due) as app.start",
+    times: "your own loop: from its due time to the end of its work (tardy_done); the series \
+            app.start ends at the start of the work (tardy_due)",
     context: "stock kernel: depends on how the program waits; PREEMPT_RT: the same",
     source: "today (include/tardy.h, crates/tardy-app)",
     parameters: &[Parameter {

@@ -102,7 +102,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         ),
         Parameter::count(
             "delay-every",
-            "delay one frame in this many (simulated)",
+            "one frame in this many is delayed (simulated)",
             "100",
             1,
             1_000_000,

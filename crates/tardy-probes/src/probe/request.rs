@@ -52,12 +52,12 @@ pub const COMMON: &[Parameter] = &[
     ),
     own(
         "name",
-        "name of its series, if several probes of a kind run side by side",
+        "name of the probe's series, to distinguish several probes of one kind",
         Kind::Name,
     ),
     own(
         "clock",
-        "clock of its timer; only for cyclic, nanosleep, timerfd and posix-timer",
+        "clock of the probe's timer; only for cyclic, nanosleep, timerfd and posix-timer",
         Kind::Choice(SystemClock::NAMES),
     ),
     own(
@@ -68,7 +68,7 @@ pub const COMMON: &[Parameter] = &[
     ),
     own(
         "cpus",
-        "which of the measured CPUs it runs on; if unset, all",
+        "measured CPUs that the probe runs on; if unset, all of them",
         Kind::Cpus,
     ),
 ];

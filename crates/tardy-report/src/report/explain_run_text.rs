@@ -62,7 +62,7 @@ fn head(out: &mut String, explanation: &RunExplanation) {
         let _ = writeln!(out, "{cause}");
     }
     let sums = format!(
-        "{} of {} add up to their latency, from due to the clock read",
+        "the parts of {} of {} samples add up to the latency, from due to the clock read",
         counts.checked - counts.not_adding_up,
         counts.checked
     );
@@ -97,8 +97,8 @@ pub(super) fn warnings(explanation: &RunExplanation) -> Vec<String> {
     let mut warnings = Vec::new();
     if counts.not_adding_up > 0 {
         warnings.push(format!(
-            "{} samples do not add up to their latency: their explanations cannot be trusted; \
-             please report this",
+            "the parts of {} samples do not add up to the latency: these explanations cannot be \
+             trusted; please report this",
             counts.not_adding_up
         ));
     }
@@ -267,7 +267,7 @@ pub(super) fn second_opinions(opinion: &SecondOpinion) -> [(&'static str, String
         } = agreement;
         let largest = time(theirs_max_ns);
         let said = format!(
-            "{agreeing} of {compared} agree within 1 us or 2 % (timerlat's minus ours: \
+            "{agreeing} of {compared} agree within 1 us or 2 % (timerlat's latency minus tardy's: \
              {difference_min_ns} to {difference_max_ns} ns; its largest {largest})"
         );
         (what, said)

@@ -29,8 +29,8 @@ pub fn text(comparison: &CostComparison) -> String {
     {
         line(
             &mut text,
-            "waiting: the share of the count in which no instruction was executed; this share is \
-             not length of code",
+            "waiting: the share of the count during which no instruction ran, which is no part of \
+             the code's length",
         );
     }
     if comparison.variants.len() > 1 {

@@ -24,22 +24,22 @@ const OF_BOUND: &str = "Bound of the scheduling latency (ECRTS 2020, Theorem 8):
                         + D_PAIE + D_PSD + interrupts. The bound and the observed values cover \
                         every due switch, from the moment that it is due until the scheduler is \
                         done. The bound and the observed values exclude the time from the timer to \
-                        its interrupt and the return to the program. Assumed: no other code paths \
-                        than those executed in these guests; no NMI (the lab's machine raises \
-                        none); if the assumption limits interrupts, those of a kind come no closer \
-                        together than observed; softirqs that run as an interrupt ends are \
-                        sections (D_POID), not interrupts. Leaving the idle task counts as D_PAIE.";
+                        its interrupt and the return to the program. Assumed: every code path ran \
+                        in these guests; no NMI occurs (the lab's machine raises none); where a \
+                        column limits interrupts, interrupts of one kind come no closer together \
+                        than observed; softirqs that run at the end of an interrupt are sections \
+                        (D_POID), not interrupts. Leaving the idle task counts as D_PAIE.";
 const OF_STRETCH: &str = "The theory does not hold for these kernels, because preempt_enable does \
-                          not schedule in them. Shown instead: the longest time that a task kept \
-                          the kernel without a chance to switch, interrupts included.";
-const OF_LATENCY: &str = "Latency by sections (abeni2002): the share of random moments that wait \
-                          longer than a limit, beside the share of the probes' samples. The \
-                          predicted wait is the rest of a section plus the base latency: the \
-                          median latency of the samples that wait for no section. D is the largest \
-                          difference between both shares, from 10 us above the base latency; the \
-                          shares differ if D is above the critical value (5 %). Due times on a \
-                          grid are not random moments: a load that runs in step with the grid \
-                          makes the shares differ.";
+                          not schedule in them. Shown instead: the longest time for which a task \
+                          ran in the kernel without a chance to switch, interrupts included.";
+const OF_LATENCY: &str = "Latency by sections (abeni2002): the share of latencies above a limit, \
+                          predicted from the sections for random moments, beside the share that \
+                          the probes measured. The predicted latency is the rest of a section plus \
+                          the base latency: the median latency of the samples that wait for no \
+                          section. D is the largest difference between the two shares, from 10 us \
+                          above the base latency; the shares differ if D is above the critical \
+                          value (5 %). Due times on a grid are not random moments: a load that \
+                          runs in step with the grid makes the shares differ.";
 
 /// A table, and what is to be known of it.
 pub(super) struct Part {

@@ -78,7 +78,7 @@ fn verdict_of_rule(rule: &RuleOfThumb, probe: &str) -> Option<String> {
     let max = five_digits(verdict.max_ns as f64);
     Some(format!(
         "OSADL's rule of thumb: {word}. 10^5 clock cycles are {} us at {mhz:.0} MHz ({}); the \
-         maximum of {max} us is {:.2} of it. --deadline {}ns makes it the run's verdict",
+         maximum of {max} us is {:.2} times that. --deadline {}ns makes it the run's verdict",
         five_digits(worst),
         rule.source.words(),
         verdict.of_worst_case,

@@ -177,7 +177,7 @@ pub(crate) fn sampling_gap(summary: &Summary) -> Option<String> {
         .filter(|probe| !probe.has_no_period && probe.period_ns.get() > 0);
     let period = periods.map(|probe| probe.period_ns).min()?;
     Some(format!(
-        "sampling gap {}: delays may be longer by that, or unseen if shorter",
+        "sampling gap {}: a delay may be that much longer, or unseen if shorter",
         period.exact()
     ))
 }

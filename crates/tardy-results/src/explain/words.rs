@@ -45,7 +45,10 @@ pub fn holder(facts: &HolderFacts) -> String {
         .map_or_else(String::new, |sender| format!(", sent by {sender}"));
     let said = words(*cause, &thread) + &sent;
     match (or, *known) {
-        (Some(other), _) => format!("{said}, or {} (cannot tell)", words(*other, &thread)),
+        (Some(other), _) => format!(
+            "{said}, or {} (the trace cannot decide)",
+            words(*other, &thread)
+        ),
         (None, "inferred") => format!("{said} (inferred)"),
         _ => said,
     }
@@ -135,7 +138,7 @@ mod tests {
         assert_eq!(
             said,
             "interrupts off in dd (nice 0), or the timer interrupt came late (hardware, firmware, \
-             host) (cannot tell)"
+             host) (the trace cannot decide)"
         );
         assert_eq!(
             holder(&facts(Cause::Interrupt, "", None, None, "inferred", None)),

@@ -101,23 +101,24 @@ options! {
     }, plan(of_plan::length);
     /// Measure N cycles of each probe thread in every phase, instead of a time
     ///
-    /// With --load: N idle, and N under the load. A cycle is one period; for gtod it is one read of
-    /// each clock, for oslat one interval between two reads.
+    /// With --load: N idle cycles, and N cycles under the load. A cycle is one period (gtod: one
+    /// read of each clock; oslat: one interval between two reads).
     cycles: Option<u64> = {
         name: "cycles", value: "N", range: Some((1, 10_000_000_000)), conflicts: &["for"],
         is_shown: true,
     }, plan(of_plan::cycles);
     /// Measure until SIGINT (Ctrl-C) or SIGTERM (`systemctl stop`); the run is then complete
     ///
-    /// Runs without a load, unless --load is given; the load then starts after 10 s idle. `tardy show FOLDER` shows the samples so far
-    /// at any time.
+    /// Without --load, no load runs. With --load, the load starts after 10 s idle. `tardy show
+    /// FOLDER` shows the samples so far at any time.
     until_stopped: bool = {
         name: "until-stopped", conflicts: &["for", "cycles", "scenario", "on"], is_shown: true,
     }, plan(|plan| plan.until_stopped);
-    /// Continue the run in --out after a reboot, kill or stop; start it if it does not exist
+    /// Continue the run in the folder --out after a reboot, kill or stop; start a run if there is
+    /// none
     ///
     /// Needs --until-stopped, --disk and --out, and takes no loads. Earlier samples are folded into
-    /// hourly histograms. The time without measurement is reported, but not counted.
+    /// hourly histograms. The interruption is reported, and does not count as measuring time.
     resume: bool = {
         name: "resume", needs: &["until-stopped", "disk", "out"], conflicts: &["load", "spool"],
     }, no("it continues a run that exists");
@@ -141,7 +142,7 @@ options! {
     /// misses, losses, phase and loads as OpenMetrics.
     metrics: Option<String> = { name: "metrics", value: "[ADDRESS:]PORT" },
         no("it is about the display");
-    /// Print every table and warning, not only what fits a screen
+    /// Print every table and warning, not only what fits on a screen
     full: bool = { name: "full", conflicts: &["json"] }, no("it is about the display");
     /// Print the summary as JSON
     json: bool = { name: "json" }, no("it is about the display");
@@ -200,8 +201,8 @@ options! {
         name: "deadline", value: "TIME", can_begin_with_dash: true, conflicts: &["window"],
         group: DEADLINE, is_in_files: true, is_shown: true,
     }, plan(of_plan::deadline);
-    /// Range of latencies that are in time, as in -111us..+111us, if too early is as bad as too
-    /// late
+    /// Range of latencies that are in time, as in -111us..+111us, for work that must be neither
+    /// early nor late
     window: Option<Window> = {
         name: "window", value: "FROM..TO", can_begin_with_dash: true, group: DEADLINE,
         is_shown: true,
@@ -244,11 +245,11 @@ options! {
     /// explain RUN`)
     ///
     /// Latencies are then those of a traced run: do not compare them with those of an untraced run.
-    /// --explain=stacks also records the kernel functions that were running. Each record takes up
-    /// to tens of microseconds, so use such a run only to find the code that causes delays; `tardy
-    /// compare` refuses it.
-    /// --explain=timerlat also runs the kernel's tracer timerlat, and reports how far tardy and
-    /// timerlat agree on timerlat's wake-ups. `tardy compare` refuses such a run too.
+    /// --explain=stacks also records the kernel functions that were running. Recording them takes
+    /// tens of microseconds each time, so use such a run only to find the code that causes delays;
+    /// `tardy compare` refuses it. --explain=timerlat also runs the kernel's tracer timerlat, and
+    /// reports how far tardy and timerlat agree on timerlat's wake-ups. `tardy compare` refuses
+    /// such a run too.
     explain: ExplainLevel = { name: "explain", value: "LEVEL", bare: Some("events"), group: LATE },
         plan(of_plan::explain);
     /// With --explain: keep the whole trace, not only the parts around the worst samples
@@ -288,8 +289,8 @@ options! {
     /// several labels
     labels: Vec<Label> = { name: "label", value: "NAME=TEXT", group: STORAGE, is_shown: true },
         plan(of_plan::labels);
-    /// Samples to store: all, tail:TIME (latencies of at least TIME), or histogram (none); every
-    /// sample is counted
+    /// Samples to store: all, tail:TIME (latencies of at least TIME), or histogram (no single
+    /// samples); every sample is counted
     keep: KeptSamples = {
         name: "keep", value: "WHAT", default: Some("all"), group: STORAGE, is_in_files: true,
     }, plan(|plan| plan.keep);

@@ -17,7 +17,7 @@ pub struct AttachArgs {
     /// Measure only the thread with this ID
     #[arg(long, value_name = "TID", value_parser = process_number)]
     pub thread: Option<u32>,
-    /// How long to measure; Ctrl-C or the end of the program stops it earlier
+    /// How long to measure; Ctrl-C or the end of the program stops the measurement earlier
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = positive_duration, allow_hyphen_values = true)]
     pub length: Nanos,
     /// Deadline: the largest latency that is in time, as in 200us
@@ -45,11 +45,11 @@ fn process_number(text: &str) -> Result<u32, String> {
 const AFTER_HELP: &str = "As root, while the program runs unmodified:
   tardy attach $(pidof my_loop)
   tardy attach 1234 --for 1m --deadline 200us --out mine; tardy plot mine --kind ccdf -o mine.svg
-A wake-up is due when the program's timer is due. Timers are: a sleep; a poll, futex or select \
-                          with a time limit; timer_create; timerfd; setitimer. The latency ends with \
-                          the switch to the thread. Loops that wait for something else (a device, \
-                          a socket, another thread) have no due time, so their wake-ups are only \
-                          counted.
+A wake-up is due when the program's timer is due. Its timers are sleeps, waits with a time limit \
+                          (poll, futex, select), timer_create, timerfd and setitimer. The latency \
+                          ends with the switch to the thread. Loops that wait for something else \
+                          (a device, a socket, another thread) have no due time, so their wake-ups \
+                          are only counted.
 The numbers come from the kernel's trace (events hrtimer_* and sched_*); the program is neither \
                           modified nor stopped. docs/attach.md explains them.
 Exit codes: 0 done, and any deadline was met; 1 the deadline was missed; 2 wrong use, no such \

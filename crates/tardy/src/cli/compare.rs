@@ -18,7 +18,7 @@ pub struct CompareArgs {
     /// Baseline: a run, or a folder of runs that repeat one measurement
     ///
     /// If BASE is a folder and NEW is absent, the runs of BASE are grouped by what was measured,
-    /// and the groups are compared across kernels.
+    /// and each group is compared across kernels.
     #[arg(value_name = "BASE")]
     pub base: PathBuf,
     /// Runs or folders of runs, each compared with BASE
@@ -28,8 +28,9 @@ pub struct CompareArgs {
     /// started
     #[arg(long)]
     pub over_time: bool,
-    /// Compare the kernels' sections in two folders of watched runs. This is the default for such
-    /// folders with text and JSON; to compare latencies, name the runs instead of the folders
+    /// Compare the kernels' sections in two folders of watched runs. For such folders, this is the
+    /// default of the formats text and json; to compare latencies, name the runs instead of the
+    /// folders
     #[arg(long, conflicts_with = "over_time")]
     pub sections: bool,
     /// Difference that does not matter: a time, or a share of the baseline's value
@@ -52,7 +53,7 @@ pub struct CompareArgs {
     /// Compare only phases of this name
     #[arg(long, value_name = "NAME")]
     pub phase: Option<String>,
-    /// Confidence of each single interval; the chance of one wrong verdict among all is at most 1 %
+    /// Confidence of each single interval; the chance that any verdict is wrong is at most 1 %
     #[arg(
         long,
         value_name = "LEVEL",
@@ -85,8 +86,8 @@ const AFTER_HELP: &str = "A row is the whole run, or one load. A row is worse or
                           interval of a difference lies beyond the margin. A row is mixed if one \
                           number is worse and another better, and equivalent if all intervals lie \
                           within the margin. Otherwise, the row is inconclusive. The headline \
-                          counts all rows; `*` marks the number that decides a row. The chance of \
-                          one wrong verdict among all rows is at most 1 %.
+                          counts all rows; `*` marks the number that decides a row. The chance \
+                          that any row has a wrong verdict is at most 1 %.
 Two maxima differ by chance, so the maximum decides only if enough samples of one side lie beyond \
                           all samples of the other.
 With four or more runs per side (folders of runs), each run counts as one number. The interval \
@@ -94,8 +95,8 @@ With four or more runs per side (folders of runs), each run counts as one number
 With fewer runs, blocks of time are resampled, and the interval is widened by --between-runs. With \
                           the default of --between-runs, one run per side cannot show a difference \
                           below about 25 %. To detect a smaller difference, measure four runs per \
-                          side, or give --between-runs 0, which counts the samples only. All runs \
-                          of a side must be repetitions of the same measurement.
+                          side, or give --between-runs 0, which ignores differences between runs. \
+                          All runs of a side must be repetitions of the same measurement.
 Lab runs in virtual time are exact: with one replica per side, the comparison has no interval; \
                           with several, each replica counts as one number.
 Runs of `tardy cost` are compared metric by metric, as percentages.

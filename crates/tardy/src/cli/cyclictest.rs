@@ -156,7 +156,7 @@ pub struct CyclictestArgs {
     pub verbose: bool,
     #[arg(long = "dbg_cyclictest", hide = true)]
     pub dbg_cyclictest: bool,
-    /// POSIX timers and signals, instead of clock_nanosleep (probe `posix-timer`)
+    /// Use POSIX timers and signals instead of clock_nanosleep (probe `posix-timer`)
     #[arg(short = 'x', long = "posix_timers")]
     pub posix_timers: bool,
     /// Print help

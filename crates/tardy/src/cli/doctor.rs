@@ -14,7 +14,7 @@ use super::on::OnArgs;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct DoctorArgs {
-    /// Purpose of the machine: a setting that is good for one kind of work is bad for another
+    /// Purpose of the machine: a setting that is good for one purpose can be bad for another
     #[arg(long, value_name = "PROFILE", default_value = "periodic", value_parser = choice::parser::<Profile>())]
     pub profile: Profile,
     /// CPUs whose tasks must not be late: a list such as 2-3, or isolated, housekeeping, all

@@ -39,8 +39,7 @@ pub enum LabCommand {
     /// Test a kernel against a limit or a good kernel, in several replicas; exit codes for
     /// `git bisect run`
     Check(CheckArguments),
-    /// Measure each kernel once under each load in each of many replicas, and show all results in
-    /// one table
+    /// Measure each kernel under each load in many replicas, and show all results in one table
     Atlas(Box<AtlasArguments>),
     /// Find the first kernel that has a delay, among those between a good and a bad one
     Bisect(Box<BisectArguments>),
@@ -108,7 +107,7 @@ pub struct MeasureArguments {
     /// How long each guest measures, in the guest's time
     #[arg(long = "for", value_name = "TIME", conflicts_with = "cycles")]
     pub length: Option<Nanos>,
-    /// Cycles of each phase, instead of a length
+    /// Number of cycles in each phase, instead of a length of time
     #[arg(long, value_name = "N")]
     pub cycles: Option<u64>,
     /// A load, as for `tardy run`; repeat it to run several at the same time. With --program, loads
@@ -120,8 +119,8 @@ pub struct MeasureArguments {
     pub seed: u64,
     /// Start every run from a kept snapshot of the booted guest, which saves booting
     ///
-    /// Runs repeat exactly from the same snapshot. They differ from runs that booted, as replicas
-    /// differ from each other.
+    /// Runs from the same snapshot repeat exactly. They differ from runs that booted, just as
+    /// replicas differ from each other.
     #[arg(long)]
     pub snapshots: bool,
     /// Use the QEMU plugin to record every section with IRQs or preemption off, every softirq and
@@ -281,7 +280,7 @@ pub struct RunArguments {
         conflicts_with_all = ["scenario", "length", "cycles", "load", "program", "inject"])]
     pub cost: Option<Vec<String>>,
     /// Number of guests of each variant. Each guest boots a little differently and has its own
-    /// seed; each repeats exactly
+    /// seed; a repeated guest gives the same samples
     #[arg(long, alias = "pads", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replicas: u32,
     /// Run each guest twice, and fail if the samples differ

@@ -13,11 +13,11 @@ pub struct OnArgs {
     /// Run the command over ssh on the machine given, as in ssh://root@board7, or on the machines
     /// listed in a file, one per line; repeat the option for several machines
     ///
-    /// This program is copied there and removed afterwards. It keeps running if the connection
-    /// breaks. Its output is printed here, and a run's folder is fetched. With several machines,
-    /// each has a folder below --out. A line of a file is an address, or a name and an address;
-    /// comments start with #. The connection uses OpenSSH's client with its configuration, keys and
-    /// jump hosts. With several machines, the client cannot ask for passwords.
+    /// tardy is copied to the machine and removed afterwards. The command keeps running if the
+    /// connection breaks. Its output is printed here, and a run's folder is fetched. With several
+    /// machines, each has a folder below --out. A line of a file is an address, or a name and an
+    /// address; comments start with #. The connection uses OpenSSH's client with its configuration,
+    /// keys and jump hosts. With several machines, the client cannot ask for passwords.
     #[arg(long, value_name = "ssh://[USER@]HOST[:PORT]|FILE", help_heading = HEADING)]
     pub on: Vec<Place>,
     /// Configuration for ssh, instead of ~/.ssh/config

@@ -25,8 +25,8 @@ pub struct PlotArgs {
     /// What to draw
     #[arg(long, value_name = "KIND", value_parser = choice::parser::<Kind>())]
     pub kind: Kind,
-    /// File to write; its name ends in .svg, .png, or .csv for the chart's numbers. An SVG goes to
-    /// standard output with `-`
+    /// File to write; its name ends in .svg, .png, or .csv for the chart's numbers. `-` writes an
+    /// SVG to standard output
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
     /// Probe to draw, if a run has several (without this option, `bars` draws all of them

@@ -59,7 +59,7 @@ pub enum PaperArgument {
     /// Real time or real fast
     #[value(name = "mckenney2009")]
     Mckenney,
-    /// PREEMPT_RT on an AMD Geode LX, both editions
+    /// PREEMPT_RT on an AMD Geode LX, both editions of the paper
     #[value(name = "koolwal2009")]
     Koolwal,
     /// All of them

@@ -22,12 +22,12 @@ Its own late wake-ups, in a run folder:     tardy show FOLDER
 
 Over udp, the responder answers one address at a time: the first that asks, until that address has \
                   been silent for 5 s. Datagrams from other addresses are counted but not \
-                  answered. An answer is as long as its question. In each 100 ms, the responder \
+                  answered. An answer is as long as its stimulus. In each 100 ms, the responder \
                   accepts at most 5000 datagrams, including at most 1000 that it does not answer. \
                   Beyond these limits, the responder sleeps until the 100 ms are over."
 )]
 pub struct RespondArgs {
-    /// Where stimuli come from, as in udp:0.0.0.0 or serial:/dev/ttyS0 (`tardy list links`)
+    /// Link that the stimuli arrive on, as in udp:0.0.0.0 or serial:/dev/ttyS0 (`tardy list links`)
     #[arg(value_name = "LINK")]
     pub link: Link,
     /// File with a secret that the asking machine must also have, as in `--probe
@@ -49,8 +49,8 @@ pub struct RespondArgs {
     /// New folder for a run with the responder's late wake-ups [default: named after the time]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
-    /// Samples to store: all, tail:TIME (latencies of at least TIME), or histogram (none); every
-    /// sample is counted
+    /// Samples to store: all, tail:TIME (latencies of at least TIME), or histogram (no single
+    /// samples); every sample is counted
     #[arg(long, value_name = "WHAT", default_value = "all")]
     pub keep: KeptSamples,
     /// Print the result as JSON

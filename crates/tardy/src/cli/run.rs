@@ -35,7 +35,7 @@ impl Args for RunArgs {
         let (last, others) = keys.split_last().expect("some options can have a default");
         let command = command.after_help(format!(
             "{EXAMPLES}\n\nDefaults of {} and {last} can be set in /etc/tardy.toml and \
-             ~/.config/tardy.toml, as in cpus = \"1-3\". Labels go below [labels].",
+             ~/.config/tardy.toml, as in cpus = \"1-3\". Labels go into the table [labels].",
             others.join(", ")
         ));
         OnArgs::augment_args(with_options(command, OPTIONS.iter()))

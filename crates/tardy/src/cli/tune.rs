@@ -27,10 +27,10 @@ pub struct TuneArgs {
     #[arg(long)]
     pub search: bool,
     /// Continue an interrupted search from its folder; to continue a search with --lab, repeat its
-    /// command
+    /// command instead
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["lab", "settings", "only", "with", "cpus", "profile", "budget", "length", "load", "goal", "seed", "out", "dry_run"])]
     pub resume: Option<PathBuf>,
-    /// Purpose of the machine: a setting that is good for one kind of work is bad for another
+    /// Purpose of the machine: a setting that is good for one purpose can be bad for another
     #[arg(long, value_name = "PROFILE", default_value = "periodic", value_parser = choice::parser::<Profile>())]
     pub profile: Profile,
     /// CPUs whose tasks must not be late: a list such as 2-3, or one of isolated, housekeeping and
@@ -40,10 +40,10 @@ pub struct TuneArgs {
     /// Use only the settings of a file: those that a search found useful, or your own
     #[arg(long, value_name = "FILE")]
     pub settings: Option<PathBuf>,
-    /// Only these settings
+    /// Change or search only these settings
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Also change these settings, which have a price and so change only if named: turbo,
+    /// Also change these settings, which have drawbacks and are otherwise left alone: turbo,
     /// real-time-throttling, fair-server, smt
     #[arg(
         long,
@@ -55,8 +55,7 @@ pub struct TuneArgs {
     /// How long the search may take
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = positive_duration, help_heading = "Search")]
     pub budget: Nanos,
-    /// How long each run of the search measures [default: 5s; in the lab 3s, of which the first
-    /// third is idle]
+    /// How long each run of the search measures [default: 5s; in the lab 3s, the first third idle]
     #[arg(long = "for", value_name = "TIME", value_parser = positive_duration, help_heading = "Search")]
     pub length: Option<Nanos>,
     /// Metric to minimise: max or a percentile; in the lab max or 99.9 [default: 99.9; in the lab
@@ -171,15 +170,15 @@ const AFTER_HELP: &str = "Settings have the names of their rows in `tardy doctor
                           checks NAME` gives the reason and the source of each.
 Old values are journaled before anything is written. If tardy is killed, its next start or `tardy \
                           restore` restores the old values.
-A search makes hundreds of short runs. The search first tries all settings at once in a balanced \
+A search makes hundreds of short runs. The search first varies all settings at once in a balanced \
                           design, then makes pairs of runs that differ in one setting. All \
                           statements of a search about settings hold jointly at 95 % confidence. \
                           The runs stay in the search's folder, with best.toml for --apply and for \
                           `tardy doctor --against`.
 With --lab, the search compares each word and each further kernel with the unchanged first kernel, \
-                          under each load separately. At the end, it tries all words that lower \
-                          the goal together. Finished cells stay in the folder, so the same \
-                          command continues the search after a kill.
+                          under each load separately. At the end, it tries together all words that \
+                          lower the metric of --goal. Finished cells stay in the folder, so the \
+                          same command continues the search after a kill.
 Your own setting, in a file for --settings:
   [[setting]]
   name = \"coalescing\"

@@ -182,7 +182,7 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
     );
     let text = place.tardy("explain run").ends_with(0).stdout;
     for words in [
-        "add up to their latency",
+        "add up to the latency",
         "Causes of latency",
         "Parts of the latency",
         "Worst 1: ",
@@ -762,8 +762,8 @@ fn the_loop_of_a_program_is_explained_and_judged_by_the_rules_for_loops() {
     );
     for words in [
         "Second opinion: timerlat on 1001 wake-ups of its own threads",
-        "998 of 999 agree within 1 us or 2 % (timerlat's minus ours: -12 to 1034 ns; its largest \
-         9.00 us)",
+        "998 of 999 agree within 1 us or 2 % (timerlat's latency minus tardy's: -12 to 1034 ns; \
+         its largest 9.00 us)",
     ] {
         assert!(
             text.contains(words) && page.contains(words),

@@ -90,7 +90,7 @@ fn a_unit_and_a_column_of_values_are_asked_for() {
         ("1\n2\n\n4 5\n", "line 4: expected one number"),
         ("1\nnan\n", "line 2: expected a number of us"),
         ("1\n1e300\n", "line 2: expected a number of us"),
-        ("latency\n", "line 1: expected numbers, one a line"),
+        ("latency\n", "line 1: expected numbers, one per line"),
     ] {
         std::fs::write(place.path("v.txt"), text).unwrap();
         let refused = place

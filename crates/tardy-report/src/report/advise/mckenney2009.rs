@@ -40,8 +40,8 @@ fn builds(out: &mut String, found: &Conclusions) {
     for cell in &found.rounded {
         let _ = writeln!(
             out,
-            "  {}: {:.2} from the printed trials, but {:.1} printed: computed before the trials \
-             were rounded",
+            "  {}: {:.2} from the printed trials, but the paper prints {:.1}: it was computed \
+             before the trials were rounded",
             cell.cell, cell.computed, cell.printed
         );
     }

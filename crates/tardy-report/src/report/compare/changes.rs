@@ -44,7 +44,7 @@ impl Changes<'_> {
             }
             match change.changed.len() {
                 0 => {
-                    let _ = writeln!(out, "changed with run {}: nothing recorded", change.run + 1);
+                    let _ = writeln!(out, "changed with run {}: no recorded fact", change.run + 1);
                 }
                 count if count > FACTS_SHOWN => {
                     let _ = writeln!(

@@ -231,7 +231,7 @@ pub(in crate::report) fn facts(found: &History, change: &LastingChange) -> Vec<S
         .map(|fact| format!("changed with {build}: {fact}"))
         .collect();
     match change.changed.len() {
-        0 => facts.push(format!("changed with {build}: nothing recorded")),
+        0 => facts.push(format!("changed with {build}: no recorded fact")),
         count if count > SHOWN => facts.push(format!(
             "changed with {build}: {} more: see --format json",
             count - SHOWN

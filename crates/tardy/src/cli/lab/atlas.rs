@@ -14,9 +14,9 @@ use super::kernels::KernelArguments;
 #[command(
     after_help = "A cell is one kernel with one preemption model, under one load, in one replica. \
                   Cells are kept in FOLDER/cells and reused: the same command continues after a \
-                  kill, and more kernels, loads or replicas add to the table. Two labs \
-                  on one folder share the work. If the machines share no folder, give each \
-                  machine its own --shard, copy all cells into one folder, and run the \
+                  kill, and more kernels, loads or replicas add to the table. Two `tardy lab \
+                  atlas` commands on one folder share the work. If the machines share no folder, \
+                  give each machine its own --shard, copy all cells into one folder, and run the \
                   command there once without --shard.
 Without --kernel, the atlas in FOLDER is only shown."
 )]
@@ -33,7 +33,7 @@ pub struct AtlasArguments {
     #[arg(long, value_name = "LOAD")]
     pub load: Vec<String>,
     /// Number of replicas of each cell. Each replica boots a little differently and has its own
-    /// seed; each repeats exactly
+    /// seed; a repeated replica gives the same samples
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replicas: u32,
     /// Length of each run in the guest's time; the first third of it, at most 10s, is idle

@@ -15,7 +15,7 @@ with skipped           6000                    17.6 us            ~965 us
 load       times  length  samples   median    99.9 %      max  misses  an hour, 95 %  verdict
 hackbench      1  2.00 s     3988  18.3 us   ~494 us  1.48 ms       0        < 90000   passed
 idle           1  1.00 s     1999  15.3 us  ~1.13 ms  1.36 ms       0        < 34000   passed
-sampling gap 1ms: delays may be longer by that, or unseen if shorter
+sampling gap 1ms: a delay may be that much longer, or unseen if shorter
 Do you need PREEMPT_RT? No: Linux 6.18.44-fc-v657 PREEMPT_DYNAMIC (none)
   (largest 1.48 ms) met the deadline of 2ms. Decided by the measurement.
 vm: Linux 6.18.44-fc-v657 x86_64 PREEMPT_DYNAMIC (none), virtual machine
@@ -84,7 +84,7 @@ io             1  2.00 s     5986   41.6 us  ~1.99 ms  ~2.29 ms  2.29 ms      23
 idle           1  2.00 s     5995   41.5 us   ~167 us  ~2.25 ms  2.25 ms       8        < 63000        passed
 hackbench      1  2.00 s       19  ~70.9 us  ~99.1 us  ~99.1 us  99.1 us       0              -  inconclusive
 memory         1  2.00 s        -
-sampling gap 1ms: delays may be longer by that, or unseen if shorter
+sampling gap 1ms: a delay may be that much longer, or unseen if shorter
 Do you need PREEMPT_RT? No: Linux 6.12.0 PREEMPT_LAZY (largest 2.29 ms) met the deadline of 228us. Decided by the
   measurement.
 board7: Linux 6.12.0 PREEMPT_LAZY, virtual machine

@@ -170,7 +170,7 @@ pub fn judgement(
     let Some(first) = taken.first() else {
         let of_probe = probe.map_or_else(String::new, |name| format!(" by the probe {name}"));
         found.no_verdict_because = Some(format!(
-            "no run of this kernel has latencies or completions{of_probe}: give one that `tardy \
+            "no run of this kernel has latencies or completions{of_probe}: give a run that `tardy \
              run` made"
         ));
         return Ok(found);

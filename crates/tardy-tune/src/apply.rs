@@ -42,7 +42,7 @@ pub enum ApplyError {
         now: String,
     },
     #[error(
-        "setting {0}: {1} is not a setting of the kernel, which could not be restored after a \
+        "setting {0}: {1} is not a setting of the kernel, so tardy could not restore it after a \
          crash: name a file below /proc or /sys"
     )]
     NotASetting(String, PathBuf),

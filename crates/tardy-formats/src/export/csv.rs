@@ -17,10 +17,9 @@ impl Exporter for Csv {
     }
 
     fn about(&self) -> &'static str {
-        "one sample per line: probe, cpu, copy, phase in which it was due (reports count a sample \
-         in both phases if its latency reaches into the next one), due time from \
-         the start of the run, latency, number of due times skipped; with \
-         --histogram, the count of each value"
+        "one sample per line: probe, cpu, copy, phase of its due time (reports count a sample in \
+         two phases if it ends in the next phase), due time from the start of the run, latency, \
+         number of due times skipped; with --histogram, the count of each value"
     }
 
     fn write(

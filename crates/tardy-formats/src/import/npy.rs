@@ -74,7 +74,7 @@ fn read(
             let found = format!("the end of the file after {index} values");
             return Err(named.expected_at(
                 at + read as u64,
-                format!("{} values, as its head says", layout.samples),
+                format!("{} values, as its head states", layout.samples),
                 &found,
             ));
         }
@@ -101,7 +101,11 @@ fn read(
     }
     if fill(&mut input, &mut [0]).map_err(|error| named.unreadable(error))? > 0 {
         let end = begin.saturating_add(layout.samples.saturating_mul(layout.record_bytes as u64));
-        return Err(named.expected_at(end, "the end of the file, as its head says", "more bytes"));
+        return Err(named.expected_at(
+            end,
+            "the end of the file, as its head states",
+            "more bytes",
+        ));
     }
     Ok(series.close("NumPy"))
 }

@@ -56,7 +56,7 @@ fn read(
     let is_equal = |core: &Vec<u64>| core.len() == buckets.len();
     if !cores.iter().all(is_equal) || !buckets.is_sorted_by(|a, b| a < b) {
         return Err(wrong(
-            "ascending buckets in the first row, and as many counts in each other",
+            "ascending buckets in the first row, and equally many counts in each other row",
         ));
     }
     let maxima: Vec<Option<i64>> = at(["latency", "maxima"])

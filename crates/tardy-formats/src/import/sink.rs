@@ -514,8 +514,8 @@ pub fn hand_over_all(
                 .cpu
                 .map_or_else(String::new, |cpu| format!("CPU {cpu}: "));
             imported.notes.push(format!(
-                "{cpu}the file states a least value of {min}, but a largest one of {max}: neither \
-                 is used"
+                "{cpu}the file states a minimum of {min} and a maximum of {max}, which is smaller: \
+                 neither is used"
             ));
             (counted.stated.min_ns, counted.stated.max_ns) = (None, None);
         }

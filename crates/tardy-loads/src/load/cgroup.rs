@@ -30,7 +30,7 @@ pub const INFO: LoadInfo = LoadInfo {
     uses_disk: false,
     rights: Rights::Confined {
         keeps: &[capability::DAC_OVERRIDE],
-        writes: "in its control group, and to leave it",
+        writes: "in its control group and, to leave it, in the group above",
         paths,
     },
     resolve,

@@ -155,7 +155,9 @@ fn system_management(examined: &CheckInput<'_>) -> Result<State, State> {
         Err(SmiUnavailable::NotIntel { vendor })
             if vendor == "unknown" && !examined.text("proc/cpuinfo")?.contains("flags") =>
         {
-            Err(State::none("this architecture has no such mode"))
+            Err(State::none(
+                "this architecture has no system management mode",
+            ))
         }
         Err(unavailable) => Err(State::unknown(unavailable.to_string())),
     }

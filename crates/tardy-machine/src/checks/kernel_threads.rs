@@ -98,7 +98,7 @@ fn priority(examined: &CheckInput<'_>) -> Result<State, State> {
         |task: &&Task| task.is_of_kernel && names.iter().any(|name| task.name.starts_with(name));
     let deferred: Vec<&Task> = examined.tasks()?.iter().filter(is_deferred).collect();
     let Some(highest) = deferred.iter().max_by_key(|task| task.priority) else {
-        return Ok(State::none("the kernel shows no such threads"));
+        return Ok(State::none("the kernel shows no threads for deferred work"));
     };
     Ok(if highest.priority < INTERRUPT_DEFAULT {
         State::good(format!("at most {}", highest.label()))

@@ -139,7 +139,7 @@ fn energy_preference(examined: &CheckInput<'_>) -> Result<State, State> {
         "{CPU}/cpuCPU/cpufreq/energy_performance_preference"
     ))?;
     let Some((_, first)) = preferences.first() else {
-        return Ok(State::none("the CPU has no such preference"));
+        return Ok(State::none("the CPU has no energy preference"));
     };
     // A number is the register's value: 0 is performance.
     let other = preferences

@@ -214,7 +214,7 @@ fn priority(examined: &CheckInput<'_>) -> Result<State, State> {
     Ok(match handler {
         Some(handler) if handler.priority >= highest => State::improvable(
             format!("highest priority {highest}, not above {}", handler.label()),
-            "above the interrupt threads, except that of the device that it waits for",
+            "above the interrupt threads, except the thread of the device that it waits for",
             format!(
                 "chrt -f -p {} TID, for the thread that must be on time",
                 (handler.priority + 10).min(98)

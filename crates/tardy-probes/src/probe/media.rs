@@ -68,11 +68,12 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "media",
     about: "a media player: audio/video skew, and time between frames",
     times: "a player: the audio time less the frame's video time when the frame is shown \
-            (negative: the picture is ahead), and the time between two frames as media.frame; 25, \
-            30 and 60 frames per second are periods of 40ms, 33333333ns and 16666667ns. The \
-            built-in player takes its audio clock from a sound card (ALSA; series media.alsa and \
-            media.alsa-frame); without a sound card, it simulates the clock. With player=mpv, the \
-            numbers are a real player's own reports (media.player and media.player-frame)",
+            (negative: the picture is ahead); the series media.frame has the time between two \
+            frames. 25, 30 and 60 frames per second are periods of 40ms, 33333333ns and \
+            16666667ns. The built-in player takes its audio clock from a sound card (ALSA; series \
+            media.alsa and media.alsa-frame); without a sound card, it simulates the clock. With \
+            player=mpv, the numbers are a real player's own reports (media.player and \
+            media.player-frame)",
     context: "stock kernel: hard interrupt (relative sleep; mpv: wait with a time-out); \
               PREEMPT_RT: hard interrupt for real-time threads, softirq thread for others",
     source: "abeni2002 section 5",

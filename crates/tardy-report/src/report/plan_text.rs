@@ -21,7 +21,7 @@ pub fn text(plan: &Plan) -> String {
             policy(probe)
         );
     }
-    let _ = writeln!(out, "own work   on {}", plan.housekeeping_cpus.named());
+    let _ = writeln!(out, "tool       on {}", plan.housekeeping_cpus.named());
     for (place, phase) in plan.phases.iter().enumerate() {
         let loads: Vec<String> = phase
             .loads

@@ -245,8 +245,7 @@ impl<'a> Judge<'a> {
             .iter()
             .any(|read| read.whole.misses_undecided > 0 && read.is_judged());
         let of_undecided = is_undecided.then(|| {
-            "samples that were not stored also skipped periods, and the lateness of those periods \
-             is not known"
+            "some skipped periods belong to samples that were not stored, so their latency is unknown"
                 .to_owned()
         });
         of_extremes

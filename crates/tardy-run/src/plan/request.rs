@@ -91,7 +91,7 @@ options! {
         plan(of_plan::program);
     /// Scenario to follow: a built-in one (`tardy scenarios`) or a file
     ///
-    /// The default is an idle phase, each cheap load alone, and all cheap loads together.
+    /// The default is an idle phase, then loads one by one, then all of them together.
     scenario: Option<String> = {
         name: "scenario", value: "NAME|FILE", conflicts: &["load"], is_shown: true,
     }, plan(of_plan::scenario);
@@ -267,7 +267,7 @@ options! {
     /// trace keeps the kernel's trace of that latency, as --explain does. signal=PID sends SIGTERM;
     /// signal,num=10,pid=1234 sends any signal by its number. As in rtla, pid=parent is the process
     /// that started tardy. With continue, the run does not stop, and the actions are repeated at
-    /// each larger latency. Repeat the option for several actions.
+    /// each latency that is larger than all before. Repeat the option for several actions.
     on_threshold: Vec<ThresholdAction> = { name: "on-threshold", value: "ACTION", group: LATE },
         plan(|plan| plan.on_threshold.clone());
     /// Stop at the first latency above US microseconds and keep the kernel's trace of it, as

@@ -75,9 +75,9 @@ const AFTER_HELP: &str = "tardy judges work by completion times if a run has the
                           `work`), otherwise by late starts and a model. The verdict states which.
 With several kernels, the verdict is about the recommended one. Without --work and --deadline, \
                           `tardy advise` asks about the work on a terminal.
-Exit codes: 0 no measurement speaks against the deadline, or no deadline was given; 1 the work was \
-                          late; 2 wrong use or bad input; 4 inconclusive: too few samples, a \
-                          degraded set-up, virtual time, or no run.";
+Exit codes: 0 the work met the deadline, or no deadline was given; 1 the work was late; 2 wrong \
+                          use or bad input; 4 inconclusive: too few samples, a degraded set-up, \
+                          virtual time, or no run.";
 
 /// Which publication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

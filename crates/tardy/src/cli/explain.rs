@@ -31,8 +31,7 @@ pub struct ExplainArgs {
     pub above: Option<Nanos>,
     /// How the traced kernel preempts its own code (its /sys/kernel/debug/sched/preempt)
     ///
-    /// With the mode, tardy distinguishes kernel code that the traced kernel does not preempt from
-    /// sections with preemption off.
+    /// With the mode, tardy can tell non-preemptible kernel code from sections with preemption off.
     #[arg(long, value_name = "MODE", value_enum)]
     pub preempt: Option<PreemptMode>,
     /// Period of the thread, as in 1ms, for traces that lack the thread's timers

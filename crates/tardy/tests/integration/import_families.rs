@@ -312,7 +312,11 @@ fn histograms_of_osadl_are_read_in_both_of_its_layouts() {
             "[0, 1, 3, 2,",
             "ascending buckets in the first row",
         ),
-        ("[0, 1, 2, 3,", "[0, 1, 2,", "as many counts in each other"),
+        (
+            "[0, 1, 2, 3,",
+            "[0, 1, 2,",
+            "equally many counts in each other row",
+        ),
     ] {
         fs::write(place.path("bad"), text.replacen(from, to, 1)).unwrap();
         let refused = place.tardy("import bad --out bad.run").ends_with(2);

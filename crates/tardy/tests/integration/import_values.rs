@@ -142,7 +142,7 @@ fn hostile_heads_of_arrays_are_refused() {
         ),
         (
             npy(1, &of("'<f8'", "(18446744073709551615,)"), &[0; 8]),
-            "expected 18446744073709551615 values, as its head says",
+            "expected 18446744073709551615 values, as its head states",
         ),
         (
             npy(1, &of("'<f8'", "(99999999999999999999,)"), &[0; 8]),
@@ -150,11 +150,11 @@ fn hostile_heads_of_arrays_are_refused() {
         ),
         (
             npy(1, &of("'<f8'", "(1,)"), &[0; 7]),
-            "expected 1 values, as its head says",
+            "expected 1 values, as its head states",
         ),
         (
             npy(1, &of("'<f8'", "(1,)"), &[0; 9]),
-            "expected the end of the file, as its head says",
+            "expected the end of the file, as its head states",
         ),
         (
             npy(1, &of("'<f8'", "(1,)"), &f64::NAN.to_le_bytes()),

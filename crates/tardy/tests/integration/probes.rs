@@ -183,7 +183,7 @@ fn interval_errors_are_no_lateness_and_stand_beside_the_lateness_against_the_fit
     let text = place.tardy("show run").ends_with(4).stdout;
     for words in [
         "interval error  ",
-        "lateness against the fitted grid of expiries",
+        "latency against the fitted grid of expiries",
         "a delay common to all expiries does not show",
     ] {
         assert!(text.contains(words), "no `{words}` in {text}");

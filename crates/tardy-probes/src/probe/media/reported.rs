@@ -339,8 +339,8 @@ fn watch(
         });
     }
     let text = format!(
-        "media: {dropped} frames were dropped (skipped); for {unreported} that were shown, no \
-         skew was reported (lost)"
+        "media: {dropped} frames were dropped (skipped); no skew was reported for {unreported} \
+         shown frames (lost)"
     );
     control.warn(Warning::Note { text });
     Ok(left)

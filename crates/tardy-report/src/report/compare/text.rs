@@ -152,7 +152,7 @@ impl Page {
             let more = usize::from(place + 1 < known.len());
             if place >= FACTS_LEAST && self.left() < last + more {
                 self.out.truncate(before);
-                self.sentence(&format!("changed: {} facts more", known.len() - place));
+                self.sentence(&format!("changed: {} more facts", known.len() - place));
                 break;
             }
         }

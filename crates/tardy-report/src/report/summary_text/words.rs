@@ -319,7 +319,7 @@ pub(super) fn fitted(series: &SeriesSummary) -> Vec<String> {
     };
     vec![
         format!(
-            "{} lateness against the fitted grid of expiries: {}, max {}; a delay common to all \
+            "{} latency against the fitted grid of expiries: {}, max {}; a delay common to all \
              expiries does not show",
             series.probe,
             quantiles.join(", "),

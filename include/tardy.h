@@ -116,7 +116,7 @@ static inline int tardy_give_up_(struct tardy_loop *loop, int error)
  * times, which then must lie on one grid, first + k * period; 0 where they do not: nothing can then be skipped, only late.
  *
  * Returns 1 where the loop is measured; 0 where no tardy is there to measure it, so that all calls do nothing; -EINVAL for a bad name or a
- * negative period; -ENOSPC where there are more loops than `tardy run --loops` told; -EPROTO where tardy is of another version; else what
+ * negative period; -ENOSPC where another loop of the program is measured already; -EPROTO where tardy is of another version; else what
  * open, flock or mmap report. After an error, too, all calls do nothing. */
 static inline int tardy_open(struct tardy_loop *loop, const char *name, int64_t period_ns)
 {

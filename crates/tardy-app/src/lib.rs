@@ -62,7 +62,7 @@ pub enum OpenError {
     /// The name is empty, longer than 47 bytes, or has others than letters, digits, `-` and `_`; or
     /// the period is negative.
     Argument,
-    /// There are more loops than `tardy run --loops` told.
+    /// Another loop of the program is measured already.
     TooMany,
     /// The tardy that started this program is of another version.
     Version,
@@ -163,8 +163,8 @@ impl fmt::Display for OpenError {
                  be negative",
             ),
             Self::TooMany => formatter.write_str(
-                "the program has more loops than tardy expects: give their number with \
-                 `tardy run --loops`",
+                "tardy measures only the first loop of a program, and this is another one: open \
+                 only the loop to measure",
             ),
             Self::Version => formatter.write_str(
                 "tardy uses another version of the shared memory: build the program with the \

@@ -282,7 +282,7 @@ fn by_measurement(question: &Question, measured: &[&MeasuredKernel], deadline: N
                 "{best_met}, and the samples of {} do not decide",
                 other.name
             ),
-            None => format!("{best_met}, and no kernel without it was measured"),
+            None => format!("{best_met}, and no kernel without PREEMPT_RT was measured"),
         };
         return by(Answer::Unknown, best, &reason);
     }

@@ -183,7 +183,10 @@ fn refuse_of_run(path: &Path) -> io::Result<()> {
                 .file_name()
                 .is_some_and(|own| FOLDERS_OF_A_RUN.iter().any(|name| own == *name));
     if is_of_run {
-        return refused("this path is reserved for the files of the run there: give another name");
+        return refused(
+            "this path is reserved for the files of the run in that folder: give \
+                        another name",
+        );
     }
     Ok(())
 }

@@ -30,7 +30,7 @@ pub const INFO: LoadInfo = LoadInfo {
     parameters: &[
         Parameter::bytes(
             "size",
-            "bytes that each worker may use; each worker needs more than this",
+            "bytes that each worker may use; each worker tries to use more",
             "64MiB",
             8 << 20,
             1 << 40,

@@ -124,7 +124,8 @@ fn policy(examined: &CheckInput<'_>) -> Result<State, State> {
             ),
             "FIFO, RR or DEADLINE for each thread that must be on time",
             format!(
-                "chrt -f -p 80 TID for such a thread of {}, or pthread_setschedparam() in it",
+                "chrt -f -p 80 TID for each of these threads of {}, or pthread_setschedparam() in \
+                 it",
                 program.process
             ),
         )

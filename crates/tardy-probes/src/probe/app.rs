@@ -152,7 +152,7 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         if refused > 0 {
             begin.control.warn(Warning::Problem {
                 text: format!(
-                    "{refused} more loops of the program were not measured: only its first loop is"
+                    "{refused} more loops of the program were not measured: tardy measures only the first"
                 ),
             });
         }

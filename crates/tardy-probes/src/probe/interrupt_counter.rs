@@ -53,7 +53,10 @@ pub(super) fn tracepoints(root: &Root) -> Result<Vec<u64>, String> {
 /// As [`tracepoints`]; where the kernel refuses to count.
 pub(super) fn open(root: &Root, cpu: u32) -> Result<TracepointCounter, String> {
     let refused = |error| {
-        format!("the kernel counts no tracepoints ({error}): run as root, or with CAP_PERFMON")
+        format!(
+            "the kernel cannot count tracepoints for tardy ({error}): run as root, or with \
+                 CAP_PERFMON"
+        )
     };
     TracepointCounter::open(cpu, &tracepoints(root)?).map_err(refused)
 }

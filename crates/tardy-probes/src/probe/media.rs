@@ -103,7 +103,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         ),
         Parameter::count(
             "delay-every",
-            "one frame in this many is delayed (simulated)",
+            "number of frames from one delayed frame to the next (simulated)",
             "100",
             1,
             1_000_000,

@@ -8,8 +8,8 @@ use super::pair::{self, Channel};
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "pipe",
     about: "one thread wakes another through a pipe",
-    times: "write(2) of a byte into a pipe that a thread reads; from the waker's reading of the \
-            clock before its call to the woken thread's reading after its call returns",
+    times: "write(2) of a byte into a pipe that a thread reads; from the waker's clock read before \
+            its call to the woken thread's clock read after its own call returns",
     source: "williams2002 (wake-ups by threads)",
     open: pair::open::<Pipe>,
     system_calls: &["clock_nanosleep", "write", "read"],

@@ -268,7 +268,7 @@ pub(super) fn second_opinions(opinion: &SecondOpinion) -> [(&'static str, String
         let largest = time(theirs_max_ns);
         let said = format!(
             "{agreeing} of {compared} agree within 1 us or 2 % (timerlat's latency minus tardy's: \
-             {difference_min_ns} to {difference_max_ns} ns; its largest {largest})"
+             {difference_min_ns} to {difference_max_ns} ns; timerlat's largest {largest})"
         );
         (what, said)
     })

@@ -332,10 +332,11 @@ pub struct SectionsArguments {
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "Exit codes, for `git bisect run`: 0 no latency above the limit in any run, and \
-                  99.9 % within the margin of the baseline; 1 a latency is above the limit or the \
-                  margin, or the kernel booted and then panicked or hung; 125 inconclusive for \
-                  this kernel (it does not boot, or lacks the preemption model asked for); 128 \
-                  inconclusive on this machine, which stops the bisection; 2 wrong use.
+                  the 99.9 % latency within the margin of the baseline; 1 a latency is above the \
+                  limit or the margin, or the kernel booted and then panicked or hung; 125 \
+                  inconclusive for this kernel (it does not boot, or lacks the preemption model \
+                  asked for); 128 inconclusive on this machine, which stops the bisection; 2 wrong \
+                  use.
 `tardy lab check` tests for regressions, not for a deadline on any machine."
 )]
 pub struct CheckArguments {

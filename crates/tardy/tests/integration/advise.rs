@@ -129,9 +129,9 @@ fn completions_before_the_deadline_pass_with_margin_conditions_and_a_bound_for_t
     let text = &outcome.stdout;
     assert!(
         text.starts_with(
-            "PASSED: Linux 6.1.0-rt PREEMPT_RT met the deadline of 250us\nDo you need PREEMPT_RT? Not \
-             known: Linux 6.1.0-rt PREEMPT_RT (largest 200 us) met the deadline of 250us, and no \
-             kernel without it was measured.\n"
+            "PASSED: Linux 6.1.0-rt PREEMPT_RT met the deadline of 250us\nDo you need PREEMPT_RT? \
+             Not known: Linux 6.1.0-rt PREEMPT_RT (largest 200 us) met the deadline of 250us, and \
+             no kernel without PREEMPT_RT was measured.\n"
         ),
         "{text}"
     );

@@ -436,7 +436,7 @@ impl Verdict {
                     .map(|_| format!("0 of {} runs have a {}{limit}", self.runs, self.of.word()));
                 let beside = self.beside_baseline.as_ref().map(|beside| {
                     format!(
-                        "99.9 % of latencies are within the margin of the baseline ({} against {} \
+                        "the 99.9 % latency is within the margin of the baseline ({} against {} \
                          under {})",
                         beside.p999_ns, beside.baseline_p999_ns, beside.phase
                     )

@@ -244,7 +244,7 @@ pub(super) fn notes(all: &Numbers, is_full: bool) -> Option<String> {
 /// one takes.
 pub(in crate::report) fn unbounded(is_unbounded: bool, is_told: bool) -> Option<&'static str> {
     let words = if is_told {
-        "~ no upper bound yet; n>= is how many samples it takes"
+        "~ no upper bound yet; n>= is how many samples a bound needs"
     } else {
         "~ no upper bound"
     };

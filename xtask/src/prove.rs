@@ -351,8 +351,8 @@ const HEAD: &str = "\
 # Proof
 
 `cargo xtask prove` runs the checks that take too long for every change, one lane after the other.
-It records here when each lane last ran. `cargo xtask prove --stale` lists the lanes whose code
-has changed since.
+This page records when each lane last ran. `cargo xtask prove --stale` lists the lanes whose code
+has changed since their last run.
 
 | lane | what it proves | result | date | commit | minutes |
 |---|---|---|---|---|---:|

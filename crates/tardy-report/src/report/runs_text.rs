@@ -2,6 +2,7 @@
 
 use tardy_core::summary::numbers::Numbers;
 use tardy_core::units::three_digits;
+use tardy_core::warning::{Severity, Warning};
 use tardy_results::summary::model::{ProbeSummary, Summary};
 use tardy_run::record::State;
 
@@ -113,9 +114,20 @@ pub fn text(rows: &[RunRow], screen: Screen) -> String {
                 row.name,
                 state(row.summary.state)
             ));
+        } else if let Some(warning) = gravest(&row.summary) {
+            text.push_str(&format!("! {}: {warning}\n", row.name));
         }
     }
     text
+}
+
+/// The first warning that numbers are missing.
+fn gravest(summary: &Summary) -> Option<&Warning> {
+    summary
+        .warnings
+        .iter()
+        .filter(|warning| warning.severity() == Severity::Incomplete)
+        .min_by_key(|warning| warning.rank())
 }
 
 /// The load under which the largest value came; nothing where there was one alone.

@@ -263,3 +263,26 @@ fn stalls_are_laid_to_the_rule_that_this_kernel_has_and_a_single_one_to_none() {
         assert!(!once.contains("stalls"), "{once}");
     }
 }
+
+#[test]
+fn a_table_of_runs_names_the_run_that_lost_samples() {
+    let place = Workplace::new();
+    let whole = MadeRun::new(vec![latencies(5_000, &[])]);
+    whole.write(&place.path("rack/whole"));
+    MadeRun {
+        gaps: vec![(500, 3)],
+        ..MadeRun::new(vec![latencies(5_000, &[])])
+    }
+    .write(&place.path("rack/lossy"));
+    let shown = place.tardy("show rack").ends_with(4);
+    let warnings: Vec<&str> = shown
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with('!'))
+        .collect();
+    assert!(
+        matches!(warnings.as_slice(), [one] if one.starts_with("! lossy: 3 samples of cyclic")),
+        "{}",
+        shown.stdout
+    );
+}

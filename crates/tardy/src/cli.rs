@@ -333,6 +333,8 @@ pub struct RestoreArgs {
     /// Only print what would be restored
     #[arg(long)]
     pub dry_run: bool,
+    #[command(flatten)]
+    pub on: on::OnArgs,
 }
 
 #[cfg(test)]

@@ -155,6 +155,7 @@ pub fn elsewhere(command: &Command) -> Option<Exit> {
         }
         Command::Doctor(args) => (&args.on, Request::of_words(args.json)),
         Command::Explain(args) => (&args.on, Request::of_words(args.json)),
+        Command::Restore(args) => (&args.on, Request::of_words(false)),
         _ => return None,
     };
     if let (Command::Run(args), true) = (command, on.is_given())

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use support::machine::{self, program};
 use support::workplace::{RunningCommand, Workplace, names};
-use tardy_sys::signal;
+use tardy_sys::{process, signal};
 
 /// What passes between here and the boards.
 struct Relay {
@@ -469,6 +469,32 @@ fn a_run_goes_on_without_its_client_and_is_fetched() {
         "{}",
         no_folder.stderr
     );
+}
+
+#[test]
+fn restore_cleans_up_after_a_command_that_was_killed_on_its_machine() {
+    let rack = Rack::new();
+    let place = &rack.place;
+    let mut run =
+        place.start("cost --metric file-reread --on ssh://arm --ssh-config ssh_config --out costs");
+    let pid = run.until("it has files", || {
+        place.journals().first()?;
+        let left = rack.left();
+        let folder = left.iter().find(|name| name.starts_with("tardy-on."))?;
+        std::fs::read_to_string(place.path("board").join(folder).join("job/pid")).ok()
+    });
+    process::kill(pid.trim().parse().unwrap(), process::KILL).unwrap();
+    run.wait().ends_with(3);
+    assert!(!place.journals().is_empty());
+    let restored = place
+        .tardy("restore --on ssh://arm --ssh-config ssh_config")
+        .ends_with(0);
+    assert!(
+        restored.stdout.contains("remove the folder") && restored.stdout.contains(": done"),
+        "{}",
+        restored.stdout
+    );
+    assert_eq!((place.journals(), rack.left()), (Vec::new(), Vec::new()));
 }
 
 #[test]

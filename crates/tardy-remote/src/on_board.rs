@@ -66,7 +66,7 @@ impl Job {
         match fs::create_dir(self.0.join("job")) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return self.begun(|| Ok(true));
+                return self.begun(|| Ok(None));
             }
             Err(error) => return Err(error),
         }
@@ -76,20 +76,32 @@ impl Job {
             .arg(&self.0)
             .arg("--")
             .args(words);
+        // The reason for a failed start reaches this side even if the board's disk is full.
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(File::create(self.file("supervisor"))?);
+            .stderr(Stdio::piped());
         let mut supervisor = command.spawn()?;
-        self.begun(|| Ok(supervisor.try_wait()?.is_none()))
+        self.begun(|| {
+            if supervisor.try_wait()?.is_none() {
+                return Ok(None);
+            }
+            let mut said = String::new();
+            if let Some(stderr) = &mut supervisor.stderr {
+                stderr.take(WORDS_BYTES_MAX).read_to_string(&mut said)?;
+            }
+            Ok(Some(said))
+        })
     }
 
-    /// Returns once the command runs, or has run.
-    fn begun(&self, mut may_begin: impl FnMut() -> io::Result<bool>) -> io::Result<()> {
+    /// Returns once the command runs, or has run. `failure` is the output of a supervisor that has
+    /// ended.
+    fn begun(&self, mut failure: impl FnMut() -> io::Result<Option<String>>) -> io::Result<()> {
         let begin = Instant::now();
         while !self.file("pid").exists() {
-            if !may_begin()? && !self.file("pid").exists() {
-                let said = fs::read_to_string(self.file("supervisor")).unwrap_or_default();
+            if let Some(said) = failure()?
+                && !self.file("pid").exists()
+            {
                 return Err(io::Error::other(said.trim().to_owned()));
             }
             if begin.elapsed() > START {
@@ -159,7 +171,7 @@ impl Job {
             return Err(io::Error::new(io::ErrorKind::NotFound, text));
         }
         // From its first number on it holds the lock.
-        self.begun(|| Ok(true))?;
+        self.begun(|| Ok(None))?;
         File::open(self.file("lock"))?.lock_shared()?;
         Ok(self.status())
     }
@@ -278,6 +290,17 @@ fn with_reason(error: io::Error) -> io::Error {
     }
 }
 
+/// The error of reading a header, whose own text repeats what the board sent.
+fn in_plain_words(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::Other => io::Error::new(
+            io::ErrorKind::InvalidData,
+            "a board sent data that is not an archive",
+        ),
+        _ => error,
+    }
+}
+
 /// Fails with `StorageFull` if the disk has only the room that a run leaves free.
 fn check_disk(folder: &Path) -> io::Result<()> {
     let room = disk::room(folder)?;
@@ -322,7 +345,7 @@ pub fn receive(from: impl io::Read, out: &Path) -> io::Result<BoardOutput> {
         room.set(HEADER_BYTES_MAX);
         entries.next()
     } {
-        let mut entry = entry?;
+        let mut entry = entry.map_err(in_plain_words)?;
         room.set(u64::MAX);
         let kind = entry.header().entry_type();
         if !kind.is_file() && !kind.is_dir() {
@@ -470,6 +493,17 @@ mod tests {
         let here = tempfile::tempdir().unwrap();
         let refused = receive(endless, &here.path().join("run")).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::InvalidData, "{refused}");
+    }
+
+    #[test]
+    fn what_is_no_archive_is_named_without_repeating_it() {
+        let here = tempfile::tempdir().unwrap();
+        let sent = b"y\n".repeat(1000);
+        let refused = receive(&sent[..], &here.path().join("run")).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "a board sent data that is not an archive"
+        );
     }
 
     #[test]

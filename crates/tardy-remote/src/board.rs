@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tardy_sys::regular_file;
 
@@ -41,8 +41,13 @@ exit 1"#;
 /// Removes the folder `$name`, wherever [`FIND_FOLDER`] made it.
 const REMOVE_FOLDER: &str =
     r#"rm -rf -- "$TMPDIR/$name" "/var/tmp/$name" "/tmp/$name" "$HOME/$name""#;
-/// How long to wait before each further try to reach a board whose connection broke.
-const AGAIN: [u64; 6] = [1, 2, 5, 10, 20, 30];
+/// Seconds to wait before each further try to reach a board whose connection broke.
+const PAUSES: [u64; 6] = [1, 2, 5, 10, 20, 30];
+/// How long to try. The last try may begin later, and a board that hangs lets each one wait for
+/// ssh's ConnectTimeout.
+const TRIES: Duration = Duration::from_secs(60);
+/// A connection that lasted so long was a working one: the tries begin again.
+const WORKING: Duration = Duration::from_secs(300);
 
 /// Why a command on a board has no result.
 #[derive(Debug, thiserror::Error)]
@@ -69,9 +74,9 @@ pub enum BoardError {
     File(PathBuf, io::Error),
     #[error("the copy of tardy differs from {0}: the connection or the board's disk corrupts data")]
     Copied(PathBuf),
-    /// The command goes on, and waits to be fetched.
+    /// The command may run on, and waits to be fetched.
     #[error(
-        "lost contact with the command ({said}); it continues there. To get its results: tardy \
+        "lost contact with the command ({said}); it may continue there. To get its results: tardy \
          fetch {address}{folder}"
     )]
     Lost {
@@ -133,10 +138,10 @@ pub enum Event {
     Started {
         folder: String,
     },
-    /// The connection broke, and is tried again so many times.
+    /// The connection broke, and is tried again for about so long.
     Interrupted {
         said: String,
-        tries_left: usize,
+        left: Duration,
     },
     Ended,
     /// A folder that the board does not remove.
@@ -436,17 +441,24 @@ impl Board<'_> {
         tell: &dyn Fn(Event),
         step: impl Fn() -> Result<T, BoardError>,
     ) -> Result<T, BoardError> {
-        for (index, seconds) in AGAIN.into_iter().enumerate() {
-            match step() {
-                Err(BoardError::Unreached(said)) => tell(Event::Interrupted {
-                    said,
-                    tries_left: AGAIN.len() - index,
-                }),
+        let (mut pauses, mut broken) = (PAUSES.into_iter(), None);
+        loop {
+            let begin = Instant::now();
+            let said = match step() {
+                Err(BoardError::Unreached(said)) => said,
                 result => return result,
+            };
+            if begin.elapsed() > WORKING {
+                (pauses, broken) = (PAUSES.into_iter(), None);
             }
-            std::thread::sleep(Duration::from_secs(seconds));
+            let since = *broken.get_or_insert_with(Instant::now);
+            let left = TRIES.saturating_sub(since.elapsed());
+            let (Some(pause), false) = (pauses.next(), left.is_zero()) else {
+                return Err(BoardError::Unreached(said));
+            };
+            tell(Event::Interrupted { said, left });
+            std::thread::sleep(Duration::from_secs(pause));
         }
-        step()
     }
 
     fn limits(&self, awaited: WaitKind) -> Limits<'_> {

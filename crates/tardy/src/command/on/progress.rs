@@ -56,10 +56,11 @@ impl Progress {
                 };
                 "started".to_owned()
             }
-            Event::Interrupted { said, tries_left } => {
+            Event::Interrupted { said, left } => {
                 format!(
-                    "the connection broke ({said}); the command keeps running there; {tries_left} \
-                     more tries"
+                    "the connection broke ({said}), which does not stop the command there; trying \
+                     again for {:.0} s",
+                    left.as_secs_f64()
                 )
             }
             Event::Ended => "ended".to_owned(),

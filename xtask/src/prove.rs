@@ -115,6 +115,7 @@ const LANES: &[Lane] = &[
             "crates/tardy-loads",
             "crates/tardy-machine",
             "crates/tardy-measure",
+            "crates/tardy-remote",
             "crates/tardy-run",
             "crates/tardy/src",
         ],

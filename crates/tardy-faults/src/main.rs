@@ -6,11 +6,13 @@
 //! machine is named with the reason, and never counts as survived.
 #![forbid(unsafe_code)]
 
+mod board;
 mod calls;
 mod clocks;
 mod commands;
 mod disks;
 mod fault;
+mod fleet;
 mod folders;
 mod footprint;
 mod guest_power;
@@ -66,6 +68,7 @@ const FAULTS: &[Fault] = &[
     guest_power::GUEST_POWER,
     guest_power::REBOOT,
     long::LONG_VIRTUAL,
+    fleet::FLEET,
     soak::SOAK,
 ];
 
@@ -79,6 +82,7 @@ const BRIEF: &[&str] = &[
     "stop-all",
     "descriptors",
     "two-runs",
+    "fleet",
 ];
 
 /// Try the faults that the tool must survive (as root), and print the table of docs/reliability.md

@@ -1,0 +1,243 @@
+//! One command on eight boards, each with a fault of its own: an sshd in namespaces stands for each
+//! board ([`Board`]). The one with the wrong clock has been up for 12 years by its monotonic clock;
+//! no namespace has a real-time clock (see `clocks`).
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use xtask::failure::{Result, While};
+
+use crate::board::{Board, Rack};
+use crate::fault::{Fault, Form, Ground, Tally};
+use crate::folders::{self, Folder};
+use crate::place::{Outcome, PATIENCE, Place};
+
+pub(crate) const FLEET: Fault = Fault {
+    name: "fleet",
+    done: "`run --on` on eight boards, each behind an sshd in namespaces: 100 ms of delay each \
+           way; 3 % of the packets lost; a monotonic clock 12 years ahead; all processes stopped \
+           (SIGSTOP); an endless output; a full disk; a reboot; sshd killed. The last five faults \
+           come while a folder is looked for, tardy is copied, the run starts, it measures, or \
+           its results are sent",
+    demanded: "the command ends in time with the documented exit code; the results of the first \
+               three boards arrive whole and are in the table; each other result arrives whole, or \
+               a message names the board and the reason; after `tardy fetch` and `tardy restore \
+               --on`, no process, file or mount is left on any board",
+    attempt: fleet,
+};
+
+/// What a board suffers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    Delay,
+    Loss,
+    Clock,
+    Hang,
+    Endless,
+    Full,
+    Reboot,
+    Daemon,
+}
+
+use Trouble::{Clock, Daemon, Delay, Endless, Full, Hang, Loss, Reboot};
+
+const TROUBLES: [Trouble; 8] = [Delay, Loss, Clock, Hang, Endless, Full, Reboot, Daemon];
+/// Those of the brief form: they end quickly.
+const QUICK: [Trouble; 3] = [Clock, Endless, Full];
+/// What a step's command on the board contains, in the order of the steps. The fault comes before
+/// the command does anything; the one in `WHILE_MEASURING` once there are samples.
+const STEPS: [&str; 5] = [
+    WHILE_MEASURING,
+    "tardy-machine",
+    "on-board digest",
+    "on-board start",
+    "on-board send",
+];
+const WHILE_MEASURING: &str = "on-board wait";
+/// The longest that `run --on` may take after the last fault: ssh gives a silent board up after a
+/// minute, and `tardy` tries to reach it for 78 s; steps before the start of the command have two
+/// minutes.
+const COMMAND: Duration = Duration::from_secs(180);
+/// How long a board is off when it reboots, and without an sshd.
+const OFF: Duration = Duration::from_secs(3);
+
+impl Trouble {
+    /// Whether the results arrive whole in spite of it.
+    fn is_harmless(self) -> bool {
+        matches!(self, Delay | Loss | Clock)
+    }
+
+    /// What the message must contain, one of these, if the results do not arrive whole.
+    fn reasons(self) -> &'static [&'static str] {
+        match self {
+            Delay | Loss | Clock => &[],
+            Hang => &["not responding", "timed out", "did not answer"],
+            Endless => &["printed more than", "not an archive"],
+            Full => &["No space left on device"],
+            Reboot | Daemon => &["Connection", "closed by remote host", "restart", "No route"],
+        }
+    }
+
+    /// Whether the results cannot arrive whole. A board that reboots before the run starts, or
+    /// after it, has them.
+    fn is_always_named(self) -> bool {
+        matches!(self, Hang | Endless)
+    }
+}
+
+fn fleet(ground: &Ground) -> Result<Tally> {
+    let mut tally = Tally::default();
+    let troubles = if ground.is_brief() {
+        &QUICK[..]
+    } else {
+        &TROUBLES
+    };
+    let steps = if ground.form == Form::Full {
+        &STEPS[..]
+    } else {
+        &STEPS[..1]
+    };
+    for step in steps {
+        round(ground, troubles, step, &mut tally)?;
+    }
+    Ok(tally)
+}
+
+/// One command on all boards, whose faults come at this step.
+fn round(ground: &Ground, troubles: &[Trouble], step: &str, tally: &mut Tally) -> Result<()> {
+    let place = ground.place()?;
+    let rack = Rack::new(&place)?;
+    let mut boards: Vec<Board> = troubles
+        .iter()
+        .enumerate()
+        .map(|(number, &trouble)| {
+            let step = (!trouble.is_harmless()).then_some(step);
+            Board::new(&place, &rack, number, trouble, step)
+        })
+        .collect::<Result<_>>()?;
+    let lines: String = boards
+        .iter()
+        .map(|board| format!("{0} ssh://{0}\n", board.name))
+        .collect();
+    std::fs::write(place.path("boards.txt"), lines).while_doing(|| "listing boards".to_owned())?;
+
+    let line = "run --for 4s --load fork --on boards.txt --ssh-config ssh_config --out out";
+    let mut running = rack.start(&place, line)?;
+    let mut since = Instant::now();
+    while !running.has_ended() && since.elapsed() < COMMAND {
+        for board in &mut boards {
+            if board.suffer(step == WHILE_MEASURING, OFF)? {
+                since = Instant::now();
+            }
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let outcome = running.end(&place, Duration::ZERO)?;
+    let mut wrong: Vec<String> = outcome.disgrace().into_iter().collect();
+    let mut is_any_named = false;
+    for board in &mut boards {
+        board.mend()?;
+    }
+    for board in &boards {
+        let mut of_board = Vec::new();
+        let folder = folders::look_at(&place, &place.path("out").join(&board.name))?;
+        of_board.extend(folder.wrong());
+        // On a busy machine the watchdog may end a run, which is no matter of the fleet.
+        let is_ended = |state: &str| ["finished", "ended-by-watchdog"].contains(&state);
+        let is_whole = matches!(&folder, Folder::Opens { state, .. } if is_ended(state))
+            && !folder.warnings().contains("samples-not-stored");
+        if matches!(folder, Folder::Opens { .. }) && !has_row(&outcome.printed, &board.name) {
+            of_board.push("the table has no row of it".to_owned());
+        }
+        let said = said_of(&format!("{}{}", outcome.said, outcome.printed), &board.name);
+        let reasons = board.trouble.reasons();
+        let has_reason = reasons.iter().any(|reason| said.contains(reason));
+        if !is_whole && !has_reason || is_whole && board.trouble.is_always_named() {
+            of_board.push(format!("{folder:?}, and the messages are: {said}"));
+        }
+        is_any_named |= !is_whole;
+        let seen = match (is_whole, &folder) {
+            (true, _) => "the results are whole",
+            (false, Folder::Opens { .. }) => "named, the results so far arrive",
+            (false, _) => clean_up(&place, &rack, board, &outcome, &mut of_board)?,
+        };
+        if board.trouble == Reboot {
+            let line = format!("restore --on ssh://{} --ssh-config ssh_config", board.name);
+            let restored = rack.start(&place, &line)?.end(&place, PATIENCE)?;
+            if restored.code != Some(0) {
+                of_board.push(format!("{line}: {}", restored.said));
+            }
+        }
+        place.wait_until(|| board.left().is_empty());
+        of_board.extend(board.left());
+        tally.count(
+            &format!("{} at {step}", board.name),
+            format!("{}: {seen}", board.name),
+            of_board,
+        );
+    }
+    if outcome.code != Some(3) && is_any_named {
+        wrong.push(format!("{}: {}", outcome.ending(), outcome.said));
+    }
+    drop(boards);
+    wrong.extend(place.leftovers()?);
+    tally
+        .failures
+        .extend(wrong.into_iter().map(|why| format!("{step}: {why}")));
+    Ok(())
+}
+
+/// Does what the command's messages ask for: `tardy fetch`, or to delete a folder.
+fn clean_up(
+    place: &Place,
+    rack: &Rack,
+    board: &Board,
+    outcome: &Outcome,
+    wrong: &mut Vec<String>,
+) -> Result<&'static str> {
+    let mut said = said_of(&outcome.said, &board.name);
+    let mut seen = "named";
+    let fetch = said
+        .split_whitespace()
+        .find(|word| word.starts_with("ssh://"))
+        .map(str::to_owned);
+    if let Some(address) = fetch {
+        let out = format!("fetched-{}", board.name);
+        let line = format!("fetch {address} --ssh-config ssh_config --out {out}");
+        let fetched = rack.start(place, &line)?.end(place, PATIENCE)?;
+        wrong.extend(fetched.disgrace());
+        let folder = folders::look(place, &out)?;
+        wrong.extend(folder.wrong());
+        if matches!(folder, Folder::Opens { .. }) {
+            seen = "named, then fetched";
+        }
+        said = fetched.said;
+    }
+    let by_hand = |line: &&str| line.contains("delete it by hand") || line.contains("rm -r ");
+    for line in said.lines().filter(by_hand) {
+        seen = "named, folder deleted by hand";
+        for folder in line
+            .split_whitespace()
+            .filter_map(|word| word.find("/").map(|at| &word[at..]))
+        {
+            board.remove(Path::new(folder));
+        }
+    }
+    Ok(seen)
+}
+
+/// Whether the table has a row that begins with this name.
+fn has_row(printed: &str, name: &str) -> bool {
+    printed
+        .lines()
+        .any(|line| line.split_whitespace().next() == Some(name))
+}
+
+/// The lines about a board.
+fn said_of(said: &str, name: &str) -> String {
+    let begins = ["tardy: ", "! ", ""].map(|begin| format!("{begin}{name}: "));
+    said.lines()
+        .filter(|line| begins.iter().any(|begin| line.starts_with(begin)))
+        .collect::<Vec<_>>()
+        .join("\n")
+}

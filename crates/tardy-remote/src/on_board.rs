@@ -107,7 +107,11 @@ impl Job {
             if begin.elapsed() > START {
                 return Err(io::Error::new(
                     io::ErrorKind::TimedOut,
-                    format!("the command did not start within {} s", START.as_secs()),
+                    format!(
+                        "the command did not start within {} s; to remove its folder: rm -r {}",
+                        START.as_secs(),
+                        self.0.display()
+                    ),
                 ));
             }
             std::thread::sleep(Duration::from_millis(5));

@@ -74,7 +74,12 @@ impl Trouble {
             Hang => &["not responding", "timed out", "did not answer"],
             Endless => &["printed more than", "not an archive"],
             Full => &["No space left on device"],
-            Reboot | Daemon => &["Connection", "closed by remote host", "restart", "No route"],
+            Reboot | Daemon => &[
+                "Connection",
+                "closed by remote host",
+                "restart",
+                "Broken pipe",
+            ],
         }
     }
 
@@ -153,7 +158,7 @@ fn round(ground: &Ground, troubles: &[Trouble], step: &str, tally: &mut Tally) -
         let reasons = board.trouble.reasons();
         let has_reason = reasons.iter().any(|reason| said.contains(reason));
         if !is_whole && !has_reason || is_whole && board.trouble.is_always_named() {
-            of_board.push(format!("{folder:?}, and the messages are: {said}"));
+            of_board.push(format!("whole: {is_whole}, and the messages are: {said}"));
         }
         is_any_named |= !is_whole;
         let seen = match (is_whole, &folder) {

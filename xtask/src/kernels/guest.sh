@@ -1,0 +1,24 @@
+#!/bin/busybox sh
+# Runs in a guest of `cargo xtask kernels`: one line per command in /run/out/cells, with its exit
+# code and the last line that it printed. The words are the names of probes.
+try() {
+    name=$1
+    shift
+    "$@" >"/run/out/$name.txt" 2>&1
+    code=$?
+    said=$(grep '^tardy: \|^! ' "/run/out/$name.txt" | grep -v 'virtual time' | head -n 1)
+    echo "$name $code $said" >>/run/out/cells
+}
+mkdir /bin/applets && /bin/busybox --install -s /bin/applets
+export PATH=/bin/applets
+try run /init run --for 500ms --load memory --quiet --out /run/run
+try doctor /init doctor --watch 0s
+for probe in "$@"; do
+    try "probe:$probe" /init run --for 200ms --load none --probe "$probe" --quiet --out "/run/$probe"
+done
+try traced /init run --for 500ms --load memory --explain --quiet --out /run/explained
+try explain /init explain /run/explained
+/init run --for 3s --load none --quiet --out /run/attached >/dev/null 2>&1 &
+sleep 0.5
+try attach /init attach $! --for 1s
+wait

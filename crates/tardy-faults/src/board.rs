@@ -244,8 +244,8 @@ impl Board {
         let own = format!("{}/30", address(self.number, 1));
         program::capture(&mut self.in_rack(&["ip", "address", "add", &own, "dev", &near]))?;
         program::capture(&mut self.in_rack(&["ip", "link", "set", &near, "up"]))?;
-        let is_up = format!("/proc/{init}/root/run/is-up");
-        wait_for("a board", || Path::new(&is_up).exists().then_some(()))?;
+        let is_up = Path::new("/proc").join(&init).join("root/run/is-up");
+        wait_for("a board", || is_up.exists().then_some(()))?;
         self.mounts = self.read_mounts();
         Ok(())
     }

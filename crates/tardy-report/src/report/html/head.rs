@@ -133,7 +133,7 @@ fn first(run: &RunData, is_named: bool, lead: Option<&Markup>) -> Markup {
                 p class="worst" { @if summary.probes.len() > 1 { (probe.probe) ", " } (worst) }
             }
         }
-        @if let Some(decision) = &summary.decision { p class="worst" { (decision.text) } }
+        @if let Some(decision) = &summary.decision { p class="worst" { (sentence(&decision.text)) } }
         @if let Some(marks) = summary_text::marks(summary) { p class="worst" { (marks) } }
         @if let Some(blamed) = blamed(run) { p class="worst" { a href="#explained" { (blamed) } } }
         @if let Some(lead) = lead { div class="lead" { (lead) } }

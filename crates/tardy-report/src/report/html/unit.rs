@@ -8,13 +8,27 @@ pub(super) fn time(nanos: i64) -> String {
     Nanos(nanos).to_string()
 }
 
-/// A sentence whose flags are not broken behind their dashes.
+/// A sentence whose flags are not broken behind their dashes, and whose commands in backticks are
+/// set as code.
 pub(super) fn sentence(text: &str) -> Markup {
+    let parts: Vec<&str> = text.split('`').collect();
+    // A backtick without its other half is text.
+    let has_pairs = parts.len() % 2 == 1;
+    html! {
+        @if has_pairs {
+            @for (index, part) in parts.iter().enumerate() {
+                @if index % 2 == 1 { code { (flags(part)) } } @else { (flags(part)) }
+            }
+        } @else { (flags(text)) }
+    }
+}
+
+fn flags(text: &str) -> Markup {
     let mut words = text.split(' ').enumerate();
     html! {
         @for (index, word) in &mut words {
             @if index > 0 { " " }
-            @if word.trim_start_matches(['(', '`']).starts_with("--") { span class="flag" { (word) } } @else { (word) }
+            @if word.trim_start_matches('(').starts_with("--") { span class="flag" { (word) } } @else { (word) }
         }
     }
 }
@@ -30,5 +44,10 @@ mod tests {
             written,
             "wait 3 us <span class=\"flag\">(--for</span> 1s), a-b &lt;c&gt;"
         );
+        assert_eq!(
+            sentence("use `tardy run --for 1s`").into_string(),
+            "use <code>tardy run <span class=\"flag\">--for</span> 1s</code>"
+        );
+        assert_eq!(sentence("a ` b").into_string(), "a ` b");
     }
 }

@@ -677,8 +677,8 @@ impl Warning {
             } => {
                 write!(
                     f,
-                    "the kernel's trace was recorded ({events} events), so each latency includes \
-                     the time that recording about six events takes"
+                    "the kernel's trace was recorded ({events} kinds of event), so each latency \
+                     includes the time that recording about six events takes"
                 )?;
                 if *level == 3 {
                     f.write_str(

@@ -82,12 +82,23 @@ fn counted(
             &thread.to_string(),
         )
     })?;
-    let cpu = thread
-        .get("cpu")
-        .and_then(Value::as_u64)
-        .and_then(|cpu| u32::try_from(cpu).ok())
-        .unwrap_or(number);
-    let mut counted = BucketSeries::new("cyclictest", LATENCY, Some(cpu));
+    let cpu = match thread.get("cpu") {
+        None => Some(number),
+        // A thread that was not bound to a CPU.
+        Some(cpu) if cpu.as_i64() == Some(-1) => None,
+        Some(cpu) => {
+            let cpu_number = cpu.as_u64().and_then(|cpu| u32::try_from(cpu).ok());
+            Some(cpu_number.ok_or_else(|| {
+                document.expected(
+                    source,
+                    &keys,
+                    "the number of a CPU".to_owned(),
+                    &cpu.to_string(),
+                )
+            })?)
+        }
+    };
+    let mut counted = BucketSeries::new("cyclictest", LATENCY, cpu);
     // Of our own exports.
     let stated_period = thread
         .get("interval_ns")

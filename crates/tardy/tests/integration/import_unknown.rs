@@ -183,3 +183,34 @@ fn a_report_of_an_import_claims_nothing_that_the_file_does_not_say() {
             .contains("due times skipped")
     );
 }
+
+#[test]
+fn threads_of_cyclictest_without_a_cpu_are_numbered_and_impossible_cpus_are_refused() {
+    let place = Workplace::new();
+    let write = |cpu: &str| {
+        let thread = |name: &str, latency: u32| {
+            format!(
+                "\"{name}\":{{\"histogram\":{{\"{latency}\":3}},\"cycles\":3,\"min\":{latency},\
+                 \"max\":{latency},\"avg\":{latency}.0,\"cpu\":{cpu},\"node\":0}}"
+            )
+        };
+        let text = format!(
+            "{{\"file_version\":1,\"cmdline\":\"cyclictest\",\"rt_test_version\":\"2.5\",\
+             \"num_threads\":2,\"resolution_in_ns\":0,\"thread\":{{{},{}}}}}",
+            thread("0", 5),
+            thread("1", 9)
+        );
+        std::fs::write(place.path("c.json"), text).unwrap();
+    };
+    write("4294967296");
+    let refused = place.tardy("import c.json --out run").ends_with(2);
+    assert!(
+        refused.stderr.contains("the number of a CPU") && refused.stderr.contains("4294967296"),
+        "{}",
+        refused.stderr
+    );
+    write("-1");
+    let imported = place.tardy("import c.json --out run").ends_with(0);
+    let note = "the series are numbered in their order";
+    assert!(imported.stdout.contains(note), "{}", imported.stdout);
+}

@@ -565,6 +565,12 @@ fn length(record: &RunRecord, series: &[SeriesData]) -> Nanos {
         .ended_ns
         .filter(|_| !is_every_sample || of_samples == Nanos::ZERO)
         .map_or(Nanos::ZERO, |end| end - begin);
+    // A full disk can hold up the run's end: nothing is due after the planned one.
+    let known = record
+        .plan
+        .planned_length()
+        .filter(|_| record.imported.is_none())
+        .map_or(known, |planned| known.min(planned));
     of_samples.max(known)
 }
 

@@ -478,13 +478,17 @@ fn restore_cleans_up_after_a_command_that_was_killed_on_its_machine() {
     let mut run =
         place.start("cost --metric file-reread --on ssh://arm --ssh-config ssh_config --out costs");
     let pid = run.until("it has files", || {
-        place.journals().first()?;
+        // Before, it has changed nothing yet.
+        let journals = place.journals();
+        journals.iter().find(|name| name.ends_with(".json"))?;
         let left = rack.left();
         let folder = left.iter().find(|name| name.starts_with("tardy-on."))?;
         std::fs::read_to_string(place.path("board").join(folder).join("job/pid")).ok()
     });
     process::kill(pid.trim().parse().unwrap(), process::KILL).unwrap();
     run.wait().ends_with(3);
+    // `restore` leaves alone what a living process has changed.
+    place.assert_no_process_is_left();
     assert!(!place.journals().is_empty());
     let restored = place
         .tardy("restore --on ssh://arm --ssh-config ssh_config")

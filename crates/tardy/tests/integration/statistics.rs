@@ -245,7 +245,7 @@ fn osadls_rule_is_a_verdict_at_the_machines_own_clock_rate() {
     );
     let text = show(&known, "").ends_with(0).stdout;
     let expected = "rule of thumb: not kept. 10^5 clock cycles are 40.000 us at 2500 MHz \
-                    (/proc/cpuinfo); the maximum of 45.000 us is 1.12 of it";
+                    (/proc/cpuinfo); the maximum of 45.000 us is 1.12 times that";
     assert!(text.contains(expected), "{text}");
     // What it recommends is the verdict of the run.
     assert!(

@@ -565,12 +565,18 @@ fn length(record: &RunRecord, series: &[SeriesData]) -> Nanos {
         .ended_ns
         .filter(|_| !is_every_sample || of_samples == Nanos::ZERO)
         .map_or(Nanos::ZERO, |end| end - begin);
-    // A full disk can hold up the run's end: nothing is due after the planned one.
-    let known = record
-        .plan
-        .planned_length()
+    // A full disk can hold up the end of a run for seconds after its last due time.
+    let due = series.iter().filter_map(|read| {
+        let Schedule::Grid { period, .. } = read.descriptor.schedule else {
+            return None;
+        };
+        let times = i64::try_from(read.accumulator.counts.expected).ok()?;
+        Some(Nanos(period.get().checked_mul(times)?))
+    });
+    let known = due
+        .max()
         .filter(|_| record.imported.is_none())
-        .map_or(known, |planned| known.min(planned));
+        .map_or(known, |due| known.min(due));
     of_samples.max(known)
 }
 

@@ -41,6 +41,8 @@ exit 1"#;
 /// Removes the folder `$name`, wherever [`FIND_FOLDER`] made it.
 const REMOVE_FOLDER: &str =
     r#"rm -rf -- "$TMPDIR/$name" "/var/tmp/$name" "/tmp/$name" "$HOME/$name""#;
+/// How long a board that may hang has to remove its folder: the user may have stopped the command.
+const CLEANING: Duration = Duration::from_secs(10);
 /// Seconds to wait before each further try to reach a board whose connection broke.
 const PAUSES: [u64; 6] = [1, 2, 5, 10, 20, 30];
 /// How long to try. The last try may begin later, and a board that hangs lets each one wait for
@@ -144,7 +146,7 @@ pub enum Event {
         left: Duration,
     },
     Ended,
-    /// A folder that the board does not remove.
+    /// A folder that was not removed, as far as is known.
     Left {
         folder: String,
     },
@@ -234,13 +236,18 @@ impl Board<'_> {
                 return error;
             }
             // The folder may have been made before the step failed.
-            let removed = self.capture("cleaning up", line(REMOVE_FOLDER), WaitKind::Answer);
-            match error {
-                BoardError::Step { said, .. } if removed.is_err() => {
-                    failed(format!("{said} (the folder {name} may be left there)"))
-                }
-                error => error,
+            let limits = Limits {
+                patience: CLEANING,
+                ..self.limits(WaitKind::Answer)
+            };
+            let removed = Step::start(line(REMOVE_FOLDER), None, limits).and_then(Step::printed);
+            let is_removed = removed.is_ok_and(|printed| printed.status.success());
+            if !is_removed {
+                tell(Event::Left {
+                    folder: name.clone(),
+                });
             }
+            error
         })
     }
 

@@ -690,6 +690,27 @@ fn a_folder_whose_name_did_not_arrive_is_removed_too() {
 }
 
 #[test]
+fn a_hanging_board_does_not_delay_the_end_of_an_interrupted_command() {
+    let place = without_sshd("touch reached; sleep 600");
+    let line = "run --for 60s --load none --on ssh://arm --out r";
+    let mut run = start_in(&place, 4_000_000, line);
+    run.until("a folder is looked for", || {
+        place.path("reached").exists().then_some(())
+    });
+    let begin = Instant::now();
+    run.signal(signal::TERMINATE);
+    let ended = run.wait().ends_with(130);
+    let named = "may still be there, because it was not removed: delete it by hand";
+    assert!(ended.stderr.contains(named), "{}", ended.stderr);
+    // ssh gives a dead connection up after a minute.
+    assert!(
+        begin.elapsed() < Duration::from_secs(45),
+        "{:?}",
+        begin.elapsed()
+    );
+}
+
+#[test]
 fn a_run_that_is_ended_while_tardy_is_copied_is_not_started() {
     let place = without_sshd("case \"$line\" in *digest*) touch copying; sleep 60;; esac");
     let mut run = start_in(

@@ -68,7 +68,7 @@ impl Progress {
             Event::Left { folder } => {
                 self.clear();
                 say!(
-                    "{}: {folder} stays there, because it cannot be removed: delete it by hand",
+                    "{}: {folder} may still be there, because it was not removed: delete it by hand",
                     self.names[index]
                 );
                 return;

@@ -27,8 +27,8 @@ ip link set lo up
 ip link set board$2 up
 touch /run/is-up
 while :; do [ -e /mnt/no-sshd ] || /usr/sbin/sshd -D -f /mnt/sshd_config; sleep 0.2; done";
-/// What a board does with each command: at the step in the file `step`, it stops until the file
-/// `reached` is gone.
+/// Runs each command of ssh on the board. At the step named in the file `step`, the command waits
+/// until the file `reached` is gone.
 const GATE: &str = r#"#!/bin/sh
 case $SSH_ORIGINAL_COMMAND in
 *"$(cat /mnt/step)"*)
@@ -282,12 +282,11 @@ impl Board {
             Trouble::Hang => self.signal(&self.processes(), process::STOP),
             Trouble::Endless => touch("endless")?,
             // Writing ends where the disk does.
-            // Writing ends where the disk does.
             Trouble::Full => drop(std::fs::write(
                 self.folder.join("disk/fill"),
                 vec![0; 256 << 20],
             )),
-            // As by its power switch: nothing reaches the network any more.
+            // The network goes first, as if the power were switched off: no process says goodbye.
             Trouble::Reboot => {
                 let near = format!("rack{}", self.number);
                 program::capture(&mut self.in_rack(&["ip", "link", "delete", &near]))?;
@@ -352,7 +351,7 @@ impl Board {
         }
     }
 
-    /// What is on it that was not there before, a sentence each.
+    /// Files, processes and mounts that the commands left, a sentence each.
     pub(crate) fn left(&self) -> Vec<String> {
         let Some(init) = self.init() else {
             return vec!["the board is off".to_owned()];

@@ -1,6 +1,6 @@
-//! One command on eight boards, each with a fault of its own: an sshd in namespaces stands for each
-//! board ([`Board`]). The one with the wrong clock has been up for 12 years by its monotonic clock;
-//! no namespace has a real-time clock (see `clocks`).
+//! One command on eight boards with a different fault each. A board is an sshd in namespaces
+//! ([`Board`]). The monotonic clock of one board is 12 years ahead; namespaces have no real-time
+//! clock (see `clocks`).
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ pub(crate) const FLEET: Fault = Fault {
     attempt: fleet,
 };
 
-/// What a board suffers.
+/// The fault of a board.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
     Delay,
@@ -42,7 +42,7 @@ pub(crate) enum Trouble {
 use Trouble::{Clock, Daemon, Delay, Endless, Full, Hang, Loss, Reboot};
 
 const TROUBLES: [Trouble; 8] = [Delay, Loss, Clock, Hang, Endless, Full, Reboot, Daemon];
-/// Those of the brief form: they end quickly.
+/// The faults of the brief form: they end quickly.
 const QUICK: [Trouble; 3] = [Clock, Endless, Full];
 /// What a step's command on the board contains, in the order of the steps. The fault comes before
 /// the command does anything; the one in `WHILE_MEASURING` once there are samples.

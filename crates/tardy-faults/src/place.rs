@@ -2,6 +2,7 @@
 //! there, as a user would start it.
 
 use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -12,9 +13,11 @@ use xtask::failure::{Result, While};
 
 /// Set in the environment of all that is started, so that what is left of it can be found.
 const MARK: &str = "TARDY_FAULTS_MARK";
-/// How long a command may take to end after what should end it, on however busy a machine: at a load
-/// of 45, a traced run still worked after a minute, because strace stops it at each system call.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+/// How long a command may take to end after what should end it, on however busy a machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// The same of a command under strace, which stops it at each system call: at a load of 45, a traced
+/// run still worked after a minute.
+const PATIENCE_UNDER_STRACE: Duration = Duration::from_secs(300);
 
 /// A folder for one try; gone with it, and so is every process that it left.
 #[derive(Debug)]
@@ -40,6 +43,8 @@ pub(crate) struct Outcome {
     pub(crate) pid: i32,
     /// Its exit code; none where a signal ended it.
     pub(crate) code: Option<i32>,
+    /// The signal that ended it.
+    pub(crate) signal: Option<i32>,
     /// Whether it had to be ended because it did not end.
     pub(crate) hung: bool,
     pub(crate) printed: String,
@@ -287,7 +292,7 @@ impl CommandProcess {
             }
             place.interrupt_all();
         }
-        self.end(place, PATIENCE)
+        self.end(place, PATIENCE_UNDER_STRACE)
     }
 
     /// Waits for its end, and ends it with all that it started where that does not come in
@@ -315,6 +320,7 @@ impl CommandProcess {
         Ok(Outcome {
             pid: self.pid(),
             code: status.and_then(|status| status.code()),
+            signal: status.and_then(|status| status.signal()),
             hung,
             printed: text(&self.printed),
             said: text(&self.said),

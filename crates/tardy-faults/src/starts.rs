@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use tardy_sys::signal;
 use xtask::failure::{Failure, Result, While};
 
 use crate::commands::{self, Line, SUBCOMMANDS, Subcommand};
@@ -356,12 +357,10 @@ fn prepared(ground: &Ground, line: &Line) -> Result<Place> {
 }
 
 fn other_code(line: &Line, outcome: &Outcome) -> Option<String> {
-    // An interrupted command without a handler dies of the signal.
-    let is_expected = outcome
-        .code
-        .map_or(line.interrupted_after.is_some(), |code| {
-            line.codes.contains(&code)
-        });
+    // `reproduce` has no handler for the interruption.
+    let is_interrupted =
+        line.interrupted_after.is_some() && outcome.signal == Some(signal::INTERRUPT);
+    let is_expected = is_interrupted || outcome.code.is_some_and(|code| line.codes.contains(&code));
     (!is_expected).then(|| {
         format!(
             "{} without a fault: {}",

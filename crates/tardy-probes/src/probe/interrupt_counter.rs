@@ -55,7 +55,7 @@ pub(super) fn open(root: &Root, cpu: u32) -> Result<TracepointCounter, String> {
     let refused = |error| {
         format!(
             "the kernel cannot count tracepoints for tardy ({error}): run as root, or with \
-                 CAP_PERFMON"
+             CAP_PERFMON"
         )
     };
     TracepointCounter::open(cpu, &tracepoints(root)?).map_err(refused)

@@ -122,10 +122,12 @@ fn stop(rtc: &Rtc) -> io::Result<()> {
             sched::set_policy(0, sched::Policy::Other { nice: 0 })?;
             rtc.stop()
         };
-        let thread = std::thread::Builder::new().spawn_scoped(scope, stop)?;
-        thread
-            .join()
-            .unwrap_or_else(|_| Err(io::Error::other("the thread that ends them panicked")))
+        match std::thread::Builder::new().spawn_scoped(scope, stop) {
+            Ok(thread) => thread
+                .join()
+                .unwrap_or_else(|_| Err(io::Error::other("the thread that ends them panicked"))),
+            Err(_) => rtc.stop(),
+        }
     })
 }
 

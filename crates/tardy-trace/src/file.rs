@@ -55,6 +55,9 @@ pub enum FileError {
         /// What it said.
         value: u64,
     },
+    /// Two CPUs claim the same pages: a small file could have any number of events.
+    #[error("trace.dat gives the same pages to CPU {0} and CPU {1}: it is damaged")]
+    Shared(u32, u32),
     /// A mark that must stand there does not.
     #[error("trace.dat has no {0} where one is expected")]
     Mark(&'static str),
@@ -298,6 +301,7 @@ impl Parts {
         version: u32,
         buffers: Vec<Buffer<'a>>,
     ) -> Result<TraceFile<'a>, FileError> {
+        no_shared_pages(&buffers)?;
         Ok(TraceFile {
             version,
             layout: self.layout.ok_or(FileError::Mark("header_page"))?,
@@ -309,6 +313,22 @@ impl Parts {
             buffers,
         })
     }
+}
+
+/// Refuses a file in which two CPUs have the same pages.
+fn no_shared_pages(buffers: &[Buffer<'_>]) -> Result<(), FileError> {
+    /// The word that counts the chunks: whether a length includes it depends on trace-cmd's version.
+    const COUNT_BYTES: usize = 4;
+    let cpus = buffers.iter().flat_map(|buffer| &buffer.cpus);
+    let mut filled: Vec<_> = cpus.filter(|cpu| !cpu.bytes.is_empty()).collect();
+    filled.sort_by_key(|cpu| cpu.bytes.as_ptr());
+    for pair in filled.windows(2) {
+        let (first, second) = (pair[0].bytes.as_ptr_range(), pair[1].bytes.as_ptr());
+        if second.addr() + COUNT_BYTES < first.end.addr() {
+            return Err(FileError::Shared(pair[0].cpu, pair[1].cpu));
+        }
+    }
+    Ok(())
 }
 
 /// A text behind its length in eight bytes.

@@ -192,4 +192,21 @@ mod tests {
             .collect();
         assert_eq!(stored, [(0, 4096), (1, 0), (2, 8192)]);
     }
+
+    #[test]
+    fn two_cpus_with_the_same_pages_are_refused() {
+        let mut bytes = head().encode(&[4096, 0, 8192]);
+        let table = bytes
+            .windows(TABLE_MARK.len())
+            .rposition(|window| window == TABLE_MARK)
+            .unwrap()
+            + TABLE_MARK.len();
+        bytes.resize(bytes.len() + 3 * 4096, 7);
+        bytes.copy_within(table..table + 8, table + 2 * 16);
+        let refused = TraceFile::parse(&bytes).expect_err("CPU 2 has the page of CPU 0");
+        assert_eq!(
+            refused.to_string(),
+            "trace.dat gives the same pages to CPU 0 and CPU 2: it is damaged"
+        );
+    }
 }

@@ -26,7 +26,7 @@ use crate::calibration::kernel_symbols;
 use crate::events::of_timers::{CANCEL, EXPIRE_ENTRY, EXPIRE_EXIT, START, SWITCH, WAKING};
 use crate::instance::Instance;
 use crate::pages::PageReader;
-use crate::tracer::NotTraced;
+use crate::tracer::{NotTraced, demand_clock_of_trace};
 
 /// How often pages and the list of threads are read.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -128,6 +128,7 @@ impl Attachment {
     /// [`NotAttached`]; nothing is left of it then.
     pub fn start(process: Process, only: Option<u32>, root: &Root) -> Result<Self, NotAttached> {
         let failed = |what| move |error| NotTraced::System { what, error };
+        demand_clock_of_trace(root)?;
         let functions = functions(&kernel_symbols());
         let tracefs = Tracefs::open(root).map_err(NotTraced::NoTracefs)?;
         if !functions.iter().any(|&(_, kind)| kind == TimerKind::Sleep) {

@@ -48,6 +48,11 @@ pub enum NotTraced {
     /// There is no tracefs that may be used.
     #[error("tracefs cannot be used ({0})")]
     NoTracefs(io::Error),
+    /// The trace has the host's clock, which is not the clock of this time namespace.
+    #[error(
+        "this process is in a time namespace, whose clock differs from that of the kernel's trace"
+    )]
+    TimeNamespace,
     /// The instance cannot be made, or lacks what is needed.
     #[error(transparent)]
     Instance(#[from] InstanceError),
@@ -76,6 +81,7 @@ impl NotTraced {
                 "use a kernel with CONFIG_FTRACE and CONFIG_EVENT_TRACING; in a container, give \
                  the container CAP_SYS_ADMIN"
             }
+            Self::TimeNamespace => "run outside of the time namespace",
             Self::Instance(InstanceError::Absent(_)) => {
                 "use a kernel with CONFIG_EVENT_TRACING and scheduler events"
             }
@@ -189,6 +195,7 @@ impl Tracer {
     /// [`NotTraced`]; nothing is left behind then.
     pub fn start(tracefs: Tracefs, options: &Options<'_>) -> Result<Self, NotTraced> {
         let failed = |what| move |error| NotTraced::System { what, error };
+        demand_clock_of_trace(options.root)?;
         let folder = options.folder.join("trace");
         fs::create_dir_all(&folder).map_err(failed(
             "cannot create the folder `trace` in the run \
@@ -431,6 +438,20 @@ impl Tracer {
         }
         Ok(record)
     }
+}
+
+/// Refuses a time namespace with a monotonic clock of its own (time_namespaces(7)).
+pub(crate) fn demand_clock_of_trace(root: &Root) -> Result<(), NotTraced> {
+    // Kernels without time namespaces have no such file.
+    let offsets = root.read("proc/self/timens_offsets").unwrap_or_default();
+    let is_moved = |line: &str| {
+        let mut words = line.split_whitespace();
+        words.next() == Some("monotonic") && words.any(|offset| offset != "0")
+    };
+    if offsets.lines().any(is_moved) {
+        return Err(NotTraced::TimeNamespace);
+    }
+    Ok(())
 }
 
 /// What of the machine causes hang on.

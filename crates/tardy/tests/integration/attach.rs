@@ -470,6 +470,33 @@ fn a_signal_ends_it_in_order_and_what_a_kill_leaves_is_removed() {
 }
 
 #[test]
+fn in_a_time_namespace_nothing_is_traced_because_the_clocks_differ() {
+    const TEST: &str = "in_a_time_namespace_nothing_is_traced_because_the_clocks_differ";
+    if !can_trace(TEST) {
+        return;
+    }
+    let inside = |place: &Workplace, line: &str| {
+        let words = ["--time", "--monotonic", "100000", "--fork"];
+        let mut unshare = place.prepared(machine::program("unshare", "util-linux"), words);
+        unshare
+            .arg(env!("CARGO_BIN_EXE_tardy"))
+            .args(line.split(' '));
+        finish(unshare)
+    };
+    let place = Workplace::new();
+    if inside(&place, "--version").code() != 0 {
+        return machine::left_out(TEST, "time namespaces cannot be made here");
+    }
+    let line = "run --cycles 100 --load none --explain --quiet --out run";
+    let ran = inside(&place, line).ends_with(0);
+    let attached = inside(&place, &format!("attach {} --for 1s", std::process::id()));
+    for said in [&ran.stdout, &attached.ends_with(3).stderr] {
+        assert!(said.contains("time namespace"), "{said}");
+    }
+    place.tardy("explain run").ends_with(2);
+}
+
+#[test]
 fn what_is_no_program_is_refused_in_a_line() {
     let place = Workplace::new();
     let refused = |line: &str| {

@@ -1,17 +1,19 @@
-//! Whom a responder answers: the peer of its session, and nobody else until that one has been
+//! Whom a responder answers: the conversation of its session, and no other until that one has been
 //! silent for a while.
 //!
-//! A responder over a network answers one address at a time, with as many bytes as it received, and
-//! takes a bounded number of datagrams in 100 ms. It has a real-time priority, so other tasks wait
-//! while it serves a sender. The peer is an address and not a port, so that one run after another
-//! is answered at once.
+//! A responder over a network answers one conversation at a time, with as many bytes as it received,
+//! and takes a bounded number of datagrams in 100 ms. It has a real-time priority, so other tasks
+//! wait while it serves a sender. The next run from the same address waits a fifth of a second at
+//! most, and asks for longer than that.
 
 use std::net::IpAddr;
 
 use tardy_core::units::Nanos;
 
-/// How long a peer must be silent before another may open a session.
+/// How long a peer must be silent before another address may open a session.
 pub const SILENCE: Nanos = Nanos::from_secs(5);
+/// The same for another conversation from the peer's address.
+const SILENCE_AT_ADDRESS: Nanos = Nanos(200_000_000);
 
 /// The session under way, if there is one, and how many there were.
 #[derive(Debug, Default)]
@@ -24,14 +26,12 @@ pub(super) struct Session {
 #[derive(Debug)]
 struct Peer {
     address: IpAddr,
-    /// The conversation that knew the secret; where there is none, every conversation from this
-    /// address is answered.
-    conversation: Option<u64>,
+    conversation: u64,
     heard: Nanos,
 }
 
 impl Session {
-    /// Whether a session is open whose peer is another than `from`.
+    /// Whether a session is open whose peer is at another address than `from`.
     #[inline]
     pub(super) fn is_of_another(&self, from: IpAddr, now: Nanos) -> bool {
         self.peer
@@ -39,33 +39,42 @@ impl Session {
             .is_some_and(|peer| peer.address != from && now - peer.heard < SILENCE)
     }
 
-    /// Whether a question from there is answered, without a secret: that of the peer, and the first
-    /// one of a new peer.
+    /// Whether a question is answered, without a secret: that of the peer, and the first one of a
+    /// new peer.
     #[inline]
-    pub(super) fn admits(&mut self, from: IpAddr, now: Nanos) -> bool {
-        if self.is_of_another(from, now) {
-            return false;
+    pub(super) fn admits(&mut self, from: IpAddr, conversation: u64, now: Nanos) -> bool {
+        if self.continues(from, conversation, now) {
+            return true;
         }
-        match &mut self.peer {
-            Some(peer) if peer.address == from => peer.heard = now,
-            _ => self.open(from, None, now),
+        let silence = |peer: &Peer| {
+            if peer.address == from {
+                SILENCE_AT_ADDRESS
+            } else {
+                SILENCE
+            }
+        };
+        let is_free = self
+            .peer
+            .as_ref()
+            .is_none_or(|peer| now - peer.heard >= silence(peer));
+        if is_free {
+            self.open(from, conversation, now);
         }
-        true
+        is_free
     }
 
-    /// Whether a question from there is answered, with a secret: that of the conversation that knew
-    /// it.
+    /// Whether a question is one of the session's conversation.
     #[inline]
     pub(super) fn continues(&mut self, from: IpAddr, conversation: u64, now: Nanos) -> bool {
         let peer = self
             .peer
             .as_mut()
-            .filter(|peer| peer.address == from && peer.conversation == Some(conversation));
+            .filter(|peer| peer.address == from && peer.conversation == conversation);
         peer.map(|peer| peer.heard = now).is_some()
     }
 
     /// A new peer.
-    pub(super) fn open(&mut self, from: IpAddr, conversation: Option<u64>, now: Nanos) {
+    pub(super) fn open(&mut self, from: IpAddr, conversation: u64, now: Nanos) {
         self.peer = Some(Peer {
             address: from,
             conversation,
@@ -83,28 +92,37 @@ mod tests {
     const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
 
     #[test]
-    fn the_first_address_is_answered_and_another_only_after_its_silence() {
+    fn the_first_conversation_is_answered_and_another_only_after_its_silence() {
         let mut session = Session::default();
-        assert!(session.admits(ONE, Nanos(0)));
-        assert!(!session.admits(OTHER, Nanos(1)));
+        assert!(session.admits(ONE, 7, Nanos(0)));
+        assert!(!session.admits(OTHER, 8, Nanos(1)));
         assert!(
-            session.admits(ONE, SILENCE),
+            session.admits(ONE, 7, SILENCE),
             "later, without another peer in between: the session continues"
         );
-        assert!(!session.admits(OTHER, SILENCE + SILENCE - Nanos(1)));
-        assert!(session.admits(OTHER, SILENCE + SILENCE));
+        assert!(!session.admits(OTHER, 8, SILENCE + SILENCE - Nanos(1)));
+        assert!(session.admits(OTHER, 8, SILENCE + SILENCE));
         assert!(
-            !session.admits(ONE, SILENCE + SILENCE),
+            !session.admits(ONE, 7, SILENCE + SILENCE),
             "now that one is the stranger"
         );
         assert_eq!(session.opened, 2);
     }
 
     #[test]
+    fn the_next_run_from_the_same_address_waits_a_moment_and_another_socket_gets_no_answer() {
+        let mut session = Session::default();
+        assert!(session.admits(ONE, 7, Nanos(0)));
+        assert!(!session.admits(ONE, 8, SILENCE_AT_ADDRESS - Nanos(1)));
+        assert!(session.admits(ONE, 8, SILENCE_AT_ADDRESS));
+        assert!(!session.admits(ONE, 7, SILENCE_AT_ADDRESS));
+    }
+
+    #[test]
     fn with_a_secret_only_the_conversation_that_knew_it_is_answered() {
         let mut session = Session::default();
         assert!(!session.continues(ONE, 7, Nanos(0)), "there is no session");
-        session.open(ONE, Some(7), Nanos(0));
+        session.open(ONE, 7, Nanos(0));
         assert!(session.continues(ONE, 7, Nanos(1)));
         assert!(!session.continues(ONE, 8, Nanos(1)) && !session.continues(OTHER, 7, Nanos(1)));
         assert!(

@@ -99,7 +99,7 @@ impl UdpResponder {
                 ),
                 None,
             ) => {
-                if self.session.admits(from, now) {
+                if self.session.admits(from, question.conversation, now) {
                     Fate::answered(question)
                 } else {
                     Fate::Stranger
@@ -145,7 +145,7 @@ impl UdpResponder {
                 });
                 match opening {
                     Some(opening) if !self.session.is_of_another(from, now) => {
-                        self.session.open(from, Some(opening.conversation), now);
+                        self.session.open(from, opening.conversation, now);
                         Fate::Opened(Packet {
                             kind: Kind::Opened,
                             ..opening

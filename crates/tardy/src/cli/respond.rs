@@ -20,9 +20,9 @@ Over two serial ports, RTS and CTS crossed: tardy respond serial:/dev/ttyS0, and
                   response:serial:/dev/ttyS0
 Its own late wake-ups, in a run folder:     tardy show FOLDER
 
-Over udp, the responder answers one address at a time: the first that asks, until that address has \
-                  been silent for 5 s. Datagrams from other addresses are counted but not \
-                  answered. An answer is as long as its stimulus. In each 100 ms, the responder \
+Over udp, the responder answers one run at a time: the first that asks, until it has been silent \
+                  for 5 s (for 200 ms, if the next run is at the same address). Other datagrams are \
+                  counted but not answered. An answer is as long as its stimulus. In each 100 ms, the responder \
                   accepts at most 5000 datagrams, including at most 1000 that it does not answer. \
                   Beyond these limits, the responder sleeps until the 100 ms are over."
 )]

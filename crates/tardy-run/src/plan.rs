@@ -348,6 +348,27 @@ pub enum Change {
 }
 
 impl Plan {
+    /// The bytes of `--disk` for explanations: a quarter, where there are any.
+    #[must_use]
+    pub fn disk_of_explanations(&self) -> Option<u64> {
+        self.disk
+            .filter(|_| self.explain != ExplainLevel::Off)
+            .map(|bytes| bytes / 4)
+    }
+
+    /// The least `--disk` with which a run of so many series can be explained, in bytes.
+    #[must_use]
+    pub fn disk_least_explained(series: usize) -> u64 {
+        (series as u64).max(16) << 20
+    }
+
+    /// The bytes of `--disk` for all but explanations.
+    #[must_use]
+    pub fn disk_of_samples(&self) -> Option<u64> {
+        let explanations = self.disk_of_explanations().unwrap_or(0);
+        self.disk.map(|bytes| bytes - explanations)
+    }
+
     /// Length of the warm-up and all phases.
     #[must_use]
     pub fn length(&self) -> Nanos {

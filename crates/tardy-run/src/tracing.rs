@@ -266,6 +266,14 @@ pub struct ExplainedSeries {
     pub with_unknown: u64,
     /// Samples that did not reach the explainer, because it was behind.
     pub left_out: u64,
-    /// Bytes of their file.
+    /// Those whose explanation gave way to newer ones in a run with `--disk`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub given_way: u64,
+    /// Bytes written to their files.
     pub bytes: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

@@ -18,6 +18,8 @@
 //! `Component::ALL` of tardy-trace. Each chunk can be read alone; one that is damaged costs itself
 //! only. The lengths of a sample's pieces add up to its latency, which is not stored here.
 //!
+//! In a run with `--disk`, the files are bounded ([`DelayWriter::bounded`]).
+//!
 //! History: 1 (2026-11): first; stacks and senders (2026-11), which readers from before skip.
 
 use std::fs::{self, File};
@@ -30,6 +32,10 @@ use tardy_core::units::Nanos;
 use tardy_core::varint::{Reader, fold, put, put_signed, unfold};
 use tardy_sys::regular_file;
 use tardy_trace::explain::{Cause, Certainty, Component};
+
+mod bounded;
+
+use self::bounded::Bound;
 
 /// First bytes of a file; the digit is the format's version.
 pub const FILE_MAGIC: [u8; 8] = *b"TARDYDL1";
@@ -399,6 +405,8 @@ pub struct DelayWriter {
     encoder: Encoder,
     bytes: u64,
     samples: u64,
+    /// Where the files of the series have a bound, and the bytes of the newest one.
+    bound: Option<(Bound, u64)>,
 }
 
 impl DelayWriter {
@@ -407,16 +415,25 @@ impl DelayWriter {
     /// # Errors
     /// AlreadyExists where there is such a file, and those of writing.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(path)?;
-        file.write_all(&FILE_MAGIC)?;
         Ok(Self {
-            file,
+            file: new_file(path)?,
             encoder: Encoder::default(),
             bytes: FILE_MAGIC.len() as u64,
             samples: 0,
+            bound: None,
+        })
+    }
+
+    /// Creates files that take at most so many bytes together: beyond it, the oldest explanations
+    /// give way, but not the worst ones.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub fn bounded(path: &Path, bytes: u64) -> io::Result<Self> {
+        let bound = Some((Bound::new(path, bytes), FILE_MAGIC.len() as u64));
+        Ok(Self {
+            bound,
+            ..Self::create(path)?
         })
     }
 
@@ -428,8 +445,11 @@ impl DelayWriter {
     pub fn push(&mut self, sample: &SampleDelay, holders: &[DelayHolder]) -> io::Result<()> {
         self.encoder.push(sample, holders);
         self.samples += 1;
-        if self.encoder.samples >= CHUNK_SAMPLES || self.encoder.entries.len() > BODY_BYTES_MAX / 4
-        {
+        let bytes_max = match &self.bound {
+            Some((bound, _)) => bound.file_bytes() / 2,
+            None => BODY_BYTES_MAX as u64 / 4,
+        };
+        if self.encoder.samples >= CHUNK_SAMPLES || self.encoder.entries.len() as u64 > bytes_max {
             self.flush()
         } else {
             Ok(())
@@ -443,10 +463,24 @@ impl DelayWriter {
     pub fn flush(&mut self) -> io::Result<()> {
         if self.encoder.samples > 0 {
             let chunk = self.encoder.finish();
+            if let Some((bound, newest)) = &mut self.bound {
+                if *newest + chunk.len() as u64 > bound.file_bytes() {
+                    bound.turn()?;
+                    self.file = new_file(bound.path())?;
+                    *newest = FILE_MAGIC.len() as u64;
+                }
+                *newest += chunk.len() as u64;
+            }
             self.file.write_all(&chunk)?;
             self.bytes += chunk.len() as u64;
         }
         Ok(())
+    }
+
+    /// Explanations that gave way to newer ones.
+    #[must_use]
+    pub fn given_way(&self) -> u64 {
+        self.bound.as_ref().map_or(0, |(bound, _)| bound.given_way)
     }
 
     /// Samples taken in, and bytes written.
@@ -456,29 +490,63 @@ impl DelayWriter {
     }
 }
 
-/// Reads a file, chunk by chunk.
+fn new_file(path: &Path) -> io::Result<File> {
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(path)?;
+    file.write_all(&FILE_MAGIC)?;
+    Ok(file)
+}
+
+fn open_file(path: &Path) -> io::Result<io::BufReader<File>> {
+    let mut file = io::BufReader::with_capacity(1 << 18, regular_file::open(path)?);
+    let mut magic = [0; 8];
+    file.read_exact(&mut magic)?;
+    if magic != FILE_MAGIC {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "not a file of delays (unknown header)",
+        ));
+    }
+    Ok(file)
+}
+
+/// Reads the files of a series, chunk by chunk.
 #[derive(Debug)]
 pub struct DelayReader {
     file: io::BufReader<File>,
+    /// Those to come, the next one last.
+    later: Vec<PathBuf>,
+    /// When the latest sample so far was due, and that of the files before this one. A kill may
+    /// leave a sample both among the worst and in the older file.
+    last: Nanos,
+    floor: Nanos,
     damaged: u64,
 }
 
 impl DelayReader {
-    /// Opens the file.
+    /// Opens the file at `path`, and those beside it that a bound made.
     ///
     /// # Errors
     /// Those of reading, and `InvalidData` for a file of another kind.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let mut file = io::BufReader::with_capacity(1 << 18, regular_file::open(path)?);
-        let mut magic = [0; 8];
-        file.read_exact(&mut magic)?;
-        if magic != FILE_MAGIC {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "not a file of delays (unknown header)",
-            ));
-        }
-        Ok(Self { file, damaged: 0 })
+        let mut files: Vec<PathBuf> = bounded::files(path).into();
+        files.reverse();
+        files.retain(|file| file == path || file.exists());
+        Self::of(files)
+    }
+
+    /// Opens these files, the first one last.
+    fn of(mut later: Vec<PathBuf>) -> io::Result<Self> {
+        let first = later.pop().ok_or(io::ErrorKind::NotFound)?;
+        Ok(Self {
+            file: open_file(&first)?,
+            later,
+            last: Nanos(i64::MIN),
+            floor: Nanos(i64::MIN),
+            damaged: 0,
+        })
     }
 
     /// The next chunk; nothing at the end. A cut-off end is no damage, as of a run that was killed:
@@ -487,6 +555,22 @@ impl DelayReader {
     /// # Errors
     /// If it cannot be read.
     pub fn next_chunk(&mut self) -> io::Result<Option<DelayChunk>> {
+        loop {
+            if let Some(mut chunk) = self.chunk_of_file()? {
+                chunk.samples.retain(|sample| sample.due > self.floor);
+                let dues = chunk.samples.iter().map(|sample| sample.due);
+                self.last = dues.max().unwrap_or(self.last).max(self.last);
+                return Ok(Some(chunk));
+            }
+            let Some(next) = self.later.pop() else {
+                return Ok(None);
+            };
+            self.file = open_file(&next)?;
+            self.floor = self.last;
+        }
+    }
+
+    fn chunk_of_file(&mut self) -> io::Result<Option<DelayChunk>> {
         loop {
             let mut head = [0; CHUNK_HEAD_BYTES];
             match self.file.read_exact(&mut head) {

@@ -189,7 +189,16 @@ pub(crate) struct DelayFile {
 }
 
 impl DelayFile {
-    pub(crate) fn create(path: &Path, counts: ExplainedSeries) -> io::Result<Self> {
+    /// Creates the file; with `bytes`, its explanations take at most so much.
+    pub(crate) fn create(
+        path: &Path,
+        counts: ExplainedSeries,
+        bytes: Option<u64>,
+    ) -> io::Result<Self> {
+        let writer = match bytes {
+            Some(bytes) => DelayWriter::bounded(path, bytes)?,
+            None => DelayWriter::create(path)?,
+        };
         let sample = SampleDelay {
             due: Nanos::ZERO,
             cpu: 0,
@@ -198,7 +207,7 @@ impl DelayFile {
             pieces: Vec::new(),
         };
         Ok(Self {
-            writer: Some(DelayWriter::create(path)?),
+            writer: Some(writer),
             sample,
             last: Vec::new(),
             counts,
@@ -248,6 +257,7 @@ impl DelayFile {
         if let Some(writer) = &mut self.writer {
             let result = writer.flush();
             self.counts.bytes = writer.written().1;
+            self.counts.given_way = writer.given_way();
             if result.is_err() {
                 self.writer = None;
             }

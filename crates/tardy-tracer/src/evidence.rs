@@ -38,16 +38,20 @@ pub(crate) struct Evidence {
     bytes: Vec<usize>,
     /// The worst first: latency, and pages by place of the CPU.
     worst: Vec<(u64, Vec<(usize, KeptPage)>)>,
+    /// Bytes that their pages may take.
+    bytes_max: u64,
     has_changed: bool,
 }
 
 impl Evidence {
-    pub(crate) fn new(cpus: usize) -> Self {
+    /// For so many CPUs, and at most so many bytes.
+    pub(crate) fn new(cpus: usize, bytes_max: Option<u64>) -> Self {
         Self {
             recent: vec![VecDeque::new(); cpus],
             numbers: vec![0; cpus],
             bytes: vec![0; cpus],
             worst: Vec::new(),
+            bytes_max: bytes_max.unwrap_or(u64::MAX),
             has_changed: false,
         }
     }
@@ -92,7 +96,15 @@ impl Evidence {
         }
         self.worst.insert(place, (latency, pages));
         self.worst.truncate(WORST);
+        while self.kept_bytes() > self.bytes_max {
+            self.worst.pop();
+        }
         self.has_changed = true;
+    }
+
+    fn kept_bytes(&self) -> u64 {
+        let pages = self.worst.iter().flat_map(|(_, pages)| pages);
+        pages.map(|(_, page)| page.bytes.len() as u64).sum()
     }
 
     /// Replaces the file if there is something new. `cpus` are the CPUs by place.

@@ -333,6 +333,7 @@ mod tests {
             explained: 0,
             with_unknown: 0,
             left_out: 0,
+            given_way: 0,
             bytes: 0,
         };
         let file = DelayFile::create(&folder.path().join("cyclic.delays"), counts).unwrap();

@@ -112,6 +112,8 @@ pub struct Options<'a> {
     pub cpus: &'a CpuList,
     /// CPUs that the reader may use.
     pub housekeeping_cpus: &'a CpuList,
+    /// The run's share of `--disk` for explanations, in bytes.
+    pub disk: Option<u64>,
     /// Whether all pages are kept.
     pub keep_all: bool,
     /// Whether the kernel records stacks too.
@@ -156,6 +158,7 @@ pub struct Tracer {
     reader: ReaderThread,
     record: TracingRecord,
     folder: PathBuf,
+    disk: Option<u64>,
 }
 
 /// The thread that reads the trace, and with it the instance. If the run ends before its time, it
@@ -286,7 +289,8 @@ impl Tracer {
             loops: Vec::new(),
             series: Vec::new(),
             holders: Holders::new(Symbols::parse(&symbols)),
-            evidence: Evidence::new(reader.cpus().len()),
+            // The file is replaced as a whole, and has formats and names beside the pages.
+            evidence: Evidence::new(reader.cpus().len(), options.disk.map(|bytes| bytes / 8)),
             batches: batches_end,
             new_series: new_series_end,
         };
@@ -335,6 +339,7 @@ impl Tracer {
             },
             record,
             folder: options.folder.to_owned(),
+            disk: options.disk,
         })
     }
 
@@ -368,6 +373,9 @@ impl Tracer {
     ) -> io::Result<Vec<Tap>> {
         let mut taps = Vec::new();
         let mut followed = Vec::new();
+        let share = self
+            .disk
+            .map(|bytes| bytes / 2 / series.len().max(1) as u64);
         for (index, series) in series.iter().enumerate() {
             let left_out = Arc::new(AtomicU64::new(0));
             taps.push(Tap::new(index, self.batches.clone(), Arc::clone(&left_out)));
@@ -379,10 +387,11 @@ impl Tracer {
                 explained: 0,
                 with_unknown: 0,
                 left_out: 0,
+                given_way: 0,
                 bytes: 0,
             };
             let home = series.cpu.map_or(0, |cpu| cpu.0);
-            let file = DelayFile::create(&delays::path(&self.folder, &series.file), counts)?;
+            let file = DelayFile::create(&delays::path(&self.folder, &series.file), counts, share)?;
             followed.push(SeriesFollower {
                 place: series.place,
                 home,

@@ -524,10 +524,23 @@ fn check_disk(
             .find(|(_, plan)| plan.name == thread.probe)
             .map_or(1, |(info, _)| info.series.len())
     };
-    match DiskDivision::of(disk, threads.iter().map(of).sum()) {
-        Ok(_) => Ok(disk),
-        Err(least) => Err(PlanError::DiskTooSmall { disk, least }),
+    let series = threads.iter().map(of).sum();
+    let is_explained = request.explain != ExplainLevel::Off;
+    let of_samples = if is_explained { disk - disk / 4 } else { disk };
+    let least = match DiskDivision::of(of_samples, series) {
+        Ok(_) => 0,
+        Err(least) if is_explained => least.div_ceil(3) * 4,
+        Err(least) => least,
+    };
+    let least = if is_explained {
+        least.max(Plan::disk_least_explained(series))
+    } else {
+        least
+    };
+    if disk < least {
+        return Err(PlanError::DiskTooSmall { disk, least });
     }
+    Ok(disk)
 }
 
 fn check_folders(

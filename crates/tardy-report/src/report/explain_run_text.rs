@@ -115,6 +115,13 @@ pub(super) fn warnings(explanation: &RunExplanation) -> Vec<String> {
              off or damaged"
         ));
     }
+    if counts.given_way > 0 {
+        warnings.push(format!(
+            "the explanations of {} samples gave way to newer ones (--disk); those of the worst \
+             samples are kept",
+            counts.given_way
+        ));
+    }
     if let Some(outside) = &explanation.outside {
         if outside.left_out > 0 {
             warnings.push(format!(

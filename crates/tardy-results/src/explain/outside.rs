@@ -87,6 +87,7 @@ pub(super) fn explain_outside(
             explained: 0,
             with_unknown: 0,
             left_out: 0,
+            given_way: 0,
             bytes: 0,
         };
         series

@@ -127,15 +127,15 @@ pub struct RunExplanation {
 }
 
 impl RunExplanation {
-    /// Explanations that the run wrote, and those of them that its files no longer have: they were
-    /// cut off, or are damaged.
+    /// Explanations that the run wrote and that did not give way to newer ones, and those of them
+    /// that its files no longer have: they were cut off, or are damaged.
     #[must_use]
     pub fn written_and_missing(&self) -> (u64, u64) {
         let written = self
             .tracing
             .iter()
             .flat_map(|tracing| &tracing.series)
-            .map(|series| series.explained)
+            .map(|series| series.explained.saturating_sub(series.given_way))
             .sum::<u64>();
         (written, written.saturating_sub(self.samples.explained))
     }
@@ -154,6 +154,8 @@ pub struct SampleCounts {
     pub with_unknown: u64,
     /// Those that did not reach the explainer.
     pub left_out: u64,
+    /// Those whose explanation gave way to newer ones in a run with `--disk`.
+    pub given_way: u64,
     /// Explained samples whose latency is stored, so that the sum of the pieces could be compared
     /// with it.
     pub checked: u64,
@@ -357,6 +359,7 @@ fn explained_series(
         explained: 0,
         with_unknown: 0,
         left_out: 0,
+        given_way: 0,
         bytes: 0,
     };
     there
@@ -488,6 +491,7 @@ impl<'a> Reading<'a> {
     fn series(&mut self, folder: &Path, series: &ExplainedSeries) -> Result<(), RunError> {
         self.counts.late += series.samples;
         self.counts.left_out += series.left_out;
+        self.counts.given_way += series.given_way;
         let path = delays::path(folder, &series.file);
         let unreadable = |error| RunError::Unreadable {
             path: path.clone(),

@@ -120,7 +120,7 @@ options! {
     /// Needs --until-stopped, --disk and --out, and takes no loads. Earlier samples are folded into
     /// hourly histograms. The interruption is reported, and does not count as measuring time.
     resume: bool = {
-        name: "resume", needs: &["until-stopped", "disk", "out"], conflicts: &["load", "spool"],
+        name: "resume", needs: &["until-stopped", "disk", "out"], conflicts: &["load", "spool", "explain"],
     }, no("it continues a run that exists");
     /// Only print what would be done and changed
     dry_run: bool = { name: "dry-run" }, no("it measures nothing");
@@ -298,9 +298,10 @@ options! {
     /// histograms
     ///
     /// Counts, misses and the largest latency still cover the whole run; single samples are kept as
-    /// far back as the budget allows.
+    /// far back as the budget allows. With --explain, a quarter of the budget is for explanations:
+    /// the newest ones, and the worst of all older ones.
     disk: Option<Bytes> = {
-        name: "disk", value: "SIZE", conflicts: &["keep", "spool", "explain", "break-above"],
+        name: "disk", value: "SIZE", conflicts: &["keep", "spool", "keep-trace", "break-above"],
         group: STORAGE, is_shown: true,
     }, plan(|plan| plan.disk.map(Bytes));
     /// Folder in memory to write to while measuring, to spare flash storage; it is moved to --out

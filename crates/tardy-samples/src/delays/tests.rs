@@ -163,3 +163,60 @@ fn a_damaged_chunk_costs_itself_only() {
         "the last one is cut off"
     );
 }
+
+#[test]
+fn bounded_files_keep_the_newest_and_the_worst_and_count_what_gave_way() {
+    const BYTES: u64 = 64 << 10;
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("cyclic.cpu0.delays");
+    let mut writer = DelayWriter::bounded(&path, BYTES).unwrap();
+    let holders = holders();
+    let length = |number: u64| match number {
+        100 | 70_000 => 1_000_000_000 + number,
+        _ => 1_000 + number * 7_919 % 100_000,
+    };
+    for number in 0..200_000_u64 {
+        let piece = |share| DelayPiece {
+            component: Component::ALL[0],
+            holder: (number % 5) as usize,
+            cpu: 0,
+            length: share,
+        };
+        let sample = SampleDelay {
+            due: Nanos(number.cast_signed() * 1_000_000),
+            cpu: 0,
+            waker: DelayWaker::Interrupt,
+            is_switch_seen: true,
+            pieces: vec![piece(length(number))],
+        };
+        writer.push(&sample, &holders).unwrap();
+        if number % 1_000 == 0 {
+            writer.flush().unwrap();
+            let sizes = std::fs::read_dir(place.path()).unwrap();
+            let size: u64 = sizes
+                .map(|entry| entry.unwrap().metadata().unwrap().len())
+                .sum();
+            assert!(size <= BYTES, "{size} bytes after {number} samples");
+        }
+    }
+    writer.flush().unwrap();
+    let mut found = Vec::new();
+    let mut reader = DelayReader::open(&path).unwrap();
+    while let Some(chunk) = reader.next_chunk().unwrap() {
+        for sample in chunk.samples {
+            let number = (sample.due.get() / 1_000_000).cast_unsigned();
+            assert_eq!(sample.sum(), length(number));
+            let holder = &chunk.holders[sample.pieces[0].holder];
+            assert_eq!(*holder, holders[(number % 5) as usize]);
+            found.push(number);
+        }
+    }
+    assert!(
+        found.is_sorted_by(|one, other| one < other),
+        "in time, none twice"
+    );
+    assert!(found.starts_with(&[100]) && found.contains(&70_000));
+    assert!(found.ends_with(&[199_997, 199_998, 199_999]));
+    assert_eq!(found.len() as u64 + writer.given_way(), 200_000);
+    assert!(writer.given_way() > 150_000);
+}

@@ -153,7 +153,7 @@ pub(super) fn arm(
         .map_or_else(|| folder.samples(), |spool| spool.path().to_owned());
     record.samples_folder = spool.as_ref().map(|spool| spool.path().to_owned());
     let division = plan
-        .disk
+        .disk_of_samples()
         .map(|disk| DiskDivision::of(disk, series.len()))
         .transpose();
     let division = division

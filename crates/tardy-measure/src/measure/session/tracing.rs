@@ -68,6 +68,7 @@ impl Recording {
             instance: &self.instance,
             cpus: &cpus,
             housekeeping_cpus: &record.plan.housekeeping_cpus,
+            disk: record.plan.disk_of_explanations(),
             keep_all: record.plan.keep_trace,
             has_stacks: record.plan.explain == ExplainLevel::Stacks,
             has_timerlat: record.plan.explain == ExplainLevel::Timerlat,

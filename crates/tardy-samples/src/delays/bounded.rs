@@ -1,0 +1,139 @@
+//! The files of a series' delays in a run with `--disk`: the newest explanations in two files, and
+//! the worst of all older ones in a third.
+//!
+//! When `SERIES.delays` is full, it becomes `SERIES.delays.older`. Of the explanations that were
+//! there, the worst stay in `SERIES.delays.worst`, so that the largest latency of the whole run is
+//! always explained.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use foldhash::HashMap;
+
+use super::{DelayHolder, DelayReader, Encoder, FILE_MAGIC, SampleDelay};
+use crate::reserved_file;
+
+/// Explanations that stay of those that gave way.
+const WORST: usize = 1000;
+
+/// How a series' files of delays are bounded.
+#[derive(Debug)]
+pub(super) struct Bound {
+    current: PathBuf,
+    /// Bytes of all files of the series.
+    bytes: u64,
+    /// Explanations that gave way so far.
+    pub(super) given_way: u64,
+}
+
+/// The files of a series in the order of time: the newest is `current`.
+pub(super) fn files(current: &Path) -> [PathBuf; 3] {
+    let beside = |name| {
+        let mut path = current.as_os_str().to_owned();
+        path.push(name);
+        PathBuf::from(path)
+    };
+    [beside(".worst"), beside(".older"), current.to_owned()]
+}
+
+impl Bound {
+    pub(super) fn new(current: &Path, bytes: u64) -> Self {
+        Self {
+            current: current.to_owned(),
+            bytes,
+            given_way: 0,
+        }
+    }
+
+    /// Bytes after which the newest file is full. The worst take a quarter of two files that long,
+    /// and are replaced as a whole.
+    pub(super) fn file_bytes(&self) -> u64 {
+        self.bytes * 3 / 10
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.current
+    }
+
+    /// The newest file becomes the older one, after the worst of what was there were kept.
+    pub(super) fn turn(&mut self) -> io::Result<()> {
+        let [worst, older, current] = files(&self.current);
+        if older.exists() {
+            let mut there = vec![older.clone(), worst.clone()];
+            there.retain(|file| file.exists());
+            let mut reader = DelayReader::of(there)?;
+            let mut kept = Worst::default();
+            while let Some(chunk) = reader.next_chunk()? {
+                let count = chunk.samples.len() as u64;
+                let before = kept.samples.len() as u64;
+                kept.take(chunk.samples, &chunk.holders);
+                self.given_way += count + before - kept.samples.len() as u64;
+            }
+            let most = usize::try_from(self.bytes / 10).unwrap_or(usize::MAX);
+            let (file, dropped) = kept.encode(most);
+            self.given_way += dropped;
+            reserved_file::replace_in_memory(&worst, &file)?;
+        }
+        std::fs::rename(&current, &older)
+    }
+}
+
+/// The worst samples so far, each with its latency, and their holders.
+#[derive(Default)]
+struct Worst {
+    samples: Vec<(u64, SampleDelay)>,
+    holders: Vec<DelayHolder>,
+    places: HashMap<DelayHolder, usize>,
+}
+
+impl Worst {
+    fn take(&mut self, samples: Vec<SampleDelay>, holders: &[DelayHolder]) {
+        let least = match self.samples.last() {
+            Some((latency, _)) if self.samples.len() == WORST => *latency,
+            _ => 0,
+        };
+        for mut sample in samples {
+            let latency = sample.sum();
+            if latency < least {
+                continue;
+            }
+            for piece in &mut sample.pieces {
+                let holder = &holders[piece.holder];
+                piece.holder = match self.places.get(holder) {
+                    Some(&place) => place,
+                    None => {
+                        self.places.insert(holder.clone(), self.holders.len());
+                        self.holders.push(holder.clone());
+                        self.holders.len() - 1
+                    }
+                };
+            }
+            self.samples.push((latency, sample));
+        }
+        self.samples
+            .sort_by_key(|(latency, sample)| (std::cmp::Reverse(*latency), sample.due));
+        self.samples.truncate(WORST);
+    }
+
+    /// A file of at most so many bytes, and how many samples are not in it.
+    fn encode(mut self, bytes_max: usize) -> (Vec<u8>, u64) {
+        let all = self.samples.len();
+        loop {
+            let mut in_time: Vec<&SampleDelay> =
+                self.samples.iter().map(|(_, sample)| sample).collect();
+            in_time.sort_by_key(|sample| sample.due);
+            let mut encoder = Encoder::default();
+            for sample in in_time {
+                encoder.push(sample, &self.holders);
+            }
+            let mut file = FILE_MAGIC.to_vec();
+            if encoder.samples > 0 {
+                file.extend(encoder.finish());
+            }
+            if file.len() <= bytes_max || self.samples.is_empty() {
+                return (file, (all - self.samples.len()) as u64);
+            }
+            self.samples.truncate(self.samples.len() / 2);
+        }
+    }
+}

@@ -1,10 +1,16 @@
-//! A run that lasts: a day of a guest's virtual time, in which the tool must not grow.
+//! Runs that last: a day of a guest's virtual time, in which the tool must not grow, and a week in
+//! a guest that reboots every day.
 
-use xtask::failure::Result;
+use std::path::Path;
+use std::process::Command;
+
+use xtask::failure::{Result, While};
+use xtask::program;
 
 use crate::fault::{Fault, Ground, Tally};
 use crate::folders::{self, Folder};
 use crate::guests::{self, ScriptResult};
+use crate::place::Place;
 
 pub(crate) const LONG_VIRTUAL: Fault = Fault {
     name: "long-virtual",
@@ -13,6 +19,17 @@ pub(crate) const LONG_VIRTUAL: Fault = Fault {
     demanded: "every due time is stored; at its end the tool has no more memory, descriptors, \
                threads and files than after its first minute",
     attempt: |ground| guests::attempt(ground, long_virtual),
+};
+
+pub(crate) const WEEK_VIRTUAL: Fault = Fault {
+    name: "week-virtual",
+    done: "a run with --until-stopped, --disk and --resume, a sample a second, for seven days of \
+           virtual time (two parts of ten minutes in the short form); after each day, the run is \
+           killed and the guest boots again",
+    demanded: "one finished run whose counts add up, with every reboot reported; at most two \
+               samples a day are missing; the tool ends each day with the memory, descriptors, \
+               threads and files of its first minute",
+    attempt: |ground| guests::attempt(ground, week_virtual),
 };
 
 /// How often the tool is looked at.
@@ -55,6 +72,102 @@ fn long_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
         wrong,
     );
     Ok(())
+}
+
+fn week_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
+    let is_short = ground.tries(1, 2) == 1;
+    let (days, seconds) = if is_short { (2, 600) } else { (7, 24 * 3600) };
+    let mut wrong = Vec::new();
+    let mut run: Option<(Place, ScriptResult)> = None;
+    let mut memories = Vec::new();
+    for day in 0..days {
+        let place = ground.place()?;
+        let archive = place.path("run.tar");
+        // The guest's disk: what the guest of the day before left.
+        let earlier = run.as_ref().map(|(_, result)| result.folder.as_path());
+        archive_run(&archive, earlier)?;
+        let result = guests::run_script(
+            &place,
+            &day_script(day, seconds, day + 1 == days),
+            &format!(
+                "--time-limit {}s --wall-limit 1h --shared 128 --add run.tar:/run.tar",
+                seconds + 900
+            ),
+        )?;
+        wrong.extend(result.failure().map(|why| format!("day {day}: {why}")));
+        let looks = result.text("looks");
+        wrong.extend(growth(&looks).map(|why| format!("day {day}: {why}")));
+        memories.push(memory(&looks));
+        run = Some((place, result));
+    }
+    let (place, result) = run.expect("there was a day");
+    let folder = folders::look_at(&place, &result.folder.join("run"))?;
+    wrong.extend(folder.wrong());
+    wrong.extend(not_every_day(&folder, days, seconds));
+    let recorded = match &folder {
+        Folder::Opens { summary, .. } => summary["series"][0]["counts"]["recorded"].clone(),
+        _ => result.text("text").into(),
+    };
+    tally.count(
+        &format!("{days} days of {seconds} s"),
+        format!(
+            "{days} days of {seconds} s, {recorded} samples, memory of the last day {}",
+            memories.pop().unwrap_or_default()
+        ),
+        wrong,
+    );
+    Ok(())
+}
+
+/// Puts the run in `folder` into an archive; an empty one where there is no run yet.
+fn archive_run(archive: &Path, folder: Option<&Path>) -> Result<()> {
+    let mut tar = Command::new("tar");
+    tar.arg("-cf").arg(archive);
+    match folder {
+        Some(folder) => tar.arg("-C").arg(folder).arg("run"),
+        None => tar.args(["-T", "/dev/null"]),
+    };
+    program::run(&mut tar).while_doing(|| "archiving a run".to_owned())
+}
+
+/// A day of the run, which the lab's guests would all begin at the same time.
+fn day_script(day: u64, seconds: u64, is_last: bool) -> String {
+    let begin = 1_800_000_000 + day * (seconds + 60);
+    let end = if is_last { "TERM" } else { "KILL" };
+    format!(
+        "date -s @{begin} >/dev/null\ntar -xf /run.tar -C /run/out\nboot=$(cat \
+         /proc/sys/kernel/random/boot_id)\n/init run --until-stopped --disk 8MiB --resume --period \
+         1s --deadline 1s --quiet --out /run/out/run >/run/out/text 2>&1 &\ntool=$!\nuntil grep \
+         -q $boot /run/out/run/run.json; do sleep 1; done 2>/dev/null\nsleep 60\nlook=0\nwhile [ \
+         $look -lt {LOOKS} ]; do\necho $(grep VmRSS /proc/$tool/status | tr -dc 0-9) $(ls \
+         /proc/$tool/fd | wc -l) $(ls /proc/$tool/task | wc -l) $(find /run/out/run | wc -l) \
+         >>/run/out/looks\nsleep {}\nlook=$((look + 1))\ndone\nsleep {}\nkill -{end} \
+         $tool\nwait $tool\ntrue\n",
+        (seconds - 60) / LOOKS,
+        (seconds - 60) % LOOKS,
+    )
+}
+
+/// What speaks against one finished run of so many days.
+fn not_every_day(folder: &Folder, days: u64, seconds: u64) -> Option<String> {
+    let Folder::Opens { state, summary, .. } = folder else {
+        return Some(format!("the run does not open: {folder:?}"));
+    };
+    let warnings: Vec<_> = summary["warnings"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|warning| warning["warning"] == "resumed" && warning["is_reboot"] == true)
+        .collect();
+    let away = warnings
+        .iter()
+        .filter(|warning| warning["away"].as_i64() > Some(0))
+        .count() as u64;
+    let recorded = summary["series"][0]["counts"]["recorded"].as_u64();
+    let is_whole = recorded >= Some(days * (seconds - 2));
+    (state != "finished" || away + 1 != days || !is_whole).then(|| {
+        format!("{state}, {recorded:?} samples in {days} days of {seconds} s: {warnings:?}")
+    })
 }
 
 /// The run, and its memory in KiB, descriptors, threads and files from its first minute to its end.

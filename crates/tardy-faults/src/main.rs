@@ -11,6 +11,7 @@ mod calls;
 mod clocks;
 mod commands;
 mod disks;
+mod endless;
 mod fault;
 mod fleet;
 mod folders;
@@ -68,8 +69,10 @@ const FAULTS: &[Fault] = &[
     guest_power::GUEST_POWER,
     guest_power::REBOOT,
     long::LONG_VIRTUAL,
+    long::WEEK_VIRTUAL,
     fleet::FLEET,
     soak::SOAK,
+    endless::ENDLESS,
 ];
 
 /// Faults of the brief form: those that need no device, no control group and no CPU to themselves.

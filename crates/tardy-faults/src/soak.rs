@@ -36,8 +36,8 @@ const FULL: Duration = Duration::from_secs(3600);
 
 /// What the tool takes at a moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct ToolUse {
-    memory_kb: u64,
+pub(crate) struct ToolUse {
+    pub(crate) memory_kb: u64,
     /// What of it the recorder's histograms take, which fill with every new value until their room
     /// is used up.
     counts_kb: u64,
@@ -202,7 +202,7 @@ fn absent(folder: &Folder) -> Vec<String> {
         .collect()
 }
 
-fn growth([first, second]: [ToolUse; 2]) -> Option<String> {
+pub(crate) fn growth([first, second]: [ToolUse; 2]) -> Option<String> {
     let more_counts = second.counts_kb.saturating_sub(first.counts_kb);
     let has_grown = second.memory_kb > first.memory_kb + more_counts + GROWTH_KB_MAX
         || second.descriptors > first.descriptors
@@ -245,7 +245,7 @@ fn memory_bytes(histogram: &Histogram) -> u64 {
 }
 
 impl ToolUse {
-    fn of(pid: i32, place: &Place) -> Self {
+    pub(crate) fn of(pid: i32, place: &Place) -> Self {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let memory = status.lines().find_map(|line| {
             line.strip_prefix("VmRSS:")?
@@ -264,7 +264,7 @@ impl ToolUse {
         }
     }
 
-    fn max_of(self, other: Self) -> Self {
+    pub(crate) fn max_of(self, other: Self) -> Self {
         Self {
             memory_kb: self.memory_kb.max(other.memory_kb),
             counts_kb: self.counts_kb.max(other.counts_kb),

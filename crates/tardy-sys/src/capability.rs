@@ -50,6 +50,8 @@ const VERSION_3: u32 = 0x2008_0522;
 const NOBODY: libc::uid_t = 65534;
 /// Bits of the sets.
 const NUMBERS: libc::c_ulong = 64;
+/// An argument that prctl(2) does not use: as wide as those that it reads.
+const NONE: libc::c_ulong = 0;
 
 #[repr(C)]
 struct Header {
@@ -79,7 +81,8 @@ pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
         .fold(0, |set, capability| set | capability.bit());
     for number in (0..NUMBERS).filter(|number| kept >> number & 1 == 0) {
         // SAFETY: PR_CAPBSET_DROP takes an integer and no memory.
-        let dropped = crate::check(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) });
+        let dropped =
+            crate::check(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, NONE, NONE, NONE) });
         match dropped.map_err(|error| error.raw_os_error()) {
             Ok(_) => {}
             // No kernel has so many, or there is no right to give up what exec gives;
@@ -96,7 +99,16 @@ pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
     })?;
     // This comes last, so that a reader of /proc/PID/status knows that the rest is done.
     // SAFETY: PR_SET_NO_NEW_PRIVS takes integers and no memory.
-    crate::check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }).map(drop)
+    crate::check(unsafe {
+        libc::prctl(
+            libc::PR_SET_NO_NEW_PRIVS,
+            1 as libc::c_ulong,
+            NONE,
+            NONE,
+            NONE,
+        )
+    })
+    .map(drop)
 }
 
 /// Makes the calling process that of `nobody`, in no group but that user's, without the way back.
@@ -107,7 +119,9 @@ pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
 /// EPERM without CAP_SETUID and CAP_SETGID; EINVAL in a user namespace that has no such user.
 pub fn become_nobody() -> io::Result<()> {
     // SAFETY: PR_SET_KEEPCAPS takes integers and no memory.
-    crate::check(unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0) })?;
+    crate::check(unsafe {
+        libc::prctl(libc::PR_SET_KEEPCAPS, 1 as libc::c_ulong, NONE, NONE, NONE)
+    })?;
     // The user last, because it takes the right to change the groups.
     // SAFETY: no group is read from a null pointer to none.
     crate::check(unsafe { libc::setgroups(0, std::ptr::null()) })?;

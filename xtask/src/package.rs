@@ -1,5 +1,5 @@
-//! `cargo xtask package`: a tarball and a Debian package, and a trial of the package in a bare
-//! Debian.
+//! `cargo xtask package`: a tarball and a Debian package, a trial of the package in a bare Debian,
+//! and of its units under systemd in a guest.
 //!
 //! The package is called `tardy-latency` and conflicts with `tardy`. Debian's `tardy` is a
 //! post-processor for tar and has /usr/bin/tardy.
@@ -8,6 +8,7 @@
 //! flags.
 
 mod trial;
+mod units;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -42,8 +43,9 @@ pub(crate) struct PackageArguments {
     /// Package this binary, of the only architecture, instead of a new release build
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
-    /// Install the package of this machine's architecture in a bare Debian, use it and remove it
-    /// (as root; needs debootstrap)
+    /// Install the package of this machine's architecture in a bare Debian, use it and remove it;
+    /// then boot one with it and run its units under systemd (as root; needs debootstrap, and for
+    /// the units QEMU and x86_64)
     #[arg(long)]
     check: bool,
 }
@@ -74,6 +76,9 @@ pub(crate) fn run(arguments: &PackageArguments) -> Result<()> {
         }
         if arguments.check && architecture.is_here() {
             trial::run(&deb)?;
+            if architecture == Architecture::X86_64 {
+                units::run(&deb)?;
+            }
         }
     }
     Ok(())

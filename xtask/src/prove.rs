@@ -64,7 +64,7 @@ const LANES: &[Lane] = &[
     },
     Lane {
         name: "package",
-        about: "the Debian package, installed, used and removed in a bare Debian",
+        about: "the Debian package, installed, used and removed in a bare Debian, and its units under systemd",
         paths: &[
             "packaging",
             "xtask/src/package",

@@ -287,7 +287,12 @@ fn fill(
         .filter_map(|(_, _, hours)| hours.last_wake())
         .max()
         .unwrap_or(record.started.monotonic_ns);
-    let last = record.ended_ns.unwrap_or(last).max(last);
+    // A part that was killed before its first sample ends where it began: its gap is noted already.
+    let noted = record
+        .interruptions
+        .last()
+        .map_or(last, |noted| noted.to_ns);
+    let last = record.ended_ns.unwrap_or(last).max(last).max(noted);
     let boot = root.text("proc/sys/kernel/random/boot_id");
     let is_reboot = boot.is_none() || record.machine.boot_id != boot;
     // A time of day that is behind, as on a board without a clock of its own, makes nothing come

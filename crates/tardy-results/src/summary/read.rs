@@ -147,7 +147,15 @@ impl LoadedRun {
     /// From the first due time to the last wake-up, without the time in which nobody made the run.
     #[must_use]
     pub fn measured(&self) -> Nanos {
-        length(&self.record, &self.series) - self.record.away(Nanos(i64::MIN), Nanos(i64::MAX))
+        let length = length(&self.record, &self.series);
+        let first = self
+            .series
+            .iter()
+            .filter_map(|read| read.accumulator.first_due)
+            .min();
+        // A part without samples yet has its gap behind the last wake-up.
+        let begin = first.unwrap_or(self.record.started.monotonic_ns);
+        length - self.record.away(begin, begin + length)
     }
 
     /// The names of the probes, in the order of their series.

@@ -103,6 +103,8 @@ struct ModeledRun {
     writing: Option<Writing>,
     truth: Truth,
     now: Nanos,
+    /// Starts of the tool.
+    parts: i64,
     random: u64,
 }
 
@@ -136,6 +138,7 @@ impl ModeledRun {
             writing: None,
             truth: Truth::default(),
             now: Nanos::from_secs(1_000),
+            parts: 0,
             random: seed,
         }
     }
@@ -163,6 +166,7 @@ impl ModeledRun {
         if self.writing.is_some() {
             return;
         }
+        self.parts += 1;
         self.now += Nanos::from_secs(after.into());
         let started = StartTime {
             realtime_ns: self.now + Nanos::from_secs(1_000_000),
@@ -289,6 +293,13 @@ impl ModeledRun {
     fn found(&self) -> Truth {
         let summary = summarize(&self.path(), &Requirement::deadline(DEADLINE)).unwrap();
         let series = &summary.series[0];
+        let due_times = series.counts.expected as i64;
+        let measured = ((due_times - self.parts).max(0) * PERIOD)..=(due_times * PERIOD);
+        assert!(
+            measured.contains(&summary.measured_ns.get()),
+            "{due_times} due times in {}",
+            summary.measured_ns
+        );
         let Some(numbers) = &series.numbers else {
             return Truth::default();
         };

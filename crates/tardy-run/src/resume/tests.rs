@@ -125,3 +125,24 @@ fn a_run_that_another_tool_makes_is_refused_whatever_its_process_is() {
     resumed(&run).unwrap();
     assert_eq!(interruptions(&run), 2);
 }
+
+#[test]
+fn a_part_without_samples_has_no_gap_counted_twice() {
+    let place = tempfile::tempdir().unwrap();
+    let (run, machine) = (place.path().join("week"), place.path().join("machine"));
+    make_run(&run);
+    for later in [0, 40, 300] {
+        let now = StartTime {
+            realtime_ns: NOW.realtime_ns + Nanos::from_secs(later),
+            monotonic_ns: NOW.monotonic_ns + Nanos::from_secs(later),
+        };
+        resume(&run, &plan(), now, &Root::at(&machine)).unwrap();
+    }
+    let record = folder::open(&run).unwrap();
+    let end = NOW.monotonic_ns + Nanos::from_secs(300);
+    assert_eq!(record.interruptions.len(), 3);
+    assert_eq!(
+        record.away(Nanos(i64::MIN), Nanos(i64::MAX)),
+        end - record.started.monotonic_ns
+    );
+}

@@ -24,6 +24,7 @@ mod long;
 mod machine;
 mod page;
 mod place;
+mod sequences;
 mod soak;
 mod starts;
 mod starving;
@@ -49,6 +50,7 @@ const INSIDE: &str = "TARDY_FAULTS_INSIDE";
 /// All faults, in the order of the table.
 const FAULTS: &[Fault] = &[
     kills::FAULT,
+    sequences::FAULT,
     calls::FAULT,
     starts::FAULT,
     disks::FULL,
@@ -78,6 +80,7 @@ const FAULTS: &[Fault] = &[
 /// Faults of the brief form: those that need no device, no control group and no CPU to themselves.
 const BRIEF: &[&str] = &[
     "kill",
+    "sequences",
     "calls",
     "starts",
     "disk-full",

@@ -234,7 +234,8 @@ impl Place {
         }
     }
 
-    fn end_all(&self) {
+    /// Ends everything that was started here (SIGKILL).
+    pub(crate) fn end_all(&self) {
         for pid in self.processes() {
             let _ = process::kill(pid, process::CONTINUE);
             let _ = process::kill(pid, process::KILL);

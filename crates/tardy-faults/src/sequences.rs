@@ -156,6 +156,12 @@ struct Model {
 
 fn attempt(ground: &Ground) -> Result<Tally> {
     let mut tally = Tally::default();
+    if folders::last_cpu() == 0 {
+        tally
+            .left_out
+            .push("periods so short need a second CPU".to_owned());
+        return Ok(tally);
+    }
     for number in 0..ground.tries(4, 50) {
         let mut model = Model {
             place: ground.place()?,
@@ -212,7 +218,9 @@ impl Model {
             let pid = running.pid();
             self.place
                 .wait_until(|| running.has_ended() || self.is_taken_up_by(pid));
-            running.signal(signal::TERMINATE)?;
+            if !running.has_ended() {
+                running.signal(signal::TERMINATE)?;
+            }
         } else {
             self.place.end_all();
         }

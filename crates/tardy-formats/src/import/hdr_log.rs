@@ -97,7 +97,11 @@ fn read(
         let total = of_tag.entry(tag.to_owned()).or_default();
         for (value, count) in counts {
             let value = value.checked_mul(unit.nanos()).ok_or_else(|| {
-                source.expected(line, "times of less than 292 years: is the unit right?", "")
+                source.expected(
+                    line,
+                    "times of less than 292 years (is the unit right?)",
+                    &value.to_string(),
+                )
             })?;
             let known = total.entry(value).or_default();
             *known = known.saturating_add(count);

@@ -45,12 +45,18 @@ fn read(
         nodes_limit: NODES_MAX,
         ..ParsingOptions::default()
     };
-    if let Some(line) = crowded_tag(&text) {
+    if let Some((line, attributes)) = crowded_tag(&text) {
         let expected = format!("at most {ATTRIBUTES_MAX} attributes per element");
-        return Err(source.expected(line, expected, ""));
+        return Err(source.expected(line, expected, &attributes.to_string()));
     }
     let document = Document::parse_with_options(&text, options).map_err(|error| {
-        source.expected(u64::from(error.pos().row), format!("XML ({error})"), "")
+        let line = error.pos().row;
+        let found = text.lines().nth(line.saturating_sub(1) as usize);
+        source.expected(
+            u64::from(line),
+            format!("XML ({error})"),
+            found.unwrap_or("the end of the file"),
+        )
     })?;
     let root = document.root_element();
     let line = |node: Node<'_, '_>| u64::from(document.text_pos_at(node.range().start).row);
@@ -353,9 +359,10 @@ fn head(root: Node<'_, '_>) -> ImportedRun {
     }
 }
 
-/// The line of the first tag with more than [`ATTRIBUTES_MAX`] attributes. The parser compares each
-/// attribute of an element with all others: 30,000 of them would take it half a minute.
-fn crowded_tag(text: &str) -> Option<u64> {
+/// The line of the first tag with more than [`ATTRIBUTES_MAX`] attributes, and the number of its
+/// attributes. The parser compares each attribute of an element with all others: 30,000 of them
+/// would take it half a minute.
+fn crowded_tag(text: &str) -> Option<(u64, usize)> {
     let mut line = 1;
     for part in text.split('<') {
         let (mut open, mut attributes) = (None, 0);
@@ -371,7 +378,7 @@ fn crowded_tag(text: &str) -> Option<u64> {
             }
         }
         if attributes > ATTRIBUTES_MAX {
-            return Some(line);
+            return Some((line, attributes));
         }
         line += part.matches('\n').count() as u64;
     }
@@ -410,7 +417,9 @@ mod tests {
             .err()
             .unwrap();
         assert!(
-            refused.to_string().contains("at most 1000 attributes"),
+            refused
+                .to_string()
+                .contains("at most 1000 attributes per element, found `200000`"),
             "{refused}"
         );
         assert_eq!(crowded_tag("<a>it's x='1'</a>\n<b/>"), None);

@@ -50,21 +50,21 @@ const NO_PRODUCT: &[&str] = &[
 const LANES: &[Lane] = &[
     Lane {
         name: "documentation",
-        about: "the documentation of every item, without a warning",
+        about: "rustdoc documents every item without a warning",
         paths: &["crates", "xtask"],
         except: &["crates/tardy/tests"],
         run: test::documentation,
     },
     Lane {
         name: "builds",
-        about: "static binaries for x86_64, aarch64, armv7 and riscv64",
+        about: "static binaries build for x86_64, aarch64, armv7 and riscv64",
         paths: PRODUCT,
         except: NO_PRODUCT,
         run: || xtask(&["build", "x86_64", "aarch64", "armv7", "riscv64"]),
     },
     Lane {
         name: "package",
-        about: "the Debian package, installed, used and removed in a bare Debian, and its units under systemd",
+        about: "a bare Debian can install, use and remove the Debian package, and systemd can run its units",
         paths: &[
             "packaging",
             "xtask/src/package",
@@ -77,7 +77,7 @@ const LANES: &[Lane] = &[
     },
     Lane {
         name: "walk",
-        about: "every command of README and docs, in a bare Debian",
+        about: "every command of README and docs works in a bare Debian",
         paths: &[
             "docs",
             "README.md",
@@ -91,7 +91,7 @@ const LANES: &[Lane] = &[
     },
     Lane {
         name: "guests",
-        about: "every test that boots guests",
+        about: "every test that boots guests passes",
         paths: &[
             "crates/tardy-lab",
             "crates/tardy-outside",
@@ -109,7 +109,7 @@ const LANES: &[Lane] = &[
     },
     Lane {
         name: "faults",
-        about: "kills, full disks and failing calls, a few tries each",
+        about: "tardy survives kills, full disks and failing calls (a few tries each)",
         paths: &[
             "crates/tardy-faults",
             "crates/tardy-loads",
@@ -124,14 +124,14 @@ const LANES: &[Lane] = &[
     },
     Lane {
         name: "fleet",
-        about: "deploy/ on Slurm, labgrid, Ansible and LAVA's schemas",
+        about: "deploy/ works on Slurm, labgrid and Ansible, and matches LAVA's schemas",
         paths: &["deploy", "crates/tardy-remote", "crates/tardy-formats"],
         except: &[],
         run: || xtask(&["fleet"]),
     },
     Lane {
         name: "accessibility",
-        about: "reports under axe-core",
+        about: "axe-core finds no fault in reports",
         paths: &[
             "crates/tardy-report",
             "crates/tardy-chart",
@@ -154,7 +154,7 @@ const LANES: &[Lane] = &[
     },
     Lane {
         name: "perfetto",
-        about: "the trace for Perfetto, read with its published schema",
+        about: "the trace for Perfetto can be read with Perfetto's published schema",
         paths: &[
             "crates/tardy-trace",
             "crates/tardy/tests/support/perfetto_schema.py",
@@ -165,14 +165,14 @@ const LANES: &[Lane] = &[
     },
     Lane {
         name: "sanitizers",
-        about: "the crates with unsafe code under Miri and AddressSanitizer",
+        about: "Miri and AddressSanitizer find no fault in the crates with unsafe code",
         paths: &["crates/tardy-sys", "crates/tardy-app"],
         except: &[],
         run: || xtask(&["sanitize"]),
     },
     Lane {
         name: "extend",
-        about: "one new extension of each kind, added to a copy of the tree",
+        about: "a copy of the tree accepts one new extension of each kind",
         paths: &[
             "xtask/extensions",
             "xtask/src/extend.rs",
@@ -204,7 +204,7 @@ const LANES: &[Lane] = &[
     },
     Lane {
         name: "drop-in",
-        about: "each option of four versions of cyclictest, beside `tardy cyclictest`",
+        about: "`tardy cyclictest` is compared with four versions of cyclictest, option by option",
         paths: &[
             "crates/tardy/src/cli/cyclictest.rs",
             "crates/tardy/src/command/cyclictest.rs",
@@ -218,7 +218,7 @@ const LANES: &[Lane] = &[
     },
     Lane {
         name: "fuzz",
-        about: "property tests with new cases, and each fuzz target for a minute",
+        about: "property tests pass with new cases, and each fuzz target runs for a minute",
         paths: &["crates", "fuzz"],
         except: &[
             "crates/tardy-bench",

@@ -20,7 +20,7 @@ pub(crate) const HACKBENCH: Figure = Figure {
 /// ttcp against iperf3.
 pub(crate) const TTCP: Figure = Figure {
     name: "ttcp",
-    promise: "The load ttcp sends at least 0.9 times the bytes of iperf3",
+    promise: "The load ttcp sends at least 0.9 times as many bytes as iperf3",
     measure: measure_ttcp,
 };
 

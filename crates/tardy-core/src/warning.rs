@@ -695,7 +695,7 @@ impl Warning {
                     write!(f, "; this kernel has no {}", absent.join(", "))?;
                 }
                 if !is_leaving_idle_seen {
-                    f.write_str("; this kernel does not trace switches out of idle")?;
+                    f.write_str("; this kernel does not trace switches from the idle task")?;
                 }
                 Ok(())
             }

@@ -12,14 +12,15 @@ use crate::place::{Outcome, PATIENCE, Place};
 pub(crate) const DESCRIPTORS: Fault = Fault {
     name: "descriptors",
     done: "each limit of open files from 3 to 64 (`ulimit -n`)",
-    demanded: "a run, or a reason in words; never half a run that looks whole",
+    demanded: "the run succeeds, or gives a reason in words; half a run never looks whole",
     attempt: descriptors,
 };
 
 pub(crate) const MEMORY: Fault = Fault {
     name: "memory",
     done: "limits of address space from 16 MiB to 1 GiB (`ulimit -v`)",
-    demanded: "a run, or an end with a message; no hang, and no older output half replaced",
+    demanded: "the command runs, or ends with a message; it does not hang, and replaces no older \
+               output in part",
     attempt: memory,
 };
 

@@ -21,9 +21,9 @@ pub(crate) const MOVED: Fault = Fault {
 
 pub(crate) const QUOTA: Fault = Fault {
     name: "quota",
-    done: "the run's control group gets a CPU quota of 2 % while it measures, or a cpuset without \
+    done: "while the run measures, its control group gets a CPU quota of 2 %, or a cpuset without \
            the measured CPU",
-    demanded: "the run reports it",
+    demanded: "the run reports the change",
     attempt: quota,
 };
 

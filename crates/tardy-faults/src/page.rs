@@ -8,8 +8,8 @@ use xtask::workspace;
 use crate::fault::{Fault, Tally};
 
 const PAGE: &str = "docs/reliability.md";
-const HEAD: &str = "| fault | what is done | what must hold | tries | what was seen | not \
-                    survived |\n|---|---|---|---|---|---|\n";
+const HEAD: &str = "| fault | what is done | what must hold | tries | outcome: number of tries \
+                    | not survived |\n|---|---|---|---|---|---|\n";
 
 /// A fault and what came of it.
 #[derive(Debug)]

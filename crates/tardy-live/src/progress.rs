@@ -22,7 +22,7 @@ pub struct RunProgress {
     /// The loads of the last one of them.
     pub loads: Vec<LoadProgress>,
     pub marks: Vec<Nanos>,
-    /// Latencies that are in time.
+    /// Allowed latencies.
     pub window: Option<Window>,
     /// Whether the process that made it is gone, and the record does not say how it ended.
     pub is_cut_off: bool,

@@ -89,7 +89,7 @@ pub struct Plan {
     /// length says nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub until_stopped: bool,
-    /// Latencies that are in time.
+    /// Allowed latencies.
     pub window: Option<Window>,
     /// Share of samples that may miss.
     pub misses_allowed: Option<f64>,

@@ -7,7 +7,7 @@ use crate::statistics::median;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "lab-order",
-    promise: "RT stays below 60 us under every load; `none` exceeds 1 ms under memory, procfs and io",
+    promise: "Latencies with PREEMPT_RT stay below 60 us under every load; with `none`, they exceed 1 ms under memory, procfs and io",
     measure,
 };
 

@@ -18,7 +18,7 @@ use xtask::inject;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "lab-sections",
-    promise: "Watched guests give the same samples as unwatched ones; every injected section is found within 1 us; watching takes at most 1.6 times the host time",
+    promise: "Watched guests give the same samples as unwatched ones; every injected section is found within 1 us; a watched guest takes at most 1.6 times as long on the host",
     measure,
 };
 

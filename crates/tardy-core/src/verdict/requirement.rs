@@ -12,7 +12,7 @@ use crate::units::Nanos;
 /// absent is not asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Requirement {
-    /// Latencies that are in time.
+    /// Allowed latencies.
     pub window: Option<Window>,
     /// The share of due times that may miss it; none where absent.
     pub misses_allowed: Option<f64>,

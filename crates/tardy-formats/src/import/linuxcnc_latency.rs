@@ -1,9 +1,9 @@
 //! `latency-histogram --nox` of LinuxCNC: a line per thread, printed again and again, with the
 //! extremes since the start. `latency-test` and the histogram itself are windows only.
 //!
-//! A value is the time between two wake-ups less the period, and no latency of a wake-up: a constant
-//! latency is invisible in it. Period and number of samples are in no line. Source: LinuxCNC,
-//! scripts/latency-histogram, src/hal/components/latencybinstream.comp.
+//! A value is the time between two wake-ups minus the period, not the latency of a wake-up: a
+//! constant latency is invisible in it. Period and number of samples are in no line. Source:
+//! LinuxCNC, scripts/latency-histogram, src/hal/components/latencybinstream.comp.
 
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
@@ -96,8 +96,8 @@ fn read(
         tool: "latency-histogram of LinuxCNC".into(),
         notes: vec![
             EXTREMES_NOTE.into(),
-            "values are times between two wake-ups less the period, so their mean is 0 and a constant \
-             latency is invisible; they are rounded to 0.1 us"
+            "each value is the time between two wake-ups minus the period, so the mean is 0 and a \
+             constant latency is invisible; values are rounded to 0.1 us"
                 .into(),
             UNCOUNTED_NOTE.into(),
         ],

@@ -415,7 +415,7 @@ pub(super) const LATENCY: &str = "latency";
 /// The quantity of times from an event's cause to its answer.
 pub(super) const ROUND_TRIP: &str = "round trip";
 
-/// The quantity of times between two wake-ups, less the period.
+/// The quantity of times between two wake-ups, minus the period.
 pub(super) const INTERVAL_ERROR: &str = "interval error";
 
 /// A note for tools that print no distribution.

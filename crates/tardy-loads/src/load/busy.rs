@@ -55,7 +55,7 @@ pub const INFO: LoadInfo = LoadInfo {
     uses_disk: true,
     rights: Rights::Nobody {
         keeps: &[capability::SYS_NICE],
-        opens: "the record, if one is given",
+        opens: "the file of `record`, if given",
     },
     resolve,
     run: Run::Prepared(prepare),

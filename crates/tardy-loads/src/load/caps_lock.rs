@@ -38,7 +38,7 @@ pub const INFO: LoadInfo = LoadInfo {
     uses_disk: false,
     rights: Rights::Nobody {
         keeps: &[capability::SYS_TTY_CONFIG],
-        opens: "the light, or the console",
+        opens: "the caps-lock light, or the console",
     },
     resolve,
     run: Run::Prepared(prepare),

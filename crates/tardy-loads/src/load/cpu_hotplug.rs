@@ -18,8 +18,9 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "cpu-hotplug",
     does: "takes one CPU offline and brings it online again, over and over",
-    effect: "stops all CPUs for a moment and moves every task and timer; no list such as `all` \
-             includes this load, because tasks bound to the CPU lose their binding",
+    effect: "the kernel stops all CPUs for a moment, and moves every task and timer of the CPU; no \
+             list such as `all` includes this load, because tasks bound to the CPU lose their \
+             binding",
     source: "today",
     parameters: &[
         Parameter {
@@ -42,7 +43,7 @@ pub const INFO: LoadInfo = LoadInfo {
     uses_disk: false,
     rights: Rights::Nobody {
         keeps: &[],
-        opens: "the switch of its CPU",
+        opens: "the file `online` of its CPU",
     },
     resolve,
     run: Run::Prepared(prepare),

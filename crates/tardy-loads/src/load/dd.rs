@@ -13,8 +13,7 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "dd",
     does: "reads /dev/zero and writes /dev/null in small blocks",
-    effect: "endless system calls on a CPU that is never idle; the kernel clears memory for each \
-             read",
+    effect: "keeps the CPU busy with endless system calls; the kernel clears memory for each read",
     source: "koolwal2009, mckenney2009",
     parameters: &[Parameter::bytes(
         "block",

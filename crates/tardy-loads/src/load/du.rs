@@ -16,8 +16,8 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "du",
     does: "reads the size of every file below a folder, without leaving its file system, over and \
            over",
-    effect: "walks through the directory cache under its locks, disk reads, and reclaim of the \
-             cached memory",
+    effect: "searches the directory cache under its locks and reads from disk; the kernel reclaims \
+             the cached memory",
     source: "koolwal2009",
     parameters: &[Parameter {
         name: "folder",

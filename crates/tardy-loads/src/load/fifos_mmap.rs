@@ -21,8 +21,8 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "fifos-mmap",
     does: "in each turn, two processes send data through a pipe, then one maps a file, changes it \
            and syncs it",
-    effect: "wake-ups between processes in quick succession, page faults on a shared file, \
-             write-back of dirty pages",
+    effect: "processes wake each other in quick succession; the load takes page faults on a shared \
+             file, and the kernel writes back dirty pages",
     source: "williams2002",
     parameters: &[
         Parameter::bytes(

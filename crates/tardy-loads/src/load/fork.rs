@@ -15,8 +15,8 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "fork",
     does: "forks a burst of processes that wait for each other, run all at once, write to shared \
            pages and end; over and over",
-    effect: "copies of page tables, copy-on-write faults, a long run queue, and many processes \
-             that end and are reaped together",
+    effect: "the kernel copies page tables and handles copy-on-write faults; the run queue is \
+             long, and many processes end and are reaped together",
     source: "abeni2002",
     parameters: &[
         Parameter::count(

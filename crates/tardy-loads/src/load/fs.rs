@@ -19,7 +19,7 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "fs",
     does: "makes files with holes, truncates and extends them, renames them over each other and \
            unlinks them",
-    effect: "long code paths in the file system: block maps, journals, directory locks, pages \
+    effect: "the file system runs long code paths: block maps, journals, directory locks, pages \
              freed in bulk",
     source: "williams2002",
     parameters: &[

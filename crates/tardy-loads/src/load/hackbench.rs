@@ -27,9 +27,9 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "hackbench",
-    does: "groups of senders and receivers, each sender writing small messages to each receiver \
-           of its group; over and over",
-    effect: "hundreds of tasks that wake each other, and a scheduler that moves them among CPUs",
+    does: "runs groups of senders and receivers; each sender repeatedly writes small messages to \
+           each receiver of its group",
+    effect: "hundreds of tasks wake each other, and the scheduler moves them among CPUs",
     source: "koolwal2009",
     parameters: &[
         Parameter::count(

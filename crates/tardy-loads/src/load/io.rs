@@ -24,8 +24,8 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "io",
     does: "reads zeros in large blocks, writes them to a file on the run's own file system and \
            through to the device, reads the file back from the device, and truncates it",
-    effect: "long copies between user space, kernel and device; the load spends nine tenths of \
-             its time in the kernel, and truncation frees pages in bulk",
+    effect: "the kernel makes long copies between user space and device; the load spends nine \
+             tenths of its time in the kernel, and truncation frees pages in bulk",
     source: "abeni2002",
     parameters: &[
         Parameter::bytes(

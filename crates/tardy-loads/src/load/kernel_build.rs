@@ -20,8 +20,7 @@ use crate::children::tied_command;
 pub const INFO: LoadInfo = LoadInfo {
     name: "kernel-build",
     does: "configures and builds a kernel with make -jN, cleans, and builds again",
-    effect: "many processes that start, map, compute, write files and end; the load of everyday \
-             development",
+    effect: "many processes start, map, compute, write files and end, as in everyday development",
     source: "koolwal2009, mckenney2009",
     parameters: &[
         Parameter::path(

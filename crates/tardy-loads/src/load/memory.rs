@@ -13,8 +13,8 @@ use super::worker::{PASSES, Worker};
 pub const INFO: LoadInfo = LoadInfo {
     name: "memory",
     does: "a process repeatedly touches a large area page by page and frees it",
-    effect: "a series of page faults; at exit or munmap, the kernel unmaps and frees the whole \
-             area at once",
+    effect: "the load takes many page faults in a row; at exit or munmap, the kernel unmaps and \
+             frees the whole area at once",
     source: "abeni2002",
     parameters: &[
         Parameter::bytes(

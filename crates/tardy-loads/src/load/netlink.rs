@@ -15,8 +15,8 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "netlink",
     does: "asks the kernel for all links, addresses, routes, neighbours and rules, over and over; \
            changes nothing",
-    effect: "long dumps under the lock of the network configuration (rtnl), which drivers and \
-             daemons wait for",
+    effect: "the kernel writes long dumps under the lock of the network configuration (rtnl), for \
+             which drivers and daemons wait",
     source: "today",
     parameters: &[Parameter::bytes(
         "block",

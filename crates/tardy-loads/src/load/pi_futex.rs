@@ -20,7 +20,7 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "pi-futex",
     does: "threads form chains through locks with priority inheritance: each holds one lock and \
            waits for the next; the last thread is a real-time task",
-    effect: "the kernel walks each chain with raw locks held and interrupts off, and raises and \
+    effect: "the kernel follows each chain with raw locks held and interrupts off, and raises and \
              lowers the priority of every lock owner in the chain",
     source: "today",
     parameters: &[
@@ -85,8 +85,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let lends = priority > 0 && may_be_real_time(priority);
     if priority > 0 && !lends {
         worker.tell(
-            "without real-time priority, the chains are walked but priorities are not inherited; \
-             run as root, or allow real-time priority with ulimit -r",
+            "without real-time priority, the kernel follows the chains, but no priority is \
+             inherited; run as root, or allow real-time priority with ulimit -r",
         );
     }
     threads::repeat(worker, &cpus, "take a chain of locks", |index| {

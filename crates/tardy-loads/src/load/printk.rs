@@ -34,7 +34,7 @@ pub const INFO: LoadInfo = LoadInfo {
     uses_disk: false,
     rights: Rights::Nobody {
         keeps: &[],
-        opens: "the kernel's log",
+        opens: "/dev/kmsg",
     },
     resolve,
     run: Run::Prepared(prepare),

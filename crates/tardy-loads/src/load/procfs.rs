@@ -17,8 +17,8 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "procfs",
     does: "reads maps, smaps, status and stat of every process, kallsyms and other long files in \
            /proc, over and over",
-    effect: "long walks over lists and page tables that are shared with every other process, \
-             under their locks",
+    effect: "the kernel traverses long lists and page tables under locks that every other process \
+             needs too",
     source: "abeni2002",
     parameters: &[
         Parameter::count(

@@ -49,7 +49,7 @@ pub const INFO: LoadInfo = LoadInfo {
     // The kernel asks with each write who compacts memory.
     rights: Rights::Confined {
         keeps: &[],
-        writes: "to the switch that compacts memory, and to an unnamed file",
+        writes: "to /proc/sys/vm/compact_memory, and to an unnamed file",
         paths: |_| {
             let switch = Path::new("/proc").join(COMPACT);
             switch.exists().then_some(switch).into_iter().collect()

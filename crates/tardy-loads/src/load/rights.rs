@@ -116,7 +116,7 @@ impl fmt::Display for Rights {
         write!(formatter, "user {}; capabilities: {names}", self.user())?;
         match self {
             Self::Nobody { opens, .. } if !opens.is_empty() => {
-                write!(formatter, "; opened before: {opens}")
+                write!(formatter, "; opened as root: {opens}")
             }
             Self::Confined { writes, .. } => write!(formatter, "; writes only {writes} (Landlock)"),
             _ => Ok(()),

@@ -277,10 +277,10 @@ fn machine_checks(examined: &CheckInput<'_>) -> Result<State, State> {
             .all(|byte| byte == b'0')
     });
     Ok(match (is_off, is_ignored) {
-        (true, _) => State::good("never"),
+        (true, _) => State::good("the kernel never polls"),
         (_, true) => State::good("corrected errors are ignored"),
         _ => State::improvable(
-            format!("every {} s", intervals[0].1),
+            format!("the kernel polls every {} s", intervals[0].1),
             "never, if you do not need reports of corrected errors",
             "echo 0 > /sys/devices/system/machinecheck/machinecheck0/check_interval, or \
              mce=ignore_ce on the kernel's command line",
@@ -306,10 +306,10 @@ fn memory_errors(examined: &CheckInput<'_>) -> Result<State, State> {
         Err(_) => State::unknown("edac_mc_poll_msec contains no number"),
         // An hour and more is as good as never.
         Ok(milliseconds) if milliseconds >= 3_600_000 => {
-            State::good(format!("{names}, every {} s", milliseconds / 1000))
+            State::good(format!("{names}, polled every {} s", milliseconds / 1000))
         }
         Ok(milliseconds) => State::improvable(
-            format!("{names}, every {milliseconds} ms"),
+            format!("{names}, polled every {milliseconds} ms"),
             "at most once an hour, or no EDAC driver",
             "blacklist the driver that lsmod | grep edac shows, in /etc/modprobe.d; or echo \
              3600000 > /sys/module/edac_core/parameters/edac_mc_poll_msec",
@@ -343,11 +343,11 @@ fn efi_runtime(examined: &CheckInput<'_>) -> Result<State, State> {
         .and_then(tardy_core::cpu::CpuList::from_mask);
     Ok(match cpus {
         Some(cpus) if cpus.and(examined.cpus).is_empty() => {
-            State::good(format!("called on CPUs {cpus}"))
+            State::good(format!("EFI calls run on CPUs {cpus}"))
         }
         _ => State::improvable_at_start(
             "on",
-            "off, or called on other CPUs",
+            "off, or run on other CPUs",
             "efi=noruntime on the kernel's command line; or write the mask of other CPUs to \
              /sys/devices/virtual/workqueue/efi_runtime/cpumask",
         ),

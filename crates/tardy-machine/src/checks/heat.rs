@@ -29,9 +29,9 @@ fn look(examined: &CheckInput<'_>) -> State {
         })
     };
     match examined.cpus.iter().map(events).max() {
-        None | Some(0) => State::good("never since boot"),
+        None | Some(0) => State::good("not throttled since boot"),
         Some(most) => State::improvable(
-            format!("{most} times since boot"),
+            format!("throttled {most} times since boot"),
             "never",
             "better cooling, or a lower maximum frequency (scaling_max_freq)",
         ),

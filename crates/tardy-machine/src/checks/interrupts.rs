@@ -193,8 +193,8 @@ fn managed(examined: &CheckInput<'_>) -> Result<State, State> {
             found.is_empty(),
             isolation.is_some_and(|value| value.split(',').any(|word| word == "managed_irq")),
         ) {
-            (true, true) => State::good("kept off (isolcpus=managed_irq)"),
-            (true, false) => State::good("not delivered here"),
+            (true, true) => State::good("managed interrupts are kept off (isolcpus=managed_irq)"),
+            (true, false) => State::good("no managed interrupt arrives here"),
             (false, has_flag) => State::improvable_at_start(
                 format!(
                     "interrupts {} arrive here{}",

@@ -137,9 +137,9 @@ fn interrupt_priority(examined: &CheckInput<'_>) -> Result<State, State> {
         }));
     };
     let current = if highest == lowest {
-        format!("all at {highest}")
+        format!("all interrupt threads have priority {highest}")
     } else {
-        format!("from {lowest} to {highest}")
+        format!("interrupt threads have priorities {lowest} to {highest}")
     };
     if highest >= 99 {
         let first = threads

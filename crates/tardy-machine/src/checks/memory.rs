@@ -114,11 +114,11 @@ fn write_back(examined: &CheckInput<'_>) -> Result<State, State> {
         let bytes = examined.number("proc/sys/vm/dirty_bytes")?;
         let bytes = u64::try_from(bytes).unwrap_or(0);
         return Ok(State::good(format!(
-            "up to {}",
+            "up to {} of dirty memory",
             tardy_core::bytes::format_bytes(bytes)
         )));
     }
-    let current = format!("up to {ratio} % of memory");
+    let current = format!("up to {ratio} % of memory may be dirty");
     Ok(if ratio <= DIRTY_PERCENT_MAX {
         State::good(current)
     } else {
@@ -149,9 +149,12 @@ fn access_times(examined: &CheckInput<'_>) -> Result<State, State> {
         .map(|(point, _)| point)
         .collect();
     Ok(match strict.first() {
-        None => State::good("written rarely or never (noatime, relatime)"),
+        None => State::good("access times are written rarely or never (noatime, relatime)"),
         Some(first) => State::improvable(
-            format!("written at each access on {}", strict.join(", ")),
+            format!(
+                "access times are written at each access on {}",
+                strict.join(", ")
+            ),
             "noatime or relatime",
             format!("mount -o remount,noatime {first}, and the same in /etc/fstab"),
         ),
@@ -174,7 +177,7 @@ fn partial_slabs(examined: &CheckInput<'_>) -> Result<State, State> {
                 "{kept} of {} caches keep partial slabs for each CPU",
                 caches.len()
             ),
-            "none, where each microsecond counts",
+            "none, if each microsecond counts",
             "for f in /sys/kernel/slab/*/cpu_partial; do echo 0 > $f; done, or a kernel with \
              CONFIG_SLUB_CPU_PARTIAL=n",
         )

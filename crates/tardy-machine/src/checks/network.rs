@@ -59,7 +59,7 @@ pub(super) const TIMESTAMPS: Check = Check {
             examined,
             path,
             |value| value == 0,
-            "0, where the work itself uses TCP",
+            "0, if the work itself uses TCP",
             "sysctl net.ipv4.tcp_timestamps=0",
         )
     },
@@ -176,7 +176,7 @@ fn coalescing(examined: &CheckInput<'_>) -> Result<State, State> {
             None => State::good("0 us"),
             Some(first) => State::improvable(
                 waiting.join(", "),
-                "0 us, where a task waits for packets",
+                "0 us, if a task waits for packets",
                 format!("ethtool -C {first} adaptive-rx off rx-usecs 0"),
             ),
         },
@@ -191,9 +191,9 @@ fn busy_polling(examined: &CheckInput<'_>) -> Result<State, State> {
         .unwrap_or(0);
     Ok(match (poll.max(read), examined.profile) {
         (0, _) => State::good("off"),
-        (longest, Profile::Polling) => State::good(format!("up to {longest} us")),
+        (longest, Profile::Polling) => State::good(format!("tasks poll for up to {longest} us")),
         (longest, _) => State::improvable(
-            format!("up to {longest} us"),
+            format!("tasks poll for up to {longest} us"),
             "off",
             "sysctl net.core.busy_poll=0 net.core.busy_read=0",
         ),

@@ -85,10 +85,10 @@ fn real_time(examined: &CheckInput<'_>) -> Result<State, State> {
         String::new()
     };
     Ok(match found.first() {
-        None => State::good(format!("none at {limit} or above")),
+        None => State::good(format!("no task of priority {limit} or above")),
         Some(_) => State::improvable(
             format!("{}{more}", found[..found.len().min(SHOWN)].join(", ")),
-            format!("none at {limit} or above on these CPUs"),
+            format!("no task of priority {limit} or above on these CPUs"),
             "chrt -f -p LOWER PID, taskset -pc OTHERS PID, or stop it",
         ),
     })
@@ -112,7 +112,7 @@ fn starvation_daemon(examined: &CheckInput<'_>) -> Result<State, State> {
     } else {
         State::improvable(
             "stalld runs",
-            "off, where a task may keep a CPU to itself",
+            "off, if a real-time task may use a whole CPU",
             "systemctl disable --now stalld",
         )
     })

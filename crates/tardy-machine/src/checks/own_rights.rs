@@ -132,7 +132,7 @@ fn priority(examined: &CheckInput<'_>) -> Result<State, State> {
     } else {
         State::improvable(
             format!("no CAP_SYS_NICE, and priorities up to {limit} (rtprio)"),
-            "CAP_SYS_NICE, or an rtprio limit of 98",
+            "allowed to use priority 98, through CAP_SYS_NICE or an rtprio limit",
             "`- rtprio 98` for a group of this user in /etc/security/limits.d (the package sets \
              it for the group `realtime`: adduser NAME realtime); or \
              AmbientCapabilities=CAP_SYS_NICE; or run as root",
@@ -152,7 +152,7 @@ fn memory(examined: &CheckInput<'_>) -> Result<State, State> {
     } else {
         State::improvable(
             format!("no CAP_IPC_LOCK, and {limit} bytes may be locked (memlock)"),
-            "CAP_IPC_LOCK, or a memlock limit of `unlimited`",
+            "allowed to lock all memory, through CAP_IPC_LOCK or memlock",
             "`- memlock unlimited` for a group of this user in /etc/security/limits.d (the \
              package sets it for the group `realtime`: adduser NAME realtime); or \
              AmbientCapabilities=CAP_IPC_LOCK; or run as root",
@@ -171,7 +171,7 @@ fn idle(examined: &CheckInput<'_>) -> Result<State, State> {
         Some(true) => State::good("/dev/cpu_dma_latency is writable"),
         Some(false) => State::improvable(
             "/dev/cpu_dma_latency is not writable",
-            "writable for a group of this user, or CAP_DAC_OVERRIDE",
+            "writable for this user, through a group or CAP_DAC_OVERRIDE",
             "a udev rule, KERNEL==\"cpu_dma_latency\", GROUP=\"realtime\", MODE=\"0660\" (the \
              package installs it: adduser NAME realtime); or run as root",
         ),
@@ -199,7 +199,7 @@ fn tracing(examined: &CheckInput<'_>) -> Result<State, State> {
         Some((place, true)) => State::good(format!("/{place} is writable")),
         Some((place, false)) => State::improvable(
             format!("/{place} is not writable"),
-            "CAP_DAC_OVERRIDE, or writable for a group of this user",
+            "writable for this user, through a group or CAP_DAC_OVERRIDE",
             "run as root, or AmbientCapabilities=CAP_DAC_OVERRIDE; or mount -o \
              remount,gid=realtime,mode=770 /sys/kernel/tracing before anything else uses it",
         ),
@@ -216,7 +216,7 @@ fn tracing(examined: &CheckInput<'_>) -> Result<State, State> {
         }
         None => State::improvable(
             "the tracing file system is not mounted, and this user cannot mount it",
-            "mounted, or CAP_SYS_ADMIN",
+            "mounted, or mountable by this user (CAP_SYS_ADMIN)",
             "mount -t tracefs none /sys/kernel/tracing as root; then run as root, or \
              AmbientCapabilities=CAP_DAC_OVERRIDE",
         ),

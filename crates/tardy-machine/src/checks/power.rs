@@ -95,8 +95,8 @@ pub(super) const SUPPLY: Check = Check {
         "sys/class/power_supply/*/online",
         "sys/firmware/acpi/platform_profile",
     ],
-    why: "on a battery, and in quiet modes, the firmware lowers limits that the kernel does not \
-          see",
+    why: "on battery power or in a quiet profile, the firmware may lower the limits of power and \
+          frequency without informing the kernel",
     source: "Documentation/ABI/testing/sysfs-platform_profile and sysfs-class-power",
     look: |examined| either(supply(examined)),
 };

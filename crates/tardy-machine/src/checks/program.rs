@@ -293,7 +293,7 @@ fn timer_slack(examined: &CheckInput<'_>) -> Result<State, State> {
     } else {
         State::improvable(
             current,
-            "1 ns, where such a thread must be on time",
+            "1 ns, if such a thread must be on time",
             "prctl(PR_SET_TIMERSLACK, 1) in the thread, or echo 1 > /proc/TID/timerslack_ns",
         )
     })

@@ -40,7 +40,7 @@ fn look(examined: &CheckInput<'_>) -> State {
         .clone()
         .unwrap_or_default();
     let current = match given {
-        Some(None | Some("all")) => return State::good("moved off all CPUs"),
+        Some(None | Some("all")) => return State::good("callbacks are moved off all CPUs"),
         Some(Some(list)) => list.to_owned(),
         None if !by_nohz.is_empty() => by_nohz.to_string(),
         None => "none moved".to_owned(),

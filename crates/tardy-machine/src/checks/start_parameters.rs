@@ -107,7 +107,7 @@ fn grace_periods(examined: &CheckInput<'_>) -> Result<State, State> {
         return Ok(State::good("never expedited after boot (PREEMPT_RT)"));
     }
     Ok(State::improvable(
-        "expedited where the kernel requests it",
+        "expedited whenever the kernel requests it",
         "never",
         "echo 1 > /sys/kernel/rcu_normal, or rcupdate.rcu_normal_after_boot=1 on the kernel's \
          command line",

@@ -77,7 +77,7 @@ fn stolen(examined: &CheckInput<'_>) -> Result<State, State> {
     Ok(match of_interest.max_by_key(|(_, time)| **time) {
         None => State::good(format!("none in {}", watched.span.exact())),
         Some((cpu, time)) => State::improvable(
-            format!("{time} of CPU {cpu} in {}", watched.span.exact()),
+            format!("{time} stolen from CPU {cpu} in {}", watched.span.exact()),
             "none",
             "on the host: bind each virtual CPU to an isolated CPU of its own (virsh vcpupin), at \
              real-time priority (vcpusched)",
@@ -100,14 +100,14 @@ fn guest_halt_polling(examined: &CheckInput<'_>) -> Result<State, State> {
         .and_then(|text| text.parse::<i64>().ok());
     Ok(match (driver.as_str(), polled) {
         ("haltpoll", Some(polled)) if polled > 0 => {
-            State::good(format!("haltpoll, for up to {}", Nanos(polled)))
+            State::good(format!("haltpoll polls for up to {}", Nanos(polled)))
         }
         ("haltpoll", polled) => State::improvable(
             polled.map_or_else(
-                || "haltpoll, for an unknown time".to_owned(),
+                || "haltpoll polls for an unknown time".to_owned(),
                 |_| "haltpoll, which halts at once (0 ns)".to_owned(),
             ),
-            "polls for a while before it halts",
+            "a driver that polls before it halts the CPU",
             "echo 200000 > /sys/module/haltpoll/parameters/guest_halt_poll_ns",
         ),
         (driver, _) => State::improvable(

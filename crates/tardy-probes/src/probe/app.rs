@@ -38,9 +38,10 @@ pub(super) const COMMAND: &str = "command";
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "app",
-    about: "your own loop: from its due time to the end of its work",
-    times: "your own loop: from its due time to the end of its work (tardy_done); the series \
-            app.start ends at the start of the work (tardy_due)",
+    about: "each cycle of your own loop, from due time to end of work",
+    times: "cycles of your own loop: in the series app, from the due time to the end of the work \
+            (tardy_done); in the series app.start, from the due time to the start of the work \
+            (tardy_due)",
     context: "stock kernel: depends on how the program waits; PREEMPT_RT: the same",
     source: "today (include/tardy.h, crates/tardy-app)",
     parameters: &[Parameter {

@@ -25,7 +25,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "itimer",
     about: "a periodic setitimer signal: time between two signals",
     times: "setitimer(ITIMER_REAL), periodic; sigwaitinfo(2) of its SIGALRM: time between two \
-            activations less the period",
+            activations minus the period",
     context: "stock kernel: hard interrupt; PREEMPT_RT: softirq thread, for any policy of the \
               probe",
     source: "abeni2002, test A",

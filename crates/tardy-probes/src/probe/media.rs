@@ -67,7 +67,7 @@ const REAL_PERIOD: std::ops::RangeInclusive<Nanos> = Nanos::from_millis(2)..=Nan
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "media",
     about: "a media player: audio/video skew, and time between frames",
-    times: "a player: the audio time less the frame's video time when the frame is shown \
+    times: "a player: the audio time minus the frame's video time when the frame is shown \
             (negative: the picture is ahead); the series media.frame has the time between two \
             frames. 25, 30 and 60 frames per second are periods of 40ms, 33333333ns and \
             16666667ns. The built-in player takes its audio clock from a sound card (ALSA; series \

@@ -27,8 +27,9 @@ use crate::recording::ring::Producer;
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "rtc",
     about: "the real-time clock's periodic interrupt",
-    times: "read(2) of /dev/rtc's periodic interrupt: time between two interrupts less the nominal \
-            time; hrtimer-emulated, not a device interrupt",
+    times: "read(2) of /dev/rtc's periodic interrupt: time between two interrupts minus the \
+            nominal time; the kernel emulates the interrupts with an hrtimer, so no device \
+            interrupt is measured",
     context: "stock kernel: hard interrupt; PREEMPT_RT: softirq thread",
     source: "williams2002 (realfeel)",
     parameters: &[Parameter::count(

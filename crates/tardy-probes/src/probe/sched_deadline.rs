@@ -25,8 +25,8 @@ use super::{OpenContext, ProbeInstance};
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "sched-deadline",
     about: "a sleep until each due time, under SCHED_DEADLINE",
-    times: "clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME) under SCHED_DEADLINE with the same \
-            period: from the due time to the first clock read after the sleep",
+    times: "clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME) under SCHED_DEADLINE, whose period is \
+            that of the probe: from the due time to the first clock read after the sleep",
     context: "stock kernel: hard interrupt; PREEMPT_RT: hard interrupt",
     source: "today",
     parameters: &[

@@ -33,7 +33,7 @@ pub enum SeriesKind {
     /// Time of the sound less that of the picture, on a grid of frames; see [`Meaning::Skew`]. A
     /// frame that was skipped was never shown.
     Skew,
-    /// Time between two events less the period, nothing being known of when they were due; see
+    /// Time between two events minus the period, for events whose due times are unknown; see
     /// [`Meaning::IntervalError`].
     Interval {
         /// Whether the events come from a device with a clock of its own.

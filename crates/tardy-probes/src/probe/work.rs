@@ -28,9 +28,9 @@ use crate::work::{Calibration, UnitOfWork};
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "work",
     about: "a sleep until each due time, then work of known length",
-    times: "clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME), then work of known length: from the \
-            due time to the first clock read after the sleep; the series work.done ends at the \
-            first clock read after the work",
+    times: "clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME), then work of known length: in the \
+            series work, from the due time to the first clock read after the sleep; in the series \
+            work.done, from the due time to the first clock read after the work",
     context: "stock kernel: hard interrupt; PREEMPT_RT: hard interrupt for real-time threads, \
               softirq thread for others",
     source: "mckenney2009 (completion, not start, is what must be in time)",

@@ -141,14 +141,20 @@ pub(super) fn changes_title(atlas: &Atlas) -> String {
             .to_owned();
     }
     let pairs = format!("{} comparisons of neighbouring releases", atlas.compared);
-    let how = "differ by a factor of 1.25 or more (medians of the replicas)";
+    let difference = "a difference by a factor of 1.25 or more (medians of the replicas)";
     match atlas.changes.len() {
         0 if atlas.replicas < REPLICAS_MIN => format!(
             "{pairs}: {} replicas are too few to tell a change from chance",
             atlas.replicas
         ),
-        0 => format!("{pairs}: none was seen to {how}"),
-        found => format!("{pairs}: {found} {how}; at most 5 % of them by chance"),
+        0 => format!("{pairs}: none shows {difference}"),
+        found => {
+            let s = if found == 1 { "s" } else { "" };
+            format!(
+                "{pairs}: {found} show{s} {difference}; at most 5 % of such differences are due \
+                 to chance"
+            )
+        }
     }
 }
 

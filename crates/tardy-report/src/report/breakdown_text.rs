@@ -53,7 +53,7 @@ pub fn text(breakdown: &Breakdown, columns: usize) -> String {
         }
     }
     if !breakdown.mixed.is_empty() {
-        out.push_str("\nleft out of all tables\n");
+        out.push_str("\nPhases left out of all tables\n");
     }
     for mixed in &breakdown.mixed {
         let _ = writeln!(

@@ -157,8 +157,8 @@ fn warnings_of_trace(tracing: &TracingRecord) -> Vec<String> {
     }
     if tracing.calibration.out_of_idle == 0 && tracing.calibration.into_idle > 0 {
         warnings.push(
-            "this kernel does not trace switches out of idle, so the time from the last event \
-             before the switch to the clock read is a single part"
+            "this kernel does not trace switches from the idle task to a thread, so the time from \
+             the last event before the switch to the clock read is shown as one part"
                 .to_owned(),
         );
     }

@@ -187,13 +187,13 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
     );
     if counts.lower_bounds > 0 {
         let why = if trace.switches_out_of_idle == 0 && trace.switches_into_idle > 0 {
-            " (this kernel does not trace switches out of idle)"
+            " (this kernel does not trace switches from the idle task)"
         } else {
             ""
         };
         warnings.push(format!(
-            "the switch to the thread is not in the trace for {} of {} wake-ups{why}: their \
-             latency ends at the preceding event, and is a lower bound",
+            "the trace has no switch to the thread for {} of {} wake-ups{why}: their latency ends \
+             at the preceding event, and is a lower bound",
             counts.lower_bounds, counts.all
         ));
     }

@@ -177,7 +177,7 @@ pub(crate) fn sampling_gap(summary: &Summary) -> Option<String> {
         .filter(|probe| !probe.has_no_period && probe.period_ns.get() > 0);
     let period = periods.map(|probe| probe.period_ns).min()?;
     Some(format!(
-        "sampling gap {}: a delay may be that much longer, or unseen if shorter",
+        "sampling gap {0}: a delay can be {0} longer than shown, or unseen if below {0}",
         period.exact()
     ))
 }

@@ -93,8 +93,8 @@ pub enum CostCompareError {
     SeriesData(#[from] CostSummaryError),
     /// Times against counts of instructions.
     #[error(
-        "{base} counts {base_unit} and {other} {other_unit}: a time and a length of code are not \
-         comparable; compare runs of one clock"
+        "the costs of {base} are in {base_unit}, those of {other} in {other_unit}, so they are not \
+         comparable; compare runs that used the same clock"
     )]
     Units {
         /// One side.
@@ -403,14 +403,14 @@ fn warnings(base: &Side, side: &Side, of_runs: bool, without_ratio: usize) -> Ve
             .collect();
         if !only.is_empty() {
             warnings.push(format!(
-                "only in {which}, and left out: {}",
+                "left out, because only {which} has them: {}",
                 only.join(", ")
             ));
         }
     }
     if without_ratio > 0 {
         warnings.push(format!(
-            "left out, because one side's cost is 0: {without_ratio} of the metrics"
+            "{without_ratio} metrics are left out, because one side's cost is 0"
         ));
     }
     warnings

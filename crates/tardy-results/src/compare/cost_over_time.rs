@@ -143,7 +143,7 @@ fn verdict(tracks: &[CostTrack], runs: usize, unit: &str) -> (Outcome, String) {
         Some((
             step,
             format!(
-                "{}: {before} {} -> {after} {} with run {}",
+                "{}: {before} {} -> {after} {} since run {}",
                 track.metric,
                 shown.unit,
                 shown.unit,

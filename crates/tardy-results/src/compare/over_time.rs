@@ -181,7 +181,7 @@ fn verdict(tracks: &[Track], runs: usize) -> (Outcome, String) {
         Some((
             step,
             format!(
-                "{percent} % quantile of {}: {before} -> {after} with run {}",
+                "{percent} % quantile of {}: {before} -> {after} since run {}",
                 track.key,
                 step.run + 1
             ),

@@ -361,8 +361,8 @@ fn warnings(
     let (from, to) = (base.first(), side.first());
     if from.record.clock != to.record.clock {
         warnings.push(
-            "one side is in virtual time, the other in real time: lengths of code paths against \
-             times of a machine"
+            "one side has virtual time, which measures lengths of code paths; the other has the \
+             real time of a machine"
                 .to_owned(),
         );
     }
@@ -429,7 +429,10 @@ fn warnings(
         (&side.name, missing(own, base_groups)),
     ] {
         if !missing.is_empty() {
-            warnings.push(format!("only in {side}, and left out: {}", few(&missing)));
+            warnings.push(format!(
+                "left out, because only {side} has them: {}",
+                few(&missing)
+            ));
         }
     }
     if tables
@@ -472,8 +475,8 @@ fn about_runs(base: &Side, side: &Side, tables: &[Table]) -> Option<String> {
     }
     let between = of_source(SpreadSource::Documented)?;
     Some(format!(
-        "{} against {}: each run is assumed to vary by {} (standard deviation); {RUNS_MIN} runs \
-         per side would measure this spread, and --between-runs sets it",
+        "{} against {}: tardy assumes a standard deviation of {} between runs; measure {RUNS_MIN} \
+         runs per side to compute it, or set it with --between-runs",
         count(base),
         count(side),
         share(between.share)

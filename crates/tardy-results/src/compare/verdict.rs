@@ -232,7 +232,7 @@ fn quantile_name(quantile: f64) -> String {
 
 fn equivalent(tables: &[Table]) -> String {
     if tables.iter().all(|table| table.method == Method::Same) {
-        return "both have the same samples".to_owned();
+        return "both sides have the same samples".to_owned();
     }
     match tables.iter().find_map(|table| table.not_compared.first()) {
         Some(first) => format!(

@@ -75,8 +75,8 @@ pub fn read_alike<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Vec<C
     {
         let (one_unit, other_unit) = (one.summary.how.unit, other.summary.how.unit);
         return Err(format!(
-            "{} counts {one_unit} and {} {other_unit}: a time and a length of code are not \
-             comparable; give runs of one clock",
+            "the costs of {} are in {one_unit}, those of {} in {other_unit}, so they are not \
+             comparable; give runs that used the same clock",
             one.folder, other.folder
         ));
     }

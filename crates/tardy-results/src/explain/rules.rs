@@ -74,7 +74,7 @@ pub(super) fn rows(rules: &LoopRules) -> Vec<RuleRow> {
     let faults = rules.page_faults_user + rules.page_faults_kernel;
     let at_start = match rules.page_faults_at_start {
         0 => String::new(),
-        count => format!("; {count} more before its first timer are not counted"),
+        count => format!("; {count} page faults before the program's first timer are not counted"),
     };
     let lower: u64 = rules.woken_by_lower.iter().map(|waker| waker.count).sum();
     let wakers = rules.woken_by_lower.iter().take(3);
@@ -95,7 +95,7 @@ pub(super) fn rows(rules: &LoopRules) -> Vec<RuleRow> {
             recorded.page_faults,
             faults,
             format!(
-                "{} by the program, {} by the kernel for it{at_start}",
+                "{} in user space, {} in the kernel on the program's behalf{at_start}",
                 rules.page_faults_user, rules.page_faults_kernel
             ),
             "call mlockall(MCL_CURRENT | MCL_FUTURE), and touch stack and memory before the loop",
@@ -144,7 +144,7 @@ pub(super) fn rows(rules: &LoopRules) -> Vec<RuleRow> {
             "waits on a lock without priority inheritance",
             recorded.futex,
             rules.futex_waits_plain,
-            "condition variables count as well".to_owned(),
+            "waits on condition variables count as well".to_owned(),
             "set PTHREAD_PRIO_INHERIT on mutexes that threads of lower priority take",
             "record syscalls:sys_enter_futex",
         ),
@@ -154,7 +154,7 @@ pub(super) fn rows(rules: &LoopRules) -> Vec<RuleRow> {
             recorded.contention,
             rules.lock_waits,
             format!(
-                "{} in all, {} the longest",
+                "{} in total, {} in the longest wait",
                 nanos(rules.lock_waits_sum_ns),
                 nanos(rules.lock_waits_max_ns)
             ),

@@ -194,15 +194,15 @@ options! {
     /// Seed of all random numbers; stored in the run
     seed: Option<u64> = { name: "seed", value: "N", group: PROBES, is_shown: true },
         plan(|plan| Some(plan.seed));
-    /// Deadline: the largest latency that is in time, as in 200us
+    /// Deadline: the largest allowed latency, as in 200us
     ///
     /// Later wake-ups are misses. A skipped period is a miss if its wake-up would have been later.
     deadline: Option<Nanos> = {
         name: "deadline", value: "TIME", can_begin_with_dash: true, conflicts: &["window"],
         group: DEADLINE, is_in_files: true, is_shown: true,
     }, plan(of_plan::deadline);
-    /// Range of latencies that are in time, as in -111us..+111us, for work that must be neither
-    /// early nor late
+    /// Range of allowed latencies, as in -111us..+111us, for work that must be neither early nor
+    /// late
     window: Option<Window> = {
         name: "window", value: "FROM..TO", can_begin_with_dash: true, group: DEADLINE,
         is_shown: true,
@@ -214,10 +214,9 @@ options! {
         name: "misses", value: "SHARE", can_begin_with_dash: true, group: DEADLINE,
         is_in_files: true, is_shown: true,
     }, plan(|plan| plan.misses_allowed);
-    /// Number of periods that may be skipped because the previous wake-up came too late [default:
-    /// the share given by --misses]
+    /// Number of periods that late wake-ups may skip [default: the share given by --misses]
     ///
-    /// Without --misses, none may be skipped if the deadline is at most the period.
+    /// Without --misses, no period may be skipped if the deadline is not longer than a period.
     skipped: Option<u64> = {
         name: "skipped", value: "N", can_begin_with_dash: true, group: DEADLINE,
         is_in_files: true, is_shown: true,

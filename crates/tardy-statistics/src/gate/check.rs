@@ -119,7 +119,7 @@ impl fmt::Display for Check {
         match self {
             Self::Exceedances { clusters } => write!(
                 formatter,
-                "{clusters} clusters of exceedances, at least {EXCEEDANCES_MIN} needed"
+                "{clusters} clusters of exceedances; at least {EXCEEDANCES_MIN} are needed"
             ),
             Self::Clusters {
                 extremal_index,
@@ -147,8 +147,8 @@ impl fmt::Display for Check {
             }) => {
                 write!(
                     formatter,
-                    "{runs} runs of block maxima around their median, {expected:.1} expected, p = \
-                     {probability:.4}"
+                    "runs of block maxima on one side of their median: {runs}, expected \
+                     {expected:.1}, p = {probability:.4}"
                 )
             }
             Self::Level(Kpss { statistic, .. }) => {
@@ -165,7 +165,8 @@ impl fmt::Display for Check {
             }) => {
                 write!(
                     formatter,
-                    "{seen} records of the block maxima, {expected:.1} +- {deviation:.1} expected"
+                    "block maxima above all earlier ones: {seen}, expected {expected:.1} +- \
+                     {deviation:.1}"
                 )
             }
             Self::Halves {
@@ -179,7 +180,10 @@ impl fmt::Display for Check {
                 )
             }
             Self::Shape { shape } => {
-                write!(formatter, "shape {shape:.3} of the tail, limit {SHAPE_MAX}")
+                write!(
+                    formatter,
+                    "the tail has shape {shape:.3}, limit {SHAPE_MAX}"
+                )
             }
             Self::Fit {
                 statistic,
@@ -187,8 +191,8 @@ impl fmt::Display for Check {
             } => {
                 write!(
                     formatter,
-                    "goodness of fit {statistic:.3}, p = {probability:.4}, at least \
-                     {FIT_PROBABILITY_MIN} needed"
+                    "goodness of fit {statistic:.3}, p = {probability:.4}; p must be at least \
+                     {FIT_PROBABILITY_MIN}"
                 )
             }
             Self::Mixture(Mixture {

@@ -71,8 +71,9 @@ pub struct TaskArgs {
     pub is_virtual: Option<bool>,
 }
 
-const AFTER_HELP: &str = "tardy judges work by completion times if a run has them (from the probe \
-                          `work`), otherwise by late starts and a model. The verdict states which.
+const AFTER_HELP: &str = "tardy judges work by measured completion times if a run has them (from \
+                          the probe `work`), otherwise by late starts and a model. The verdict \
+                          states which of these two it uses.
 With several kernels, the verdict is about the recommended one. Without --work and --deadline, \
                           `tardy advise` asks about the work on a terminal.
 Exit codes: 0 the work met the deadline, or no deadline was given; 1 the work was late; 2 wrong \

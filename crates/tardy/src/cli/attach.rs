@@ -20,7 +20,7 @@ pub struct AttachArgs {
     /// How long to measure; Ctrl-C or the end of the program stops the measurement earlier
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = positive_duration, allow_hyphen_values = true)]
     pub length: Nanos,
-    /// Deadline: the largest latency that is in time, as in 200us
+    /// Deadline: the largest allowed latency, as in 200us
     #[arg(long, alias = "limit", value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub deadline: Option<Nanos>,
     /// Share of wake-ups that may miss the deadline, as in 1e-6 [default: 0]

@@ -47,7 +47,8 @@ pub struct CompareArgs {
     pub quantiles: Option<Vec<f64>>,
     /// Standard deviation between runs of one side, in per cent
     ///
-    /// By default it is estimated from the runs if each side has four or more; else it is 8.5 %.
+    /// By default, this is computed from the runs if each side has four or more. With fewer runs,
+    /// 8.5 % is assumed.
     #[arg(long, value_name = "PERCENT", value_parser = percent, allow_hyphen_values = true)]
     pub between_runs: Option<f64>,
     /// Compare only phases of this name
@@ -107,10 +108,10 @@ Exit codes: 0 no row is worse; 1 a row is worse or mixed; 2 wrong use, or runs t
 /// The deadline that misses are counted against.
 #[derive(Debug, Clone, Args)]
 pub struct CompareDeadlineArgs {
-    /// Deadline: the largest latency that is in time; compare how often it is missed
+    /// Deadline: the largest allowed latency; compare how often it is missed
     #[arg(long, value_name = "TIME", value_parser = positive_duration, conflicts_with = "window", allow_hyphen_values = true)]
     pub deadline: Option<Nanos>,
-    /// Range of latencies that are in time, as in -111us..+111us
+    /// Range of allowed latencies, as in -111us..+111us
     #[arg(long, value_name = "FROM..TO", allow_hyphen_values = true)]
     pub window: Option<Window>,
 }

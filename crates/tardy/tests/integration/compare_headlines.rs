@@ -211,7 +211,7 @@ fn a_run_beside_itself_is_equivalent() {
     assert!(
         outcome
             .stdout
-            .starts_with("r against r: EQUIVALENT: both have the same samples"),
+            .starts_with("r against r: EQUIVALENT: both sides have the same samples"),
         "{}",
         outcome.stdout
     );

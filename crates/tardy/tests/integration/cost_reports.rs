@@ -232,7 +232,7 @@ fn a_cost_that_grew_is_found_where_it_did() {
     );
     let text = place.tardy("compare --over-time runs").ends_with(1).stdout;
     assert!(
-        text.contains("16 runs: WORSE: sys: 100.189 s -> 125.186 s with run 10"),
+        text.contains("16 runs: WORSE: sys: 100.189 s -> 125.186 s since run 10"),
         "{text}"
     );
     let junit = place

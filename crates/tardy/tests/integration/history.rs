@@ -71,7 +71,7 @@ fn a_load_that_is_worse_on_all_boards_is_found_with_its_build_and_what_changed()
     assert!(
         found
             .stdout
-            .contains("changed with b11: machine.kernel.release: 6.12.1 -> 6.12.2"),
+            .contains("changed in build b11: machine.kernel.release: 6.12.1 -> 6.12.2"),
         "{}",
         found.stdout
     );
@@ -84,7 +84,7 @@ fn a_load_that_is_worse_on_all_boards_is_found_with_its_build_and_what_changed()
         ">b11</th>",
         "since b11",
         "<svg",
-        "changed with b11: machine.kernel.release",
+        "changed in build b11: machine.kernel.release",
     ] {
         assert!(page.contains(said), "{said}");
     }
@@ -263,7 +263,7 @@ fn a_table_stands_for_its_runs_also_when_they_are_gone_and_no_run_counts_twice()
     std::fs::rename(place.path("nightly"), place.path("elsewhere")).unwrap();
     let of_table = place.tardy("history runs.csv.gz").ends_with(1).stdout;
     assert!(
-        of_table.contains("changed with b11: machine.kernel.release: 6.12.1 -> 6.12.2"),
+        of_table.contains("changed in build b11: machine.kernel.release: 6.12.1 -> 6.12.2"),
         "{of_table}"
     );
     place.tardy("history runs.csv.gz --accept b11").ends_with(0);

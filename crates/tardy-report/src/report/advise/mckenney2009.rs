@@ -70,7 +70,8 @@ fn figures(out: &mut String, found: &Conclusions) {
     let _ = writeln!(
         out,
         "total delay against the length of work: a model (latency + stretched work), with a \
-         latency of {} for \"real fast\" (the ordinary kernel) and {} for \"real time\"",
+         latency of {} for the ordinary kernel (\"real fast\") and {} for the real-time kernel \
+         (\"real time\")",
         time(first.latency_fast_ns.value),
         time(first.latency_real_time_ns.value)
     );

@@ -358,9 +358,12 @@ fn rules(out: &mut String, path: &flow::Path) {
         );
     }
     let choice = match path.choice {
-        Choice::RealTime => "a real-time kernel (\"real time\"); measure to confirm",
+        Choice::RealTime => {
+            "a real-time kernel, which the paper calls \"real time\"; measure to confirm"
+        }
         Choice::RealFast => {
-            "an ordinary kernel, which starts work later and gets more of it done (\"real fast\")"
+            "an ordinary kernel, which starts work later but completes more of it; the paper calls \
+             it \"real fast\""
         }
     };
     let source = path.steps.last().map_or("", |step| step.source);
@@ -451,10 +454,10 @@ fn help(out: &mut String, helps: &Improvements) {
     }
     let low = left.count() - rest.len();
     if low > 0 {
-        let _ = writeln!(out, "  and {low} low");
+        let _ = writeln!(out, "  and {low} of low importance");
     }
     let left_out = helps.left_out.map_or_else(String::new, |check| {
-        format!("; {check} is not counted, because it is not needed")
+        format!("; the counts above leave out {check}, because this work does not need it")
     });
     let _ = writeln!(
         out,

@@ -40,16 +40,16 @@ impl Changes<'_> {
         }
         for change in self.changes {
             for fact in change.changed.iter().take(FACTS_SHOWN) {
-                let _ = writeln!(out, "changed with run {}: {fact}", change.run + 1);
+                let _ = writeln!(out, "changed in run {}: {fact}", change.run + 1);
             }
             match change.changed.len() {
                 0 => {
-                    let _ = writeln!(out, "changed with run {}: no recorded fact", change.run + 1);
+                    let _ = writeln!(out, "changed in run {}: no recorded fact", change.run + 1);
                 }
                 count if count > FACTS_SHOWN => {
                     let _ = writeln!(
                         out,
-                        "changed with run {}: {} more: see --format json",
+                        "changed in run {}: {} more: see --format json",
                         change.run + 1,
                         count - FACTS_SHOWN
                     );
@@ -76,7 +76,7 @@ impl Changes<'_> {
             for fact in &change.changed {
                 let _ = writeln!(
                     out,
-                    "- changed with run {}: {}",
+                    "- changed in run {}: {}",
                     change.run + 1,
                     markdown::escape(&fact.to_string())
                 );

@@ -57,7 +57,7 @@ fn steps(found: &CostsOverTime) -> Vec<String> {
             let more = advantage_percent(step.before_ns, step.after_ns);
             let (name, unit) = (&track.metric, shown.unit);
             format!(
-                "{name}: {before} -> {after} {unit} ({more:+.1} %) with run {} (p {})",
+                "{name}: {before} -> {after} {unit} ({more:+.1} %) since run {} (p {})",
                 step.run + 1,
                 probability(step.probability)
             )
@@ -76,7 +76,7 @@ fn head() -> Vec<String> {
         "costs more",
         "best",
         "worst",
-        "changed with run",
+        "changed in run",
     ]
     .map(str::to_owned)
     .to_vec()

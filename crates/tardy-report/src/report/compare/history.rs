@@ -160,7 +160,7 @@ pub(in crate::report) fn sentence(found: &History, change: &LastingChange) -> St
         ""
     };
     format!(
-        "{} by {:+.1} % since {}, found with {} (p {}){accepted}",
+        "{} by {:+.1} % since build {}, found in build {} (p {}){accepted}",
         change.what,
         change.share * 100.0,
         build(change.from),
@@ -228,12 +228,12 @@ pub(in crate::report) fn facts(found: &History, change: &LastingChange) -> Vec<S
         .changed
         .iter()
         .take(SHOWN)
-        .map(|fact| format!("changed with {build}: {fact}"))
+        .map(|fact| format!("changed in build {build}: {fact}"))
         .collect();
     match change.changed.len() {
-        0 => facts.push(format!("changed with {build}: no recorded fact")),
+        0 => facts.push(format!("changed in build {build}: no recorded fact")),
         count if count > SHOWN => facts.push(format!(
-            "changed with {build}: {} more: see --format json",
+            "changed in build {build}: {} more: see --format json",
             count - SHOWN
         )),
         _ => {}

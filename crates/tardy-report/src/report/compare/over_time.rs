@@ -59,7 +59,7 @@ fn steps(found: &OverTime) -> Vec<String> {
         let words = |step: &tardy_results::compare::changes::Step| {
             let (before, after) = (time(step.before_ns), time(step.after_ns));
             format!(
-                "{}: {before} -> {after} with run {} (p {})",
+                "{}: {before} -> {after} since run {} (p {})",
                 name(track),
                 step.run + 1,
                 probability(step.probability)

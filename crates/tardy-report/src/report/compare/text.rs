@@ -158,7 +158,7 @@ impl Page {
         }
         if !of_one_side.is_empty() {
             self.sentence(&format!(
-                "known for one side only: {} facts, see --format json",
+                "{} facts are known for one side only: see --format json",
                 of_one_side.len()
             ));
         }

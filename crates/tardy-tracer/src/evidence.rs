@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn pages_around_the_worst_samples_stay_and_gaps_between_them_are_marked() {
-        let mut evidence = Evidence::new(1);
+        let mut evidence = Evidence::new(1, None);
         let ms = 1_000_000;
         for number in 0..100 {
             evidence.page(0, number * 10 * ms, page(number * 10 * ms));
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_sample_that_is_not_among_the_worst_costs_nothing() {
-        let mut evidence = Evidence::new(1);
+        let mut evidence = Evidence::new(1, None);
         for latency in (1..=40).rev() {
             evidence.sample(1_000, 1_000 + latency);
         }

@@ -336,7 +336,7 @@ mod tests {
             given_way: 0,
             bytes: 0,
         };
-        let file = DelayFile::create(&folder.path().join("cyclic.delays"), counts).unwrap();
+        let file = DelayFile::create(&folder.path().join("cyclic.delays"), counts, None).unwrap();
         let left_out = Arc::new(AtomicU64::new(0));
         let mut samples = Samples::new(Facts::default(), &HashMap::new());
         samples.follow(PROBE);
@@ -355,7 +355,7 @@ mod tests {
                 explained_until: 0,
             }],
             holders: Holders::new(Symbols::default()),
-            evidence: Evidence::new(1),
+            evidence: Evidence::new(1, None),
             batches: batches_end,
             new_series,
         };

@@ -30,12 +30,12 @@ is() { [ "$2" = "$3" ] || { echo "$1 is '$2' instead of '$3'"; false; }; }
 property() { is "$2" "$(systemctl show --property "$2" --value "$1")" "$3"; }
 settings() { printf '%s\n' "$@" >/etc/default/tardy-watch; }
 newest() { find /var/lib/tardy -mindepth 1 -maxdepth 1 -type d -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d ' ' -f 2-; }
-# Exit code 4: under way, or inconclusive. 130: interrupted.
-show() { tardy show --json "$1" || [[ $? =~ ^(4|130)$ ]]; }
+# Exit code 1: a verdict failed. 4: under way, or inconclusive. 130: interrupted.
+show() { tardy show --json "$1" || [[ $? =~ ^(1|4|130)$ ]]; }
 recorded() { show "$1" | grep -m 1 -o '"recorded": [0-9]*' | grep -o '[0-9]*$'; }
 has_samples() { [ "$(recorded "$1")" -gt "${2:-0}" ]; }
 another_has_samples() { [ "$(newest)" != "$1" ] && has_samples "$(newest)" "${2:-0}"; }
-# whole RUN STATE [WARNING]: the folder opens, has samples, and no warning of a right that the unit
+# whole RUN STATE: the folder opens, has samples, and no warning of a right that the unit
 # does not give.
 whole() {
     json=$(show "$1") && is state "$(sed -n 's/^  "state": "\(.*\)",/\1/p' <<<"$json")" "$2" && has_samples "$1" || return

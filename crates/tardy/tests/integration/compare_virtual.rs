@@ -70,7 +70,7 @@ fn virtual_and_real_time_are_refused_unless_told_otherwise() {
     );
     let told = compare(&run(1, 5_000.0), &new, "--across-clocks --margin 100us").ends_with(0);
     assert!(
-        told.stdout.contains("! one side is in virtual time"),
+        told.stdout.contains("! one side has virtual time"),
         "{}",
         told.stdout
     );

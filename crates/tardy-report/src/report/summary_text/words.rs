@@ -141,7 +141,7 @@ pub fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
         .and_then(|found| Some(Nanos(found.numbers.as_ref()?.max_ns)))
         .filter(|of_run| *of_run > largest)
         .map_or_else(String::new, |of_run| {
-            format!("; {of_run} while a load started or ended, or worked on other CPUs only")
+            format!("; {of_run} while a load started or ended or ran only on other CPUs")
         });
     Some(format!(
         "worst load: {}, {largest}{idle}{of_run}",

@@ -89,6 +89,7 @@ const BRIEF: &[&str] = &[
     "descriptors",
     "two-runs",
     "fleet",
+    "endless",
 ];
 
 /// Try the faults that the tool must survive (as root), and print the table of docs/reliability.md

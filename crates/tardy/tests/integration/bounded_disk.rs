@@ -283,9 +283,15 @@ fn a_bounded_run_that_is_killed_at_any_moment_has_counts_that_add_up() {
 #[test]
 fn what_has_no_bound_is_not_also_bounded() {
     let place = Workplace::new();
-    for with in ["--keep histogram", "--spool .", "--explain", "-b 500"] {
+    for with in [
+        "--keep histogram",
+        "--spool .",
+        "--explain --keep-trace",
+        "-b 500",
+        "--explain --until-stopped --resume",
+    ] {
         let refused = place
-            .tardy(&format!("run --for 1s --disk 2GiB {with} --out week"))
+            .tardy(&format!("run --disk 2GiB {with} --out week"))
             .ends_with(2);
         assert!(
             refused.stderr.contains("cannot be used with"),
@@ -298,6 +304,14 @@ fn what_has_no_bound_is_not_also_bounded() {
         .ends_with(2);
     assert!(
         refused.stderr.contains("with its unit"),
+        "{}",
+        refused.stderr
+    );
+    let refused = place
+        .tardy("run --until-stopped --disk 10MiB --explain --out week")
+        .ends_with(2);
+    assert!(
+        refused.stderr.contains("give at least "),
         "{}",
         refused.stderr
     );

@@ -13,7 +13,7 @@ use crate::program;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "response",
-    promise: "UDP round trips are compared with those of sockperf, without a limit",
+    promise: "UDP round trips are compared with those of sockperf; no difference is promised",
     measure,
 };
 

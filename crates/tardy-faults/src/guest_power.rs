@@ -27,8 +27,8 @@ pub(crate) const GUEST_POWER: Fault = Fault {
 
 pub(crate) const REBOOT: Fault = Fault {
     name: "reboot",
-    done: "a guest whose run has --until-stopped, --disk and --resume is killed like that, and \
-           booted again with the same disk; twice, then the run is stopped",
+    done: "a guest whose run has --until-stopped, --disk and --resume is killed (SIGKILL of QEMU) \
+           and booted again with the same disk, two times; then the run is stopped",
     demanded: "the run resumes after each boot: one finished run whose counts add up, no stored \
                sample is lost, and both gaps are reported",
     attempt: |ground| guests::attempt(ground, reboot),

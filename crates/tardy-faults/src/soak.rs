@@ -15,11 +15,11 @@ use crate::place::{PATIENCE, Place, last_line};
 
 pub(crate) const SOAK: Fault = Fault {
     name: "soak",
-    done: "a run with all probes at once, and all harmless loads in turn, twice, for an hour (3 \
-           minutes in the short form, else --soak-for)",
-    demanded: "the run ends, its counts add up, nothing is left; the tool's memory (except for the \
-               counts, whose room is bounded), descriptors, threads and files in the second round \
-               are those of the first",
+    done: "a run of an hour (3 minutes in the short form; --soak-for sets another length) with all \
+           probes at once, in which all harmless loads run in turn, in two rounds",
+    demanded: "the run ends, its counts add up, and nothing is left behind; in the second round, the \
+               tool has no more memory (apart from the bounded memory of its counts), descriptors, \
+               threads and files than in the first",
     attempt: soak,
 };
 

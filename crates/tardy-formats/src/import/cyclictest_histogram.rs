@@ -331,7 +331,11 @@ fn row(source: &Source, table: &mut Table, line: u64, text: &str) -> Result<(), 
         .last()
         .is_some_and(|(before, _)| bucket <= *before)
     {
-        return Err(source.expected(line, "a bucket above the one before", text));
+        return Err(source.expected(
+            line,
+            "a bucket of larger latencies than the line before",
+            text,
+        ));
     }
     table.rows.push((bucket, counts));
     Ok(())

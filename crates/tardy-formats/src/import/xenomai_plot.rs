@@ -165,7 +165,7 @@ impl Plot {
                 None => return Err(bad("a bucket and its count, as in `12 9876`")),
             };
             if self.rows.last().is_some_and(|before| row.0 <= before.0) {
-                return Err(bad("a bucket above the one before"));
+                return Err(bad("a bucket of larger latencies than the line before"));
             }
             self.rows.push(row);
             self.is_open |= is_open;

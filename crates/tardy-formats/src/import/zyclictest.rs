@@ -208,7 +208,11 @@ impl Statements {
                     .last()
                     .is_some_and(|&(before, _)| bucket <= before)
                 {
-                    return Err(source.expected(line, "a bucket above the one before", text));
+                    return Err(source.expected(
+                        line,
+                        "a bucket of larger latencies than the line before",
+                        text,
+                    ));
                 }
                 self.rows.push((bucket, values()?));
             }

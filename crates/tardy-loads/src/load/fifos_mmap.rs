@@ -46,7 +46,7 @@ pub const INFO: LoadInfo = LoadInfo {
     uses_disk: true,
     rights: Rights::Nobody {
         keeps: &[],
-        opens: "an unnamed file on the file system that it works on",
+        opens: "an unnamed file on the file system that the load uses",
     },
     resolve,
     run: Run::Prepared(prepare),

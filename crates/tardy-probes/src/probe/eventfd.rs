@@ -10,8 +10,8 @@ use super::pair::{self, Channel};
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "eventfd",
     about: "one thread wakes another through an eventfd",
-    times: "write(2) to an eventfd that a thread reads; from the waker's clock read before its \
-            call to the woken thread's clock read after its own call returns",
+    times: "write(2) wakes a thread that reads an eventfd: from the waker's clock read just before write to the woken \
+            thread's clock read just after read returns",
     source: "today (event loops, virtual machines)",
     open: pair::open::<EventFd>,
     system_calls: &["clock_nanosleep", "write", "read"],

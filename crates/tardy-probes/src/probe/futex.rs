@@ -10,8 +10,8 @@ use super::pair::{self, Channel};
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "futex",
     about: "one thread wakes another through a futex",
-    times: "FUTEX_WAKE to a thread in FUTEX_WAIT; from the waker's clock read before its call to \
-            the woken thread's clock read after its own call returns",
+    times: "FUTEX_WAKE wakes a thread in FUTEX_WAIT: from the waker's clock read just before FUTEX_WAKE to the woken \
+            thread's clock read just after FUTEX_WAIT returns",
     source: "williams2002 (wake-ups by threads), ptsematest",
     open: pair::open::<Futex>,
     system_calls: &["clock_nanosleep", "futex"],

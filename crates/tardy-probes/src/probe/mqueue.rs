@@ -13,8 +13,8 @@ use super::pair::{self, Channel};
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "mqueue",
     about: "one thread wakes another through a POSIX message queue",
-    times: "mq_send(3) to a thread in mq_receive(3); from the waker's clock read before its call \
-            to the woken thread's clock read after its own call returns",
+    times: "mq_send(3) wakes a thread in mq_receive(3): from the waker's clock read just before mq_send to the woken \
+            thread's clock read just after mq_receive returns",
     source: "williams2002 (wake-ups by threads), pmqtest",
     resolve,
     open: pair::open::<MessageQueue>,

@@ -8,8 +8,8 @@ use super::pair::{self, Channel};
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "pipe",
     about: "one thread wakes another through a pipe",
-    times: "write(2) of a byte into a pipe that a thread reads; from the waker's clock read before \
-            its call to the woken thread's clock read after its own call returns",
+    times: "write(2) of a byte wakes a thread that reads a pipe: from the waker's clock read just before write to the woken \
+            thread's clock read just after read returns",
     source: "williams2002 (wake-ups by threads)",
     open: pair::open::<Pipe>,
     system_calls: &["clock_nanosleep", "write", "read"],

@@ -11,8 +11,8 @@ use super::pair::{self, Channel};
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "signal",
     about: "one thread wakes another by a signal",
-    times: "tgkill(2) to a thread in sigtimedwait(2); from the waker's clock read before its call \
-            to the woken thread's clock read after its own call returns",
+    times: "tgkill(2) wakes a thread in sigtimedwait(2): from the waker's clock read just before tgkill to the woken \
+            thread's clock read just after sigtimedwait returns",
     source: "williams2002 (wake-ups by threads), sigwaittest",
     open: pair::open::<Signal>,
     is_single: true,

@@ -62,7 +62,7 @@ fn head(out: &mut String, explanation: &RunExplanation) {
         let _ = writeln!(out, "{cause}");
     }
     let sums = format!(
-        "the parts of {} of {} samples add up to the latency, from due to the clock read",
+        "in {} of {} samples, the parts add up to the latency, from due to the clock read",
         counts.checked - counts.not_adding_up,
         counts.checked
     );

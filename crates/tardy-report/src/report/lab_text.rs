@@ -87,7 +87,7 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
             .expect("writing to a string cannot fail");
         }
         for load in &variant.without_samples {
-            let words = "no sample, because the load did not work in its phase: measure longer";
+            let words = "no sample, because the load was not active in its phase: measure longer";
             writeln!(text, "! {} under {load}: {words}", variant.variant.name)
                 .expect("writing to a string cannot fail");
         }

@@ -216,7 +216,7 @@ options! {
     }, plan(|plan| plan.misses_allowed);
     /// Number of periods that late wake-ups may skip [default: the share given by --misses]
     ///
-    /// Without --misses, no period may be skipped if the deadline is not longer than a period.
+    /// Without --misses, the default is 0 if the deadline is at most a period.
     skipped: Option<u64> = {
         name: "skipped", value: "N", can_begin_with_dash: true, group: DEADLINE,
         is_in_files: true, is_shown: true,

@@ -60,7 +60,7 @@ pub struct MachineArguments {
     /// Architecture of the guest: amd64, arm64 or riscv64 [default: this machine's]
     #[arg(long)]
     pub arch: Option<Architecture>,
-    /// Virtual time per instruction, a power of two: 1ns resembles a PC, 4ns a small board
+    /// Virtual time per instruction, a power of two: 1ns is about the speed of a PC, 4ns that of a small board
     #[arg(long, alias = "insn", value_name = "TIME", default_value = "4ns")]
     pub instruction_time: Nanos,
     /// Memory of the guest in MiB
@@ -355,7 +355,7 @@ pub struct CheckArguments {
     /// Apply the limit to the longest section in which no other task can run, instead of the
     /// largest latency
     ///
-    /// Every guest is watched (--watch), so a section counts even if the probe is not due in it.
+    /// Every guest runs with --watch, so a section counts even if no wake-up of the probe falls into it.
     #[arg(long, requires = "limit")]
     pub sections: bool,
     /// Known good kernel: --kernel fails if its 99.9 % latency under a load exceeds the good

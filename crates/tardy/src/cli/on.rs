@@ -14,7 +14,7 @@ pub struct OnArgs {
     /// listed in a file, one per line; repeat the option for several machines
     ///
     /// tardy is copied to the machine and removed afterwards. The command keeps running if the
-    /// connection breaks. Its output is printed here, and a run's folder is fetched. With several
+    /// connection breaks. tardy prints the command's output on this machine, and fetches the folder of a run. With several
     /// machines, each has a folder below --out. A line of a file is an address, or a name and an
     /// address; comments start with #. The connection uses OpenSSH's client with its configuration,
     /// keys and jump hosts. With several machines, the client cannot ask for passwords.

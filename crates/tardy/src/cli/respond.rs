@@ -18,7 +18,7 @@ Answers only with a shared secret:          tardy respond udp:0.0.0.0 --secret F
                   response:secret=FILE:udp:board7
 Over two serial ports, RTS and CTS crossed: tardy respond serial:/dev/ttyS0, and --probe \
                   response:serial:/dev/ttyS0
-Its own late wake-ups, in a run folder:     tardy show FOLDER
+The responder's own late wake-ups:          tardy show FOLDER
 
 Over udp, the responder answers one run at a time: the first that asks, until it has been silent \
                   for 5 s (for 200 ms, if the next run is at the same address). Other datagrams are \

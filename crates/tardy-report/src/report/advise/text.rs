@@ -274,7 +274,7 @@ fn what_would_decide(judgement: &Judgement, verdict: &Verdict) -> String {
     let evidence = &verdict.evidence;
     match judgement.measure_longer_ns {
         Some(longer) => format!(
-            "run for {} more, if misses stay as rare as seen",
+            "run for {} more: this decides if misses stay as rare as they were",
             duration(longer)
         ),
         None if evidence.due_times == 0 => "no sample was taken; run again".to_owned(),

@@ -44,14 +44,14 @@ impl Changes<'_> {
             }
             match change.changed.len() {
                 0 => {
-                    let _ = writeln!(out, "changed in run {}: no recorded fact", change.run + 1);
+                    let _ = writeln!(out, "no recorded fact changed in run {}", change.run + 1);
                 }
                 count if count > FACTS_SHOWN => {
                     let _ = writeln!(
                         out,
-                        "changed in run {}: {} more: see --format json",
-                        change.run + 1,
-                        count - FACTS_SHOWN
+                        "{} more facts changed in run {}: see --format json",
+                        count - FACTS_SHOWN,
+                        change.run + 1
                     );
                 }
                 _ => {}

@@ -35,7 +35,7 @@ pub fn text(comparison: &CostComparison) -> String {
         if candidate.changed.len() > FACTS_SHOWN {
             let _ = writeln!(
                 out,
-                "changed {} more: see --format json",
+                "{} more facts changed: see --format json",
                 candidate.changed.len() - FACTS_SHOWN
             );
         }

@@ -231,9 +231,9 @@ pub(in crate::report) fn facts(found: &History, change: &LastingChange) -> Vec<S
         .map(|fact| format!("changed in build {build}: {fact}"))
         .collect();
     match change.changed.len() {
-        0 => facts.push(format!("changed in build {build}: no recorded fact")),
+        0 => facts.push(format!("no recorded fact changed in build {build}")),
         count if count > SHOWN => facts.push(format!(
-            "changed in build {build}: {} more: see --format json",
+            "{} more facts changed in build {build}: see --format json",
             count - SHOWN
         )),
         _ => {}

@@ -58,7 +58,7 @@ fn of_run(explanation: &RunExplanation) -> Markup {
                 (counts.explained) " samples were explained from the kernel's trace of the run; \
                                     their latencies include the cost of tracing. "
             }
-            "The parts of " (counts.checked - counts.not_adding_up) " of " (counts.checked) " samples add up to the latency. "
+            "In " (counts.checked - counts.not_adding_up) " of " (counts.checked) " samples, the parts add up to the latency. "
             (explain_text::ranked(counts.ranked, "sample", explanation.threshold)) ". "
             @if let Some(cause) = explain_text::largest_cause(&explanation.holders, explanation.lateness) { (cause) ". " }
             (time(explanation.unexplained_ns)) " of " (time(all)) " have no explanation."

@@ -132,8 +132,8 @@ impl Args for KernelArguments {
             .action(ArgAction::Append)
             .allow_hyphen_values(true)
             .help(
-                "Words for the command line of the --kernel before this option, or of every \
-                 kernel if this option comes first",
+                "Parameters for the kernel command line, of the preceding --kernel or, before the \
+                 first --kernel, of all kernels",
             );
         command.arg(kernel).arg(preempt).arg(words)
     }

@@ -286,7 +286,7 @@ impl Board {
                 self.folder.join("disk/fill"),
                 vec![0; 256 << 20],
             )),
-            // The network goes first, as if the power were switched off: no process says goodbye.
+            // The network goes first, as in a power failure: processes cannot close their connections.
             Trouble::Reboot => {
                 let near = format!("rack{}", self.number);
                 program::capture(&mut self.in_rack(&["ip", "link", "delete", &near]))?;

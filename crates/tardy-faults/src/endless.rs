@@ -64,7 +64,7 @@ fn endless(ground: &Ground) -> Result<Tally> {
                 scrapes += 1;
             }
             Some(Err(why)) => wrong.push(why),
-            None => wrong.push("no port of metrics is told".to_owned()),
+            None => wrong.push("the run did not print the port of its metrics".to_owned()),
         }
     }
     running.signal(signal::TERMINATE)?;
@@ -136,7 +136,7 @@ fn metrics(port: u16) -> std::result::Result<BTreeMap<String, f64>, String> {
     Ok(text.lines().filter_map(line).collect())
 }
 
-/// What is less than before, or gone.
+/// The first metric that shrank or disappeared.
 fn less(before: &BTreeMap<String, f64>, now: &BTreeMap<String, f64>) -> Option<String> {
     let (name, value) = before
         .iter()
@@ -156,7 +156,7 @@ fn folder_bytes(folder: &Path) -> u64 {
         .sum()
 }
 
-/// That the run is not finished, or has fewer samples than its metrics had.
+/// Checks that the run is finished and has every sample of its metrics; returns the fault.
 fn not_whole(folder: &Folder, counts: &BTreeMap<String, f64>) -> Option<String> {
     let Folder::Opens { state, summary, .. } = folder else {
         return Some(format!("the run does not open: {folder:?}"));

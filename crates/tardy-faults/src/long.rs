@@ -83,7 +83,7 @@ fn week_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
     for day in 0..days {
         let place = ground.place()?;
         let archive = place.path("run.tar");
-        // The guest's disk: what the guest of the day before left.
+        // In place of a disk, each guest gets the run that the last one left.
         let earlier = run.as_ref().map(|(_, result)| result.folder.as_path());
         archive_run(&archive, earlier)?;
         let result = guests::run_script(
@@ -148,7 +148,7 @@ fn day_script(day: u64, seconds: u64, is_last: bool) -> String {
     )
 }
 
-/// What speaks against one finished run of so many days.
+/// Checks that the folder is one finished run of so many days; returns the fault.
 fn not_every_day(folder: &Folder, days: u64, seconds: u64) -> Option<String> {
     let Folder::Opens { state, summary, .. } = folder else {
         return Some(format!("the run does not open: {folder:?}"));

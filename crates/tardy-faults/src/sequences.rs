@@ -33,8 +33,7 @@ pub(crate) const FAULT: Fault = Fault {
 const PERIOD_NS: i64 = 25_000;
 /// So short that every run has misses.
 const DEADLINE_NS: i64 = 60_000;
-/// The least that one series may have, and so many samples that the first ones give way within two
-/// seconds.
+/// With the smallest budget for one series; its first samples give way within two seconds.
 const LINE: &str = "run --until-stopped --disk 2432KiB --resume --deadline 60us --period 25us \
                     --force --quiet --out run --cpus";
 
@@ -98,7 +97,7 @@ struct Totals {
 }
 
 impl Totals {
-    /// Of what `tardy show --json` prints.
+    /// Reads the counts from the output of `tardy show --json`.
     fn found(summary: &Value) -> Self {
         let series = &summary["series"][0];
         let count = |value: &Value| value.as_u64().unwrap_or(0);
@@ -141,7 +140,7 @@ impl Totals {
     }
 }
 
-/// What a run folder must have.
+/// A run folder, and the counts that it must have.
 struct Model {
     place: Place,
     least: Totals,

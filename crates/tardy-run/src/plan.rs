@@ -353,7 +353,13 @@ impl Plan {
     pub fn disk_of_explanations(&self) -> Option<u64> {
         self.disk
             .filter(|_| self.explain != ExplainLevel::Off)
-            .map(|bytes| bytes / 4)
+            .map(Self::share_of_explanations)
+    }
+
+    /// The share of explanations in a `--disk` of so many bytes.
+    #[must_use]
+    pub fn share_of_explanations(disk: u64) -> u64 {
+        disk / 4
     }
 
     /// The least `--disk` with which a run of so many series can be explained, in bytes.

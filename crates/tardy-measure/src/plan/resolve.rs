@@ -525,22 +525,19 @@ fn check_disk(
             .map_or(1, |(info, _)| info.series.len())
     };
     let series = threads.iter().map(of).sum();
-    let is_explained = request.explain != ExplainLevel::Off;
-    let of_samples = if is_explained { disk - disk / 4 } else { disk };
-    let least = match DiskDivision::of(of_samples, series) {
-        Ok(_) => 0,
-        Err(least) if is_explained => least.div_ceil(3) * 4,
-        Err(least) => least,
-    };
-    let least = if is_explained {
-        least.max(Plan::disk_least_explained(series))
-    } else {
-        least
-    };
-    if disk < least {
-        return Err(PlanError::DiskTooSmall { disk, least });
+    let mut of_samples = disk;
+    if request.explain != ExplainLevel::Off {
+        // Samples need less than the rest of this budget.
+        let least = Plan::disk_least_explained(series);
+        if disk < least {
+            return Err(PlanError::DiskTooSmall { disk, least });
+        }
+        of_samples -= Plan::share_of_explanations(disk);
     }
-    Ok(disk)
+    match DiskDivision::of(of_samples, series) {
+        Ok(_) => Ok(disk),
+        Err(least) => Err(PlanError::DiskTooSmall { disk, least }),
+    }
 }
 
 fn check_folders(

@@ -8,6 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
 
 use foldhash::HashMap;
 
@@ -18,8 +19,10 @@ use crate::page::{LostEvents, Page, PageError};
 
 /// Events that wait at most: 4 million, or some 500 MB; 2 s at a million events a second.
 const WAITING_MAX: usize = 4 << 20;
-/// Stacks that are told apart.
-const STACKS_MAX: usize = 1 << 16;
+/// A queue keeps room for so many events.
+const ROOM_KEPT: usize = 1 << 12;
+/// Stacks of a generation.
+const STACKS_MAX: usize = 1 << 12;
 
 /// One stream from pages as they come.
 #[derive(Debug)]
@@ -34,29 +37,54 @@ pub struct Live {
     stacks: Stacks,
 }
 
-/// Stacks of the kernel, each once.
+/// The stacks of the kernel that came last, each once. When a generation is full, it replaces the
+/// one before it: a stack is forgotten after between 4,096 and 8,192 others.
 #[derive(Debug, Default)]
 struct Stacks {
-    places: HashMap<Box<[u64]>, u32>,
-    stacks: Vec<Box<[u64]>>,
+    newer: Generation,
+    older: Generation,
+    /// No place is given to two stacks.
+    next: u32,
     /// Of the one that is taken in: kept, so that a known one needs no memory of its own.
     frames: Vec<u64>,
 }
 
+#[derive(Debug, Default)]
+struct Generation {
+    places: HashMap<Arc<[u64]>, u32>,
+    stacks: HashMap<u32, Arc<[u64]>>,
+}
+
 impl Stacks {
-    /// The place of a stack; nothing once there are too many.
+    /// The place of a stack; nothing once there are no more places.
     fn place(&mut self, frames: impl Iterator<Item = u64>) -> Option<u32> {
         self.frames.clear();
         self.frames.extend(frames);
-        if let Some(&place) = self.places.get(&*self.frames) {
+        if let Some(&place) = self.newer.places.get(&*self.frames) {
             return Some(place);
         }
-        let place = u32::try_from(self.stacks.len())
-            .ok()
-            .filter(|_| self.stacks.len() < STACKS_MAX)?;
-        self.places.insert(self.frames.as_slice().into(), place);
-        self.stacks.push(self.frames.as_slice().into());
+        let known = self.older.places.get_key_value(&*self.frames);
+        let (stack, place) = match known {
+            Some((stack, &place)) => (Arc::clone(stack), place),
+            None => {
+                let place = self.next;
+                self.next = place.checked_add(1)?;
+                (self.frames.as_slice().into(), place)
+            }
+        };
+        if self.newer.places.len() == STACKS_MAX {
+            self.older = std::mem::take(&mut self.newer);
+        }
+        self.newer.places.insert(Arc::clone(&stack), place);
+        self.newer.stacks.insert(place, stack);
         Some(place)
+    }
+
+    fn get(&self, place: u32) -> Option<&[u64]> {
+        let stack = self.newer.stacks.get(&place);
+        stack
+            .or_else(|| self.older.stacks.get(&place))
+            .map(|stack| &**stack)
     }
 }
 
@@ -150,17 +178,19 @@ impl Live {
             Some(item) => *next = Reverse((item.time(), place)),
             None => drop(PeekMut::pop(next)),
         }
+        // A busy CPU's queue is never empty: without this, it would keep the room of its largest
+        // burst.
+        if queue.capacity() > ROOM_KEPT && queue.len() < queue.capacity() / 4 {
+            queue.shrink_to(queue.capacity() / 2);
+        }
         self.waiting -= 1;
         item
     }
 
-    /// The addresses of the stack at a place, the innermost first.
+    /// The addresses of the stack at a place, the innermost first; none if it was forgotten.
     #[must_use]
     pub fn stack(&self, place: u32) -> &[u64] {
-        self.stacks
-            .stacks
-            .get(place as usize)
-            .map_or(&[], |stack| stack)
+        self.stacks.get(place).unwrap_or(&[])
     }
 
     /// What was read so far.
@@ -299,10 +329,47 @@ mod tests {
             (
                 live.counts().stacks,
                 live.counts().events,
-                live.stacks.stacks.len()
+                live.stacks.newer.stacks.len()
             ),
             (6, 0, 4)
         );
         assert_eq!(live.stack(9_999), &[0_u64; 0]);
+    }
+
+    #[test]
+    fn a_queue_that_is_never_empty_gives_back_the_room_of_a_burst() {
+        let decoder = Decoder::new(&[EventFormat::parse("ftrace", FORMAT).unwrap()]);
+        let layout = PageLayout {
+            long_bytes: 8,
+            data_offset: 16,
+            page_bytes: 4096,
+        };
+        let mut live = Live::new(decoder, layout, [0]);
+        let full = page(&vec![stack(1, &[5]); 100]);
+        for _ in 0..1_000 {
+            live.page(0, &full).unwrap();
+        }
+        assert!(live.streams[0].queue.capacity() >= 100_000);
+        while live.waiting > 100 {
+            live.next_before(u64::MAX).unwrap();
+        }
+        let capacity = live.streams[0].queue.capacity();
+        assert!(capacity <= 2 * ROOM_KEPT, "{capacity}");
+    }
+
+    #[test]
+    fn stacks_that_came_long_ago_are_forgotten() {
+        let mut stacks = Stacks::default();
+        let (first, most) = (stacks.place([7, 8].into_iter()), STACKS_MAX as u64);
+        for address in 0..10 * most {
+            let place = stacks.place(std::iter::once(address)).unwrap();
+            assert_eq!(stacks.get(place), Some(&[address][..]));
+            // One that comes again and again keeps its place.
+            assert_eq!(stacks.place(std::iter::once(1)), Some(2));
+            assert!(stacks.newer.stacks.len() + stacks.older.stacks.len() <= 2 * STACKS_MAX);
+        }
+        assert_eq!(stacks.get(first.unwrap()), None);
+        assert_eq!(stacks.get(2), Some(&[1][..]));
+        assert_eq!(stacks.newer.places.len(), stacks.newer.stacks.len());
     }
 }

@@ -1,5 +1,14 @@
 //! Timers, and those whose function a CPU is in.
 
+use foldhash::HashMap;
+
+/// The most timers that are remembered.
+const SET_MAX: usize = 1 << 18;
+/// So many timers are remembered before any is forgotten.
+const SET_USUAL: usize = 1 << 12;
+/// A timer that is overdue by more was cancelled, in ns.
+const OVERDUE_NS: i64 = 1_000_000_000;
+
 /// A timer that is set.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timer {
@@ -22,4 +31,90 @@ pub(super) struct ExpiringTimer {
     /// is not its.
     pub(super) pid: i32,
     pub(super) is_in_interrupt: bool,
+}
+
+/// Timers that are set, by address. Explained runs do not record that a timer is cancelled.
+#[derive(Debug)]
+pub(super) struct SetTimers {
+    timers: HashMap<u64, Timer>,
+    /// With so many, the overdue ones are forgotten.
+    full: usize,
+}
+
+impl Default for SetTimers {
+    fn default() -> Self {
+        Self {
+            timers: HashMap::default(),
+            full: SET_USUAL,
+        }
+    }
+}
+
+impl SetTimers {
+    /// Remembers a timer that is set at `now`, in ns of the monotonic clock.
+    pub(super) fn insert(&mut self, address: u64, timer: Timer, now: u64) {
+        if self.timers.len() >= self.full {
+            self.forget_overdue(now);
+        }
+        self.timers.insert(address, timer);
+    }
+
+    pub(super) fn remove(&mut self, address: u64) -> Option<Timer> {
+        self.timers.remove(&address)
+    }
+
+    /// Those that are left may be as many again before this is repeated: it costs a few
+    /// instructions per timer that is set.
+    fn forget_overdue(&mut self, now: u64) {
+        let oldest = now.cast_signed().saturating_sub(OVERDUE_NS);
+        self.timers.retain(|_, timer| timer.expires > oldest);
+        if self.timers.len() > SET_MAX / 2 {
+            self.timers.clear();
+        }
+        self.full = (2 * self.timers.len()).max(SET_USUAL);
+        self.timers.shrink_to(self.full);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn due_at(expires: i64) -> Timer {
+        Timer {
+            expires,
+            soft_expires: expires,
+            mode: None,
+            by: 1,
+        }
+    }
+
+    #[test]
+    fn cancelled_timers_are_forgotten_and_pending_ones_are_not() {
+        let (mut set, step) = (SetTimers::default(), 1_000_000);
+        let pending = u64::MAX;
+        set.insert(pending, due_at(i64::MAX), 0);
+        for number in 0..1_000_000 {
+            let now = number * step;
+            set.insert(number, due_at((now + step).cast_signed()), now);
+            assert!(set.timers.len() <= SET_USUAL);
+        }
+        assert!(
+            set.timers.capacity() <= 4 * SET_USUAL,
+            "{}",
+            set.timers.capacity()
+        );
+        assert!(set.remove(pending).is_some() && set.remove(0).is_none());
+        assert!(set.remove(999_999).is_some());
+    }
+
+    #[test]
+    fn timers_that_are_never_due_have_a_bound() {
+        let mut set = SetTimers::default();
+        for number in 0..1_000_000 {
+            set.insert(number, due_at(i64::MAX), 0);
+            assert!(set.timers.len() <= SET_MAX);
+        }
+        assert!(set.remove(999_999).is_some());
+    }
 }

@@ -14,7 +14,7 @@ use foldhash::HashMap;
 
 use super::blocked::ThreadWaits;
 use super::cause::Wait;
-use super::expiring::{ExpiringTimer, Timer};
+use super::expiring::{ExpiringTimer, SetTimers, Timer};
 use super::rules::{RuleScopes, Rules};
 use super::timeline::{Cpus, Timeline};
 use super::waiting::{Functions, Target, WaitingThread, Way};
@@ -23,7 +23,7 @@ use crate::event::{Event, Kind, Thread};
 use crate::merge::Item;
 use crate::text::Text;
 
-/// The most timers and threads that are remembered.
+/// The most threads that are remembered.
 const REMEMBERED_MAX: usize = 1 << 18;
 /// Pieces that most wake-ups have at most: room for so many is made at once.
 pub(super) const PIECES_USUAL: usize = 8;
@@ -45,8 +45,7 @@ pub struct Explainer {
     cpus: Cpus,
     /// What was heard last of each thread.
     threads: HashMap<i32, Thread>,
-    /// Timers that are set, by address.
-    timers: HashMap<u64, Timer>,
+    timers: SetTimers,
     /// What kernel workers are busy with.
     work: HashMap<i32, u64>,
     /// Wake-ups under way, by thread.
@@ -87,7 +86,7 @@ impl Explainer {
             facts,
             cpus: Cpus::default(),
             threads: threads.iter().map(thread).collect(),
-            timers: HashMap::default(),
+            timers: SetTimers::default(),
             work: HashMap::default(),
             waiting: HashMap::default(),
             grids: BTreeMap::new(),
@@ -217,20 +216,16 @@ impl Explainer {
                 mode,
                 ..
             } => {
-                if self.timers.len() >= REMEMBERED_MAX {
-                    self.forget_timers(event.time);
-                }
-                self.timers.insert(
-                    timer,
-                    Timer {
-                        expires,
-                        soft_expires,
-                        mode,
-                        by: event.head.pid,
-                    },
-                );
+                let by = event.head.pid;
+                let set = Timer {
+                    expires,
+                    soft_expires,
+                    mode,
+                    by,
+                };
+                self.timers.insert(timer, set, event.time);
             }
-            Kind::TimerCancel { timer } => drop(self.timers.remove(&timer)),
+            Kind::TimerCancel { timer } => drop(self.timers.remove(timer)),
             Kind::TimerExpireEntry {
                 timer,
                 function,
@@ -345,7 +340,7 @@ impl Explainer {
             time: event.time,
             now,
             function,
-            timer: self.timers.remove(&timer),
+            timer: self.timers.remove(timer),
             interrupt,
             pid,
             is_in_interrupt,
@@ -357,16 +352,6 @@ impl Explainer {
         let timeline = self.cpus.get_or_add(event.cpu);
         if timeline.expiring.as_ref().is_some_and(is_it) {
             timeline.expiring = None;
-        }
-    }
-
-    /// Of timers that are long due nothing will come: they were taken back.
-    fn forget_timers(&mut self, now: u64) {
-        let now = now.cast_signed();
-        self.timers
-            .retain(|_, timer| timer.expires > now.saturating_sub(SAME_CLOCK_NS.cast_signed()));
-        if self.timers.len() > REMEMBERED_MAX / 2 {
-            self.timers.clear();
         }
     }
 

@@ -23,11 +23,12 @@ use tardy_sys::signal::wait_readable;
 use tardy_sys::{affinity, scoped};
 
 const STACK_BYTES: usize = 256 << 10;
-/// How often the thread looks whether the run has ended, in ms.
-const LOOK_MS: i32 = 250;
+/// How often the thread looks whether the run has ended.
+const LOOK: Duration = Duration::from_millis(250);
 /// Back-off after accept(2) fails (e.g. EMFILE).
 const REST: Duration = Duration::from_millis(100);
-/// How long a reader may take to send its request.
+/// How long the thread waits for a reader's request. Where the whole machine stands still, the reader
+/// had no time either: that does not count.
 const READER_LIMIT: Duration = Duration::from_secs(2);
 /// How long a reader may take to accept the answer, which fits into a socket's buffer as a rule: it
 /// keeps the others waiting.
@@ -300,7 +301,7 @@ impl Drop for MetricsServer {
 #[derive(Debug)]
 struct Reader {
     stream: TcpStream,
-    since: Instant,
+    waited: Duration,
     request: Vec<u8>,
 }
 
@@ -319,7 +320,9 @@ enum RequestState {
 fn serve(listener: &TcpListener, readers: &mut Vec<Reader>, desk: &Desk) -> io::Result<()> {
     let mut fds = vec![listener.as_fd()];
     fds.extend(readers.iter().map(|reader| reader.stream.as_fd()));
-    let ready = wait_readable(&fds, LOOK_MS)?;
+    let begin = Instant::now();
+    let ready = wait_readable(&fds, LOOK.as_millis() as i32)?;
+    let waited = begin.elapsed().min(LOOK);
     let mut waiting = Vec::new();
     for (mut reader, is_ready) in readers.drain(..).zip(&ready[1..]) {
         let state = if *is_ready {
@@ -327,8 +330,9 @@ fn serve(listener: &TcpListener, readers: &mut Vec<Reader>, desk: &Desk) -> io::
         } else {
             RequestState::Incomplete
         };
+        reader.waited += waited;
         match state {
-            RequestState::Incomplete if reader.since.elapsed() < READER_LIMIT => {
+            RequestState::Incomplete if reader.waited < READER_LIMIT => {
                 waiting.push(reader);
             }
             // A reader that went away does not concern the run.
@@ -351,7 +355,7 @@ fn accept(listener: &TcpListener, readers: &mut Vec<Reader>) {
             }
             readers.push(Reader {
                 stream,
-                since: Instant::now(),
+                waited: Duration::ZERO,
                 request: Vec::new(),
             });
         }
@@ -498,6 +502,25 @@ mod tests {
         assert!(sent < 1 << 16);
         drop(TcpStream::connect(address).unwrap());
         assert!(asked(&server, address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+    }
+
+    #[test]
+    fn time_in_which_the_thread_did_not_run_ends_no_connection() {
+        let listener = listen("0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (mut readers, desk) = (Vec::new(), Desk::default());
+        let _first = TcpStream::connect(address).unwrap();
+        accept(&listener, &mut readers);
+        std::thread::sleep(READER_LIMIT + LOOK);
+        let _second = TcpStream::connect(address).unwrap();
+        serve(&listener, &mut readers, &desk).unwrap();
+        assert_eq!(readers.len(), 2);
+        // The thread's own waiting does.
+        let begin = Instant::now();
+        while !readers.is_empty() {
+            serve(&listener, &mut readers, &desk).unwrap();
+        }
+        assert!(begin.elapsed() >= READER_LIMIT - LOOK);
     }
 
     #[test]

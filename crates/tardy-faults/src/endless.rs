@@ -21,8 +21,9 @@ pub(crate) const ENDLESS: Fault = Fault {
            (a minute in the short form, else --soak-for); its metrics are read each second, and \
            SIGTERM ends it",
     demanded: "each reading of the metrics is whole, and no count in it is less than before; the \
-               folder stays within 16 MiB; the tool's memory, descriptors, threads and files in \
-               the second half are those of the first; the finished run has every sample that the \
+               folder stays within 16 MiB; the tool's descriptors, threads and files in the \
+               second half are those of the first, and its least memory in the last quarter is at \
+               most 1 MiB above that of the second quarter; the finished run has every sample that the \
                metrics had, and each explanation adds up, or gave way and is counted",
     attempt: endless,
 };
@@ -49,12 +50,17 @@ fn endless(ground: &Ground) -> Result<Tally> {
     });
     let (begun, pid) = (Instant::now(), running.pid());
     let (mut wrong, mut rounds) = (Vec::new(), [ToolUse::default(); 2]);
+    // By quarters. A burst of events takes memory for a moment; what stays is in the least.
+    let mut least_kb = [None; 4];
     let (mut counts, mut scrapes, mut most) = (BTreeMap::new(), 0, 0);
     while begun.elapsed() < length && !running.has_ended() && wrong.len() < 10 {
         std::thread::sleep(SCRAPE);
         // The first part fills buffers.
-        let round = usize::from(begun.elapsed() > length / 2);
-        rounds[round] = rounds[round].max_of(ToolUse::of(pid, &place));
+        let quarter = (4 * begun.elapsed().as_millis() / length.as_millis().max(1)).min(3) as usize;
+        let now = ToolUse::of(pid, &place);
+        rounds[quarter / 2] = rounds[quarter / 2].max_of(now);
+        let least = least_kb[quarter].get_or_insert(now.memory_kb);
+        *least = now.memory_kb.min(*least);
         let bytes = folder_bytes(&place.path("run"));
         most = most.max(bytes);
         match port.map(metrics) {
@@ -67,6 +73,8 @@ fn endless(ground: &Ground) -> Result<Tally> {
             None => wrong.push("the run did not print the port of its metrics".to_owned()),
         }
     }
+    let [_, second, _, last] = least_kb.map(Option::unwrap_or_default);
+    (rounds[0].memory_kb, rounds[1].memory_kb) = (second, last);
     running.signal(signal::TERMINATE)?;
     let outcome = running.end(&place, PATIENCE)?;
     wrong.extend(outcome.disgrace());
@@ -90,8 +98,8 @@ fn endless(ground: &Ground) -> Result<Tally> {
     tally.count(
         "endless",
         format!(
-            "{} s, {ending}: metrics read {scrapes} times, folder at most {} KiB, memory {} then \
-             {} KiB, {explained}",
+            "{} s, {ending}: metrics read {scrapes} times, folder at most {} KiB, least memory \
+             {} then {} KiB, {explained}",
             length.as_secs(),
             most >> 10,
             rounds[0].memory_kb,

@@ -27,11 +27,14 @@ pub(crate) const WEEK_VIRTUAL: Fault = Fault {
            virtual time (two parts of ten minutes in the short form); after each day, the run is \
            killed and the guest boots again",
     demanded: "one finished run whose counts add up, with every reboot reported; at most two \
-               samples a day are missing; the tool ends each day with the memory, descriptors, \
-               threads and files of its first minute",
+               samples a day are missing; all day, the folder takes at most 8 MiB, and the tool has \
+               the memory (without its program's pages), descriptors, threads and files (without \
+               its segments of samples) of the first minute",
     attempt: |ground| guests::attempt(ground, week_virtual),
 };
 
+/// What `--disk` of the week allows.
+const DISK_KB: u64 = 8 << 10;
 /// How often the tool is looked at.
 const LOOKS: u64 = 24;
 /// What may come and go: a page of a buffer that is used for the first time.
@@ -97,6 +100,7 @@ fn week_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
         wrong.extend(result.failure().map(|why| format!("day {day}: {why}")));
         let looks = result.text("looks");
         wrong.extend(growth(&looks).map(|why| format!("day {day}: {why}")));
+        wrong.extend(too_large(&looks).map(|why| format!("day {day}: {why}")));
         memories.push(memory(&looks));
         run = Some((place, result));
     }
@@ -136,15 +140,27 @@ fn day_script(day: u64, seconds: u64, is_last: bool) -> String {
     let end = if is_last { "TERM" } else { "KILL" };
     format!(
         "date -s @{begin} >/dev/null\ntar -xf /run.tar -C /run/out\nboot=$(cat \
-         /proc/sys/kernel/random/boot_id)\n/init run --until-stopped --disk 8MiB --resume --period \
+         /proc/sys/kernel/random/boot_id)\n/init run --until-stopped --disk {DISK_KB}KiB --resume --period \
          1s --deadline 1s --quiet --out /run/out/run >/run/out/text 2>&1 &\ntool=$!\nuntil grep \
          -q $boot /run/out/run/run.json; do sleep 1; done 2>/dev/null\nsleep 60\nlook=0\nwhile [ \
-         $look -lt {LOOKS} ]; do\necho $(grep VmRSS /proc/$tool/status | tr -dc 0-9) $(ls \
-         /proc/$tool/fd | wc -l) $(ls /proc/$tool/task | wc -l) $(find /run/out/run | wc -l) \
-         >>/run/out/looks\nsleep {}\nlook=$((look + 1))\ndone\nsleep {}\nkill -{end} \
+         $look -lt {LOOKS} ]; do\n{}\nsleep \
+         {}\nlook=$((look + 1))\ndone\nsleep {}\nkill -{end} \
          $tool\nwait $tool\ntrue\n",
+        // Pages of the program come with code that runs for the first time, and segments of samples
+        // come and go.
+        look_at_tool("RssAnon", "! -name '*.series.[0-9]*'"),
         (seconds - 60) / LOOKS,
         (seconds - 60) % LOOKS,
+    )
+}
+
+/// A line of shell that prints the tool's memory in KiB by its name in /proc/PID/status, its
+/// descriptors, its threads, the files of its folder that `files` chooses, and the folder's KiB.
+fn look_at_tool(memory: &str, files: &str) -> String {
+    format!(
+        "echo $(grep {memory} /proc/$tool/status | tr -dc 0-9) $(ls /proc/$tool/fd | wc -l) $(ls \
+         /proc/$tool/task | wc -l) $(find /run/out/run {files} | wc -l) $(du -sk /run/out/run | \
+         cut -f 1) >>/run/out/looks"
     )
 }
 
@@ -176,10 +192,9 @@ fn script(hours: u64) -> String {
         "(sh -c 'echo $$ >/run/out/pid; exec /init run --for {hours}h --period 1s --load none \
          --deadline 1s --quiet --out /run/out/run' >/run/out/text 2>&1; echo $? \
          >/run/out/code) &\nuntil [ -s /run/out/run/state.jsonl ]; do sleep 1; done\ntool=$(cat \
-         /run/out/pid)\nsleep 60\nlook=0\nwhile [ $look -lt {LOOKS} ]; do\necho $(grep VmRSS \
-         /proc/$tool/status | tr -dc 0-9) $(ls /proc/$tool/fd | wc -l) $(ls /proc/$tool/task | wc \
-         -l) $(find /run/out/run | wc -l) >>/run/out/looks\nsleep {}\nlook=$((look + \
-         1))\ndone\nuntil [ -e /run/out/code ]; do sleep 1; done\n",
+         /run/out/pid)\nsleep 60\nlook=0\nwhile [ $look -lt {LOOKS} ]; do\n{}\nsleep \
+         {}\nlook=$((look + 1))\ndone\nuntil [ -e /run/out/code ]; do sleep 1; done\n",
+        look_at_tool("VmRSS", ""),
         hours * 3600 / (LOOKS + 1)
     )
 }
@@ -210,20 +225,29 @@ fn growth(looks: &str) -> Option<String> {
                 .collect()
         })
         .collect();
-    if looks.len() as u64 != LOOKS || looks.iter().any(|look| look.len() != 4) {
+    if looks.len() as u64 != LOOKS || looks.iter().any(|look| look.len() != 5) {
         return Some(format!(
             "{} of {LOOKS} readings of the tool: {looks:?}",
             looks.len()
         ));
     }
     let has_grown =
-        |look: &Vec<i64>| look[0] > looks[0][0] + GROWTH_KB_MAX || look[1..] != looks[0][1..];
+        |look: &Vec<i64>| look[0] > looks[0][0] + GROWTH_KB_MAX || look[1..4] != looks[0][1..4];
     let grown = looks.iter().find(|look| has_grown(look))?;
     Some(format!(
         "memory (KiB), descriptors, threads and files were {:?} after a minute, and {grown:?} \
          later",
         looks[0]
     ))
+}
+
+/// The largest folder, if it takes more than the run's limit.
+fn too_large(looks: &str) -> Option<String> {
+    let kilobytes = looks.lines().filter_map(|look| look.rsplit(' ').next());
+    let most = kilobytes
+        .filter_map(|most| most.parse::<u64>().ok())
+        .max()?;
+    (most > DISK_KB).then(|| format!("the folder took {most} KiB"))
 }
 
 fn memory(looks: &str) -> String {
@@ -250,22 +274,24 @@ mod tests {
 
     #[test]
     fn growth_is_found_in_any_column_and_at_any_look() {
-        let even = "5000 12 5 6\n".repeat(24);
+        let even = "5000 12 5 6 90\n".repeat(24);
         assert_eq!(growth(&even), None);
         assert!(growth(&even[12..]).is_some(), "a reading is missing");
         for grown in [
-            "6000 12 5 6\n",
-            "5000 13 5 6\n",
-            "5000 12 6 6\n",
-            "5000 12 5 7\n",
+            "6000 12 5 6 90\n",
+            "5000 13 5 6 90\n",
+            "5000 12 6 6 90\n",
+            "5000 12 5 7 90\n",
         ] {
             let looks = format!(
                 "{}{grown}{}",
-                "5000 12 5 6\n".repeat(12),
-                "5000 12 5 6\n".repeat(11)
+                "5000 12 5 6 90\n".repeat(12),
+                "5000 12 5 6 90\n".repeat(11)
             );
             assert!(growth(&looks).is_some(), "{grown}");
         }
         assert_eq!(memory(&even), "5000 to 5000 KiB");
+        assert_eq!(too_large(&even), None);
+        assert!(too_large(&even.replace(" 90\n", " 8193\n")).is_some());
     }
 }

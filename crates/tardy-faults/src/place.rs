@@ -335,7 +335,10 @@ impl Outcome {
         match self.code {
             _ if self.hung => "no end".to_owned(),
             Some(code) => format!("exit code {code}"),
-            None => "a signal".to_owned(),
+            None => match self.signal {
+                Some(signal) => format!("signal {signal}"),
+                None => "a signal".to_owned(),
+            },
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use tardy_sys::signal;
+use tardy_sys::{process, signal};
 use xtask::failure::{Failure, Result, While};
 
 use crate::commands::{self, Line, SUBCOMMANDS, Subcommand};
@@ -224,7 +224,9 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Tries it, and once more if a setting has changed: another process may have set it.
+    /// Tries it, and once more if a setting has changed, which another process may have set, or if
+    /// SIGKILL ended the command: no command sends it to itself, but the kernel does where memory
+    /// is short.
     fn fail(
         &self,
         line: &Line,
@@ -232,7 +234,11 @@ impl Sweep<'_> {
         call: FailingCall<'_>,
     ) -> Result<(String, Vec<String>)> {
         let result = self.fail_once(line, mark, call)?;
-        if result.1.iter().any(|wrong| wrong.contains(" and is ")) {
+        let killed = format!("signal {}:", process::KILL);
+        let is_of_others =
+            |wrong: &String| wrong.contains(" and is ") || wrong.starts_with(&killed);
+        if result.1.iter().any(is_of_others) {
+            eprintln!("  tried again: {}", result.1.join("; "));
             return self.fail_once(line, mark, call);
         }
         Ok(result)

@@ -58,6 +58,12 @@ pub enum NotAttached {
          container, or in one that uses the host's IDs (--pid=host)"
     )]
     OtherNumbers,
+    /// Other events took its place.
+    #[error(
+        "the kernel's trace lost the mark that tardy wrote into it, because other threads caused \
+         too many events: try again when fewer threads run"
+    )]
+    MarkLost,
     /// What is changed could not be put back after a kill.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -187,8 +193,10 @@ impl Attachment {
             }
             watch.take(&item);
         }
-        if number != Some(sched::thread_id()) {
-            return Err(NotAttached::OtherNumbers);
+        match number {
+            Some(number) if number == sched::thread_id() => {}
+            Some(_) => return Err(NotAttached::OtherNumbers),
+            None => return Err(NotAttached::MarkLost),
         }
         let followed = FollowedThreads {
             now: threads.keys().copied().collect(),

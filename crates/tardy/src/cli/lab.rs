@@ -304,8 +304,9 @@ pub struct RunArguments {
 /// `tardy lab sections`.
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "The same as `tardy lab run --watch`, but it shows the sections. `tardy show \
-                  FOLDER` shows them again; `tardy compare FOLDER OTHER` compares them."
+    after_help = "Runs guests as `tardy lab run --watch` does, and shows their sections. `tardy show \
+                  FOLDER` shows the sections again; `tardy compare FOLDER OTHER` compares those of \
+                  two folders."
 )]
 pub struct SectionsArguments {
     /// The kernels.

@@ -14,7 +14,7 @@ const UNROLLED: usize = 8;
 pub(super) const LIBC: Metric = Metric {
     name: "bcopy-libc",
     group: Group::Bandwidth,
-    operation: "memcpy of 64 MiB",
+    operation: "copy 64 MiB with memcpy",
     bytes: Some(BLOCK_BYTES as u64),
     state: CacheState::Cold,
     lmbench: Some("bw_mem 64m bcopy"),
@@ -31,7 +31,7 @@ pub(super) const LIBC: Metric = Metric {
 pub(super) const OWN: Metric = Metric {
     name: "bcopy-own",
     group: Group::Bandwidth,
-    operation: "copying 64 MiB in a loop, 8 words per iteration",
+    operation: "copy 64 MiB in a loop, 8 words per iteration",
     bytes: Some(BLOCK_BYTES as u64),
     state: CacheState::Cold,
     lmbench: Some("bw_mem 64m fcp"),

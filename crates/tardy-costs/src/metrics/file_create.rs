@@ -20,7 +20,7 @@ const TEN_KIB: usize = 10 << 10;
 pub(super) const CREATE_0K: Metric = Metric {
     name: "file-create-0k",
     group: Group::FileAndMemory,
-    operation: "empty file created and closed, in a folder of TMPDIR with up to 1000 such files",
+    operation: "create and close an empty file, in a folder of TMPDIR with up to 1000 such files",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_fs (0k, created)"),
@@ -31,7 +31,7 @@ pub(super) const CREATE_0K: Metric = Metric {
 pub(super) const DELETE_0K: Metric = Metric {
     name: "file-delete-0k",
     group: Group::FileAndMemory,
-    operation: "empty file removed",
+    operation: "remove an empty file",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_fs (0k, deleted)"),
@@ -42,7 +42,7 @@ pub(super) const DELETE_0K: Metric = Metric {
 pub(super) const CREATE_10K: Metric = Metric {
     name: "file-create-10k",
     group: Group::FileAndMemory,
-    operation: "file of 10 KiB created, written and closed",
+    operation: "create, write and close a file of 10 KiB",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_fs (10k, created)"),
@@ -53,7 +53,7 @@ pub(super) const CREATE_10K: Metric = Metric {
 pub(super) const DELETE_10K: Metric = Metric {
     name: "file-delete-10k",
     group: Group::FileAndMemory,
-    operation: "file of 10 KiB removed before it is written to the disk",
+    operation: "remove a file of 10 KiB before the kernel has written it to the disk",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_fs (10k, deleted)"),

@@ -15,7 +15,7 @@ use crate::metric::{Metric, Place, Unavailable, Work, repeated};
 pub(super) const FORK: Metric = Metric {
     name: "fork",
     group: Group::Processor,
-    operation: "fork, exit of the child, wait",
+    operation: "fork, let the child exit, and wait for it",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_proc fork"),
@@ -25,7 +25,7 @@ pub(super) const FORK: Metric = Metric {
 pub(super) const EXECUTE: Metric = Metric {
     name: "fork-exec",
     group: Group::Processor,
-    operation: "fork, exec of a two-instruction program, its exit, wait",
+    operation: "fork, exec a two-instruction program, and wait for its exit",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_proc exec"),
@@ -39,7 +39,7 @@ pub(super) const EXECUTE: Metric = Metric {
 pub(super) const SHELL: Metric = Metric {
     name: "fork-sh",
     group: Group::Processor,
-    operation: "fork, exec of /bin/sh -c to run a two-instruction program, exit, wait",
+    operation: "fork, exec /bin/sh -c, which runs a two-instruction program, and wait for its exit",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_proc shell"),

@@ -17,7 +17,7 @@ use crate::peer::Partner;
 pub(super) const ROUND_TRIP: Metric = Metric {
     name: "futex-latency",
     group: Group::Today,
-    operation: "turn passed to another thread on the same CPU and back; each thread waits on a \
+    operation: "pass a turn to another thread on the same CPU and back; each thread waits on a \
                 futex",
     bytes: None,
     state: CacheState::Warm,
@@ -29,8 +29,8 @@ pub(super) const ROUND_TRIP: Metric = Metric {
 pub(super) const INHERITING_LOCK: Metric = Metric {
     name: "mutex-pi-contended",
     group: Group::Today,
-    operation: "priority-inheritance mutex taken over from another thread and handed back; each \
-                thread waits while the other holds it",
+    operation: "take a priority-inheritance mutex over from another thread and return it; each \
+                thread waits while the other holds the mutex",
     bytes: None,
     state: CacheState::Warm,
     lmbench: None,

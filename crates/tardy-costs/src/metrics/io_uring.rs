@@ -9,7 +9,7 @@ use crate::metric::{Metric, Unavailable, repeated};
 pub(super) const METRIC: Metric = Metric {
     name: "io-uring-nop",
     group: Group::Today,
-    operation: "io_uring request that does nothing, submitted and completed",
+    operation: "submit and complete an io_uring request that does nothing",
     bytes: None,
     state: CacheState::Warm,
     lmbench: None,

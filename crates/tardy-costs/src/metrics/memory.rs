@@ -23,7 +23,7 @@ const WORDS: usize = 128;
 pub(super) const READ: Metric = Metric {
     name: "memory-read",
     group: Group::Bandwidth,
-    operation: "sum of 64 MiB, one 4-byte word at a time",
+    operation: "add up 64 MiB, one 4-byte word at a time",
     bytes: Some(BLOCK_BYTES as u64),
     state: CacheState::Cold,
     lmbench: Some("bw_mem 64m frd"),
@@ -40,7 +40,7 @@ pub(super) const READ: Metric = Metric {
 pub(super) const WRITE: Metric = Metric {
     name: "memory-write",
     group: Group::Bandwidth,
-    operation: "writing 64 MiB, one 4-byte word at a time",
+    operation: "write 64 MiB, one 4-byte word at a time",
     bytes: Some(BLOCK_BYTES as u64),
     state: CacheState::Cold,
     lmbench: Some("bw_mem 64m fwr"),

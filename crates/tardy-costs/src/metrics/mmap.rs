@@ -13,7 +13,7 @@ const STEP_BYTES: usize = 16 << 10;
 pub(super) const METRIC: Metric = Metric {
     name: "mmap",
     group: Group::FileAndMemory,
-    operation: "mmap of a file of 64 MiB, one write every 16 KiB in its first tenth, munmap",
+    operation: "map a file of 64 MiB, write every 16 KiB in its first tenth, and unmap it",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_mmap 64m FILE"),

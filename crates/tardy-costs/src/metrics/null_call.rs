@@ -9,7 +9,7 @@ use crate::metric::{Metric, repeated};
 pub(super) const METRIC: Metric = Metric {
     name: "null-call",
     group: Group::Processor,
-    operation: "getppid",
+    operation: "call getppid",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_syscall null"),

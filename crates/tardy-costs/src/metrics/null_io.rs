@@ -13,7 +13,7 @@ use crate::metric::{Metric, Unavailable, Work};
 pub(super) const METRIC: Metric = Metric {
     name: "null-io",
     group: Group::Processor,
-    operation: "1 byte read from /dev/zero or written to /dev/null, alternately",
+    operation: "read 1 byte from /dev/zero, or write 1 byte to /dev/null, alternately",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_syscall read|write"),

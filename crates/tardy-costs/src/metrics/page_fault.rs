@@ -15,8 +15,9 @@ use crate::metric::{Metric, Place, Unavailable, Work, share};
 pub(super) const FILE: Metric = Metric {
     name: "page-fault",
     group: Group::FileAndMemory,
-    operation: "first read of each page of a mapped file in the page cache, in mixed order; \
-                neighbouring pages that the kernel maps in the same fault (fault-around) count too",
+    operation: "read each page of a mapped file in the page cache for the first time, in mixed \
+                order; neighbouring pages that the kernel maps in the same fault (fault-around) \
+                count too",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_pagefault FILE"),
@@ -27,7 +28,7 @@ pub(super) const FILE: Metric = Metric {
 pub(super) const NEW: Metric = Metric {
     name: "page-fault-new",
     group: Group::FileAndMemory,
-    operation: "first write to a page of new memory, which the kernel clears",
+    operation: "write for the first time to a page of new memory, which the kernel clears",
     bytes: None,
     state: CacheState::Cold,
     lmbench: None,

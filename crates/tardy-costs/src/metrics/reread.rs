@@ -14,7 +14,7 @@ use crate::metric::{Metric, Place, Unavailable, Work, repeated};
 pub(super) const FILE: Metric = Metric {
     name: "file-reread",
     group: Group::Bandwidth,
-    operation: "64 KiB of a file of 64 MiB in the page cache, read and added up",
+    operation: "read and add up 64 KiB of a file of 64 MiB in the page cache",
     bytes: Some(PORTION_BYTES as u64),
     state: CacheState::Warm,
     lmbench: Some("bw_file_rd 64m io_only FILE"),
@@ -25,7 +25,7 @@ pub(super) const FILE: Metric = Metric {
 pub(super) const MAPPED: Metric = Metric {
     name: "mmap-reread",
     group: Group::Bandwidth,
-    operation: "64 KiB of a mapped file of 64 MiB in the page cache, added up",
+    operation: "add up 64 KiB of a mapped file of 64 MiB in the page cache",
     bytes: Some(PORTION_BYTES as u64),
     state: CacheState::Warm,
     lmbench: Some("bw_mmap_rd 64m mmap_only FILE"),

@@ -13,7 +13,7 @@ use crate::peer::Peer;
 pub(super) const PIPE: Metric = Metric {
     name: "pipe-latency",
     group: Group::Communication,
-    operation: "1 byte to another process and back through two pipes",
+    operation: "send 1 byte to another process and back through two pipes",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_pipe"),
@@ -32,7 +32,7 @@ pub(super) const PIPE: Metric = Metric {
 pub(super) const UNIX: Metric = Metric {
     name: "unix-latency",
     group: Group::Communication,
-    operation: "1 byte to another process and back through AF_UNIX",
+    operation: "send 1 byte to another process and back through AF_UNIX",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_unix"),
@@ -51,7 +51,7 @@ pub(super) const UNIX: Metric = Metric {
 pub(super) const UDP: Metric = Metric {
     name: "udp-latency",
     group: Group::Communication,
-    operation: "4 bytes to a server and back over UDP and loopback",
+    operation: "send 4 bytes to a server and back over UDP and loopback",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_udp localhost"),
@@ -62,7 +62,7 @@ pub(super) const UDP: Metric = Metric {
 pub(super) const TCP: Metric = Metric {
     name: "tcp-latency",
     group: Group::Communication,
-    operation: "1 byte to a server and back over TCP and loopback",
+    operation: "send 1 byte to a server and back over TCP and loopback",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_tcp localhost"),

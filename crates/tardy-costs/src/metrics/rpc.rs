@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) const UDP: Metric = Metric {
     name: "rpc-udp-latency",
     group: Group::Communication,
-    operation: "call of the portmapper's procedure 0 over UDP and loopback",
+    operation: "call the portmapper's procedure 0 over UDP and loopback",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_rpc -p udp localhost"),
@@ -28,7 +28,7 @@ pub(super) const UDP: Metric = Metric {
 pub(super) const TCP: Metric = Metric {
     name: "rpc-tcp-latency",
     group: Group::Communication,
-    operation: "call of the portmapper's procedure 0 over TCP and loopback",
+    operation: "call the portmapper's procedure 0 over TCP and loopback",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_rpc -p tcp localhost"),

@@ -20,7 +20,7 @@ const DESCRIPTORS: usize = 100;
 pub(super) const FILES: Metric = Metric {
     name: "select-files",
     group: Group::Processor,
-    operation: "select on 100 descriptors of a file",
+    operation: "call select on 100 descriptors of a file",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_select -n 100 file"),
@@ -42,7 +42,7 @@ pub(super) const FILES: Metric = Metric {
 pub(super) const TCP: Metric = Metric {
     name: "select-tcp",
     group: Group::Processor,
-    operation: "select on 100 descriptors of one TCP connection",
+    operation: "call select on 100 descriptors of one TCP connection",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_select -n 100 tcp"),

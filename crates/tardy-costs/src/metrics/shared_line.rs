@@ -16,7 +16,7 @@ use crate::peer::Partner;
 pub(super) const METRIC: Metric = Metric {
     name: "shared-line",
     group: Group::Today,
-    operation: "turn passed over one cache line to a thread that spins on another CPU, and back",
+    operation: "pass a turn over one cache line to a thread that spins on another CPU, and back",
     bytes: None,
     state: CacheState::Warm,
     lmbench: None,

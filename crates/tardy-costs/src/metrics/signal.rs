@@ -11,7 +11,7 @@ use crate::metric::{Metric, Unavailable, Work, repeated};
 pub(super) const INSTALL: Metric = Metric {
     name: "signal-install",
     group: Group::Processor,
-    operation: "sigaction",
+    operation: "install a signal handler (sigaction)",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_sig install"),
@@ -21,7 +21,7 @@ pub(super) const INSTALL: Metric = Metric {
 pub(super) const HANDLE: Metric = Metric {
     name: "signal-handle",
     group: Group::Processor,
-    operation: "signal caught by a handler, less the cost of the kill that sends it",
+    operation: "catch a signal in a handler, less the cost of the kill that sends the signal",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_sig catch"),

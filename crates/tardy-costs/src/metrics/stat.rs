@@ -11,7 +11,7 @@ use crate::metric::{Metric, Place, Unavailable, repeated};
 pub(super) const METRIC: Metric = Metric {
     name: "stat",
     group: Group::Processor,
-    operation: "stat of a file two directories deep",
+    operation: "stat a file two directories deep",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_syscall stat FILE"),

@@ -15,7 +15,7 @@ use crate::peer::Peer;
 pub(super) const PIPE: Metric = Metric {
     name: "pipe-bandwidth",
     group: Group::Bandwidth,
-    operation: "64 KiB from another process through a pipe",
+    operation: "receive 64 KiB from another process through a pipe",
     bytes: Some(PORTION_BYTES as u64),
     state: CacheState::Warm,
     lmbench: Some("bw_pipe"),
@@ -29,7 +29,7 @@ pub(super) const PIPE: Metric = Metric {
 pub(super) const UNIX: Metric = Metric {
     name: "unix-bandwidth",
     group: Group::Bandwidth,
-    operation: "64 KiB from another process through AF_UNIX",
+    operation: "receive 64 KiB from another process through AF_UNIX",
     bytes: Some(PORTION_BYTES as u64),
     state: CacheState::Warm,
     lmbench: Some("bw_unix"),
@@ -43,7 +43,7 @@ pub(super) const UNIX: Metric = Metric {
 pub(super) const TCP: Metric = Metric {
     name: "tcp-bandwidth",
     group: Group::Bandwidth,
-    operation: "64 KiB from another process over TCP and loopback",
+    operation: "receive 64 KiB from another process over TCP and loopback",
     bytes: Some(PORTION_BYTES as u64),
     state: CacheState::Warm,
     lmbench: Some("bw_tcp localhost"),

@@ -7,7 +7,7 @@ use crate::metric::{Metric, repeated};
 pub(super) const METRIC: Metric = Metric {
     name: "thread-create",
     group: Group::Today,
-    operation: "thread created, exited and joined",
+    operation: "create a thread that exits, and join it",
     bytes: None,
     state: CacheState::Warm,
     lmbench: None,

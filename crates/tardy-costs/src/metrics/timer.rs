@@ -14,8 +14,8 @@ const NEVER: Nanos = Nanos::from_secs(365 * 24 * 3600);
 pub(super) const CREATE: Metric = Metric {
     name: "timer-create",
     group: Group::Today,
-    operation: "timer created, armed and deleted before it fires (timer_create, timer_settime, \
-                timer_delete)",
+    operation: "create a timer, arm it, and delete it before it fires (timer_create, \
+                timer_settime, timer_delete)",
     bytes: None,
     state: CacheState::Warm,
     lmbench: None,
@@ -26,7 +26,7 @@ pub(super) const CREATE: Metric = Metric {
 pub(super) const CANCEL: Metric = Metric {
     name: "timer-cancel",
     group: Group::Today,
-    operation: "timer armed and cancelled (timer_settime twice)",
+    operation: "arm and cancel a timer (timer_settime twice)",
     bytes: None,
     state: CacheState::Warm,
     lmbench: None,

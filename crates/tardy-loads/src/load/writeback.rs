@@ -23,7 +23,7 @@ pub const INFO: LoadInfo = LoadInfo {
     does: "dirties pages all over a file and has them written to the device by fsync, fdatasync \
            and sync_file_range in turn",
     effect: "the file system commits its journal, the block layer merges requests and completes \
-             them in softirq, and writers wait for this",
+             them in softirq, and writers wait meanwhile",
     source: "today",
     parameters: &[
         Parameter::bytes(

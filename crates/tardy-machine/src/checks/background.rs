@@ -23,7 +23,7 @@ pub(super) const HUNG_TASKS: Check = Check {
     name: "hung-tasks",
     weight: Weight::of(Importance::Low),
     reads: &["proc/sys/kernel/hung_task_timeout_secs"],
-    why: "a kernel thread checks all tasks at this interval",
+    why: "a kernel thread checks all tasks once per interval",
     source: "Documentation/admin-guide/sysctl/kernel.rst, hung_task_timeout_secs; TuneD, realtime \
              (600)",
     look: |examined| {

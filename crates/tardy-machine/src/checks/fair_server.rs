@@ -13,8 +13,8 @@ pub(super) const CHECK: Check = Check {
         (Profile::VmHost, Importance::High),
     ]),
     reads: &["proc/sys/kernel/osrelease|sys/kernel/debug/sched/fair_server/*/runtime"],
-    why: "a real-time task that leaves no time for ordinary tasks is stopped for this long in \
-          each period",
+    why: "a real-time task that leaves no time for ordinary tasks is stopped for the server's \
+          runtime in each period",
     source: "kernel/sched/deadline.c, fair server, since Linux 6.12",
     look,
 };

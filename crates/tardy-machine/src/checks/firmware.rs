@@ -51,7 +51,7 @@ pub(super) const MACHINE_CHECKS: Check = Check {
         "sys/devices/system/machinecheck/machinecheck*/check_interval",
         "sys/devices/system/machinecheck/machinecheck*/ignore_ce",
     ],
-    why: "a timer on every CPU polls for corrected errors, and more often after it has found one",
+    why: "a timer on every CPU polls for corrected errors, more often after the first error",
     source: "Documentation/ABI/testing/sysfs-mce; TuneD, realtime-virtual-host (ignore_ce)",
     look: |examined| either(machine_checks(examined)),
 };
@@ -89,7 +89,7 @@ pub(super) const TIME_COORDINATED: Check = Check {
         "sys/firmware/acpi/tables/RTCT",
         "sys/firmware/acpi/tables/PTCT",
     ],
-    why: "this firmware mode switches off all causes of latency in the firmware at once",
+    why: "the firmware's real-time mode switches off all its causes of latency at once",
     source: "Ubuntu, real-time Linux on Intel TCC; ACPI tables RTCT and PTCT",
     look: |examined| either(time_coordinated(examined)),
 };

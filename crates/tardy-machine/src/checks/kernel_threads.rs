@@ -25,7 +25,7 @@ pub(super) const PRIORITY: Check = Check {
     name: "kernel-thread-priority",
     weight: Weight::of(Importance::Medium),
     reads: TASKS,
-    why: "deferred work at this priority runs before user tasks of the same or a lower priority",
+    why: "kernel threads do deferred work before user tasks of the same or a lower priority run",
     source: "kernel-parameters.txt, rcutree.kthread_prio=; TuneD, realtime-virtual-host",
     look: |examined| either(priority(examined)),
 };

@@ -59,8 +59,8 @@ pub(super) const WRITE_BACK: Check = Check {
         "proc/sys/vm/dirty_bytes",
         "proc/sys/vm/dirty_background_ratio",
     ],
-    why: "when this much memory waits to be written to the disk, a task that writes a file waits \
-          for the disk, and the disk stays busy for a long time",
+    why: "when the memory that waits to be written to the disk reaches the limit, a task that \
+          writes a file waits for the disk, and the disk stays busy for a long time",
     source: "Documentation/admin-guide/sysctl/vm.rst, dirty_ratio; TuneD, realtime \
              (vm.dirty_ratio=10)",
     look: |examined| either(write_back(examined)),

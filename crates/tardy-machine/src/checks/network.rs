@@ -31,7 +31,7 @@ pub(super) const COALESCING: Check = Check {
     name: "interrupt-coalescing",
     weight: Weight::of(Importance::Low),
     reads: &[NETWORK_DEVICES],
-    why: "a received packet waits up to this long for its interrupt",
+    why: "a device may delay the interrupt for a received packet by the coalescing time",
     source: "Documentation/networking/ethtool-netlink.rst, COALESCE_GET; Red Hat's guide, ethtool \
              -C",
     look: |examined| either(coalescing(examined)),
@@ -41,7 +41,7 @@ pub(super) const BUSY_POLLING: Check = Check {
     name: "busy-polling",
     weight: Weight::of(Importance::Low),
     reads: &["proc/sys/net/core/busy_poll", "proc/sys/net/core/busy_read"],
-    why: "a task that waits for a packet keeps its CPU for up to this long",
+    why: "a task that waits for a packet keeps its CPU for up to the polling time",
     source: "Documentation/admin-guide/sysctl/net.rst, busy_poll and busy_read",
     look: |examined| either(busy_polling(examined)),
 };

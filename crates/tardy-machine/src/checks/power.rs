@@ -21,8 +21,8 @@ pub(super) const UTILISATION_CLAMP: Check = Check {
     name: "utilisation-clamp",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/sched_util_clamp_min_rt_default"],
-    why: "where the frequency follows the load, a real-time task requests at least this share of \
-          the highest frequency, in 1024ths",
+    why: "where the frequency follows the load, a real-time task requests at least the clamp, in \
+          1024ths of the highest frequency",
     source: "Documentation/scheduler/sched-util-clamp.rst, sched_util_clamp_min_rt_default",
     look: |examined| {
         let path = "proc/sys/kernel/sched_util_clamp_min_rt_default";
@@ -40,7 +40,7 @@ pub(super) const ENERGY_PREFERENCE: Check = Check {
     name: "energy-preference",
     weight: Weight::of(Importance::Medium),
     reads: &["sys/devices/system/cpu/cpu*/cpufreq/energy_performance_preference"],
-    why: "the CPU saves energy according to this preference, regardless of its governor",
+    why: "the CPU saves energy according to its energy preference, whatever the governor",
     source: "Documentation/admin-guide/pm/intel_pstate.rst and amd-pstate.rst, \
              energy_performance_preference",
     look: |examined| either(energy_preference(examined)),

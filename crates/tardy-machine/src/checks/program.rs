@@ -57,8 +57,8 @@ pub(super) const LIMIT: Check = Check {
     name: "program-limit",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/PID/limits"],
-    why: "a real-time thread that runs this long without sleeping gets SIGXCPU, and is killed if \
-          it continues",
+    why: "a real-time thread that runs longer than the limit without sleeping gets SIGXCPU, and is \
+          killed if it continues",
     source: "getrlimit(2), RLIMIT_RTTIME",
     look: |examined| either(limit(examined)),
 };
@@ -67,7 +67,7 @@ pub(super) const TIMER_SLACK: Check = Check {
     name: "program-timer-slack",
     weight: Weight::of(Importance::Low),
     reads: &["proc/TID/timerslack_ns"],
-    why: "the kernel may wake an ordinary thread later than requested, by this much",
+    why: "the kernel may wake an ordinary thread later than requested, by up to the slack",
     source: "prctl(2), PR_SET_TIMERSLACK",
     look: |examined| either(timer_slack(examined)),
 };

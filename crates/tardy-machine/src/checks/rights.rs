@@ -40,7 +40,7 @@ pub(super) const DEADLINE_ADMISSION: Check = Check {
         "proc/sys/kernel/sched_rt_runtime_us",
         "proc/sys/kernel/sched_rt_period_us",
     ],
-    why: "SCHED_DEADLINE refuses tasks beyond this share of CPU time; without a limit, it \
+    why: "SCHED_DEADLINE refuses tasks beyond the limit on CPU time; without a limit, it \
           guarantees nothing",
     source: "Documentation/scheduler/sched-deadline.rst, section 4",
     look: |examined| either(deadline_admission(examined)),

@@ -6,7 +6,7 @@ pub(super) const CHECK: Check = Check {
     name: "statistics-interval",
     weight: Weight::of(Importance::Low),
     reads: &["proc/sys/vm/stat_interval"],
-    why: "a kernel worker runs on every CPU at this interval, in seconds",
+    why: "a kernel worker runs on every CPU once per interval (in seconds)",
     source: "Documentation/admin-guide/sysctl/vm.rst, stat_interval; kernel-per-CPU-kthreads.rst",
     look,
 };

@@ -256,7 +256,7 @@ options! {
     /// About 1 GB per hour and CPU at 1 kHz.
     keep_trace: bool = { name: "keep-trace", needs: &["explain"], group: LATE },
         plan(|plan| plan.keep_trace);
-    /// Stop at the first latency above this, and mark it in the kernel's trace
+    /// Stop at the first latency above TIME, and mark it in the kernel's trace
     stop_above: Option<Nanos> = {
         name: "stop-above", value: "TIME", can_begin_with_dash: true, group: LATE,
     }, plan(|plan| plan.stop_above);

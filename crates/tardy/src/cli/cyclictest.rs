@@ -51,10 +51,10 @@ pub struct CyclictestArgs {
     /// list, bind thread N to CPU N
     #[arg(short = 'a', long, value_name = "CPUSET", num_args = 0..=1)]
     pub affinity: Option<Option<String>>,
-    /// Make the due times of all threads coincide, or lie this many us apart
+    /// Make the due times of all threads coincide or, with US, follow each other by US
     #[arg(short = 'A', long, value_name = "US", num_args = 0..=1)]
     pub aligned: Option<Option<i64>>,
-    /// Stop at the first latency above this; 0 never stops
+    /// Stop at the first latency above US; 0 never stops
     #[arg(short = 'b', long = "breaktrace", value_name = "US", value_parser = number::<i64>(0, i64::MAX))]
     pub break_above: Option<i64>,
     /// Clock: 0 for monotonic, 1 for realtime
@@ -73,7 +73,7 @@ pub struct CyclictestArgs {
     pub duration: Option<Nanos>,
     #[arg(short = 'F', long, value_name = "PATH", hide = true)]
     pub fifo: Option<PathBuf>,
-    /// Print a histogram of latencies below this many us
+    /// Print a histogram of latencies below US
     #[arg(short = 'h', long, value_name = "US", value_parser = number::<i64>(1, BUCKETS_MAX))]
     pub histogram: Option<i64>,
     /// Like --histogram, with an added column for all threads together
@@ -135,7 +135,7 @@ pub struct CyclictestArgs {
     /// Run one thread on each CPU
     #[arg(short = 'S', long)]
     pub smp: bool,
-    /// Print each latency above this; 0 prints none
+    /// Print each latency above US; 0 prints none
     #[arg(long, value_name = "US", value_parser = number::<i64>(0, i64::MAX))]
     pub spike: Option<i64>,
     /// Maximum number of spikes to print

@@ -141,10 +141,10 @@ pub struct MeasureArguments {
     /// Number of guests that run at the same time [default: one per CPU]
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
-    /// Stop a guest after this much host time
+    /// Host time after which to stop a guest
     #[arg(long, value_name = "TIME", default_value = "15m")]
     pub wall_limit: Nanos,
-    /// Stop the program in the guest after this much guest time
+    /// Guest time after which to stop the program in the guest
     #[arg(long, value_name = "TIME", default_value = "10m")]
     pub time_limit: Nanos,
     /// Inject delays of known length while the guest measures: CONTEXT:TIME or CONTEXT:TIME:COUNT,
@@ -304,8 +304,9 @@ pub struct RunArguments {
 /// `tardy lab sections`.
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "The same as `tardy lab run --watch`, but it shows the sections. `tardy show \
-                  FOLDER` shows them again; `tardy compare FOLDER OTHER` compares them."
+    after_help = "Runs guests as `tardy lab run --watch` does, and shows their sections. `tardy show \
+                  FOLDER` shows the sections again; `tardy compare FOLDER OTHER` compares those of \
+                  two folders."
 )]
 pub struct SectionsArguments {
     /// The kernels.

@@ -42,8 +42,7 @@ impl OnArgs {
 #[command(after_help = "Example:
   tardy fetch ssh://root@board7/var/tmp/tardy-on.Xk3f9a --out board7")]
 pub struct FetchArgs {
-    /// Machine and folder where a command with --on kept running after its connection broke, as
-    /// that command printed them
+    /// Address of the result, as a command with --on prints it when its connection breaks
     #[arg(value_name = "ssh://[USER@]HOST[:PORT]/FOLDER")]
     pub from: String,
     /// New folder for the result [default: named after the time]

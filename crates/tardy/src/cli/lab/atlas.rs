@@ -48,10 +48,10 @@ pub struct AtlasArguments {
     /// Number of guests that run at the same time [default: one per CPU]
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
-    /// Stop a guest after this much host time
+    /// Host time after which to stop a guest
     #[arg(long, value_name = "TIME", default_value = "15m")]
     pub wall_limit: Nanos,
-    /// Stop the program in the guest after this much guest time
+    /// Guest time after which to stop the program in the guest
     #[arg(long, value_name = "TIME", default_value = "10m")]
     pub time_limit: Nanos,
     /// Folder for the cells and the report

@@ -16,7 +16,8 @@ use tardy_trace::text::Text;
 
 /// Holders that are told apart; names of threads come and go.
 const HOLDERS_MAX: usize = 1 << 16;
-
+/// With more, holders are forgotten once no chunk of a file needs them.
+const HOLDERS_KEPT: usize = 1 << 12;
 /// Innermost frames of a stack that may be those of recording it.
 const OWN_FRAMES_MAX: usize = 16;
 
@@ -85,6 +86,15 @@ impl Holders {
             places: HashMap::default(),
             words: Vec::new(),
         }
+    }
+
+    /// Forgets all holders if there are many. Places that were given out mean nothing afterwards.
+    fn forget(&mut self) -> bool {
+        let are_many = self.words.len() > HOLDERS_KEPT;
+        if are_many {
+            (self.places, self.words) = Default::default();
+        }
+        are_many
     }
 
     fn place(&mut self, mut key: Key, live: &Live) -> usize {
@@ -252,8 +262,18 @@ impl DelayFile {
         }
     }
 
-    /// Writes what waits.
-    pub(crate) fn flush(&mut self) {
+    /// Writes what waits in all files, whose next chunks then name their holders again.
+    pub(crate) fn flush_all<'a>(files: impl Iterator<Item = &'a mut Self>, holders: &mut Holders) {
+        let are_forgotten = holders.forget();
+        for file in files {
+            file.flush();
+            if are_forgotten {
+                file.last.clear();
+            }
+        }
+    }
+
+    fn flush(&mut self) {
         if let Some(writer) = &mut self.writer {
             let result = writer.flush();
             self.counts.bytes = writer.written().1;
@@ -268,6 +288,10 @@ impl DelayFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tardy_samples::delays::DelayReader;
+    use tardy_trace::event::Decoder;
+    use tardy_trace::explain::Component;
+    use tardy_trace::layout::PageLayout;
 
     #[test]
     fn a_stack_begins_with_what_was_interrupted_or_gave_the_cpu_up() {
@@ -301,5 +325,72 @@ mod tests {
             "0xffff 0xfffe",
             "functions without names"
         );
+    }
+
+    #[test]
+    fn holders_are_forgotten_when_they_are_many_and_files_have_all_of_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cyclic.delays");
+        let counts = ExplainedSeries {
+            file: "cyclic".into(),
+            probe: "cyclic".into(),
+            cpu: None,
+            samples: 0,
+            explained: 0,
+            with_unknown: 0,
+            left_out: 0,
+            given_way: 0,
+            bytes: 0,
+        };
+        let mut file = DelayFile::create(&path, counts, None).unwrap();
+        let mut holders = Holders::new(Symbols::default());
+        let layout = PageLayout {
+            long_bytes: 8,
+            data_offset: 16,
+            page_bytes: 4096,
+        };
+        let live = Live::new(Decoder::new(&[]), layout, [0]);
+        for number in 0..100_000 {
+            let held = |name: String| Piece {
+                component: Component::Switch,
+                holder: Holder {
+                    name: Text::from(name.as_str()),
+                    ..Holder::of(Cause::HigherPriority)
+                },
+                known: Certainty::Seen,
+                cpu: 0,
+                start: 0,
+                end: 1,
+                stack: None,
+                ended: None,
+            };
+            let delay = Delay {
+                pid: None,
+                cpu: 0,
+                waker: None,
+                is_switch_seen: true,
+                pieces: vec![held("always".to_owned()), held(format!("thread-{number}"))],
+            };
+            file.store(Nanos(number), &delay, &mut holders, &live);
+            if number % 500 == 0 {
+                DelayFile::flush_all(std::iter::once(&mut file), &mut holders);
+            }
+            assert!(holders.words.len() <= HOLDERS_KEPT + 2 * 500);
+        }
+        DelayFile::flush_all(std::iter::once(&mut file), &mut holders);
+        let mut reader = DelayReader::open(&path).unwrap();
+        let mut number = 0;
+        while let Some(chunk) = reader.next_chunk().unwrap() {
+            for sample in chunk.samples {
+                let names = sample
+                    .pieces
+                    .iter()
+                    .map(|piece| &chunk.holders[piece.holder].name);
+                let expected = ["always".to_owned(), format!("thread-{number}")];
+                assert!(names.eq(&expected), "{number}");
+                number += 1;
+            }
+        }
+        assert_eq!(number, 100_000);
     }
 }

@@ -80,6 +80,12 @@ pub(crate) struct SampleExplainer {
 }
 
 impl SampleExplainer {
+    /// Writes the explanations that wait.
+    pub(crate) fn flush(&mut self) {
+        let files = self.series.iter_mut().map(|series| &mut series.file);
+        DelayFile::flush_all(files, &mut self.holders);
+    }
+
     /// Decodes what is before `until`, and explains the samples about which everything is known by
     /// then.
     pub(crate) fn advance(&mut self, until: u64) {

@@ -80,10 +80,7 @@ impl Follower {
                 break;
             }
             if now >= flush_due {
-                self.explaining
-                    .series
-                    .iter_mut()
-                    .for_each(|series| series.file.flush());
+                self.explaining.flush();
                 flush_due = now + FLUSH_NS;
             }
             if now >= evidence_due {
@@ -94,10 +91,7 @@ impl Follower {
                 std::thread::park_timeout(PERIOD);
             }
         }
-        self.explaining
-            .series
-            .iter_mut()
-            .for_each(|series| series.file.flush());
+        self.explaining.flush();
         self.write_evidence();
     }
 

@@ -127,7 +127,7 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         ("-D 0", "+"),
         ("--duration=2h", "+"),
         ("-D -5", "unexpected argument '-5'"),
-        ("-F pipe", "-F: figures cannot go to a FIFO"),
+        ("-F pipe", "-F: tardy writes no figures to a FIFO"),
         ("--fifo=pipe", "-F: "),
         ("-h 400", "+"),
         ("--histogram=400", "+"),
@@ -155,7 +155,7 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         ("--policy=fifo", "+"),
         (
             "--policy=other -p 3",
-            "policy fifo, as a priority was given",
+            "the policy is fifo, because a priority was given",
         ),
         ("--policy=batch", "--policy=batch: "),
         ("--policy=idle", "--policy=idle: "),

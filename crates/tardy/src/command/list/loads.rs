@@ -26,7 +26,7 @@ fn of_load(info: &LoadInfo) -> Entry {
         ""
     };
     let mut full = format!(
-        "{} ({}{marks})\n  {}\n  hurts: {}\n",
+        "{} ({}{marks})\n  {}\n  effect: {}\n",
         info.name, info.source, info.does, info.effect
     );
     for parameter in info.parameters {

@@ -9,7 +9,7 @@ pub(super) const GROUP: Check = Check {
     name: "real-time-group",
     weight: Weight::of(Importance::Low).but(&[(Profile::Audio, Importance::High)]),
     reads: &["etc/security/limits.conf", "etc/security/limits.d/*"],
-    why: "a user's programs get real-time priority only where a limit grants it",
+    why: "a user's programs get real-time priority only if a limit grants it",
     source: "limits.conf(5); realtime-setup and rtcqs",
     look: |examined| either(group(examined)),
 };
@@ -40,8 +40,8 @@ pub(super) const DEADLINE_ADMISSION: Check = Check {
         "proc/sys/kernel/sched_rt_runtime_us",
         "proc/sys/kernel/sched_rt_period_us",
     ],
-    why: "SCHED_DEADLINE refuses tasks beyond this share of CPU time; without a limit, it \
-          guarantees nothing",
+    why: "SCHED_DEADLINE refuses tasks beyond this share of CPU time; without a limit, \
+          SCHED_DEADLINE guarantees nothing",
     source: "Documentation/scheduler/sched-deadline.rst, section 4",
     look: |examined| either(deadline_admission(examined)),
 };

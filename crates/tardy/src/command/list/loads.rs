@@ -21,7 +21,7 @@ pub(super) fn listing() -> Listing {
 
 fn of_load(info: &LoadInfo) -> Entry {
     let marks = if info.can_do_harm {
-        ", only when asked for by name"
+        ", only if named explicitly"
     } else {
         ""
     };

@@ -21,7 +21,7 @@ pub(super) const INSTALL: Metric = Metric {
 pub(super) const HANDLE: Metric = Metric {
     name: "signal-handle",
     group: Group::Processor,
-    operation: "signal caught by a handler, less the cost of the kill that sends it",
+    operation: "signal caught by a handler, minus the cost of the kill(2) that sends the signal",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_sig catch"),

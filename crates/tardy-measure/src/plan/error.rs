@@ -140,8 +140,7 @@ pub enum PlanError {
     DiskTooSmall { disk: u64, least: u64 },
     /// A trace has no bound.
     #[error(
-        "--disk does not bound the trace of --on-threshold trace: leave out one of the two \
-             options"
+        "--disk does not bound the trace of --on-threshold trace: leave out one of the two options"
     )]
     DiskWithTrace,
     /// The folder exists.

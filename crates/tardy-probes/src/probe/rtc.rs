@@ -106,7 +106,7 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         stop(&rtc).and(result)
     });
     let note = "the interrupt of rtc is emulated with an hrtimer, not a device interrupt \
-         (drivers/rtc/interface.c)"
+                (drivers/rtc/interface.c)"
         .to_owned();
     Ok(ProbeInstance {
         members: vec![Member::new(opening.probe, opening.thread.cpu, run)],

@@ -83,8 +83,7 @@ impl Choice for Importance {
             Self::Fatal => "Without this setting, latency has no bound",
             Self::High => "Without this setting, delays are of milliseconds, or frequent",
             Self::Medium => {
-                "Without this setting, delays are of tens or hundreds of microseconds, \
-                             or rare"
+                "Without this setting, delays are of tens or hundreds of microseconds, or rare"
             }
             Self::Low => "Worth knowing",
         }

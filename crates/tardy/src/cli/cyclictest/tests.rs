@@ -85,7 +85,7 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         ("--latency=-5", "+"),
         (
             "--deepest-idle-state=1",
-            "--deepest-idle-state: idle states are limited by their exit latency",
+            "--deepest-idle-state: tardy limits idle states by their exit latency",
         ),
         ("--deepest-idle-state -1", "--deepest-idle-state: "),
         ("--laptop", "+"),

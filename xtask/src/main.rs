@@ -44,8 +44,8 @@ enum Task {
     /// Measure the project's promises side by side with cyclictest and jitterdebugger
     #[command(disable_help_flag = true)]
     Bench(product::Words),
-    /// Give every option of Debian's versions of cyclictest to `tardy cyclictest` and to them, and
-    /// write the table of docs/cyclictest.md (as root)
+    /// Try every option of Debian's versions of cyclictest in both cyclictest and `tardy
+    /// cyclictest`, and write the table of docs/cyclictest.md (as root)
     #[command(disable_help_flag = true)]
     DropIn(product::Words),
     /// Draw new cases for the property tests, and run the fuzz targets

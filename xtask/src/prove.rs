@@ -243,7 +243,7 @@ pub(crate) fn run(arguments: &ProveArguments) -> Result<()> {
     let known = |name: &String| LANES.iter().any(|lane| lane.name == name);
     if let Some(unknown) = arguments.lanes.iter().find(|name| !known(name)) {
         return Err(Failure::new(format!(
-            "{unknown} is no lane: `cargo xtask prove --list` names them"
+            "`{unknown}` is not a lane: `cargo xtask prove --list` lists the lanes"
         )));
     }
     let commit = commit()?;

@@ -80,7 +80,7 @@ impl Tool {
             .find(|test| self == Self::Miri && !all.iter().any(|found| found == *test));
         if let Some(test) = missing {
             return Err(Failure::new(format!(
-                "there is no test {test} any more: mend the list in xtask/src/sanitize.rs"
+                "there is no test {test}: correct the list in xtask/src/sanitize.rs"
             )));
         }
         let mut command = self.command();

@@ -275,7 +275,7 @@ fn conclude(judged: &[Judgement], deadline: Option<Nanos>) -> (Option<Outcome>, 
             format!("{name} missed the deadline of {deadline}")
         }
         Outcome::Failed => {
-            format!("every kernel measured missed the deadline of {deadline}; {name} came nearest")
+            format!("every measured kernel missed the deadline of {deadline}; {name} came nearest")
         }
     };
     (Some(outcome), sentence)

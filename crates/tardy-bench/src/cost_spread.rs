@@ -102,8 +102,8 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         ],
         tables: vec![table],
         notes: vec![
-            "A figure is the least of the three rounds' medians; the spread is the largest of the \
-             runs' figures over the least, less one."
+            "A figure is the smallest of the three rounds' medians. The spread is the largest \
+             figure of the runs divided by the smallest figure, minus one."
                 .to_owned(),
         ],
     })

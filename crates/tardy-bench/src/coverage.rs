@@ -14,7 +14,7 @@ use process::Process;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "coverage",
-    promise: "95 % bounds hold in at least 94 % of generated runs, or the tool says `not bounded`",
+    promise: "95 % bounds hold in at least 94 % of generated runs, or tardy prints `not bounded`",
     measure,
 };
 
@@ -166,8 +166,8 @@ fn report(all: &[(Process, u64, BoundTally)], runs: u64) -> FigureResult {
         tables: vec![held, widths],
         notes: vec![
             format!(
-                "{runs} synthetic runs per row, at 1 kHz: {lengths}. Cells: share of runs, in %, whose \
-                 bound held or that said `not bounded`. With 400 runs the standard error of 95 % \
+                "{runs} synthetic runs per row, at 1 kHz: {lengths}. Cells: share of runs, in %, \
+                 whose bound held or was `not bounded`. With 400 runs the standard error of 95 % \
                  is 1.1 %."
             ),
             format!(
@@ -182,14 +182,14 @@ fn report(all: &[(Process, u64, BoundTally)], runs: u64) -> FigureResult {
              500 samples on average, for all CPUs at once; a common stall hits all CPUs in the \
              same period. Otherwise, CPUs are independent."
                 .to_owned(),
-            "Width: for one CPU the promise is about the bound of a percentile beyond the true \
-             percentile, and about the bound of the share of misses, each over the exact binomial \
-             one; means over the runs in which both exist."
+            "Width: for one CPU, the promise covers the distance from the true percentile to its \
+             bound, and the bound of the share of misses, each divided by that of the exact \
+             binomial bound. Values are means over the runs in which both bounds exist."
                 .to_owned(),
-            "Several CPUs: an event that was not seen yet may hit all of them at once, and is \
-             allowed for. A run in which no common stall happened looks exactly like independent \
-             samples, so that no method can hold for common stalls and be as narrow as the exact \
-             bound for independent CPUs: the second table shows the cost of the allowance."
+            "Several CPUs: the bounds allow for an unseen event that hits all CPUs at once. A run \
+             without a common stall looks exactly like independent samples, so no method can hold \
+             for common stalls and be as narrow as the exact bound for independent CPUs: the \
+             second table shows the cost of the allowance."
                 .to_owned(),
         ],
     }

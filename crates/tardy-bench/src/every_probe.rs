@@ -107,10 +107,12 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
             .collect(),
         tables: vec![std::iter::once(head).chain(found.rows).collect()],
         notes: vec![
-            "Each row has the series of a probe over all its CPUs. Probes of one number ran at once, on one \
-             clock."
+            "Each row has the series of a probe over all its CPUs. Probes with the same number ran \
+             at the same time, on one clock."
                 .to_owned(),
-            "Expected comes from the clock and the grid, or from the cycles begun. Skipped due times passed while the thread was late: they measure the system's lateness and are not lost."
+            "The expected number comes from the clock and the grid, or from the cycles that began. \
+             Skipped due times passed while the thread was late: they show the system's latency, \
+             and are not lost."
                 .to_owned(),
         ],
     })

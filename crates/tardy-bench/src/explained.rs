@@ -14,7 +14,7 @@ use crate::program;
 
 pub(crate) const BLAME: Figure = Figure {
     name: "explain-blame",
-    promise: "At least 99 % of late samples name the thread that had the CPU",
+    promise: "The explanations of at least 99 % of late samples name the thread that had the CPU",
     measure: measure_blame,
 };
 
@@ -144,9 +144,9 @@ fn measure_blame(bench: &Bench) -> Result<FigureResult> {
             ],
         ]],
         notes: vec![
-            "The ground truth is the load's own record of each turn: its first and last clock read. \
-             Interrupts in between count as the load's turn there, and as interrupts in the \
-             explanation, so that lengths differ by them."
+            "The reference is the load's own record of the first and last clock read of each turn. \
+             The record counts interrupts in between as part of the turn, the explanation counts \
+             them as interrupts, so lengths differ by the time of these interrupts."
                 .to_owned(),
         ],
     })

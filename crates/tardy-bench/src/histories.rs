@@ -124,8 +124,9 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         tables: vec![of_noise, found],
         notes: vec![
             format!(
-                "Made histories of {BOARDS} boards with {LOADS} loads each, {} % of noise a \
-                 build; the margin is the command's own, 5 %. Regressions begin at build {FROM}.",
+                "Generated histories of {BOARDS} boards with {LOADS} loads each, and {} % of noise \
+                 per build; the margin is the command's default, 5 %. Regressions begin at build \
+                 {FROM}.",
                 100.0 * NOISE
             ),
             "The command spreads one false alarm in 1000 builds over all families. Families overlap and small differences are ignored, so fewer occur."

@@ -78,8 +78,8 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
              about exponential; the resulting run is written and synced to the disk."
                 .to_owned(),
             format!(
-                "Wall time from the start of the process to its end, {RUNS} runs after one that \
-                 warms the page cache."
+                "Wall time from the start to the end of the process, of {RUNS} runs after a run \
+                 that warms the page cache."
             ),
         ],
     })

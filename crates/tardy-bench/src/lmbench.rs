@@ -401,7 +401,9 @@ fn report(sides: &Sides, rounds: u32) -> Result<FigureResult> {
             "{rounds} rounds, in each of them one side right after the other, each side first in every second round, on the same CPU, everything bound to it but the server of connections, \
              which is on another one. A round's figure is the median of 11 trials of 10 ms, which both call their result; the table has the medians of the rounds."
         ),
-        "The difference is the Hodges-Lehmann estimate over the rounds' ratios, its interval is from Wilcoxon's signed-rank test: the speed of this machine changes from minute to minute, by more than the two sides differ."
+        "The difference is the Hodges-Lehmann estimate over the rounds' ratios; its interval comes \
+         from Wilcoxon's signed-rank test: the speed of this machine changes from minute to \
+         minute, by more than the two sides differ."
             .to_owned(),
         format!(
             "lat_proc executes {}: both sides execute the same program, tardy's of two \

@@ -161,7 +161,8 @@ fn measure_hackbench(bench: &Bench) -> Result<FigureResult> {
              from its load's start to its last process's end, hackbench's that of its whole \
              process."
                 .to_owned(),
-            "The ratio is the Hodges-Lehmann estimate over the pairs, its interval is from Wilcoxon's signed-rank test."
+            "The ratio is the Hodges-Lehmann estimate over the pairs; its interval comes from \
+             Wilcoxon's signed-rank test."
                 .to_owned(),
         ],
     })
@@ -216,7 +217,8 @@ fn measure_ttcp(bench: &Bench) -> Result<FigureResult> {
                 "Sender and receiver on CPU {cpu}, as a worker of the load has them; blocks of \
                  {BLOCK}, iperf3's default."
             ),
-            "The ratio is the Hodges-Lehmann estimate over the pairs, its interval is from Wilcoxon's signed-rank test."
+            "The ratio is the Hodges-Lehmann estimate over the pairs; its interval comes from \
+             Wilcoxon's signed-rank test."
                 .to_owned(),
         ],
     })

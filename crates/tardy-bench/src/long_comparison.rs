@@ -81,8 +81,8 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
              table for the whole and one for each phase."
                 .to_owned(),
             format!(
-                "Wall time from the start of the process to its end, {RUNS} runs after one that \
-                 warms the page cache."
+                "Wall time from the start to the end of the process, of {RUNS} runs after a run \
+                 that warms the page cache."
             ),
         ],
     })

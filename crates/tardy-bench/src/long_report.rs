@@ -129,8 +129,8 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
              and in the order of time for the charts."
                 .to_owned(),
             format!(
-                "Wall time from the start of the process to its end, {RUNS} runs after one that \
-                 warms the page cache; peak memory is the process's own (wait4)."
+                "Wall time from the start to the end of the process, of {RUNS} runs after a run \
+                 that warms the page cache; peak memory is the process's own (wait4)."
             ),
         ],
     })

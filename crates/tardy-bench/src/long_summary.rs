@@ -91,8 +91,8 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
              exponential tails; see `crates/tardy-bench/src/made_run.rs`."
                 .to_owned(),
             format!(
-                "Wall time from the start of the process to its end, {RUNS} runs after one that \
-                 warms the page cache; peak memory is the process's own (wait4)."
+                "Wall time from the start to the end of the process, of {RUNS} runs after a run \
+                 that warms the page cache; peak memory is the process's own (wait4)."
             ),
             "Cold: after each file was dropped from the page cache (dd iflag=nocache); reading \
              means the files in order, 1 MiB at a time, by one thread. The two are measured in turn; medians are shown. Layers below the file system may keep the data. A summary computes for as long as it \

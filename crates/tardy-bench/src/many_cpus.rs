@@ -97,8 +97,8 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
                 "The runs are made as for `long-summary`: {SAMPLES} samples per series at 1 kHz."
             ),
             format!(
-                "Wall time from the start of the process to its end, {RUNS} runs after one that \
-                 warms the page cache; peak memory is the process's own (wait4)."
+                "Wall time from the start to the end of the process, of {RUNS} runs after a run \
+                 that warms the page cache; peak memory is the process's own (wait4)."
             ),
         ],
     })

@@ -114,8 +114,8 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
                  page cache."
             ),
             format!(
-                "Wall time from the start of the process to its end, {RUNS} runs; peak memory is \
-                 the process's own (wait4)."
+                "Wall time from the start to the end of the process, of {RUNS} runs; peak memory \
+                 is the process's own (wait4)."
             ),
         ],
     })

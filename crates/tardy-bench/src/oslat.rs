@@ -272,7 +272,7 @@ fn report(
         notes: vec![
             "A gap lasts from the probe's last read of the counter to the next one, so it includes \
              the switches to the load and back, unlike the load's record: the median, in us, is \
-             mostly that, and other work of that time."
+             mostly the time of these switches and of other work."
                 .to_owned(),
             "Left out: intervals with less CPU time than length, and those next to which the \
              kernel's steal time grew. The kernel reports steal time in steps of 10 ms; it was read every 5 ms."

@@ -214,8 +214,8 @@ fn measure_cpu_time(bench: &Bench) -> Result<FigureResult> {
     let mut notes = rounds.notes();
     notes.push(
         "Ratios and bounds are Hodges-Lehmann estimates on the logarithms of the rounds' ratios, \
-         bounds from Wilcoxon's signed-rank test: a round in which something else ran on the machine \
-         moves them hardly."
+         with bounds from Wilcoxon's signed-rank test: a round that other work on the machine \
+         disturbed hardly moves them."
             .to_owned(),
     );
     notes.push(format!(
@@ -270,8 +270,9 @@ fn measure_equivalence(bench: &Bench) -> Result<FigureResult> {
          rounds were left out because a median lay beyond it."
     ));
     notes.push(format!(
-        "The difference is the Hodges-Lehmann estimate over the pairs, its interval is from Wilcoxon's signed-rank test; their mean is {mean:+.2} us, {:+.2} to {:+.2} by Student's t, which a few \
-         disturbed rounds move.",
+        "The difference is the Hodges-Lehmann estimate over the pairs; its interval comes from \
+         Wilcoxon's signed-rank test; their mean is {mean:+.2} us, {:+.2} to {:+.2} by Student's \
+         t, which a few disturbed rounds move.",
         mean - half_width,
         mean + half_width
     ));

@@ -244,7 +244,8 @@ fn measure_losses(bench: &Bench) -> Result<FigureResult> {
         notes: [
             runs.notes.clone(),
             vec![
-                "Skipped due times passed before the thread was woken: they measure the system's lateness, count with their latency, and are not lost."
+                "Skipped due times passed before the thread was woken: they show the system's \
+                 latency, count with their latency, and are not lost."
                     .to_owned(),
             ],
         ]

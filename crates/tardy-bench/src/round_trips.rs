@@ -134,7 +134,8 @@ fn told(
             "The two do not end a round trip at the same moment: tardy at the kernel's receive \
              stamp of the answer, sockperf when its call has returned."
                 .to_owned(),
-            "The difference is the Hodges-Lehmann estimate over the pairs, its interval is from Wilcoxon's signed-rank test. All of this stays within the machine."
+            "The difference is the Hodges-Lehmann estimate over the pairs; its interval comes from \
+             Wilcoxon's signed-rank test. All of this stays within the machine."
                 .to_owned(),
         ],
     }

@@ -158,8 +158,9 @@ impl Pairs {
             differences.len()
         );
         let note = format!(
-            "{}: the difference is the Hodges-Lehmann estimate over the pairs, its interval is from Wilcoxon's signed-rank test; their mean is {mean:+.2} us, {:+.2} to {:+.2} by Student's \
-             t.",
+            "{}: the difference is the Hodges-Lehmann estimate over the pairs; its interval comes \
+             from Wilcoxon's signed-rank test; their mean is {mean:+.2} us, {:+.2} to {:+.2} by \
+             Student's t.",
             waker.name(),
             mean - half_width,
             mean + half_width

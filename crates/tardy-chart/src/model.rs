@@ -26,11 +26,11 @@ pub enum Kind {
     Heatmap,
     /// Largest latency of each CPU over time, for machines with many CPUs
     CpuMap,
-    /// Samples over time, drawn one by one where there are few
+    /// Samples over time, drawn one by one if there are few
     Scatter,
     /// Smallest, median and largest latency of each run and load
     Bars,
-    /// Time from due to done against the length of work; drawn by `tardy advise`, which has the model
+    /// Time from due to done, for each length of work; drawn by `tardy advise`, which has the model
     TotalDelay,
 }
 

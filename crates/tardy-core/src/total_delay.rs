@@ -17,8 +17,8 @@ pub fn total_delay(latency_ns: f64, slowdown: f64, work_ns: f64) -> f64 {
     latency_ns + work_ns * (1.0 + slowdown)
 }
 
-/// Where a kernel that starts work sooner and does it slower ("real time") takes as long as one
-/// that starts later and is faster ("real fast").
+/// Where a kernel that starts work sooner and does it slower ("real time") takes as long as a
+/// kernel that starts later and is faster ("real fast").
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "crossover", rename_all = "kebab-case")]
 pub enum Crossover {

@@ -618,9 +618,9 @@ impl Warning {
                 others,
             } if isolated.minus(measured).is_empty() => write!(
                 f,
-                "CPUs {isolated} are isolated (isolcpus or nohz_full) and measured; the tool's \
-                 own threads run on {others}, and so do loads unless --load-cpus names \
-                 other CPUs"
+                "CPUs {isolated} are isolated (isolcpus or nohz_full) and measured; the tool's own \
+                 threads run on {others}, where the loads run too unless --load-cpus names other \
+                 CPUs"
             ),
             Self::IsolatedCpus {
                 isolated, measured, ..

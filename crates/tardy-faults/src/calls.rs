@@ -15,8 +15,9 @@ pub(crate) const FAULT: Fault = Fault {
     name: "calls",
     done: "each system call by which a command reads, writes, names or starts something fails \
            once (EIO, ENOSPC, EMFILE, EAGAIN, by strace)",
-    demanded: "no panic, no hang, a reason in words; the older output or the new one is whole; the \
-               command reports success only if its output is there; a run's folder opens",
+    demanded: "the command does not panic or hang, and gives a reason in words; the older output \
+               or the new output is whole; the command reports success only if its output is \
+               there; a run's folder opens",
     attempt,
 };
 

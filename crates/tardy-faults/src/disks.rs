@@ -16,21 +16,21 @@ pub(crate) const FULL: Fault = Fault {
     name: "disk-full",
     done: "the file system is full from the start, or fills up during a run or while an output is \
            written",
-    demanded: "the run is refused with its need of space, or opens and reports the samples that \
-               were not stored; an older output stays",
+    demanded: "tardy refuses the run and states the space that the run needs, or the run opens and \
+               reports the samples that were not stored; an older output stays",
     attempt: full,
 };
 
 pub(crate) const READ_ONLY: Fault = Fault {
     name: "read-only",
     done: "the file system is read-only from the start, or becomes so during a run",
-    demanded: "a reason in words; the samples stored before open",
+    demanded: "the command gives a reason in words; the samples stored before can be opened",
     attempt: read_only,
 };
 
 pub(crate) const REMOVED: Fault = Fault {
     name: "removed",
-    done: "the run's folder is removed, moved away, or replaced by another one during the run",
+    done: "the run's folder is removed, moved away, or replaced by another folder during the run",
     demanded: "the run stops with a reason in words; the moved folder opens; the other folder is \
                untouched",
     attempt: removed,
@@ -38,10 +38,10 @@ pub(crate) const REMOVED: Fault = Fault {
 
 pub(crate) const POWER_CUT: Fault = Fault {
     name: "power-cut",
-    done: "the power of the disk (ext4 on a loop device) fails during a run: the content of the \
-           device is mounted again",
-    demanded: "the file system mounts; the run opens, or had not started; its counts add up; \
-               samples reach up to 12 s before the cut",
+    done: "the power of the disk (ext4 on a loop device) fails during a run; then the device is \
+           mounted again",
+    demanded: "the file system mounts; the run opens, or had not started; its counts add up; the \
+               samples end at most 12 s before the cut",
     attempt: power_cut,
 };
 

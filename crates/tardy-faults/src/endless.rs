@@ -18,13 +18,14 @@ use crate::soak::{ToolUse, growth};
 pub(crate) const ENDLESS: Fault = Fault {
     name: "endless",
     done: "a run at 1 kHz with --until-stopped, --disk 16MiB, --explain and --metrics for an hour \
-           (a minute in the short form, else --soak-for); its metrics are read each second, and \
-           SIGTERM ends it",
+           (a minute in the short form; --soak-for sets another length); its metrics are read each \
+           second, and SIGTERM ends the run",
     demanded: "each reading of the metrics is whole, and no count in it is less than before; the \
-               folder stays within 16 MiB; the tool's descriptors, threads and files in the \
-               second half are those of the first, and its least memory in the last quarter is at \
-               most 1 MiB above that of the second quarter; the finished run has every sample that the \
-               metrics had, and each explanation adds up, or gave way and is counted",
+               folder stays within 16 MiB; the tool's descriptors, threads and files in the second \
+               half are those of the first, and its least memory in the last quarter is at most 1 \
+               MiB above that of the second quarter; the finished run has every sample that the \
+               metrics had, and each explanation adds up, or was replaced by newer explanations \
+               and is counted",
     attempt: endless,
 };
 

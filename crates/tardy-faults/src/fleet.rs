@@ -16,9 +16,9 @@ pub(crate) const FLEET: Fault = Fault {
     name: "fleet",
     done: "`run --on` on eight boards, each behind an sshd in namespaces: 100 ms of delay each \
            way; 3 % of the packets lost; a monotonic clock 12 years ahead; all processes stopped \
-           (SIGSTOP); an endless output; a full disk; a reboot; sshd killed. The last five faults \
-           come while a folder is looked for, tardy is copied, the run starts, it measures, or \
-           its results are sent",
+           (SIGSTOP); an endless output; a full disk; a reboot; sshd killed. Each of the last five \
+           faults occurs while tardy looks for a folder, copies itself, starts the run, measures, \
+           or sends the results",
     demanded: "the command ends in time with the documented exit code; the results of the first \
                three boards arrive whole and are in the table; each other result arrives whole, or \
                a message names the board and the reason; after `tardy fetch` and `tardy restore \

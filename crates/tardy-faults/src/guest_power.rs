@@ -18,10 +18,10 @@ use crate::place::{PATIENCE, Place};
 
 pub(crate) const GUEST_POWER: Fault = Fault {
     name: "guest-power",
-    done: "a guest is killed (SIGKILL of QEMU) while a run in it writes to the guest's disk (ext4 \
-           on virtio): the disk is mounted again",
-    demanded: "the file system mounts; the run opens, its counts add up; samples reach up to 12 s \
-               before the cut",
+    done: "a guest is killed (SIGKILL of QEMU) while a run in the guest writes to the guest's disk \
+           (ext4 on virtio); then the disk is mounted again",
+    demanded: "the file system mounts; the run opens, its counts add up; the samples end at most \
+               12 s before the cut",
     attempt: |ground| guests::attempt(ground, guest_power),
 };
 

@@ -13,8 +13,8 @@ use crate::place::{PATIENCE, Place};
 pub(crate) const FAULT: Fault = Fault {
     name: "kill",
     done: "SIGKILL at moments spread over every writing command",
-    demanded: "`tardy restore` leaves no process, mount or scratch file; a run's folder opens and \
-               its counts add up; the older output or the new one is whole",
+    demanded: "`tardy restore` leaves no process, mount or scratch file; a run's folder opens, and \
+               the run's counts add up; the older output or the new output is whole",
     attempt,
 };
 

@@ -27,8 +27,8 @@ pub(crate) const MEMORY: Fault = Fault {
 pub(crate) const OUT_OF_MEMORY: Fault = Fault {
     name: "oom",
     done: "a control group with too little memory, in which the kernel kills loads or the tool",
-    demanded: "the rest of the run opens, and reports the killed loads or that it was cut off; all \
-               processes are gone",
+    demanded: "the run's folder opens, and the run reports the killed loads, or that the run was \
+               cut off; no process is left",
     attempt: out_of_memory,
 };
 

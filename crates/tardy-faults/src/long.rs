@@ -14,22 +14,22 @@ use crate::place::Place;
 
 pub(crate) const LONG_VIRTUAL: Fault = Fault {
     name: "long-virtual",
-    done: "a run of 24 hours of virtual time in a guest of the lab (1 hour in the short form), a \
-           sample a second",
-    demanded: "every due time is stored; at its end the tool has no more memory, descriptors, \
-               threads and files than after its first minute",
+    done: "a run of 24 hours of virtual time in a guest of the lab (1 hour in the short form), \
+           with one sample per second",
+    demanded: "every due time is stored; at the end of the run, the tool has no more memory, \
+               descriptors, threads and files than after its first minute",
     attempt: |ground| guests::attempt(ground, long_virtual),
 };
 
 pub(crate) const WEEK_VIRTUAL: Fault = Fault {
     name: "week-virtual",
-    done: "a run with --until-stopped, --disk and --resume, a sample a second, for seven days of \
-           virtual time (two parts of ten minutes in the short form); after each day, the run is \
-           killed and the guest boots again",
+    done: "a run with --until-stopped, --disk and --resume, with one sample per second, for seven \
+           days of virtual time (two parts of ten minutes in the short form); after each day, the \
+           run is killed and the guest boots again",
     demanded: "one finished run whose counts add up, with every reboot reported; at most two \
-               samples a day are missing; all day, the folder takes at most 8 MiB, and the tool has \
-               the memory (without its program's pages), descriptors, threads and files (without \
-               its segments of samples) of the first minute",
+               samples a day are missing; the folder never takes more than 8 MiB; during each day, \
+               the tool has no more memory (apart from the pages of its program), descriptors, \
+               threads and files (apart from segments of samples) than in the first minute",
     attempt: |ground| guests::attempt(ground, week_virtual),
 };
 

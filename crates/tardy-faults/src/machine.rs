@@ -15,7 +15,7 @@ pub(crate) const MOVED: Fault = Fault {
     name: "moved",
     done: "a measuring thread is moved to another CPU (taskset), or loses its priority (chrt), \
            while it measures",
-    demanded: "the run reports it, and gives no verdict (exit code 4)",
+    demanded: "the run reports the change, and gives no verdict (exit code 4)",
     attempt: moved,
 };
 
@@ -30,14 +30,14 @@ pub(crate) const QUOTA: Fault = Fault {
 pub(crate) const OFFLINE: Fault = Fault {
     name: "offline",
     done: "the measured CPU goes offline for half a second",
-    demanded: "the run ends, reports it, and gives no verdict (exit code 4)",
+    demanded: "the run ends, reports that the CPU was offline, and gives no verdict (exit code 4)",
     attempt: offline,
 };
 
 pub(crate) const TWO_RUNS: Fault = Fault {
     name: "two-runs",
     done: "a run starts on CPUs that another run measures",
-    demanded: "a warning of the new run names the process of the other",
+    demanded: "a warning of the new run names the process of the other run",
     attempt: two_runs,
 };
 

@@ -21,8 +21,8 @@ use crate::place::{PATIENCE, Place, last_line, names};
 pub(crate) const FAULT: Fault = Fault {
     name: "sequences",
     done: "random sequences of four to eight starts with --until-stopped, --disk and --resume in \
-           one folder: each is stopped (SIGTERM), killed, or killed and its last write cut short, \
-           after up to 3 s; others are read while they measure",
+           one folder: each start is stopped (SIGTERM), killed, or killed with its last write cut \
+           short, after up to 3 s; some starts are read while they measure",
     demanded: "the run opens after each step, and its counts add up; no count shrinks, except by \
                exactly the samples of the cut write; the measured time is at least that of the due \
                times, and at most that of the tool's work; each resumption is reported; a stopped \

@@ -18,12 +18,13 @@ use crate::system_calls;
 
 pub(crate) const FAULT: Fault = Fault {
     name: "starts",
-    done: "each system call of a command fails at its first three uses after the command has \
-           begun to change the machine, in each of its threads and processes; for every \
-           subcommand that changes anything (by strace)",
-    demanded: "no panic, no hang, a documented exit code and a reason; no trace instance, control \
-               group, mount, folder, journal or process is left, and every setting has its value; \
-               a subcommand that is marked as changing nothing changes nothing",
+    done: "strace makes each system call of a command fail at its first three uses after the \
+           command has begun to change the machine, in each of its threads and processes; each \
+           subcommand that changes anything is tried",
+    demanded: "the command does not panic or hang, and ends with a documented exit code and a \
+               reason; no trace instance, control group, mount, folder, journal or process is \
+               left, and every setting has its old value; a subcommand that is marked as changing \
+               nothing changes nothing",
     attempt,
 };
 

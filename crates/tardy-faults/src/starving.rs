@@ -12,11 +12,12 @@ use crate::place::Place;
 
 pub(crate) const PRIORITY_98: Fault = Fault {
     name: "priority-98",
-    done: "in a guest without real-time throttling, a probe of SCHED_FIFO 98 whose periods are \
-           shorter than its work; and a foreign loop of that priority that never sleeps on the \
-           measured CPU",
-    demanded: "the run ends on time; with the loop, the watchdog ends it within its time limit; it \
-               opens, reports the problem, and gives no verdict; its counts add up",
+    done: "in a guest without real-time throttling, a probe at SCHED_FIFO 98 has periods shorter \
+           than its work, or another program loops on the measured CPU at that priority and never \
+           sleeps",
+    demanded: "the run ends on time, or, with the other program, the watchdog ends the run within \
+               its time limit; the run opens, reports the problem, and gives no verdict; its \
+               counts add up",
     attempt: |ground| guests::attempt(ground, priority_98),
 };
 

@@ -12,8 +12,8 @@ use crate::place::{CommandProcess, Place, last_line};
 
 pub(crate) const EACH: Fault = Fault {
     name: "stop-each",
-    done: "SIGSTOP of each single process of a run under load, for good (of the tool itself: for \
-           a second)",
+    done: "one process of a run under load is stopped for good (SIGSTOP), each process in turn; \
+           the tool itself is stopped for a second",
     demanded: "the run ends by itself, leaves no process, opens, and reports in words what is \
                missing",
     attempt: each,

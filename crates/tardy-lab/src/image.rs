@@ -26,7 +26,7 @@ pub enum ImageError {
     )]
     Elf,
     /// Compressed as a whole.
-    #[error("this image is compressed as a whole ({0}): decompress it first")]
+    #[error("this image is compressed as a whole ({0}): decompress the image first")]
     Compressed(&'static str),
     /// Something else.
     #[error(

@@ -210,9 +210,9 @@ pub const CHECKS: &[&Check] = &[
 pub enum Importance {
     /// Without this setting, latency has no bound.
     Fatal,
-    /// Delays of milliseconds, or frequent delays.
+    /// Without this setting, delays are of milliseconds, or frequent.
     High,
-    /// Delays of tens or hundreds of microseconds, or rare delays.
+    /// Without this setting, delays are of tens or hundreds of microseconds, or rare.
     Medium,
     /// Worth knowing.
     Low,

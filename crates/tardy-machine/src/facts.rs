@@ -16,7 +16,7 @@ use super::cgroup::CgroupLimits;
 use super::root::Root;
 use super::throttling::ThrottlingSettings;
 
-/// The machine as found at the start of a run. What is absent could not be read.
+/// The machine as found at the start of a run. Facts that are absent could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MachineFacts {

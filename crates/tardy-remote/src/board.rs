@@ -56,9 +56,9 @@ const WORKING: Duration = Duration::from_secs(300);
 pub enum BoardError {
     #[error("ssh cannot be started: {0}: apt-get install openssh-client")]
     NoSsh(io::Error),
-    #[error("not begun: {0}")]
+    #[error("the command was not started: {0}")]
     NoThread(io::Error),
-    #[error("not reached: {0}")]
+    #[error("the machine could not be reached: {0}")]
     Unreached(String),
     #[error("{step}: {said}")]
     Step { step: &'static str, said: String },
@@ -68,7 +68,7 @@ pub enum BoardError {
         step: &'static str,
         error: io::Error,
     },
-    #[error("ended before the command was started")]
+    #[error("tardy was stopped before the command was started")]
     Ended,
     #[error(transparent)]
     Binary(#[from] BinaryError),

@@ -150,7 +150,7 @@ fn made(
         Answer::No => "No",
         Answer::Yes => "Yes",
         Answer::Perhaps => "Perhaps",
-        Answer::NotEnough => "It is not enough",
+        Answer::NotEnough => "PREEMPT_RT is not enough",
         Answer::Unknown => "Not known",
     };
     let by = match (answer, decided_by) {
@@ -174,8 +174,8 @@ fn without_measurement(question: &Question, deadline: Option<Nanos>) -> Decision
     let shortest = question.kernels.iter().min_by_key(|kernel| kernel.largest);
     if let Some(shortest) = shortest {
         let reason = format!(
-            "virtual time only compares lengths of code paths; {} has the shortest, but no \
-             deadline is known to be met; {measure} on the machine",
+            "virtual time only compares lengths of code paths; {} has the shortest, but this does \
+             not show that any kernel meets a deadline; {measure} on the machine",
             shortest.with_largest()
         );
         return made(
@@ -218,7 +218,7 @@ fn without_deadline(measured: &[&MeasuredKernel]) -> Decision {
         .map(|kernel| kernel.with_largest())
         .collect();
     let reason = format!(
-        "that depends on the deadline (--deadline); measured: {}",
+        "the answer depends on the deadline (--deadline); measured: {}",
         listed.join(", ")
     );
     made(Answer::Unknown, DecidedBy::Measurement, None, &reason)
@@ -253,7 +253,8 @@ fn by_measurement(question: &Question, measured: &[&MeasuredKernel], deadline: N
     if let Some(&best) = passed.first() {
         let best_met = format!("{} met the deadline of {met}", best.with_largest());
         if best.is_idle {
-            let reason = format!("{best_met}, but no load ran; measure it under your loads");
+            let reason =
+                format!("{best_met}, but no load ran; measure this kernel under your loads");
             return by(Answer::Unknown, best, &reason);
         }
         if best.model.is_none() {

@@ -10,7 +10,7 @@ pub enum WorkKind {
     Compute,
     /// System calls that send a byte through a pipe, or get a file's attributes by its path
     Syscalls,
-    /// Reads that wait for memory, each dependent on the one before it
+    /// Reads that wait for memory, each dependent on the previous read
     Memory,
 }
 

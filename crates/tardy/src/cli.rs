@@ -86,7 +86,7 @@ pub enum Command {
     ///
     /// Findings are sorted, the worst first.
     Doctor(doctor::DoctorArgs),
-    /// Change system settings, or measure the effect of each
+    /// Change system settings, or measure the effect of each setting
     ///
     /// Settings change only while a program runs.
     Tune(Box<tune::TuneArgs>),
@@ -117,7 +117,7 @@ pub enum Command {
     /// List, print and check scenarios
     #[command(alias = "scenario")]
     Scenarios(ScenariosArgs),
-    /// Boot kernels in QEMU and measure in each
+    /// Boot kernels in QEMU, and measure in each of them
     ///
     /// Time is counted in instructions, so that a repeated run gives the same samples.
     Lab(Box<lab::Lab>),
@@ -215,8 +215,8 @@ pub struct ShowArgs {
     /// Paper whose published numbers to print beside those of a `tardy cost` run
     #[arg(long, alias = "reference", value_name = "PAPER", value_parser = choice::parser::<Reference>())]
     pub paper: Option<Reference>,
-    /// Also print all statistics: observed values, bounds and, unless a check rejects it, a model
-    /// of the tail
+    /// Also print all statistics: observed values, bounds, and a model of the tail if no check
+    /// rejects the model
     ///
     /// Bounds of percentiles are two-sided at 95 %; bounds of shares are one-sided at 95 %.
     #[arg(long)]
@@ -238,8 +238,8 @@ pub struct StatisticsArgs {
     /// latencies from the median to the maximum]
     #[arg(long, value_name = "TIME,...", value_delimiter = ',', value_parser = positive_duration, requires = "statistics")]
     pub limits: Vec<Nanos>,
-    /// Width of the buckets in which samples are counted; the mode is the middle of the fullest
-    /// bucket
+    /// Width of the buckets in which samples are counted; the most frequent value (mode) is the
+    /// middle of the fullest bucket
     #[arg(long, value_name = "TIME", default_value = "1us", value_parser = positive_duration, requires = "statistics")]
     pub bucket: Nanos,
     /// Time over which the model of the tail predicts the maximum
@@ -248,7 +248,8 @@ pub struct StatisticsArgs {
     /// Clock rate of the CPUs in MHz, for OSADL's rule of thumb [default: as the machine reports]
     #[arg(long, value_name = "MHZ", value_parser = clap::value_parser!(u32).range(1..=100_000), requires = "statistics")]
     pub mhz: Option<u32>,
-    /// Also print a tail model that a check rejected, marked as rejected: for inspection only
+    /// Also print a model of the tail that a check rejected, marked as rejected and only for
+    /// inspection
     #[arg(long, requires = "statistics")]
     pub show_refused: bool,
 }

@@ -48,17 +48,17 @@ pub(super) const PACKAGES: &[Package] = &[
     package(
         "rt-tests",
         &["cyclictest"],
-        "cyclictest, the peer that results are compared with",
+        "cyclictest, with which results are compared",
     ),
     package(
         "jitterdebugger",
         &["jitterdebugger"],
-        "the other peer of the benchmarks",
+        "the other tool with which the benchmarks compare tardy",
     ),
     package(
         "sockperf",
         &["sockperf"],
-        "round trips over UDP, which those of the probe response stand beside (cargo xtask bench \
+        "measures round trips over UDP, for comparison with the probe response (cargo xtask bench \
          response)",
     ),
     package(
@@ -107,7 +107,7 @@ pub(super) const PACKAGES: &[Package] = &[
     package(
         "mpv",
         &["mpv"],
-        "the real player of the probe media; about 160 MB with dependencies",
+        "the media player that the probe media measures; about 160 MB with dependencies",
     ),
     package(
         "prometheus",
@@ -127,7 +127,7 @@ pub(super) const PACKAGES: &[Package] = &[
     package(
         "openssh-server",
         &["sshd"],
-        "is these other machines, on loopback",
+        "serves as these other machines, on the loopback interface",
     ),
     package(
         "qemu-user",

@@ -10,7 +10,8 @@ use xtask::inject;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "lab-delays",
-    promise: "An injected delay of 1 ms shows in the samples if the preemption model lets it delay the probe, and only then",
+    promise: "An injected delay of 1 ms shows in the samples exactly if the preemption model lets \
+              the delay reach the probe",
     measure,
 };
 

@@ -81,7 +81,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
             "Samples: recorded, with the due times that were skipped while one was late (recorded \
              + skipped); expected: from the clock and the grid."
                 .to_owned(),
-            "Busy: one spinning thread more than there are CPUs, at the lab's own priority."
+            "Busy host: spinning threads at the lab's own priority, one more than there are CPUs."
                 .to_owned(),
             identity(&idle),
         ],

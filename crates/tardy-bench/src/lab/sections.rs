@@ -18,7 +18,8 @@ use xtask::inject;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "lab-sections",
-    promise: "Watched guests give the same samples as unwatched ones; every injected section is found within 1 us; a watched guest takes at most 1.6 times as long on the host",
+    promise: "Watched guests give the same samples as unwatched guests; every injected section is \
+              found within 1 us; a watched guest takes at most 1.6 times as long on the host",
     measure,
 };
 
@@ -100,8 +101,8 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
                  lock that sleeps, softirqs in threads, a plain loop), none may be seen."
             ),
             format!(
-                "Host time: {unwatched:.1} s of a guest without and {watched:.1} s with the \
-                 plugin, the least of three, boot included."
+                "Host time of a guest: {unwatched:.1} s without the plugin and {watched:.1} s with \
+                 the plugin; the smallest of three, boot included."
             ),
             packages,
         ],

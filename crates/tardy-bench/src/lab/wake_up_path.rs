@@ -12,7 +12,8 @@ use crate::program;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "lab-wake-up-path",
-    promise: "A wake-up takes as many instructions as cyclictest's in the same guest, within 1 %",
+    promise: "A wake-up takes as many instructions in tardy as in cyclictest in the same guest, \
+              within 1 %",
     measure,
 };
 
@@ -110,20 +111,20 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         commands,
         tables: vec![table],
         notes: vec![
-            "From the due time to the clock read in the program, 30000 wake-ups, an instruction \
-             is 4 ns of the guest's clock."
+            "From the due time to the clock read in the program, over 30000 wake-ups; an \
+             instruction takes 4 ns of the guest's clock."
                 .to_owned(),
             format!(
-                "A minimum is one wake-up of thousands, whose timer came due while another \
-                 interrupt was already being served, which saves the way into the interrupt. In \
-                 an idle guest only the tool's own other threads cause such, twice a second in \
-                 tardy and a hundred times in cyclictest, whose main thread sleeps 10 ms at a \
-                 time: how far such an interrupt had got is a matter of chance, and the quantile \
-                 of 1 % is the shortest path that repeats.",
+                "A minimum comes from one wake-up of thousands, whose timer was due while the CPU \
+                 already served another interrupt, which saves the entry into the interrupt. In an \
+                 idle guest, only the tool's own other threads cause such interrupts, twice a \
+                 second in tardy and a hundred times in cyclictest, whose main thread sleeps 10 ms \
+                 at a time. How far such an interrupt had got is a matter of chance, so the \
+                 quantile of 1 % is the shortest path that repeats.",
             ),
             format!(
-                "Interrupted: with the load {INTERRUPTER} in both guests, whose timer meets \
-                 theirs in every phase."
+                "Interrupted: both guests run the load {INTERRUPTER}, whose timer meets the timers \
+                 of the wake-ups in every phase."
             ),
             identity(&idle.0),
         ],

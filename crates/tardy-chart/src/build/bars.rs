@@ -14,7 +14,8 @@ const FILLED: f64 = 0.76;
 const ROOM_ABOVE: f64 = 0.06;
 
 /// How a bar is read.
-pub(super) const BAR_READS: &str = "The wide bar ends at 99.9 %, the narrow one at the largest value. Line: median; circle: average.";
+pub(super) const BAR_READS: &str = "The wide bar ends at 99.9 %, the narrow bar at the largest \
+                                    value. Line: median; circle: average.";
 
 pub(super) fn chart(runs: &[RunData], probe: &str) -> Option<Chart> {
     let quantity = of_probe(runs, probe).next()?.quantity.clone();

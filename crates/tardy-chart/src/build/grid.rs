@@ -139,7 +139,7 @@ pub(super) fn scatters(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     let one = |run: &RunData| {
         let data = run.probe(probe).filter(|probe| probe.has_time())?;
         let how = if is_single {
-            "A dot a sample."
+            "Each dot is a sample."
         } else {
             "A dot can stand for any number of samples; the largest sample of each interval is \
              drawn at its exact value."

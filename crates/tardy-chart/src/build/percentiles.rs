@@ -61,7 +61,7 @@ pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
     let mut chart = Chart::new(
         Kind::Percentiles,
         title,
-        format!("A line per run.{bands}"),
+        format!("One line per run.{bands}"),
         x,
         y,
     );

@@ -13,7 +13,7 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         let data = run.probe(probe).filter(|probe| probe.has_time())?;
         let note = format!(
             "Each step is a {} larger than all before it. If the line still rises at its end, a \
-             longer run would find a larger one.{}",
+             longer run would find larger values.{}",
             data.quantity,
             kept_note(data)
         );
@@ -40,8 +40,8 @@ pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
         .clone();
     let (x, y) = axes(runs, probe);
     let note = format!(
-        "A line per run: the largest {quantity} of any CPU, against the number of samples per CPU. \
-         If a line still rises at its end, a longer run would find a larger one."
+        "One line per run: the largest {quantity} of any CPU, against the number of samples per \
+         CPU. If a line still rises at its end, a longer run would find larger values."
     );
     let mut chart = Chart::new(
         Kind::RunningMax,

@@ -13,7 +13,7 @@ use crate::metric::{Metric, Unavailable, Work};
 pub(super) const METRIC: Metric = Metric {
     name: "protection-fault",
     group: Group::FileAndMemory,
-    operation: "write to a protected page, less the cost of the signal handler (see signal-handle)",
+    operation: "write to a protected page, minus the cost of the signal handler (see signal-handle)",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_sig prot FILE"),

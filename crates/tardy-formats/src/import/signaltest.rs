@@ -49,8 +49,8 @@ pub(super) const TEXT: Format = Format {
 };
 
 const ROUND_NOTE: &str = "a value is the time in which a signal passes through all threads";
-const REST_NOTE: &str = "all threads except the first are left out: their values include the 10 \
-                         ms that the first one rests after every 16 rounds";
+const REST_NOTE: &str = "all threads except the first are left out: their values include the 10 ms \
+                         for which the first thread rests after every 16 rounds";
 const PROBE: &str = "signaltest";
 
 fn read_json(

@@ -224,8 +224,8 @@ impl BucketSeries {
         match self.stated.samples {
             Some(stated) if stated > rows => {
                 notes.push(format!(
-                    "the file states {stated} samples, but its rows hold {rows}: the others may \
-                     lie anywhere up to the maximum, and count as the maximum"
+                    "the file states {stated} samples, but its rows hold {rows}: the missing \
+                     samples may lie anywhere up to the maximum, and count as the maximum"
                 ));
                 let from_ns = self.stated.min_ns.unwrap_or_default();
                 let beside = self.stated.overflow.map_or(0, |overflow| overflow.samples);

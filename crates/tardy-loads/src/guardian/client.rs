@@ -45,7 +45,7 @@ impl Default for GuardianOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum GuardianError {
     /// Its process could not be made.
-    #[error("the load supervisor cannot be started: {0}; is /proc mounted?")]
+    #[error("the load supervisor cannot be started: {0}: make sure that /proc is mounted")]
     Start(std::io::Error),
     /// It ended, or said something else than that it is ready.
     #[error("the load supervisor is not ready: {0}")]

@@ -18,21 +18,21 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "busy",
     does: "occupies its CPU for LENGTH in every PERIOD, at real-time PRIORITY if given, and \
-           records the intervals",
+           records when it did so",
     effect: "blocks tasks of lower priority on its CPU; the recorded intervals can be checked \
              against a measurement",
     source: "today",
     parameters: &[
         Parameter::duration(
             "length",
-            "how long the load occupies the CPU",
+            "how long the load occupies the CPU in each period",
             "1ms",
             Nanos::from_micros(1),
             Nanos::from_secs(60),
         ),
         Parameter::duration(
             "period",
-            "time from one start to the next",
+            "time from the start of one interval to the start of the next",
             "10ms",
             Nanos::from_micros(10),
             Nanos::from_secs(3600),

@@ -14,7 +14,7 @@ pub const INFO: LoadInfo = LoadInfo {
     name: "cache",
     does: "writes to every cache line of an area larger than the last-level cache, in order and \
            in jumps",
-    effect: "a task that wakes up fetches its code and data from memory, over a busy bus",
+    effect: "a task that wakes up has to fetch its code and data from memory, over a busy bus",
     source: "today",
     parameters: &[Parameter {
         name: "size",

@@ -14,9 +14,9 @@ use super::worker::{Worker, WorkerPlan};
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "cgroup",
-    does: "makes control groups, moves itself through them and removes them",
-    effect: "each move briefly blocks all forks and exits in the system, and groups are \
-             dismantled in the background",
+    does: "makes control groups, moves itself from group to group, and removes the groups",
+    effect: "each move briefly blocks all forks and exits in the system, and the kernel dismantles \
+             groups in the background",
     source: "today",
     parameters: &[Parameter::count(
         "groups",
@@ -30,7 +30,7 @@ pub const INFO: LoadInfo = LoadInfo {
     uses_disk: false,
     rights: Rights::Confined {
         keeps: &[capability::DAC_OVERRIDE],
-        writes: "in its control group and, to leave it, in the group above",
+        writes: "in its control group and, to leave this group, in the group above",
         paths,
     },
     resolve,
@@ -64,7 +64,10 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
         let remedy = "run as root, or in a delegated group: systemd-run --user --scope -p \
                           Delegate=yes tardy ...";
         Unsupported::new(
-            format!("the right to make groups in {} ({error})", own.display()),
+            format!(
+                "the right to make control groups in {} ({error})",
+                own.display()
+            ),
             remedy,
         )
     })?;

@@ -17,7 +17,7 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "cpu-hotplug",
-    does: "takes one CPU offline and brings it online again, over and over",
+    does: "repeatedly takes one CPU offline and brings it online again",
     effect: "the kernel stops all CPUs for a moment, and moves every task and timer of the CPU; no \
              list such as `all` includes this load, because tasks bound to the CPU lose their \
              binding",
@@ -25,7 +25,7 @@ pub const INFO: LoadInfo = LoadInfo {
     parameters: &[
         Parameter {
             name: "cpu",
-            means: "CPU to take offline; if unset, the last one that can go offline",
+            means: "CPU to take offline; if unset, the last CPU that can go offline",
             kind: Kind::Count { min: 0, max: 8191 },
             default: None,
             needed: false,

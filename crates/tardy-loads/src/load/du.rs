@@ -14,8 +14,8 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "du",
-    does: "reads the size of every file below a folder, without leaving its file system, over and \
-           over",
+    does: "repeatedly reads the size of every file below a folder, without leaving the folder's \
+           file system",
     effect: "searches the directory cache under its locks and reads from disk; the kernel reclaims \
              the cached memory",
     source: "koolwal2009",

@@ -12,8 +12,8 @@ use crate::children::tied_command;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "exec",
-    does: "runs your command in a shell, and restarts the command when it exits; to stop it, sends \
-           SIGTERM, then SIGKILL 5 s later",
+    does: "runs your command in a shell, and restarts the command when it exits; to stop the \
+           command, sends SIGTERM, then SIGKILL 5 s later",
     effect: "depends on the command; tardy does not limit the command's memory, files or processes",
     source: "today",
     parameters: &[Parameter {

@@ -19,8 +19,8 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "fifos-mmap",
-    does: "in each turn, two processes send data through a pipe, then one maps a file, changes it \
-           and syncs it",
+    does: "repeatedly sends data through a pipe between two processes; one process then maps a \
+           file, changes the file and syncs it",
     effect: "processes wake each other in quick succession; the load takes page faults on a shared \
              file, and the kernel writes back dirty pages",
     source: "williams2002",
@@ -34,7 +34,7 @@ pub const INFO: LoadInfo = LoadInfo {
         ),
         Parameter::bytes(
             "block",
-            "bytes of one write and one read call",
+            "bytes of each write call and each read call",
             "4KiB",
             1,
             1 << 20,

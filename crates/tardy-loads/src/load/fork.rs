@@ -13,8 +13,8 @@ use super::worker::{PASSES, Worker};
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "fork",
-    does: "forks a burst of processes that wait for each other, run all at once, write to shared \
-           pages and end; over and over",
+    does: "repeatedly forks a burst of processes that wait for each other, run all at once, write \
+           to shared pages and end",
     effect: "the kernel copies page tables and handles copy-on-write faults; the run queue is \
              long, and many processes end and are reaped together",
     source: "abeni2002",
@@ -28,7 +28,8 @@ pub const INFO: LoadInfo = LoadInfo {
         ),
         Parameter::bytes(
             "memory",
-            "bytes of memory of the forking process, whose page tables are copied",
+            "bytes of memory of the forking process; the kernel copies the page tables of this \
+             memory",
             "4MiB",
             4 << 10,
             1 << 36,

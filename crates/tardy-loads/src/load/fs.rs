@@ -25,14 +25,14 @@ pub const INFO: LoadInfo = LoadInfo {
     parameters: &[
         Parameter::bytes(
             "size",
-            "bytes of each file, most of them holes",
+            "bytes of each file, most of which are holes",
             "4MiB",
             64 << 10,
             1 << 40,
         ),
         Parameter::bytes(
             "block",
-            "bytes of one write; one in sixteen blocks is written",
+            "bytes of one write; the load writes one in sixteen blocks",
             "4KiB",
             512,
             1 << 20,

@@ -62,7 +62,7 @@ pub const INFO: LoadInfo = LoadInfo {
         ),
         Parameter::count(
             "whole",
-            "number of rounds that are completed even if the load is told to stop",
+            "minimum number of rounds, which the load completes even if its phase ends earlier",
             "0",
             0,
             1000,

@@ -22,8 +22,8 @@ use super::worker::{PASSES, Worker};
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "io",
-    does: "reads zeros in large blocks, writes them to a file on the run's own file system and \
-           through to the device, reads the file back from the device, and truncates it",
+    does: "reads zeros in large blocks, writes the zeros to a file on the run's own file system \
+           and through to the device, reads the file back from the device, and truncates the file",
     effect: "the kernel makes long copies between user space and device; the load spends nine \
              tenths of its time in the kernel, and truncation frees pages in bulk",
     source: "abeni2002",

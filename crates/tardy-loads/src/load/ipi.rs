@@ -20,7 +20,7 @@ pub const INFO: LoadInfo = LoadInfo {
     source: "today",
     parameters: &[Parameter::choice(
         "by",
-        "what causes the interrupts: memory barriers, page protections, or both in turn",
+        "cause of the interrupts: memory barriers, page protections, or both in turn",
         &["both", "barriers", "protections"],
     )],
     can_do_harm: false,

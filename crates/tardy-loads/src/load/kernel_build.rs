@@ -19,13 +19,14 @@ use crate::children::tied_command;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "kernel-build",
-    does: "configures and builds a kernel with make -jN, cleans, and builds again",
+    does: "configures and builds a kernel with make -jN, cleans the tree, and builds the kernel \
+           again",
     effect: "many processes start, map, compute, write files and end, as in everyday development",
     source: "koolwal2009, mckenney2009",
     parameters: &[
         Parameter::path(
             "tree",
-            "a clean kernel tree, or an archive of one; if unset, /usr/src/linux-source-*",
+            "a clean kernel tree, or an archive of such a tree; if unset, /usr/src/linux-source-*",
         ),
         Parameter {
             name: "jobs",

@@ -12,7 +12,7 @@ use super::worker::{PASSES, Worker};
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "memory",
-    does: "a process repeatedly touches a large area page by page and frees it",
+    does: "a process repeatedly touches a large memory area page by page, and frees the area",
     effect: "the load takes many page faults in a row; at exit or munmap, the kernel unmaps and \
              frees the whole area at once",
     source: "abeni2002",
@@ -26,7 +26,7 @@ pub const INFO: LoadInfo = LoadInfo {
         ),
         Parameter::choice(
             "pages",
-            "page size: small pages only, or as the system decides",
+            "page size: only small pages, or the size that the system chooses",
             &["small", "system"],
         ),
         Parameter::choice("free", "how the area is freed", &["exit", "munmap"]),

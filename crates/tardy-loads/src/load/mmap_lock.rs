@@ -12,7 +12,7 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "mmap-lock",
-    does: "threads on every load CPU map, touch, protect and unmap areas of one address space",
+    does: "on every load CPU, threads map, touch, protect and unmap areas of one address space",
     effect: "the threads wait for the address space's lock, and every unmapping interrupts the \
              other CPUs to flush their TLBs",
     source: "today",

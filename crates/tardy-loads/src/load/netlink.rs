@@ -13,8 +13,8 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "netlink",
-    does: "asks the kernel for all links, addresses, routes, neighbours and rules, over and over; \
-           changes nothing",
+    does: "repeatedly asks the kernel for all links, addresses, routes, neighbours and rules, \
+           without changing anything",
     effect: "the kernel writes long dumps under the lock of the network configuration (rtnl), for \
              which drivers and daemons wait",
     source: "today",

@@ -25,7 +25,7 @@ use crate::children::tied_command;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "nfs-compile",
-    does: "repeatedly compiles its own C files on an NFS mount from a server on the loopback \
+    does: "repeatedly compiles its own C files on an NFS mount, whose server is on the loopback \
            interface",
     effect: "uses file systems, network and page cache at once, in kernel threads; no list such as \
              `all` includes this load, because it mounts file systems and needs root",

@@ -18,8 +18,8 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "pi-futex",
-    does: "threads form chains through locks with priority inheritance: each holds one lock and \
-           waits for the next; the last thread is a real-time task",
+    does: "threads form chains through locks with priority inheritance: each thread holds one lock \
+           and waits for the next lock; the last thread is a real-time task",
     effect: "the kernel follows each chain with raw locks held and interrupts off, and raises and \
              lowers the priority of every lock owner in the chain",
     source: "today",
@@ -28,7 +28,7 @@ pub const INFO: LoadInfo = LoadInfo {
         Parameter::count("length", "number of threads in a chain", "8", 2, 64),
         Parameter::count(
             "priority",
-            "real-time priority of each chain's last thread; 0 for none",
+            "real-time priority of each chain's last thread; with 0, the thread is an ordinary task",
             "1",
             0,
             49,

@@ -14,8 +14,8 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "ping-flood",
-    does: "sends ICMP echo requests to its own address in 127.0.0.0/8 and waits for each answer, \
-           without pause",
+    does: "sends ICMP echo requests to its own address in 127.0.0.0/8 without pause, and waits for \
+           each answer",
     effect: "each request and each answer causes a network softirq",
     source: "koolwal2009",
     parameters: &[Parameter::bytes(

@@ -15,15 +15,15 @@ use super::worker::Worker;
 pub const INFO: LoadInfo = LoadInfo {
     name: "printk",
     does: "writes messages to the kernel's log at a bounded rate",
-    effect: "if the level reaches a console, each character is printed with interrupts or \
-             preemption off; the messages fill the log that others need",
+    effect: "if the level reaches a console, the kernel prints each character with interrupts or \
+             preemption off; the messages also fill the kernel's log, which other programs need",
     source: "today",
     parameters: &[
         Parameter::count("rate", "messages a second", "100", 1, 10_000),
         Parameter::count(
             "level",
-            "importance of the messages, from 7 (debugging) to 0; consoles show messages with a \
-             level below their own (dmesg -n)",
+            "level of the messages, from 7 (debugging) to 0 (emergency); a console shows messages \
+             with a level below its own (dmesg -n)",
             "7",
             0,
             7,

@@ -15,15 +15,15 @@ use super::worker::{PASSES, Worker};
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "procfs",
-    does: "reads maps, smaps, status and stat of every process, kallsyms and other long files in \
-           /proc, over and over",
+    does: "repeatedly reads maps, smaps, status and stat of every process, kallsyms and other long \
+           files in /proc",
     effect: "the kernel traverses long lists and page tables under locks that every other process \
              needs too",
     source: "abeni2002",
     parameters: &[
         Parameter::count(
             "mappings",
-            "mappings that each worker adds to its own maps, to make them long",
+            "number of mappings that each worker adds, to make its own maps long",
             "2000",
             0,
             60_000,

@@ -22,22 +22,22 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "reclaim",
-    does: "uses more memory than its control group may have, so the kernel constantly reclaims \
-           pages; also compacts memory at intervals",
+    does: "uses more memory than its control group may have, so the kernel reclaims pages all the \
+           time; also compacts memory at intervals",
     effect: "the kernel scans lists of pages under their locks, then unmaps and frees the pages \
              while the allocating task waits; compaction moves pages around",
     source: "today",
     parameters: &[
         Parameter::bytes(
             "size",
-            "bytes that each worker may use; each worker tries to use more",
+            "bytes of memory that each worker may use; each worker tries to use more",
             "64MiB",
             8 << 20,
             1 << 40,
         ),
         Parameter::duration(
             "compact",
-            "how often all memory is compacted; 0s for never",
+            "time between two compactions of all memory; with 0s, the load never compacts memory",
             "1s",
             Nanos::ZERO,
             Nanos::from_secs(3600),

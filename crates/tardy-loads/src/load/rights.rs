@@ -104,7 +104,7 @@ fn confine(worker: &mut Worker, paths: &[PathBuf], reason: &str) {
 impl fmt::Display for Rights {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::All => return formatter.write_str("user root; all rights of the tool"),
+            Self::All => return formatter.write_str("user root; all rights that tardy has"),
             Self::Nobody { .. } | Self::Confined { .. } => {}
         }
         let names = self.names();

@@ -12,10 +12,10 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "thp",
-    does: "faults in huge pages, splits each by freeing one of its small pages, and merges them \
-           again, except some that it leaves to khugepaged",
-    effect: "2 MiB are cleared or copied at once, every CPU flushes its TLB, and the address \
-             space stays locked",
+    does: "faults in huge pages, splits each huge page by freeing one of its small pages, and \
+           merges the small pages again, except some that it leaves to khugepaged",
+    effect: "the kernel clears or copies 2 MiB at once, every CPU flushes its TLB, and the address \
+             space stays locked meanwhile",
     source: "today",
     parameters: &[Parameter::bytes(
         "size",

@@ -13,7 +13,7 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "timers",
-    does: "arms thousands of high-resolution timers for the same moment, over and over",
+    does: "repeatedly arms thousands of high-resolution timers for the same moment",
     effect: "all timers fire in one timer interrupt, whose length grows with the number of timers",
     source: "today",
     parameters: &[

@@ -13,13 +13,13 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "ttcp",
-    does: "sends data without end over a TCP connection on the loopback interface, to a process \
-           that reads it",
+    does: "sends an endless stream of data over a TCP connection on the loopback interface, to a \
+           process that reads the data",
     effect: "the network's softirq work runs in long batches, on the sender's CPU",
     source: "williams2002",
     parameters: &[Parameter::bytes(
         "block",
-        "bytes of one write and one read call",
+        "bytes of each write call and each read call",
         "128KiB",
         1,
         1 << 24,

@@ -23,7 +23,7 @@ use super::Unsupported;
 /// abeni2002, figure 3.
 pub(super) const PASSES: Parameter = Parameter::count(
     "passes",
-    "passes that each worker makes before it rests; 0: unlimited",
+    "number of passes that each worker makes before it rests; with 0, workers never rest",
     "0",
     0,
     1 << 40,

@@ -20,10 +20,10 @@ use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "writeback",
-    does: "dirties pages all over a file and has them written to the device by fsync, fdatasync \
-           and sync_file_range in turn",
+    does: "writes to pages all over a file, then flushes the file to the device with fsync, \
+           fdatasync and sync_file_range in turn",
     effect: "the file system commits its journal, the block layer merges requests and completes \
-             them in softirq, and writers wait meanwhile",
+             them in softirqs, and other writers wait meanwhile",
     source: "today",
     parameters: &[
         Parameter::bytes(

@@ -6,7 +6,8 @@ pub(super) const NMI_WATCHDOG: Check = Check {
     name: "nmi-watchdog",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/nmi_watchdog"],
-    why: "every CPU gets regular non-maskable interrupts, which occupy a performance counter",
+    why: "every CPU gets regular non-maskable interrupts, and a performance counter of each CPU is \
+          in use",
     source: "Documentation/admin-guide/sysctl/kernel.rst, nmi_watchdog; TuneD, realtime",
     look: |examined| {
         number_is(
@@ -104,7 +105,7 @@ fn scheduled_jobs(examined: &CheckInput<'_>) -> Result<State, State> {
         ),
         _ => State::improvable(
             names.join(", "),
-            "none, or kept off the CPUs of the work",
+            "no timers, or services kept off the CPUs of the work",
             format!(
                 "CPUAffinity={} in /etc/systemd/system.conf, then restart; or systemctl disable \
                  --now NAME.timer",

@@ -6,7 +6,7 @@ pub(super) const CHECK: Check = Check {
     name: "clock-source",
     weight: Weight::of(Importance::Medium),
     reads: &["sys/devices/system/clocksource/clocksource0/current_clocksource"],
-    why: "hpet and acpi_pm take microseconds per read, over a shared bus",
+    why: "a read of hpet or acpi_pm takes microseconds, over a shared bus",
     source: "kernel-parameters.txt, clocksource=; Red Hat's guide, hardware clocks",
     look,
 };

@@ -69,7 +69,8 @@ pub(super) const TICK: Check = rule(
 pub(super) const IDLE: Check = rule(
     "config-idle",
     Weight::of(Importance::Low),
-    "without idle states a CPU runs hot and wears; limiting their depth is enough",
+    "without idle states, a CPU runs hot and wears out; a limit on the depth of idle states is \
+     enough",
     |examined| option_on(examined, "CPU_IDLE"),
 );
 
@@ -126,7 +127,7 @@ fn lockup_detector(examined: &CheckInput<'_>) -> Result<State, State> {
         ));
     }
     Ok(State::improvable(
-        "CONFIG_LOCKUP_DETECTOR is on, and so is the detector",
+        "CONFIG_LOCKUP_DETECTOR is on, and the detector runs",
         "off, with a hardware watchdog instead",
         "sysctl kernel.watchdog=0, or nowatchdog on the kernel's command line",
     ))
@@ -185,11 +186,11 @@ fn other_governors(examined: &CheckInput<'_>) -> Result<State, State> {
         .map(|name| name.to_lowercase())
         .collect();
     if on.is_empty() {
-        return Ok(State::good("performance alone"));
+        return Ok(State::good("performance is the only governor"));
     }
     Ok(State::improvable_at_start(
         on.join(", "),
-        "performance alone",
+        "performance as the only governor",
         "use a kernel without these governors (CONFIG_CPU_FREQ_GOV_*), or make sure that only you \
          set the governor",
     ))
@@ -204,7 +205,7 @@ fn tick(examined: &CheckInput<'_>) -> Result<State, State> {
     ) {
         (true, _) => "CONFIG_NO_HZ_FULL is on",
         (false, true) => "CONFIG_NO_HZ_IDLE is on",
-        (false, false) => "a tick at all times",
+        (false, false) => "the tick runs at all times",
     };
     if examined.profile.is_busy() {
         return Ok(if has("NO_HZ_FULL") {
@@ -230,7 +231,7 @@ fn tick(examined: &CheckInput<'_>) -> Result<State, State> {
     }
     Ok(State::improvable_at_start(
         current,
-        "a tick at all times",
+        "a tick that runs at all times",
         "nohz=off on the kernel's command line, or CONFIG_HZ_PERIODIC=y",
     ))
 }

@@ -30,14 +30,14 @@ fn look(examined: &CheckInput<'_>) -> Result<State, State> {
         .split_whitespace()
         .filter(|name| !name.starts_with("hvc") && *name != "null")
         .collect();
-    let current = format!("level {level} on {active}");
+    let current = format!("log level {level} on {active}");
     Ok(
         if active.is_empty() || slow.is_empty() || level <= LEVEL_MAX {
             State::good(current)
         } else {
             State::improvable(
                 current,
-                "level 4 or less, or no console",
+                "log level 4 or less, or no console",
                 "dmesg -n 4, or quiet on the kernel's command line; work over the network, not on \
                  the console",
             )

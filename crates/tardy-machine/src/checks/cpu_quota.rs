@@ -6,7 +6,7 @@ pub(super) const CHECK: Check = Check {
     name: "cpu-quota",
     weight: Weight::of(Importance::High),
     reads: &["proc/self/cgroup"],
-    why: "a group that has used up its quota is stopped for the rest of the period, usually \
+    why: "a group that has used up its quota is stopped for the rest of the period, usually for \
           milliseconds",
     source: "Documentation/scheduler/sched-bwc.rst",
     look,

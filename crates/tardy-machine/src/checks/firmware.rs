@@ -19,8 +19,8 @@ pub(super) const HARDWARE_LATENCY: Check = Check {
     name: "hardware-latency",
     weight: Weight::of(Importance::Low),
     reads: &["sys/kernel/tracing/available_tracers"],
-    why: "time taken by firmware or hardware without a counter shows only in a loop with \
-          interrupts off",
+    why: "if no counter shows the time that firmware or hardware takes, only a loop with \
+          interrupts off finds it",
     source: "Documentation/trace/hwlat_detector.rst",
     look: |examined| either(hardware_latency(examined)),
 };
@@ -130,14 +130,14 @@ fn system_management(examined: &CheckInput<'_>) -> Result<State, State> {
     examined.root()?;
     let Some(watched) = examined.watched else {
         return Err(State::unknown(
-            "not counted: run tardy doctor, which counts for a second",
+            "SMIs were not counted: run tardy doctor, which counts for a second",
         ));
     };
     match &watched.smi {
         Ok(counts) => Ok(match counts.values().max() {
-            None | Some(0) => State::good(format!("none in {}", watched.span.exact())),
+            None | Some(0) => State::good(format!("no SMI in {}", watched.span.exact())),
             Some(most) => State::improvable(
-                format!("{most} in {}", watched.span.exact()),
+                format!("{most} SMIs in {}", watched.span.exact()),
                 "none",
                 "in the firmware's setup, switch off USB legacy support, firmware power \
                  management and firmware error logging; ask the vendor",
@@ -219,8 +219,8 @@ fn acpi(examined: &CheckInput<'_>) -> Result<State, State> {
         // understood has thousands a second.
         Some(rate) if rate > 1.0 => State::improvable(
             format!("{before} events since boot, {rate:.0} a second"),
-            "less than one a second",
-            "grep . /sys/firmware/acpi/interrupts/gpe* shows which; echo disable > \
+            "less than one event a second",
+            "grep . /sys/firmware/acpi/interrupts/gpe* shows which events come; echo disable > \
              /sys/firmware/acpi/interrupts/gpeNN, or acpi_mask_gpe=0xNN",
         ),
         _ => State::good(format!("{before} events since boot")),
@@ -252,8 +252,8 @@ fn usb_legacy(examined: &CheckInput<'_>) -> Result<State, State> {
         ))
     } else {
         State::improvable(
-            format!("not taken over by a driver: {}", left.join(", ")),
-            "taken over by a driver, or off in the firmware's setup",
+            format!("USB controllers without a driver: {}", left.join(", ")),
+            "taken over by drivers, or switched off in the firmware's setup",
             "modprobe xhci_pci ehci_pci ohci_pci uhci_hcd; or switch USB legacy support off in \
              the firmware's setup",
         )
@@ -281,7 +281,7 @@ fn machine_checks(examined: &CheckInput<'_>) -> Result<State, State> {
         (_, true) => State::good("corrected errors are ignored"),
         _ => State::improvable(
             format!("the kernel polls every {} s", intervals[0].1),
-            "never, if you do not need reports of corrected errors",
+            "no polling, if you do not need reports of corrected errors",
             "echo 0 > /sys/devices/system/machinecheck/machinecheck0/check_interval, or \
              mce=ignore_ce on the kernel's command line",
         ),
@@ -310,7 +310,7 @@ fn memory_errors(examined: &CheckInput<'_>) -> Result<State, State> {
         }
         Ok(milliseconds) => State::improvable(
             format!("{names}, polled every {milliseconds} ms"),
-            "at most once an hour, or no EDAC driver",
+            "polling at most once an hour, or no EDAC driver",
             "blacklist the driver that lsmod | grep edac shows, in /etc/modprobe.d; or echo \
              3600000 > /sys/module/edac_core/parameters/edac_mc_poll_msec",
         ),
@@ -363,7 +363,7 @@ fn time_coordinated(examined: &CheckInput<'_>) -> Result<State, State> {
                  firmware's setup",
             )
         } else {
-            State::none("the firmware does not offer it")
+            State::none("the firmware does not offer this mode")
         },
     )
 }

@@ -6,7 +6,7 @@ pub(super) const CHECK: Check = Check {
     name: "governor",
     weight: Weight::of(Importance::High),
     reads: &["sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"],
-    why: "work starts at a low frequency, and raising it takes time",
+    why: "work starts at a low frequency, and the CPU takes time to raise its frequency",
     source: "kernel-configuration.rst, CPU frequency scaling; TuneD, governor",
     look,
 };

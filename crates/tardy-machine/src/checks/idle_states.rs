@@ -17,7 +17,8 @@ pub(super) const CHECK: Check = Check {
         "sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us",
         "dev/cpu_dma_latency",
     ],
-    why: "waking up from a deep state takes its exit latency, plus the time to refill caches",
+    why: "waking up from a deep idle state takes the state's exit latency, plus the time to refill \
+          caches",
     source: "kernel-configuration.rst, CPU idle; TuneD, force_latency",
     look,
 };
@@ -36,7 +37,7 @@ fn look(examined: &CheckInput<'_>) -> State {
         };
     }
     if examined.parameter("idle") == Ok(Some("poll")) {
-        return State::good("not entered (idle=poll)");
+        return State::good("no idle state is entered (idle=poll)");
     }
     let limit = examined.root.and_then(requested).unwrap_or(Nanos::MAX);
     let entered = |state: &&IdleState| {

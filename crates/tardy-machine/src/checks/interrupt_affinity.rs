@@ -54,7 +54,7 @@ fn look(examined: &CheckInput<'_>) -> State {
         .map(|state| format!("{} ({})", state.irq, state.handlers.join(", ")))
         .collect();
     if reaching.is_empty() {
-        return State::good("no device interrupt arrives here");
+        return State::good("no device interrupt arrives on these CPUs");
     }
     let more = if reaching.len() > SHOWN {
         format!(" and {} more", reaching.len() - SHOWN)
@@ -66,7 +66,7 @@ fn look(examined: &CheckInput<'_>) -> State {
             "interrupts {}{more}",
             reaching[..reaching.len().min(SHOWN)].join(", ")
         ),
-        "no device's interrupt",
+        "no device interrupts",
         format!(
             "for f in /proc/irq/*/smp_affinity_list; do echo {0} > $f; done (tardy run \
              --move-irqs does so for a run), or irqaffinity={0} on the kernel's command line",

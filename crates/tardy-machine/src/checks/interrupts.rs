@@ -58,9 +58,9 @@ fn is_of_device(line: &InterruptLineDelta) -> bool {
 
 fn counted(examined: &CheckInput<'_>) -> Result<State, State> {
     examined.text("proc/interrupts")?;
-    let watched = examined
-        .watched
-        .ok_or_else(|| State::none("not counted: run tardy doctor, which counts for a second"))?;
+    let watched = examined.watched.ok_or_else(|| {
+        State::none("interrupts were not counted: run tardy doctor, which counts for a second")
+    })?;
     let delta = watched
         .interrupts
         .as_ref()
@@ -159,7 +159,7 @@ fn pending_moves(examined: &CheckInput<'_>) -> Result<State, State> {
                 "interrupts {} do not yet arrive on the CPUs they were assigned to",
                 pending.join(", ")
             ),
-            "moved before the work starts",
+            "interrupts moved before the work starts",
             format!(
                 "make each device raise an interrupt once, or put irqaffinity={} on the kernel's \
                  command line",
@@ -194,10 +194,10 @@ fn managed(examined: &CheckInput<'_>) -> Result<State, State> {
             isolation.is_some_and(|value| value.split(',').any(|word| word == "managed_irq")),
         ) {
             (true, true) => State::good("managed interrupts are kept off (isolcpus=managed_irq)"),
-            (true, false) => State::good("no managed interrupt arrives here"),
+            (true, false) => State::good("no managed interrupt arrives on these CPUs"),
             (false, has_flag) => State::improvable_at_start(
                 format!(
-                    "interrupts {} arrive here{}",
+                    "interrupts {} arrive on these CPUs{}",
                     found.join(", "),
                     if has_flag {
                         " in spite of isolcpus=managed_irq"

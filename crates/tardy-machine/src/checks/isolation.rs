@@ -13,7 +13,7 @@ pub(super) const CHECK: Check = Check {
         "sys/devices/system/cpu/isolated",
         "sys/fs/cgroup/cpuset.cpus.isolated",
     ],
-    why: "other tasks and kernel work on the CPUs of the work take caches, locks and time",
+    why: "on the CPUs of the work, other tasks and kernel work use caches, locks and time",
     source: "kernel-per-CPU-kthreads.rst; kernel-parameters.txt, isolcpus=; cgroup-v2.rst, \
              cpuset.cpus.partition",
     look,
@@ -36,16 +36,16 @@ fn look(examined: &CheckInput<'_>) -> State {
         return State::good(isolated.to_string());
     }
     let current = if isolated.is_empty() {
-        "none isolated".to_owned()
+        "no CPU is isolated".to_owned()
     } else {
         format!("CPUs {isolated} are isolated; CPUs {open} are not")
     };
     State::improvable(
         current,
-        "the work's CPUs isolated, and at least one left for everything else",
+        "the CPUs of the work isolated, and at least one CPU left for everything else",
         format!(
             "isolcpus=managed_irq,domain,{} on the kernel's command line (needs a restart); or, \
-             without one, a cpuset with cpuset.cpus.partition=isolated",
+             without a restart, a cpuset with cpuset.cpus.partition=isolated",
             examined.to_isolate()
         ),
     )

@@ -41,12 +41,12 @@ fn look(examined: &CheckInput<'_>) -> State {
         .copied()
         .collect();
     if on.is_empty() {
-        return State::good("all off");
+        return State::good("all debug options off");
     }
     State::improvable_at_start(
         on.join(", "),
-        "all off",
+        "all debug options off",
         "use a kernel built without these options; distributions add -debug or -dbg to the names \
-         of kernels that have them",
+         of kernels that have these options",
     )
 }

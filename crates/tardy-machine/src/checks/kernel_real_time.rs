@@ -23,7 +23,8 @@ fn look(examined: &CheckInput<'_>) -> State {
             found.to_string(),
             "PREEMPT_RT",
             "measure first (tardy run --deadline TIME, then tardy advise RUN); if this kernel \
-             misses it, install the distribution's real-time kernel (Debian: linux-image-rt-amd64)",
+             misses the deadline, install the distribution's real-time kernel (Debian: \
+             linux-image-rt-amd64)",
         ),
     }
 }

@@ -72,8 +72,12 @@ fn place(examined: &CheckInput<'_>) -> Result<State, State> {
         State::good("all kernel threads that can be kept off these CPUs are kept off")
     } else {
         State::improvable(
-            format!("{} may run here: {}", roaming.len(), shown(&roaming)),
-            "restricted to the other CPUs",
+            format!(
+                "{} may run on these CPUs: {}",
+                roaming.len(),
+                shown(&roaming)
+            ),
+            "kernel threads restricted to the other CPUs",
             format!(
                 "for p in $(pgrep -P 2); do taskset -pc {} $p; done, or kthread_cpus={0} on the \
                  kernel's command line",
@@ -105,7 +109,7 @@ fn priority(examined: &CheckInput<'_>) -> Result<State, State> {
     } else {
         State::improvable(
             highest.label(),
-            "below the work, and below interrupt threads",
+            "a priority below the work and below interrupt threads",
             format!(
                 "chrt -f -p 4 {} (rcutree.kthread_prio=4 on the kernel's command line for rcuc)",
                 highest.thread
@@ -149,7 +153,7 @@ fn interrupt_priority(examined: &CheckInput<'_>) -> Result<State, State> {
             .unwrap_or_default();
         return Ok(State::improvable(
             first,
-            "98 at most",
+            "priority 98 at most",
             "chrt -f -p 90 PID; priority 99 belongs to the kernel's own threads that move tasks \
              and watch CPUs",
         ));
@@ -157,7 +161,7 @@ fn interrupt_priority(examined: &CheckInput<'_>) -> Result<State, State> {
     if examined.profile == Profile::Audio && highest == lowest {
         return Ok(State::improvable(
             current,
-            "the sound card's interrupt thread above the others",
+            "a higher priority for the sound card's interrupt thread than for the others",
             "chrt -f -p 90 $(pgrep irq/.*-snd), or rtirq",
         ));
     }

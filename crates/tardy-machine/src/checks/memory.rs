@@ -177,7 +177,7 @@ fn partial_slabs(examined: &CheckInput<'_>) -> Result<State, State> {
                 "{kept} of {} caches keep partial slabs for each CPU",
                 caches.len()
             ),
-            "none, if each microsecond counts",
+            "no partial slabs, if each microsecond counts",
             "for f in /sys/kernel/slab/*/cpu_partial; do echo 0 > $f; done, or a kernel with \
              CONFIG_SLUB_CPU_PARTIAL=n",
         )

@@ -84,10 +84,10 @@ fn steering(examined: &CheckInput<'_>) -> Result<State, State> {
         .other_cpus()
         .map_or_else(|| "0".to_owned(), |others| others.to_mask());
     Ok(match reached.first() {
-        None => State::good("0 queues are steered here"),
+        None => State::good("no network queue is steered to these CPUs"),
         Some(first) => State::improvable(
             format!(
-                "{} queues are steered here, such as those of {}",
+                "{} network queues are steered to these CPUs, such as those of {}",
                 reached.len(),
                 first.split('/').nth(3).unwrap_or_default()
             ),

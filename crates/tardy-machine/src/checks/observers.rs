@@ -74,7 +74,7 @@ pub(super) const SAMPLING: Check = Check {
     name: "profiling",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/*/comm"],
-    why: "each sample of a profiler is an interrupt that may be non-maskable",
+    why: "a profiler takes each sample in an interrupt, which may be non-maskable",
     source: "Documentation/admin-guide/sysctl/kernel.rst, perf_event_max_sample_rate",
     look: |examined| either(sampling(examined)),
 };
@@ -141,7 +141,7 @@ fn bpf_programs(examined: &CheckInput<'_>) -> Result<State, State> {
     }
     let watched = examined
         .watched
-        .ok_or_else(|| State::unknown("the programs were not listed"))?;
+        .ok_or_else(|| State::unknown("the BPF programs were not listed"))?;
     let programs = watched
         .bpf
         .as_ref()
@@ -153,7 +153,7 @@ fn bpf_programs(examined: &CheckInput<'_>) -> Result<State, State> {
         .collect();
     Ok(if tracing.is_empty() {
         State::good(format!(
-            "{} programs loaded, none of which traces",
+            "{} BPF programs are loaded, and none of them traces",
             programs.len()
         ))
     } else {
@@ -173,7 +173,7 @@ fn bpf_programs(examined: &CheckInput<'_>) -> Result<State, State> {
             )
         };
         State::improvable(
-            format!("{} programs that trace{names}", tracing.len()),
+            format!("{} BPF programs trace{names}", tracing.len()),
             "none",
             "stop the process that loaded the programs: bpftool prog shows it",
         )
@@ -193,7 +193,7 @@ fn instances(examined: &CheckInput<'_>) -> Result<State, State> {
     names.dedup();
     Ok(match names.first() {
         None => State::good(format!(
-            "{} instances, none of which records",
+            "{} tracing instances exist, and none of them records",
             tracers.len()
         )),
         Some(first) => State::improvable(
@@ -227,9 +227,10 @@ fn kprobes(examined: &CheckInput<'_>) -> Result<State, State> {
         State::good("none")
     } else {
         State::improvable(
-            format!("{set} set"),
+            format!("{set} kernel probes are set"),
             "none",
-            "stop the program that set them (/sys/kernel/debug/kprobes/list shows where they are)",
+            "stop the program that set the kernel probes (/sys/kernel/debug/kprobes/list shows \
+             where they are)",
         )
     })
 }
@@ -246,12 +247,12 @@ fn sampling(examined: &CheckInput<'_>) -> Result<State, State> {
         .map(|(path, name)| format!("{name} ({})", path.split('/').nth(1).unwrap_or_default()))
         .collect();
     Ok(if found.is_empty() {
-        State::good("not running")
+        State::good("no profiler runs")
     } else {
         State::improvable(
             found.join(", "),
             "none",
-            "stop the profiler, unless you are looking for a cause",
+            "stop the profiler, unless you are searching for a cause of delays",
         )
     })
 }
@@ -259,11 +260,11 @@ fn sampling(examined: &CheckInput<'_>) -> Result<State, State> {
 fn scheduler_extension(examined: &CheckInput<'_>) -> Result<State, State> {
     let state = examined.text("sys/kernel/sched_ext/state")?;
     if state == "disabled" {
-        return Ok(State::good("not loaded"));
+        return Ok(State::good("no BPF scheduler is loaded"));
     }
     let name = examined
         .optional("sys/kernel/sched_ext/root/ops")?
-        .unwrap_or_else(|| "of unknown name".to_owned());
+        .unwrap_or_else(|| "a scheduler of unknown name".to_owned());
     Ok(State::improvable(
         format!("{name} ({state})"),
         "none",

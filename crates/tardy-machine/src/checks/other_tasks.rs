@@ -44,8 +44,8 @@ pub(super) const TIMESTAMPS: Check = Check {
         (Profile::VmHost, Importance::Medium),
     ]),
     reads: &["proc/*/comm"],
-    why: "when the first socket enables packet timestamps or the last one closes, the kernel \
-          patches its code and interrupts every CPU",
+    why: "when the first socket enables packet timestamps or the last such socket closes, the \
+          kernel patches its code and interrupts every CPU",
     source: "TuneD, rtentsk plugin; Red Hat, notes on SO_TIMESTAMPING",
     look: |examined| either(timestamps(examined)),
 };
@@ -89,7 +89,7 @@ fn real_time(examined: &CheckInput<'_>) -> Result<State, State> {
         Some(_) => State::improvable(
             format!("{}{more}", found[..found.len().min(SHOWN)].join(", ")),
             format!("no task of priority {limit} or above on these CPUs"),
-            "chrt -f -p LOWER PID, taskset -pc OTHERS PID, or stop it",
+            "chrt -f -p LOWER PID, taskset -pc OTHERS PID, or stop the task",
         ),
     })
 }
@@ -125,7 +125,7 @@ fn time_synchronisation(examined: &CheckInput<'_>) -> Result<State, State> {
     )?;
     Ok(match found.as_slice() {
         [] => State::noted("no daemon sets the clock"),
-        [one] => State::good(format!("{one} alone")),
+        [one] => State::good(format!("only {one} sets the clock")),
         // phc2sys follows another clock on purpose, beside nothing else.
         several => State::improvable(
             several.join(", "),
@@ -139,17 +139,17 @@ fn timestamps(examined: &CheckInput<'_>) -> Result<State, State> {
     let holders = running(examined, &["rtentsk", "ptp4l", "tuned"])?;
     if holders.iter().any(|name| name != "tuned") {
         return Ok(State::good(format!(
-            "{} keeps timestamps on",
+            "{} keeps packet timestamps on",
             holders.join(", ")
         )));
     }
     let switching = running(examined, &["chronyd"])?;
     Ok(if switching.is_empty() {
-        State::good("no known daemon switches timestamps")
+        State::good("no known daemon switches packet timestamps")
     } else {
         State::improvable(
-            "chronyd switches timestamps on and off",
-            "always on, or never",
+            "chronyd switches packet timestamps on and off",
+            "packet timestamps always on, or always off",
             "rtentsk (of tuna), or TuneD's rtentsk plugin, or hwtimestamp in chrony.conf",
         )
     })

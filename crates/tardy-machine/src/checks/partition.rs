@@ -49,7 +49,7 @@ pub(super) const FULL_DYNTICKS: Check = Check {
         (Profile::VmHost, Importance::High),
     ]),
     reads: &["sys/devices/system/cpu/nohz_full"],
-    why: "without a tick a task in user space runs undisturbed, but every system call takes longer",
+    why: "without a tick, a task in user space runs undisturbed, but every system call takes longer",
     source: "kernel-configuration.rst, CONFIG_NO_HZ_FULL; Documentation/timers/no_hz.rst",
     look: |examined| either(full_dynticks(examined)),
 };
@@ -167,8 +167,8 @@ fn siblings(examined: &CheckInput<'_>) -> Result<State, State> {
             format!("CPUs {strangers} share cores with the work"),
             "whole cores for the work",
             format!(
-                "echo 0 > /sys/devices/system/cpu/cpu{first}/online for each, or name both \
-                 threads of each core (--cpus)"
+                "echo 0 > /sys/devices/system/cpu/cpu{first}/online for each of these CPUs, or \
+                 name both threads of each core (--cpus)"
             ),
         )
     })

@@ -198,7 +198,7 @@ fn uncore(examined: &CheckInput<'_>) -> Result<State, State> {
     let mut ranges = lowest.iter().zip(&highest);
     if lowest.is_empty() {
         return Ok(State::none(
-            "the kernel does not set it (driver intel_uncore_frequency)",
+            "the kernel does not set the uncore frequency (driver intel_uncore_frequency)",
         ));
     }
     Ok(match ranges.find(|((_, low), (_, high))| low != high) {
@@ -253,7 +253,7 @@ fn supply(examined: &CheckInput<'_>) -> Result<State, State> {
         has_battery && !online.is_empty() && online.iter().all(|(_, online)| online == "0");
     if is_on_battery {
         return Ok(State::improvable(
-            "on battery",
+            "the machine runs on battery power",
             "mains",
             "plug the machine in",
         ));

@@ -7,8 +7,8 @@ pub(super) const CHECK: Check = Check {
     name: "preemption-mode",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/version"],
-    why: "with mode none or voluntary, a switch waits for a preemption point; with lazy, up to a \
-          tick",
+    why: "in mode none or voluntary, a task switch waits for a preemption point; in mode lazy, a \
+          task switch waits for up to a tick",
     source: "kernel-parameters.txt, preempt=",
     look,
 };

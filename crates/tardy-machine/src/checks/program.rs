@@ -125,7 +125,7 @@ fn policy(examined: &CheckInput<'_>) -> Result<State, State> {
             "FIFO, RR or DEADLINE for each thread that must be on time",
             format!(
                 "chrt -f -p 80 TID for each of these threads of {}, or pthread_setschedparam() in \
-                 it",
+                 the program",
                 program.process
             ),
         )
@@ -193,12 +193,12 @@ fn priority(examined: &CheckInput<'_>) -> Result<State, State> {
         .filter(|thread| thread.policy != Policy::Deadline)
         .collect();
     if with_priority.is_empty() {
-        return Ok(State::good("DEADLINE, before every priority"));
+        return Ok(State::good("SCHED_DEADLINE, which precedes every priority"));
     }
     if let Some(highest) = with_priority.iter().find(|thread| thread.priority >= 99) {
         return Ok(State::improvable(
             highest.label(),
-            "98 at most",
+            "priority 98 at most",
             format!("chrt -f -p 98 {}", highest.thread),
         ));
     }
@@ -215,13 +215,14 @@ fn priority(examined: &CheckInput<'_>) -> Result<State, State> {
     Ok(match handler {
         Some(handler) if handler.priority >= highest => State::improvable(
             format!("highest priority {highest}, not above {}", handler.label()),
-            "above the interrupt threads, except the thread of the device that it waits for",
+            "a priority above the interrupt threads, except that of the device that the thread \
+             waits for",
             format!(
                 "chrt -f -p {} TID, for the thread that must be on time",
                 (handler.priority + 10).min(98)
             ),
         ),
-        _ => State::good(format!("highest at {highest}")),
+        _ => State::good(format!("highest priority {highest}")),
     })
 }
 
@@ -243,7 +244,7 @@ fn affinity(examined: &CheckInput<'_>) -> Result<State, State> {
     } else {
         State::improvable(
             named(&free),
-            "one CPU for each",
+            "one CPU for each real-time thread",
             "taskset -pc CPU TID, or pthread_setaffinity_np() in the program",
         )
     })

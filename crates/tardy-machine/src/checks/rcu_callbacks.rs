@@ -43,7 +43,7 @@ fn look(examined: &CheckInput<'_>) -> State {
         Some(None | Some("all")) => return State::good("callbacks are moved off all CPUs"),
         Some(Some(list)) => list.to_owned(),
         None if !by_nohz.is_empty() => by_nohz.to_string(),
-        None => "none moved".to_owned(),
+        None => "no callbacks are moved".to_owned(),
     };
     let covered = current
         .parse::<tardy_core::cpu::CpuList>()
@@ -54,7 +54,7 @@ fn look(examined: &CheckInput<'_>) -> State {
     }
     State::improvable_at_start(
         current,
-        "moved off the CPUs of the work",
+        "callbacks moved off the CPUs of the work",
         format!(
             "rcu_nocbs={} on the kernel's command line",
             examined.to_isolate()

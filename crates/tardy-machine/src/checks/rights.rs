@@ -9,7 +9,7 @@ pub(super) const GROUP: Check = Check {
     name: "real-time-group",
     weight: Weight::of(Importance::Low).but(&[(Profile::Audio, Importance::High)]),
     reads: &["etc/security/limits.conf", "etc/security/limits.d/*"],
-    why: "a user's programs get real-time priority only where a limit grants it",
+    why: "a user's programs get real-time priority only if a limit grants it",
     source: "limits.conf(5); realtime-setup and rtcqs",
     look: |examined| either(group(examined)),
 };

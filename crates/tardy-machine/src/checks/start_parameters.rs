@@ -45,14 +45,14 @@ fn threaded_interrupts(examined: &CheckInput<'_>) -> Result<State, State> {
         .as_ref()
         .ok_or_else(|| State::unknown("the kernel's version"))?;
     if preemption.compiled == CompiledPreemption::RealTime {
-        return Ok(State::good("PREEMPT_RT: handlers are threads"));
+        return Ok(State::good("PREEMPT_RT: interrupt handlers are threads"));
     }
     Ok(if examined.has_parameter("threadirqs")? {
         State::good("threadirqs")
     } else {
         State::improvable_at_start(
-            "handlers run in interrupt context",
-            "threads with a priority",
+            "interrupt handlers run in interrupt context",
+            "handlers in threads with a priority",
             "threadirqs on the kernel's command line, or PREEMPT_RT",
         )
     })
@@ -88,7 +88,9 @@ fn grace_periods(examined: &CheckInput<'_>) -> Result<State, State> {
     };
     let is_normal = is_one("sys/kernel/rcu_normal")?;
     if is_normal {
-        return Ok(State::good("never expedited (rcu_normal)"));
+        return Ok(State::good(
+            "grace periods are never expedited (rcu_normal)",
+        ));
     }
     if is_one("sys/kernel/rcu_expedited")? {
         return Ok(State::improvable(
@@ -104,10 +106,12 @@ fn grace_periods(examined: &CheckInput<'_>) -> Result<State, State> {
         .as_ref()
         .is_some_and(|found| found.compiled == CompiledPreemption::RealTime);
     if is_real_time && examined.parameter("rcupdate.rcu_normal_after_boot")? != Some("0") {
-        return Ok(State::good("never expedited after boot (PREEMPT_RT)"));
+        return Ok(State::good(
+            "grace periods are never expedited after boot (PREEMPT_RT)",
+        ));
     }
     Ok(State::improvable(
-        "expedited whenever the kernel requests it",
+        "grace periods are expedited whenever the kernel requests it",
         "never",
         "echo 1 > /sys/kernel/rcu_normal, or rcupdate.rcu_normal_after_boot=1 on the kernel's \
          command line",

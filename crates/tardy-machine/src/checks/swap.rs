@@ -17,7 +17,7 @@ fn look(examined: &CheckInput<'_>) -> State {
         Some(0) => State::good("none"),
         Some(bytes) => State::improvable(
             tardy_core::bytes::format_bytes(bytes),
-            "none, or all memory of the work locked",
+            "no swap, or all memory of the work locked",
             "mlockall(MCL_CURRENT | MCL_FUTURE) in the application, or swapoff -a",
         ),
     }

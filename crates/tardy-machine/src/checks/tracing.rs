@@ -25,7 +25,7 @@ fn look(examined: &CheckInput<'_>) -> State {
     match (tracer.as_str(), has_events) {
         ("nop", false) => State::good("off"),
         ("nop", true) => State::improvable(
-            "events are on",
+            "trace events are on",
             "none",
             "echo 0 > /sys/kernel/tracing/events/enable",
         ),

@@ -19,7 +19,7 @@ fn look(examined: &CheckInput<'_>) -> State {
         Some(true) => State::improvable(
             "virtual machine",
             "bare metal, or a host that dedicates whole CPUs to the guest",
-            "use bare metal; or, on the host, bind each virtual CPU to an isolated one at \
+            "use bare metal; or, on the host, bind each virtual CPU to an isolated CPU at \
              real-time priority, and lock the guest's memory",
         ),
     }

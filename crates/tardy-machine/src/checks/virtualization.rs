@@ -64,7 +64,7 @@ fn stolen(examined: &CheckInput<'_>) -> Result<State, State> {
     is_guest(examined)?;
     let Some(watched) = examined.watched else {
         return Ok(State::none(
-            "not counted: run tardy doctor, which counts for a second",
+            "steal time was not counted: run tardy doctor, which counts for a second",
         ));
     };
     let stolen = watched
@@ -75,7 +75,7 @@ fn stolen(examined: &CheckInput<'_>) -> Result<State, State> {
         .iter()
         .filter(|(cpu, time)| examined.cpus.contains(**cpu) && **time > Nanos::ZERO);
     Ok(match of_interest.max_by_key(|(_, time)| **time) {
-        None => State::good(format!("none in {}", watched.span.exact())),
+        None => State::good(format!("no time stolen in {}", watched.span.exact())),
         Some((cpu, time)) => State::improvable(
             format!("{time} stolen from CPU {cpu} in {}", watched.span.exact()),
             "none",

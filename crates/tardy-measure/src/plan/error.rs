@@ -139,7 +139,9 @@ pub enum PlanError {
     #[error("--disk {} is too small for this run: give at least {}, or measure fewer CPUs", format_bytes(*disk), format_bytes(least.next_multiple_of(1 << 20)))]
     DiskTooSmall { disk: u64, least: u64 },
     /// A trace has no bound.
-    #[error("--disk does not bound the trace of --on-threshold trace: leave one of them out")]
+    #[error(
+        "--disk does not bound the trace of --on-threshold trace: leave out one of the two options"
+    )]
     DiskWithTrace,
     /// The folder exists.
     #[error("--out {} exists already, and a run is never overwritten: give another folder, or remove it", .0.display())]
@@ -164,7 +166,7 @@ pub enum PlanError {
         error: std::io::Error,
     },
     /// A policy can only be tried on a thread.
-    #[error("the probes' policy cannot be tried: {0}")]
+    #[error("tardy cannot test the probes' scheduling policy: {0}")]
     NoThread(std::io::Error),
     /// No group.
     #[error("--load-cgroup {} is not a control group: it has no file cgroup.procs", .0.display())]
@@ -176,7 +178,7 @@ pub enum PlanError {
     )]
     NoResumeLatency { error: std::io::Error },
     /// The machine does not say which CPUs it has.
-    #[error("cannot list the CPUs ({0}): is /proc mounted?")]
+    #[error("cannot list the CPUs ({0}): make sure that /proc is mounted")]
     NoProcessors(std::io::Error),
 }
 

@@ -27,7 +27,8 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     name: "serial-bytes",
     form: "DEVICE[:SPEED]",
     example: "/dev/ttyS0",
-    carries: "bytes, echoed; a round trip includes the wire and the devices' FIFOs",
+    carries: "bytes that the other end echoes; a round trip includes the wire and the devices' \
+              FIFOs",
     answered_by: "`tardy respond serial-bytes:DEVICE`",
     parse,
 };

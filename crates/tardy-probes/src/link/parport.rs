@@ -76,8 +76,8 @@ impl Place for Port {
         match error.kind() {
             io::ErrorKind::TimedOut => {
                 "run `tardy respond` with the port at the other end, make sure that pin 2 of each \
-                 goes to pin 10 of the other, and that both have an interrupt (modprobe \
-                 parport_pc irq=auto)"
+                 port is wired to pin 10 of the other port, and that both ports have an interrupt \
+                 (modprobe parport_pc irq=auto)"
             }
             _ => PORT_REMEDY,
         }

@@ -153,7 +153,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         if refused > 0 {
             begin.control.warn(Warning::Problem {
                 text: format!(
-                    "{refused} more loops of the program were not measured: tardy measures only the first"
+                    "{refused} more loops of the program were not measured: tardy measures only \
+                     the first loop of a program"
                 ),
             });
         }

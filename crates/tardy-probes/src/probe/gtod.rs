@@ -28,10 +28,10 @@ use crate::recording::ring::Producer;
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "gtod",
     about: "gaps between consecutive reads of the clock",
-    times: "gettimeofday(2) for 1 ms, then clock_gettime(CLOCK_MONOTONIC) for 1 ms: from one read \
-            of a clock to the next; every gap is counted",
-    context: "no timer; stock kernel: the CPU may be taken in any context; PREEMPT_RT: the same, \
-              except by tasks of lower priority",
+    times: "repeated gettimeofday(2) for 1 ms, then repeated clock_gettime(CLOCK_MONOTONIC) for 1 \
+            ms: from one read of a clock to the next; every gap is counted",
+    context: "no timer; stock kernel: the probe can lose its CPU to any context; PREEMPT_RT: the \
+              same, but never to tasks of lower priority",
     source: "koolwal2009 (gtod_latency)",
     parameters: &[Parameter::duration(
         "least",

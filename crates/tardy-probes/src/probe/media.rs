@@ -87,16 +87,16 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         ),
         Parameter::duration(
             "buffer",
-            "sound that the player buffers ahead; once it is played, the audio clock stands still \
-             (auto, alsa, simulated)",
+            "length of sound that the player buffers ahead; once this sound is played, the audio \
+             clock stands still (auto, alsa, simulated)",
             "200ms",
             Nanos::from_millis(1),
             Nanos::from_secs(10),
         ),
         Parameter::duration(
             "delay",
-            "delay added to the audio clock at some frames, to check that it is detected \
-             (simulated; auto then means simulated)",
+            "delay added to the audio clock at some frames, to check that the probe detects the \
+             delay (simulated; auto then means simulated)",
             NO_DELAY,
             Nanos::ZERO,
             Nanos::from_secs(1),
@@ -183,8 +183,7 @@ fn refuse(text: &str) -> Result<(), Refusal> {
 fn resolve_real(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
     if probe.parameters.duration("delay") > Nanos::ZERO {
         return refuse(
-            "the clock of a real player cannot be delayed: leave delay out, or \
-                       player=mpv",
+            "the clock of a real player cannot be delayed: leave out delay, or leave out player=mpv",
         );
     }
     if probe.parameters.path("device").is_some() {

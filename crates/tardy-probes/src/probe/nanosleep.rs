@@ -18,8 +18,8 @@ use crate::recording::ring::Producer;
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "nanosleep",
     about: "consecutive sleeps of one period (clock_nanosleep, relative)",
-    times: "clock_nanosleep(2), relative: time slept minus time asked for; includes the cost of \
-            one clock read",
+    times: "clock_nanosleep(2), relative: time slept minus the requested time; includes the cost \
+            of one clock read",
     context: "stock kernel: hard interrupt; PREEMPT_RT: hard interrupt for real-time threads, \
               softirq thread for others",
     source: "mckenney2009, section 2.1",

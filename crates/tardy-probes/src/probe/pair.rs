@@ -53,19 +53,19 @@ pub(super) trait Channel: Sized + Send + Sync + 'static {
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "",
     times: "",
-    context: "stock kernel: no timer: the waker's system call; PREEMPT_RT: the same, and the call \
+    context: "no timer; stock kernel: the waker's system call; PREEMPT_RT: the same, but the call \
               may sleep while it waits for the kernel's locks",
     source: "",
     parameters: &[
         Parameter::choice(
             "waker",
-            "where the waking thread runs: on the same CPU, or on another one",
+            "where the waking thread runs: on the CPU of the woken thread, or on another CPU",
             &["same", "other"],
         ),
         Parameter::choice(
             "pace",
-            "which thread keeps the time: the waker sleeps, then wakes the other; or the woken \
-             thread sleeps, then requests its wake-up, as the programs of rt-tests do",
+            "which thread sleeps until the due time: the waker, which then wakes the other thread; \
+             or the woken thread, which then requests its wake-up, as in the programs of rt-tests",
             &["waker", "woken"],
         ),
     ],
@@ -246,7 +246,7 @@ pub(super) fn open<C: Channel>(mut opening: OpenContext<'_>) -> io::Result<Probe
     let notes = match woken.policy {
         Policy::Fifo { .. } | Policy::RoundRobin { .. } => Vec::new(),
         _ => vec![format!(
-            "{}: waker and woken thread have the same priority, as ordinary tasks: the scheduler \
+            "{}: waker and woken thread are ordinary tasks of the same priority, so the scheduler \
              may let the waker continue",
             opening.probe.name
         )],

@@ -13,7 +13,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "parallel",
     about: "sleeps of several threads that share the measured CPUs",
     times: "clock_nanosleep(CLOCK_MONOTONIC, relative) in several threads that share the measured \
-            CPUs: time slept minus time asked for",
+            CPUs: time slept minus the requested time",
     context: "stock kernel: hard interrupt; PREEMPT_RT: hard interrupt for real-time threads, \
               softirq thread for others",
     source: "mckenney2009, figure 4",

@@ -44,7 +44,7 @@ pub const COMMON: &[Parameter] = &[
     ),
     own(
         "offset",
-        "first due time after the start; random if unset",
+        "first due time, counted from the start of the run; if unset, drawn at random",
         Kind::Duration {
             min: Nanos::ZERO,
             max: Nanos::from_secs(3_600),
@@ -52,7 +52,7 @@ pub const COMMON: &[Parameter] = &[
     ),
     own(
         "name",
-        "name of the probe's series, to distinguish several probes of one kind",
+        "name of the probe's series; distinguishes several probes of the same kind",
         Kind::Name,
     ),
     own(
@@ -68,7 +68,7 @@ pub const COMMON: &[Parameter] = &[
     ),
     own(
         "cpus",
-        "measured CPUs that the probe runs on; if unset, all of them",
+        "measured CPUs that the probe runs on; if unset, all measured CPUs",
         Kind::Cpus,
     ),
 ];

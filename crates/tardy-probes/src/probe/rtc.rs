@@ -105,8 +105,9 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         let result = measure(&rtc, &thread, producer, start.control);
         stop(&rtc).and(result)
     });
-    let note =
-        "rtc is hrtimer-emulated, not a device interrupt (drivers/rtc/interface.c)".to_owned();
+    let note = "the interrupt of rtc is emulated with an hrtimer, not a device interrupt \
+                (drivers/rtc/interface.c)"
+        .to_owned();
     Ok(ProbeInstance {
         members: vec![Member::new(opening.probe, opening.thread.cpu, run)],
         notes: vec![note],

@@ -39,16 +39,16 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         ),
         Parameter::duration(
             "work",
-            "CPU time that each period uses; if it exceeds the runtime, the kernel throttles the \
-             thread",
+            "CPU time that the probe uses in each period; if this time exceeds the runtime, the \
+             kernel throttles the thread",
             "0s",
             Nanos::ZERO,
             Nanos::from_secs(1),
         ),
         Parameter::duration(
             "deadline",
-            "time after the start of a period within which its runtime is guaranteed; 0 means the \
-             period",
+            "time from the start of a period within which the runtime is guaranteed; 0 means the \
+             whole period",
             "0s",
             Nanos::ZERO,
             Nanos::from_secs(3_600),

@@ -28,7 +28,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "usleep",
     about: "short relative sleeps, timed by the cycle counter",
     times: "clock_nanosleep(CLOCK_MONOTONIC, relative) between two reads of the cycle counter: \
-            time slept minus time asked for",
+            time slept minus the requested time",
     context: "stock kernel: hard interrupt; PREEMPT_RT: hard interrupt for real-time threads, \
               softirq thread for others",
     source: "abeni2002, test B",

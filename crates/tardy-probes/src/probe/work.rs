@@ -33,7 +33,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
             work.done, from the due time to the first clock read after the work",
     context: "stock kernel: hard interrupt; PREEMPT_RT: hard interrupt for real-time threads, \
               softirq thread for others",
-    source: "mckenney2009 (completion, not start, is what must be in time)",
+    source: "mckenney2009 (the end of the work must be in time, not only its start)",
     parameters: &[
         Parameter::duration(
             "length",

@@ -27,7 +27,7 @@ const SOURCES: [(Source, &str); 3] = [
 pub fn text(breakdown: &Breakdown, columns: usize) -> String {
     let mut out = String::from(
         "Sources of latency (abeni2002, section 2); in us, each source from a run that isolated \
-         it.\n",
+         the source.\n",
     );
     for (run, warning) in &breakdown.warnings {
         let mark = if warning.is_note() { "note:" } else { "!" };
@@ -63,8 +63,8 @@ pub fn text(breakdown: &Breakdown, columns: usize) -> String {
         );
     }
     out.push_str(
-        "\nNo source is computed from another: quantiles and maxima of sums cannot be \
-         subtracted.\n",
+        "\nNo source is computed from another source, because quantiles and maxima of sums cannot \
+         be subtracted.\n",
     );
     out
 }

@@ -177,8 +177,9 @@ fn foot(out: &mut String, summary: &CostSummary, published: Option<&PublishedTab
     if summary.how.set == CostSet::Metrics {
         let _ = writeln!(
             out,
-            "cost: the smallest of the {} rounds' medians; caches are warm unless named cold; {} \
-             of clock overhead subtracted from each trial; descriptions: tardy list costs",
+            "cost: the smallest of the {} rounds' medians; caches are warm unless a description \
+             says cold; {} of clock overhead is subtracted from each trial; descriptions: tardy \
+             list costs",
             summary.how.rounds,
             summary.how.clock_read_ns.exact()
         );
@@ -198,8 +199,8 @@ fn foot(out: &mut String, summary: &CostSummary, published: Option<&PublishedTab
     if let Some(published) = published {
         let _ = writeln!(
             out,
-            "published numbers: {}; from another machine: compare directions and shares, not \
-             values",
+            "published numbers: {}; these come from another machine: compare directions and \
+             shares, not values",
             published.source
         );
     }

@@ -117,8 +117,8 @@ pub(super) fn warnings(explanation: &RunExplanation) -> Vec<String> {
     }
     if counts.given_way > 0 {
         warnings.push(format!(
-            "the explanations of {} samples gave way to newer ones (--disk); those of the worst \
-             samples are kept",
+            "newer explanations replaced those of {} samples (--disk); the explanations of the \
+             worst samples are kept",
             counts.given_way
         ));
     }
@@ -164,21 +164,21 @@ fn warnings_of_trace(tracing: &TracingRecord) -> Vec<String> {
     }
     if tracing.level == TracingRecord::STACKS {
         warnings.push(
-            "kernel stacks were recorded, which takes up to tens of microseconds each: these \
-             latencies are not for comparison"
+            "recording a kernel stack takes up to tens of microseconds: do not compare these \
+             latencies with those of other runs"
                 .to_owned(),
         );
     }
     if tracing.level == TracingRecord::TIMERLAT {
         warnings.push(
-            "timerlat ran too, and its thread takes the CPU every millisecond: these latencies are \
-             not for comparison"
+            "timerlat ran too, and its thread takes the CPU every millisecond: do not compare \
+             these latencies with those of other runs"
                 .to_owned(),
         );
     }
     if let Some(error) = &tracing.no_second_opinion {
         warnings.push(format!(
-            "timerlat gives no second opinion: the kernel lacks it ({error})"
+            "timerlat gives no second opinion: the kernel lacks the tracer timerlat ({error})"
         ));
     }
     if let Some(error) = &tracing.no_stacks {
@@ -189,8 +189,8 @@ fn warnings_of_trace(tracing: &TracingRecord) -> Vec<String> {
     }
     if tracing.are_functions_hidden {
         warnings.push(
-            "the kernel hides the addresses of its functions: they have no names (sysctl \
-             kernel.kptr_restrict)"
+            "the kernel hides the addresses of its functions, so functions have no names here \
+             (sysctl kernel.kptr_restrict)"
                 .to_owned(),
         );
     }

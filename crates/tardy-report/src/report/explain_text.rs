@@ -163,8 +163,9 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     if is_evidence {
         warnings.push(
-            "the run kept the trace around its worst samples only: the rest counts as lost, and \
-             figures cover only these samples; `tardy explain RUN` covers all samples"
+            "the run kept only the parts of the trace around its worst samples: the other parts \
+             count as lost, and figures cover only these samples; `tardy explain RUN` covers all \
+             samples"
                 .to_owned(),
         );
     } else if trace.losses > 0 {
@@ -206,15 +207,15 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
     }
     if explanation.thread.period_ns.is_some() {
         warnings.push(
-            "due times are those of a grid fitted to the wake-ups: a delay common to all of them \
-             does not show; record timer:hrtimer_start and timer:hrtimer_expire_entry, and omit \
-             --period"
+            "due times lie on a grid that was fitted to the wake-ups, so a delay common to all \
+             wake-ups does not show; record timer:hrtimer_start and timer:hrtimer_expire_entry, \
+             and omit --period"
                 .to_owned(),
         );
     }
     if !trace.is_monotonic && counts.timed > 0 {
         warnings.push(
-            "the trace's clock is not the monotonic one: latencies are about 1 us too small; \
+            "the trace's clock is not the monotonic clock: latencies are about 1 us too small; \
              record with trace-cmd record -C mono"
                 .to_owned(),
         );
@@ -228,7 +229,7 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
     }
     if !trace.missing.is_empty() {
         warnings.push(format!(
-            "the trace has no {}: record them to name the holders",
+            "the trace has no {}: record these events to name the holders of the CPU",
             trace.missing.join(", no ")
         ));
     }

@@ -29,15 +29,15 @@ pub fn text(comparison: &CostComparison) -> String {
     {
         line(
             &mut text,
-            "waiting: the share of the count during which no instruction ran, which is no part of \
-             the code's length",
+            "waiting: the share of the count during which no instruction ran; this share is not \
+             part of the code's length",
         );
     }
     if comparison.variants.len() > 1 {
         line(
             &mut text,
             &format!(
-                "in brackets: how much more than {}",
+                "in brackets: the excess over {}",
                 comparison.variants[0].variant.name
             ),
         );

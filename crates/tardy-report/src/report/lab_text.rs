@@ -12,8 +12,8 @@ use super::table::Table;
 
 /// What stands in place of the probe's sampling gap.
 const WATCHED: &str = "Every executed instruction was checked for sections, so no section of this \
-                       run was longer than those listed. `tardy show` of the folder names their \
-                       functions.";
+                       run was longer than the listed sections. `tardy show` of the folder names \
+                       the functions of these sections.";
 
 /// What programs write in the guest, below the run's folder.
 const WRITTEN: [&str; 2] = [STDOUT_NAME, STDERR_NAME];

@@ -57,7 +57,8 @@ pub fn smallest(ladder: &Ladder) -> Vec<String> {
     };
     let bound = rung.misses_an_hour_at_most.map(|bound| {
         format!(
-            "A longer run misses it fewer than {} times an hour{} (upper bound at 95 %{over}).",
+            "A longer run misses this deadline fewer than {} times an hour{} (upper bound at 95 \
+             %{over}).",
             significant(bound),
             together(ladder.processors)
         )

@@ -13,9 +13,9 @@ use tardy_results::reproduce::{
 use super::table::Table;
 
 /// What all numbers of the lab are.
-pub(super) const VIRTUAL: &str = "The lab's times are virtual: every instruction takes 4 ns, so \
-                                  that a latency is the length of the kernel's code path. Compare \
-                                  them with each other, never with a machine's.";
+pub(super) const VIRTUAL: &str = "The lab's times are virtual: every instruction takes 4 ns, so a \
+                                  latency is the length of the kernel's code path. Compare the \
+                                  lab's times with each other, never with times of a machine.";
 
 #[must_use]
 pub fn text(found: &Reproduction) -> String {

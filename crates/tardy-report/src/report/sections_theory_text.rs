@@ -30,8 +30,9 @@ const OF_BOUND: &str = "Bound of the scheduling latency (ECRTS 2020, Theorem 8):
                         than observed; softirqs that run at the end of an interrupt are sections \
                         (D_POID), not interrupts. Leaving the idle task counts as D_PAIE.";
 const OF_STRETCH: &str = "The theory does not hold for these kernels, because preempt_enable does \
-                          not schedule in them. Shown instead: the longest time for which a task \
-                          ran in the kernel without a chance to switch, interrupts included.";
+                          not schedule in them. Instead, the table shows the longest time for \
+                          which a task ran in the kernel without a chance to switch, interrupts \
+                          included.";
 const OF_LATENCY: &str = "Latency by sections (abeni2002): the share of latencies above a limit, \
                           predicted from the sections for random moments, beside the share that \
                           the probes measured. The predicted latency is the rest of a section plus \

@@ -78,7 +78,7 @@ fn verdict_of_rule(rule: &RuleOfThumb, probe: &str) -> Option<String> {
     let max = five_digits(verdict.max_ns as f64);
     Some(format!(
         "OSADL's rule of thumb: {word}. 10^5 clock cycles are {} us at {mhz:.0} MHz ({}); the \
-         maximum of {max} us is {:.2} times that. --deadline {}ns makes it the run's verdict",
+         maximum of {max} us is {:.2} times that. --deadline {}ns makes this rule the run's verdict",
         five_digits(worst),
         rule.source.words(),
         verdict.of_worst_case,
@@ -157,8 +157,8 @@ fn probe(groups: &[Group], rule_of_thumb: &RuleOfThumb) -> Vec<Section> {
 
 /// A deadline that failed beside "below it 100 %" is read as a contradiction without it.
 fn skipped(group: &Group) -> Option<String> {
-    let words = "a skipped period has no sample, so no share above includes it; a deadline counts \
-                 it as a miss if its wake-up came too late";
+    let words = "skipped periods have no sample, so no share above includes them; with a deadline, \
+                 a skipped period is a miss if its wake-up came too late";
     (group.skipped > 0).then(|| format!("skipped periods: {}; {words}", group.skipped))
 }
 

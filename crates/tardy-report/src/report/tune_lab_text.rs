@@ -39,7 +39,7 @@ pub fn text(answer: &Answer, best: &Path, columns: usize) -> String {
         table.row(std::iter::once(row.name.clone()).chain(row.loads.iter().map(cell)));
     }
     out.push_str(&table.in_blocks(columns));
-    out.push_str("medians of the replicas; < lowered, > raised, = nothing seen\n\n");
+    out.push_str("medians of the replicas; < lowered, > raised, = no effect seen\n\n");
     for row in &order {
         for (place, load) in row.loads.iter().enumerate() {
             if let (Some(words), Some(base)) = (
@@ -62,7 +62,7 @@ pub fn text(answer: &Answer, best: &Path, columns: usize) -> String {
         .collect();
     if !nothing.is_empty() {
         out.push_str(&format!(
-            "nothing seen: {}; result.json has the bounds\n",
+            "no effect seen: {}; result.json has the bounds\n",
             nothing.join(", ")
         ));
     }
@@ -126,7 +126,7 @@ fn effect(load: &OfLoad) -> Option<impl Fn(Nanos) -> String> {
         let by = |factor: f64| three_digits((base.get() as f64 * (factor - 1.0).abs()).round());
         let percent = |factor: f64| ((factor - 1.0).abs() * 100.0).round();
         format!(
-            "{verb} it by {} to {} ({} to {} %)",
+            "{verb} the metric by {} to {} ({} to {} %)",
             by(factors[0]),
             by(factors[1]),
             percent(factors[0]),

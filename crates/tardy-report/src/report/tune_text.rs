@@ -119,8 +119,8 @@ pub fn plan(
         );
     }
     out.push_str(
-        "\nto measure the effect of each: tardy tune --search; to apply them while a program runs: \
-         tardy tune --apply -- PROGRAM\n",
+        "\nto measure the effect of each setting: tardy tune --search; to apply the settings while \
+         a program runs: tardy tune --apply -- PROGRAM\n",
     );
     out
 }
@@ -209,7 +209,7 @@ pub fn found(question: &Question, found: &SearchResult, out: &Path) -> String {
     );
     let mut order: Vec<usize> = (0..found.settings.len()).collect();
     order.sort_by(|&a, &b| rank(&found.settings[a]).total_cmp(&rank(&found.settings[b])));
-    let mut table = Table::new(["setting", "pairs", "its effect"]).words([2]);
+    let mut table = Table::new(["setting", "pairs", "effect"]).words([2]);
     for place in order {
         let result = &found.settings[place];
         let pairs = if result.pairs == 0 {
@@ -230,15 +230,15 @@ pub fn found(question: &Question, found: &SearchResult, out: &Path) -> String {
             pairs: 0,
         };
         table.row([
-            "all that lower it".to_owned(),
+            "all that lower the metric".to_owned(),
             "10".to_owned(),
             words(&result, found.base_ns),
         ]);
     }
     text.push_str(&table.text());
     text.push_str(&format!(
-        "\n{} runs of {}. All statements on settings hold jointly at 95 % confidence. A change of \
-         {} % would have been found in nine searches of ten.\n",
+        "\n{} runs of {}. All statements on settings hold jointly at 95 % confidence. Nine in ten \
+         such searches would find a change of {} %.\n",
         found.runs,
         question.length,
         (found.smallest_share * 100.0).ceil()
@@ -246,8 +246,8 @@ pub fn found(question: &Question, found: &SearchResult, out: &Path) -> String {
     let best = out.join(BEST);
     if found.useful().is_empty() {
         text.push_str(
-            "No setting lowers the metric here: a larger --budget finds smaller \
-                       effects.\n",
+            "No setting lowers the metric on this machine: a larger --budget finds smaller \
+             effects.\n",
         );
     } else {
         text.push_str(&format!(
@@ -285,7 +285,7 @@ fn words(result: &SettingResult, base_ns: f64) -> String {
         _ if !interval.is_finite() => "too few runs to decide".to_owned(),
         Outcome::Lowers => {
             format!(
-                "lowers it by {} to {} ({} to {} %)",
+                "lowers the metric by {} to {} ({} to {} %)",
                 by(interval.upper),
                 by(interval.lower),
                 percent(interval.upper),
@@ -294,7 +294,7 @@ fn words(result: &SettingResult, base_ns: f64) -> String {
         }
         Outcome::Raises => {
             format!(
-                "raises it by {} to {} ({} to {} %)",
+                "raises the metric by {} to {} ({} to {} %)",
                 by(interval.lower),
                 by(interval.upper),
                 percent(interval.lower),
@@ -303,7 +303,7 @@ fn words(result: &SettingResult, base_ns: f64) -> String {
         }
         Outcome::NothingSeen => {
             format!(
-                "no effect seen: lowers the metric by at most {} or raises it by at most {}",
+                "no effect seen: lowers the metric by at most {} or raises the metric by at most {}",
                 by(interval.lower.min(0.0)),
                 by(interval.upper.max(0.0))
             )
@@ -364,21 +364,22 @@ mod tests {
                 &result(Outcome::Lowers, 0.5_f64.ln(), 0.8_f64.ln()),
                 100_000.0
             ),
-            "lowers it by 20.0 us to 50.0 us (20 to 50 %)"
+            "lowers the metric by 20.0 us to 50.0 us (20 to 50 %)"
         );
         assert_eq!(
             words(
                 &result(Outcome::Raises, 1.1_f64.ln(), 1.3_f64.ln()),
                 100_000.0
             ),
-            "raises it by 10.0 us to 30.0 us (10 to 30 %)"
+            "raises the metric by 10.0 us to 30.0 us (10 to 30 %)"
         );
         assert_eq!(
             words(
                 &result(Outcome::NothingSeen, 0.97_f64.ln(), 1.02_f64.ln()),
                 100_000.0
             ),
-            "no effect seen: lowers the metric by at most 3.00 us or raises it by at most 2.00 us"
+            "no effect seen: lowers the metric by at most 3.00 us or raises the metric by at most \
+             2.00 us"
         );
         assert_eq!(
             words(

@@ -244,19 +244,19 @@ options! {
     /// explain RUN`)
     ///
     /// Latencies are then those of a traced run: do not compare them with those of an untraced run.
-    /// --explain=stacks also records the kernel functions that were running. Recording them takes
-    /// tens of microseconds each time, so use such a run only to find the code that causes delays;
-    /// `tardy compare` refuses it. --explain=timerlat also runs the kernel's tracer timerlat, and
+    /// --explain=stacks also records the kernel functions that were running. Each recording takes
+    /// tens of microseconds, so use such a run only to find the code that causes delays; `tardy
+    /// compare` refuses such a run. --explain=timerlat also runs the kernel's tracer timerlat, and
     /// reports how far tardy and timerlat agree on timerlat's wake-ups. `tardy compare` refuses
     /// such a run too.
     explain: ExplainLevel = { name: "explain", value: "LEVEL", bare: Some("events"), group: LATE },
         plan(of_plan::explain);
     /// With --explain: keep the whole trace, not only the parts around the worst samples
     ///
-    /// About 1 GB per hour and CPU at 1 kHz.
+    /// The whole trace takes about 1 GB per hour and CPU at 1 kHz.
     keep_trace: bool = { name: "keep-trace", needs: &["explain"], group: LATE },
         plan(|plan| plan.keep_trace);
-    /// Stop at the first latency above TIME, and mark it in the kernel's trace
+    /// Stop at the first latency above TIME, and mark that latency in the kernel's trace
     stop_above: Option<Nanos> = {
         name: "stop-above", value: "TIME", can_begin_with_dash: true, group: LATE,
     }, plan(|plan| plan.stop_above);
@@ -323,7 +323,8 @@ options! {
     }, asked();
     /// Control group for the measuring threads; its cpuset limits --cpus
     ///
-    /// It must be a threaded group below the tool's own group, or a group of cgroup version 1.
+    /// The group must be a threaded group below the tool's own group, or a group of cgroup version
+    /// 1.
     probe_cgroup: Option<PathBuf> = {
         name: "probe-cgroup", value: "FOLDER", group: MACHINE, is_in_files: true,
     }, plan(|plan| plan.probe_cgroup.clone());

@@ -17,12 +17,13 @@ pub struct AdviseArgs {
     /// runs
     #[arg(value_name = "RUN")]
     pub runs: Vec<PathBuf>,
-    /// Published numbers to judge by, instead of runs
+    /// Paper whose published numbers decide, instead of runs
     #[arg(long, alias = "from", value_name = "PAPER", value_enum, conflicts_with_all = ["runs", "work", "deadline", "period", "kind", "misses", "utilisation", "memory", "throughput_only", "barriers", "virtual"])]
     pub paper: Option<AdviseSource>,
     #[command(flatten)]
     pub task: TaskArgs,
-    /// Probe to judge by [default: one that times completions, else one that times late starts]
+    /// Probe whose samples decide [default: a probe that times completions, else a probe that times
+    /// late starts]
     #[arg(long, value_name = "NAME", conflicts_with = "paper")]
     pub probe: Option<String>,
     /// Draw the curves of total delay into this .svg or .png file, or write their numbers into this
@@ -59,14 +60,14 @@ pub struct TaskArgs {
     /// Memory that all work together needs, as in 512MiB
     #[arg(long, value_name = "SIZE", value_parser = bytes, allow_hyphen_values = true)]
     pub memory: Option<u64>,
-    /// Whether only throughput counts, and not when each unit is done
+    /// Whether only throughput counts, not the time at which each unit is done
     #[arg(long, value_name = "yes|no", value_parser = yes_no, num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
     pub throughput_only: Option<bool>,
     /// Whether parallel threads of the work wait for each other at barriers
     #[arg(long, value_name = "yes|no", value_parser = yes_no, num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
     pub barriers: Option<bool>,
-    /// Whether the work will run on a virtual machine [default: as the runs' machine, else as this
-    /// one]
+    /// Whether the work will run on a virtual machine [default: yes if the runs' machine is
+    /// virtual; without runs, if this machine is]
     #[arg(long = "virtual", id = "virtual", value_name = "yes|no", value_parser = yes_no)]
     pub is_virtual: Option<bool>,
 }
@@ -74,7 +75,7 @@ pub struct TaskArgs {
 const AFTER_HELP: &str = "tardy judges work by measured completion times if a run has them (from \
                           the probe `work`), otherwise by late starts and a model. The verdict \
                           states which of these two it uses.
-With several kernels, the verdict is about the recommended one. Without --work and --deadline, \
+With several kernels, the verdict is about the recommended kernel. Without --work and --deadline, \
                           `tardy advise` asks about the work on a terminal.
 Exit codes: 0 the work met the deadline, or no deadline was given; 1 the work was late; 2 wrong \
                           use or bad input; 4 inconclusive: too few samples, a degraded set-up, \

@@ -51,7 +51,7 @@ A wake-up is due when the program's timer is due. Its timers are sleeps, waits w
                           (a device, a socket, another thread) have no due time, so their wake-ups \
                           are only counted.
 The numbers come from the kernel's trace (events hrtimer_* and sched_*); the program is neither \
-                          modified nor stopped. docs/attach.md explains them.
+                          modified nor stopped. docs/attach.md explains the numbers.
 Exit codes: 0 done, and any deadline was met; 1 the deadline was missed; 2 wrong use, no such \
                           process or thread, or a kernel thread; 3 this machine cannot do it \
                           (missing privilege, or a kernel without these events); 4 no wake-up by \

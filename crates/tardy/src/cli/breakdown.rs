@@ -8,8 +8,8 @@ use clap::Args;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct BreakdownArgs {
-    /// Runs that isolate the sources, such as one with and one without high-resolution timers; or
-    /// folders of runs, as the lab makes them
+    /// Runs that isolate the sources of latency, such as one run with and one run without
+    /// high-resolution timers; or folders of runs, as the lab makes them
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
     /// Print as JSON
@@ -17,8 +17,8 @@ pub struct BreakdownArgs {
     pub json: bool,
 }
 
-const AFTER_HELP: &str = "`tardy run --scenario abeni2002-split` makes a run that isolates all \
-                          three sources, as far as that is possible in one boot.
+const AFTER_HELP: &str = "`tardy run --scenario abeni2002-split` makes a run that isolates the \
+                          three sources as far as one boot allows.
 A measurement with and without high-resolution timers takes two boots, for instance in the lab \
                           (its virtual time shows lengths of code paths, not times of a machine):
   tardy lab run --kernel debian:6.1 --cmdline 'highres=off nohz=off' --kernel debian:6.1 --cmdline \

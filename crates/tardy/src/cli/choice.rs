@@ -58,7 +58,7 @@ impl Choice for Profile {
     fn about(self) -> &'static str {
         match self {
             Self::Periodic => "Tasks that sleep until they are due: control loops",
-            Self::Polling => "Tasks that keep a CPU to themselves and make no system calls",
+            Self::Polling => "Tasks that run alone on a CPU and make no system calls",
             Self::Audio => "Sound on a machine that people use",
             Self::VmGuest => "Work inside a virtual machine",
             Self::VmHost => "The host of virtual machines that must be on time",
@@ -81,8 +81,10 @@ impl Choice for Importance {
     fn about(self) -> &'static str {
         match self {
             Self::Fatal => "Without this setting, latency has no bound",
-            Self::High => "Delays of milliseconds, or frequent delays",
-            Self::Medium => "Delays of tens or hundreds of microseconds, or rare delays",
+            Self::High => "Without this setting, delays are of milliseconds, or frequent",
+            Self::Medium => {
+                "Without this setting, delays are of tens or hundreds of microseconds, or rare"
+            }
             Self::Low => "Worth knowing",
         }
     }
@@ -102,7 +104,7 @@ impl Choice for WorkKind {
                 "System calls that send a byte through a pipe, or get a file's attributes by its \
                  path"
             }
-            Self::Memory => "Reads that wait for memory, each dependent on the one before it",
+            Self::Memory => "Reads that wait for memory, each dependent on the previous read",
         }
     }
 }
@@ -168,9 +170,9 @@ impl Choice for Kind {
             Self::RunningMax => "Largest latency so far against the number of samples",
             Self::Heatmap => "Number of samples by latency and time",
             Self::CpuMap => "Largest latency of each CPU over time, for machines with many CPUs",
-            Self::Scatter => "Samples over time, drawn one by one where there are few",
+            Self::Scatter => "Samples over time, drawn one by one if there are few",
             Self::Bars => "Smallest, median and largest latency of each run and load",
-            Self::TotalDelay => "Time from due to done against the length of work",
+            Self::TotalDelay => "Time from due to done, for each length of work",
         }
     }
 }

@@ -28,12 +28,12 @@ pub struct CompareArgs {
     /// started
     #[arg(long)]
     pub over_time: bool,
-    /// Compare the kernels' sections in two folders of watched runs. For such folders, this is the
-    /// default of the formats text and json; to compare latencies, name the runs instead of the
-    /// folders
+    /// Compare the kernels' sections in two folders of watched runs. For such folders, --sections
+    /// is the default with --format text and json; to compare latencies, name the runs instead of
+    /// the folders
     #[arg(long, conflicts_with = "over_time")]
     pub sections: bool,
-    /// Difference that does not matter: a time, or a share of the baseline's value
+    /// Largest difference that does not matter: a time, or a share of the baseline's value
     #[arg(long, value_name = "TIME|SHARE", default_value_t = Margin::default(), allow_hyphen_values = true)]
     pub margin: Margin,
     #[command(flatten)]
@@ -62,17 +62,17 @@ pub struct CompareArgs {
         allow_hyphen_values = true
     )]
     pub confidence: Confidence,
-    /// Resamples of the bootstrap
+    /// Number of resamples in the bootstrap
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     pub resamples: u32,
     /// Seed of the random numbers: the same runs and seed give identical output
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Length of the bootstrap's blocks, at least a cycle of the load [default: chosen from each
-    /// run]
+    /// Length of the blocks that the bootstrap resamples, at least a cycle of the load [default:
+    /// computed from each run]
     #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub block: Option<Nanos>,
-    /// Compare runs in virtual time with runs in real time anyway
+    /// Allow a comparison of runs in virtual time with runs in real time
     #[arg(long)]
     pub across_clocks: bool,
     /// Print each quantile with its interval, and every fact that differs
@@ -99,7 +99,7 @@ With fewer runs, blocks of time are resampled, and the interval is widened by --
                           side, or give --between-runs 0, which ignores differences between runs. \
                           All runs of a side must be repetitions of the same measurement.
 Lab runs in virtual time are exact: with one replica per side, the comparison has no interval; \
-                          with several, each replica counts as one number.
+                          with several replicas, each replica counts as one number.
 Runs of `tardy cost` are compared metric by metric, as percentages.
 Exit codes: 0 no row is worse; 1 a row is worse or mixed; 2 wrong use, or runs that cannot be \
                           compared; 4 no row is worse, but the row of the whole run is \

@@ -17,7 +17,8 @@ pub struct CostArgs {
     /// What else than services and commands can be measured.
     #[command(subcommand)]
     pub whole: Option<CostWhole>,
-    /// Metric or group of metrics (`tardy list costs`); repeat it for several [default: all]
+    /// Metric or group of metrics (`tardy list costs`); repeat the option for several [default:
+    /// all]
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     pub metric: Vec<String>,
     /// Number of rounds in which each metric is prepared and measured; the result is the smallest
@@ -31,10 +32,10 @@ pub struct CostArgs {
     /// Number of uncounted runs of the command before the first trial, to fill caches
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=1000), requires = "command", conflicts_with = "metric")]
     pub warm_up: u32,
-    /// Length of a trial; as many operations as fit are timed together
+    /// Length of a trial; all operations that fit into a trial are timed together
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = trial_length, conflicts_with = "command")]
     pub trial_length: Nanos,
-    /// CPU to measure on [default: the last one allowed]
+    /// CPU to measure on [default: the last CPU that this process may use]
     #[arg(long, value_name = "CPU", conflicts_with = "command")]
     pub cpu: Option<u32>,
     #[command(flatten)]
@@ -54,8 +55,8 @@ pub enum CostWhole {
 /// `tardy cost build`.
 #[derive(Debug, Args)]
 pub struct BuildArgs {
-    /// A clean kernel tree, an archive of one, or `package` for the distribution's source in
-    /// /usr/src
+    /// Kernel source to build: a clean tree, an archive of such a tree, or `package` for the
+    /// distribution's source in /usr/src
     #[arg(long, value_name = "TREE|package", default_value = "package")]
     pub source: PathBuf,
     /// Number of builds, each into an empty folder
@@ -85,7 +86,7 @@ pub struct CostSharedArgs {
     /// Folder for the run [default: named after the time]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
-    /// Published numbers to print beside your own
+    /// Paper whose published numbers to print beside your own
     #[arg(long, alias = "reference", value_name = "PAPER", value_parser = choice::parser::<Reference>())]
     pub paper: Option<Reference>,
     /// Print the numbers as JSON

@@ -51,10 +51,10 @@ pub struct CyclictestArgs {
     /// list, bind thread N to CPU N
     #[arg(short = 'a', long, value_name = "CPUSET", num_args = 0..=1)]
     pub affinity: Option<Option<String>>,
-    /// Make the due times of all threads coincide or, with US, follow each other by US
+    /// Make the due times of all threads coincide, or lie US microseconds apart
     #[arg(short = 'A', long, value_name = "US", num_args = 0..=1)]
     pub aligned: Option<Option<i64>>,
-    /// Stop at the first latency above US; 0 never stops
+    /// Stop at the first latency above US microseconds; 0 never stops
     #[arg(short = 'b', long = "breaktrace", value_name = "US", value_parser = number::<i64>(0, i64::MAX))]
     pub break_above: Option<i64>,
     /// Clock: 0 for monotonic, 1 for realtime
@@ -135,7 +135,7 @@ pub struct CyclictestArgs {
     /// Run one thread on each CPU
     #[arg(short = 'S', long)]
     pub smp: bool,
-    /// Print each latency above US; 0 prints none
+    /// Print each latency above US microseconds; 0 prints none
     #[arg(long, value_name = "US", value_parser = number::<i64>(0, i64::MAX))]
     pub spike: Option<i64>,
     /// Maximum number of spikes to print
@@ -146,7 +146,7 @@ pub struct CyclictestArgs {
     /// Number of threads; without a number, one per CPU
     #[arg(short = 't', long, value_name = "NUM", num_args = 0..=1, value_parser = number::<u32>(0, THREADS_MAX as i64))]
     pub threads: Option<Option<u32>>,
-    /// With -b: switch the kernel's trace off after the mark that tardy always writes into it
+    /// With -b: switch off the kernel's trace after tardy has written its mark into the trace
     #[arg(long)]
     pub tracemark: bool,
     #[arg(short = 'u', long, hide = true)]
@@ -372,26 +372,27 @@ impl CyclictestArgs {
         let refused = [
             (
                 self.fifo.is_some(),
-                "-F: figures cannot go to a FIFO: `tardy top FOLDER` shows a run with --tardy-out \
-                 while it lasts",
+                "-F: tardy writes no figures to a FIFO: give --tardy-out FOLDER, and watch the run \
+                 with `tardy top FOLDER`",
             ),
             (
                 self.deepest_idle_state.is_some(),
-                "--deepest-idle-state: idle states are limited by their exit latency: give that \
-                 latency with --latency, or to tardy run --resume-latency",
+                "--deepest-idle-state: tardy limits idle states by their exit latency: give an \
+                 exit latency with --latency, or with --resume-latency of `tardy run`",
             ),
             (
                 self.smi,
-                "--smi: SMIs have no column here: a run with --tardy-out records them, if the \
-                 machine counts them",
+                "--smi: this output has no column for SMIs: with --tardy-out, the run records SMIs \
+                 if the machine counts them",
             ),
             (
                 self.oscope > 1 && !self.verbose,
-                "-o: only -v prints values that can be thinned out: add -v",
+                "-o: only the values that -v prints can be thinned out: add -v",
             ),
             (
                 self.aligned.is_some() && self.secaligned.is_some(),
-                "-A aligns due times to each other, --secaligned to seconds: leave one of them out",
+                "-A aligns due times to each other, and --secaligned aligns them to seconds: leave \
+                 one of the two options out",
             ),
         ];
         refused
@@ -429,8 +430,8 @@ impl CyclictestArgs {
             ),
             (
                 self.resolution,
-                "-R changes nothing: the clock's resolution is checked at each start, and a \
-                 coarse one causes a warning",
+                "-R changes nothing: tardy checks the clock's resolution at each start, and warns \
+                 of a coarse resolution",
             ),
             (
                 self.unbuffered,
@@ -438,7 +439,7 @@ impl CyclictestArgs {
             ),
             (
                 self.dbg_cyclictest,
-                "--dbg_cyclictest changes nothing: there is no such output",
+                "--dbg_cyclictest changes nothing: tardy has no debug output",
             ),
         ];
         passed_over
@@ -472,7 +473,8 @@ impl CyclictestArgs {
         let absent = list.minus(usable);
         if list.is_empty() {
             return Err(format!(
-                "-a: the list has none of the usable CPUs {usable}: name one of them"
+                "-a: the list has none of the usable CPUs {usable}: name at least one of the \
+                 usable CPUs"
             ));
         }
         if !absent.is_empty() {
@@ -520,7 +522,7 @@ impl CyclictestArgs {
             }
         };
         let policy = if policy == PolicyName::Other && self.priority > 0 {
-            notes.push("policy fifo, as a priority was given".to_owned());
+            notes.push("the policy is fifo, because a priority was given".to_owned());
             PolicyName::Fifo
         } else {
             policy
@@ -530,8 +532,8 @@ impl CyclictestArgs {
         }
         if self.priority > PRIORITY_MAX {
             notes.push(format!(
-                "priority {PRIORITY_MAX} instead of {}, which the watchdog needs to end a run \
-                 that hangs",
+                "the priority is {PRIORITY_MAX} instead of {}, because the watchdog needs a higher \
+                 priority to end a run that hangs",
                 self.priority
             ));
         }
@@ -541,7 +543,9 @@ impl CyclictestArgs {
         let usual = u32::try_from(threads + 1)
             .unwrap_or(PRIORITY_MAX)
             .min(PRIORITY_MAX);
-        notes.push(format!("real-time priority {usual}, as none was given"));
+        notes.push(format!(
+            "the real-time priority is {usual}, because no priority was given"
+        ));
         Ok((policy, usual))
     }
 

@@ -18,7 +18,7 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "PROFILE", default_value = "periodic", value_parser = choice::parser::<Profile>())]
     pub profile: Profile,
     /// CPUs whose tasks must not be late: a list such as 2-3, or isolated, housekeeping, all
-    /// [default: those of --pid's real-time threads; else the isolated ones; else all]
+    /// [default: the CPUs of --pid's real-time threads, else the isolated CPUs, else all]
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<MeasuredCpus>,
     /// Also check a running program that must not be late: its memory, its threads, its page faults
@@ -29,14 +29,14 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span)]
     pub watch: Nanos,
     /// Also run the kernel's hardware latency detector (hwlat) on the CPUs of --cpus in turn; one
-    /// minute is enough to find most hardware latencies. It delays interrupts: do not run it beside
-    /// work that matters
+    /// minute is enough to find most hardware latencies. The detector delays interrupts: do not run
+    /// it beside work that matters
     #[arg(long, value_name = "TIME", value_parser = super::positive_duration, conflicts_with = "root")]
     pub hardware_latency: Option<Nanos>,
     /// Check another machine, from a folder with copies of its /proc, /sys, /etc and /boot
     #[arg(long, value_name = "FOLDER", conflicts_with = "pid")]
     pub root: Option<PathBuf>,
-    /// Print every row in full, including those that are good, unknown or not applicable
+    /// Print every row in full, including rows that are good, unknown or not applicable
     #[arg(long)]
     pub all: bool,
     /// Exit with 1 if a setting of this severity or above can be improved, or with 4 if such a
@@ -64,7 +64,7 @@ const AFTER_HELP: &str =
     "The machine is not changed. Severities and most reasons are those of the \
                           kernel's own documentation for real time.
 A setting that the kernel lacks is not a fault. A setting that cannot be read counts as unknown, \
-                          never as good; to avoid this, run as root.
+                          never as good; as root, tardy can read every setting.
 Exit codes: 0 checked, and --fail-on found nothing; 1 --fail-on found something; 2 wrong use, or \
                           no such CPU or process; 4 a setting that --fail-on covers cannot be \
                           read.";

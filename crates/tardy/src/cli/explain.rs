@@ -31,7 +31,8 @@ pub struct ExplainArgs {
     pub above: Option<Nanos>,
     /// How the traced kernel preempts its own code (its /sys/kernel/debug/sched/preempt)
     ///
-    /// With the mode, tardy can tell non-preemptible kernel code from sections with preemption off.
+    /// If the mode is known, tardy distinguishes non-preemptible kernel code from sections with
+    /// preemption off.
     #[arg(long, value_name = "MODE", value_enum)]
     pub preempt: Option<PreemptMode>,
     /// Period of the thread, as in 1ms, for traces that lack the thread's timers
@@ -51,7 +52,7 @@ pub struct ExplainArgs {
     /// File to write for Perfetto (ui.perfetto.dev): the schedule, and the holder of the CPU at
     /// each wake-up
     ///
-    /// For a run, the file holds the parts around its worst samples.
+    /// For a run, the file holds the parts of the trace around the run's worst samples.
     #[arg(long, value_name = "FILE")]
     pub perfetto: Option<PathBuf>,
     /// trace.dat file to write, for trace-cmd and KernelShark: everything that `tardy run
@@ -72,15 +73,15 @@ pub struct ExplainArgs {
 /// How a kernel preempts its own code.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub enum PreemptMode {
-    /// Not at all
+    /// Kernel code is never preempted
     None,
-    /// At chosen places
+    /// Kernel code is preempted at chosen places
     Voluntary,
-    /// Only at the next tick
+    /// Kernel code is preempted only at the next tick
     Lazy,
-    /// Everywhere except in protected sections
+    /// Kernel code is preempted everywhere except in protected sections
     Full,
-    /// PREEMPT_RT
+    /// Kernel code is preempted even in most protected sections (PREEMPT_RT)
     Rt,
 }
 

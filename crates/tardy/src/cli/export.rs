@@ -11,8 +11,8 @@ use super::DeadlineArgs;
 /// `tardy export`.
 #[derive(Debug, Clone, Args)]
 pub struct ExportArgs {
-    /// Folder made by `tardy run`, `tardy import` or `tardy cost` (only as csv, json, markdown or
-    /// openmetrics), or a folder of such folders
+    /// Folder made by `tardy run`, `tardy import` or `tardy cost`, or a folder of such folders; for
+    /// `tardy cost`, FORMAT is csv, json, markdown or openmetrics
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
     /// Format to write
@@ -25,7 +25,7 @@ pub struct ExportArgs {
     /// Write only this probe
     #[arg(long, value_name = "NAME")]
     pub probe: Option<String>,
-    /// csv: write the count of each value, instead of samples
+    /// csv: write each value with its count, instead of each sample
     #[arg(long)]
     pub histogram: bool,
     /// kcidb: origin of the report [default: tardy]

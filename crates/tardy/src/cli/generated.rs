@@ -24,7 +24,7 @@ pub struct ManArgs {
   zsh:  tardy completions zsh > ~/.zfunc/_tardy, with ~/.zfunc in fpath
   fish: tardy completions fish > ~/.config/fish/completions/tardy.fish")]
 pub struct CompletionsArgs {
-    /// Shell to write for
+    /// Shell to write the completions for
     #[arg(value_name = "SHELL", value_parser = PossibleValuesParser::new(Shells::builtins().names()))]
     pub shell: String,
 }

@@ -26,8 +26,8 @@ pub struct HistoryArgs {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = CompareFormat::Text)]
     pub format: CompareFormat,
-    /// Also write an HTML page with a map of boards by builds, and each change with its numbers. `-`
-    /// prints it instead of the text
+    /// Also write an HTML page with a map of boards by builds, and each change with its numbers.
+    /// `-` prints the page instead of the text
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Also write the runs' numbers as a table (.csv or .csv.gz), which later calls of `tardy
@@ -55,5 +55,5 @@ tardy follows the median and a high quantile of each load on each board, separat
                           groups: all loads of a board, one load on all boards, everything.
 A change lasts at least two builds; one odd build is not a change. All tests together raise a \
                           false alarm in one of a thousand builds.
-Exit codes: 0 nothing is worse, or all that is worse was accepted; 1 something is worse; 2 wrong \
+Exit codes: 0 no number is worse, or every worse number was accepted; 1 a number is worse; 2 wrong \
                           use; 4 too few builds.";

@@ -36,12 +36,12 @@ pub struct Lab {
 pub enum LabCommand {
     /// Run the same measurement on several kernels and compare them
     Run(RunArguments),
-    /// Test a kernel against a limit or a good kernel, in several replicas; exit codes for
+    /// Test a kernel against a limit or a good kernel, in several replicas; the exit codes suit
     /// `git bisect run`
     Check(CheckArguments),
     /// Measure each kernel under each load in many replicas, and show all results in one table
     Atlas(Box<AtlasArguments>),
-    /// Find the first kernel that has a delay, among those between a good and a bad one
+    /// Find the first kernel that has a delay, among the kernels between a good and a bad kernel
     Bisect(Box<BisectArguments>),
     /// Record every kernel section with IRQs or preemption off, under loads, and show the longest
     Sections(SectionsArguments),
@@ -49,7 +49,7 @@ pub enum LabCommand {
     Shell(ShellArguments),
     /// Fetch kernels now, so that later runs need no network
     Fetch(FetchArguments),
-    /// List the kernels that --kernel can name: packages of the distribution, and those fetched
+    /// List the kernels that --kernel can name: packages of the distribution, and kernels fetched
     /// before
     Kernels(KernelsArguments),
 }
@@ -69,7 +69,8 @@ pub struct MachineArguments {
     /// Size of the memory through which results leave the guest, in MiB: a power of two
     #[arg(long, value_name = "MIB", default_value_t = Machine::SHARED_MIB_DEFAULT, value_parser = power_of_two)]
     pub shared: u32,
-    /// How guests are executed: tcg repeats exactly; kvm is faster and uses the host's clock
+    /// How guests are executed: with tcg, runs repeat exactly; kvm is faster and uses the host's
+    /// clock
     #[arg(long, value_enum, default_value_t = AcceleratorArgument::Tcg)]
     pub accel: AcceleratorArgument,
     /// Static tardy binary for the guest [default: this one]
@@ -83,9 +84,9 @@ pub struct MachineArguments {
 /// `--accel`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AcceleratorArgument {
-    /// Translated, with instruction-counted time
+    /// QEMU translates the guest's code, and time is counted in instructions
     Tcg,
-    /// On the CPU, with the host's clock
+    /// The host's CPU executes the guest's code, and time is that of the host's clock
     Kvm,
 }
 
@@ -117,16 +118,16 @@ pub struct MeasureArguments {
     /// Seed of the first replica's probes; the seed of each further replica is one higher
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Start every run from a kept snapshot of the booted guest, which saves booting
+    /// Start every run from a snapshot of the booted guest, to save the time of booting
     ///
-    /// Runs from the same snapshot repeat exactly. They differ from runs that booted, just as
-    /// replicas differ from each other.
+    /// Runs from the same snapshot repeat exactly. Runs from a snapshot differ from runs that
+    /// booted, just as replicas differ from each other.
     #[arg(long)]
     pub snapshots: bool,
     /// Use the QEMU plugin to record every section with IRQs or preemption off, every softirq and
     /// every interrupt; the guest and its samples stay unchanged
     ///
-    /// `tardy show --sections` and `tardy compare --sections` read them.
+    /// `tardy show --sections` and `tardy compare --sections` print the sections.
     #[arg(long)]
     pub watch: bool,
     /// Number of worst samples per phase that --watch keeps for `tardy explain`, with the code
@@ -304,9 +305,9 @@ pub struct RunArguments {
 /// `tardy lab sections`.
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "Runs guests as `tardy lab run --watch` does, and shows their sections. `tardy show \
-                  FOLDER` shows the sections again; `tardy compare FOLDER OTHER` compares those of \
-                  two folders."
+    after_help = "Does the same as `tardy lab run --watch`, but shows the sections instead of \
+                  latencies. `tardy show FOLDER` shows the sections again; `tardy compare FOLDER \
+                  OTHER` compares the sections of two folders."
 )]
 pub struct SectionsArguments {
     /// The kernels.
@@ -324,7 +325,7 @@ pub struct SectionsArguments {
     /// Folder for the runs: one run folder for each guest
     #[arg(long, value_name = "FOLDER")]
     pub out: PathBuf,
-    /// Print the census as JSON
+    /// Print the sections as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -405,7 +406,7 @@ pub struct ShellArguments {
 /// `tardy lab fetch`.
 #[derive(Debug, Clone, Args)]
 pub struct FetchArguments {
-    /// Kernels, as for --kernel of `tardy lab run`
+    /// Kernels to fetch, as for --kernel of `tardy lab run`
     #[arg(value_name = "KERNEL", required = true)]
     pub kernels: Vec<KernelSource>,
     /// Architecture: amd64, arm64 or riscv64 [default: this machine's]

@@ -34,10 +34,10 @@ pub struct PlotArgs {
     #[arg(long, value_name = "NAME")]
     pub probe: Option<String>,
     /// Line to draw, by its name in the chart's legend or numbers, instead of the default lines;
-    /// repeat it for several
+    /// repeat the option for several lines
     #[arg(long = "line", value_name = "NAME")]
     pub lines: Vec<String>,
-    /// Draw each run in its own panel even where one chart could hold them all (cdf, ccdf, hist,
+    /// Draw each run in its own panel, even if one chart could hold all runs (cdf, ccdf, hist,
     /// percentiles, running-max)
     #[arg(long)]
     pub panels: bool,

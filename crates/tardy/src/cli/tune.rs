@@ -96,15 +96,15 @@ pub struct TuneArgs {
 #[command(next_help_heading = "Search in the lab")]
 #[command(mut_args(|arg| if OF_THE_LAB.contains(&arg.get_id().as_str()) { arg.requires("lab") } else { arg }))]
 pub struct LabSearch {
-    /// Measure the exact effect of kernel command-line words and of other kernels in guests of the
-    /// lab; this machine stays unchanged
+    /// Measure the exact effect of words of the kernel command line, and of other kernels, in
+    /// guests of the lab; this machine stays unchanged
     #[arg(long, requires_all = ["search", "kernel"], conflicts_with_all = ["settings", "only", "with", "cpus", "profile", "budget", "apply"])]
     pub lab: bool,
     /// The first kernel is the one that all others are compared with
     #[command(flatten)]
     pub kernels: OptionalKernels,
-    /// Words to try together on the first kernel's command line; repeat the option to try others
-    /// [default: thirteen words from guides, and their opposites]
+    /// Words to try together on the first kernel's command line; repeat the option to try other
+    /// words [default: thirteen words from tuning guides, and the opposite of each]
     #[arg(long, value_name = "WORDS", requires = "lab")]
     pub word: Vec<String>,
     /// Number of guests of each setting under each load [default: one more than the minimum needed

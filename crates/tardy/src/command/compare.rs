@@ -129,7 +129,7 @@ fn compared(args: &CompareArgs) -> Result<(Outcome, String), CompareError> {
         )
     };
     for group in left_out {
-        say!("tardy: left out, because it did not measure the same as the baseline: {group}");
+        say!("tardy: {group} is left out, because it did not measure the same as the baseline");
     }
     let folder = args
         .candidates

@@ -146,8 +146,8 @@ fn plot(args: &PlotArgs) -> Result<(), PlotError> {
         .collect();
     if named.is_empty() {
         return Err(PlotError::Nothing(
-            "the samples were not stored, only their histogram: --kind hist, cdf, ccdf, \
-             percentiles and bars show that",
+            "the run stored only a histogram of its samples: draw it with --kind hist, cdf, ccdf, \
+             percentiles or bars",
         ));
     }
     for (chart, run) in charts.iter().zip(&runs) {

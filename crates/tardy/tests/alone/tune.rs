@@ -74,7 +74,7 @@ fn a_search_finds_the_setting_that_does_harm_and_goes_on_where_it_was_killed() {
             .contains("competitor")
     );
     assert!(
-        resumed.stdout.contains("raises it by"),
+        resumed.stdout.contains("raises the metric by"),
         "{}",
         resumed.stdout
     );

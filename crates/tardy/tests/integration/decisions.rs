@@ -56,10 +56,10 @@ fn what_was_measured_decides_and_the_least_change_that_suffices_is_advised() {
         (
             "late late-rt",
             1,
-            "FAILED: every kernel measured missed the deadline of 250us; Linux 6.1.0-rt \
-             PREEMPT_RT came nearest",
-            "It is not enough: Linux 6.1.0-rt PREEMPT_RT (largest 400 us) missed the deadline of \
-             250us and came nearest; `tardy run --explain` names the cause.",
+            "FAILED: every measured kernel missed the deadline of 250us; Linux 6.1.0-rt PREEMPT_RT \
+             came nearest",
+            "PREEMPT_RT is not enough: Linux 6.1.0-rt PREEMPT_RT (largest 400 us) missed the \
+             deadline of 250us and came nearest; `tardy run --explain` names the cause.",
         ),
     ];
     for (runs, code, conclusion, decision) in cases {

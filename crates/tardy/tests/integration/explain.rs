@@ -302,7 +302,7 @@ fn a_period_stands_in_for_timers_that_were_not_recorded() {
     );
     assert!(
         stdout.contains("due by a period of 1.0")
-            && stdout.contains("a delay common to all of them does not show"),
+            && stdout.contains("a delay common to all wake-ups does not show"),
         "{stdout}"
     );
     for (arguments, words) in [

@@ -726,7 +726,7 @@ fn a_run_that_is_ended_while_tardy_is_copied_is_not_started() {
     assert!(
         ended
             .stderr
-            .contains("arm: ended before the command was started"),
+            .contains("arm: tardy was stopped before the command was started"),
         "{}",
         ended.stderr
     );

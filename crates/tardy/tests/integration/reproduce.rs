@@ -351,8 +351,8 @@ fn every_published_table_stands_in_the_report_and_says_why_nothing_of_ours_does(
         "mckenney2009, Table 7",
         "koolwal2009, Appendix III d and e",
         "williams2002, long runs",
-        "17.8 and 2.77 ms for the paper's own latencies",
-        "it takes a second machine and a parallel port",
+        "prints 17.8 and 2.77 ms, and explains the difference",
+        "the experiment needs a second machine, and a parallel port",
     ] {
         assert!(
             text.replace(['\n', ' '], "")

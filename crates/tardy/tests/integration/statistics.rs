@@ -249,7 +249,7 @@ fn osadls_rule_is_a_verdict_at_the_machines_own_clock_rate() {
     assert!(text.contains(expected), "{text}");
     // What it recommends is the verdict of the run.
     assert!(
-        text.contains("--deadline 40000ns makes it the run's verdict"),
+        text.contains("--deadline 40000ns makes this rule the run's verdict"),
         "{text}"
     );
     show(&known, "--deadline 40000ns").ends_with(1);

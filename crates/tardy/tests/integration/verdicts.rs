@@ -609,8 +609,8 @@ fn a_run_without_a_deadline_ends_with_a_ladder() {
     );
     assert!(
         outcome.stdout.contains(
-            "Shortest deadline that held: 3.46 ms.\nA longer run misses it fewer than 640 times \
-             an hour (upper bound at 95 %, over this mixture of loads).\n"
+            "Shortest deadline that held: 3.46 ms.\nA longer run misses this deadline fewer than \
+             640 times an hour (upper bound at 95 %, over this mixture of loads).\n"
         ),
         "{}",
         outcome.stdout

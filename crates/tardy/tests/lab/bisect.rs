@@ -40,8 +40,8 @@ fn the_first_bad_kernel_is_found_past_one_that_cannot_tell() {
     let (code, text, said) = bisect([REAL_TIME, STOCK], &[]);
     assert_eq!(code, 0, "{text}{said}");
     let conclusion = format!(
-        "the first bad kernel is {STOCK}, the last good one {REAL_TIME}; inconclusive between \
-         them: {broken}"
+        "the first bad kernel is {STOCK}, the last good kernel is {REAL_TIME}; inconclusive \
+         between them: {broken}"
     );
     assert!(text.contains(&conclusion), "{text}");
     let (code, text, _) = bisect([STOCK, REAL_TIME], &["--json"]);

@@ -368,7 +368,7 @@ fn assert_rtc(run: &Path) {
         "{period} ns between two interrupts"
     );
     assert!(
-        notes(run).contains("hrtimer-emulated, not a device interrupt"),
+        notes(run).contains("emulated with an hrtimer, not a device interrupt"),
         "{}",
         notes(run)
     );

@@ -59,8 +59,8 @@ fn words_that_matter_are_found_and_one_that_means_nothing_is_not() {
     let (shown, said) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{shown}{said}");
     assert!(
-        shown.contains("highres=off under memory: raises it by")
-            && shown.contains("preempt=full under memory: lowers it by"),
+        shown.contains("highres=off under memory: raises the metric by")
+            && shown.contains("preempt=full under memory: lowers the metric by"),
         "{shown}"
     );
     assert!(shown.contains("nothing seen: tardy.nothing=1"), "{shown}");

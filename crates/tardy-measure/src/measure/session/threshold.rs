@@ -101,7 +101,8 @@ impl Threshold {
                     }
                     Ok(None) => {
                         self.problems.push(
-                            "a command of --on-threshold outlived the run: it was left running"
+                            "a command of --on-threshold was still running at the end of the run, \
+                             and was left running"
                                 .to_owned(),
                         );
                         break;

@@ -93,7 +93,7 @@ impl Recording {
                 }
                 if let Some(error) = &recording.no_second_opinion {
                     let text = format!(
-                        "timerlat gives no second opinion: this kernel does not have it \
+                        "timerlat gives no second opinion: this kernel lacks the tracer timerlat \
                          (CONFIG_TIMERLAT_TRACER; {error})"
                     );
                     record.warnings.push(Warning::Problem { text });

@@ -101,7 +101,7 @@ impl CardSound {
         io::Error::new(
             error.kind(),
             format!(
-                "{} ({}): {error}: is it still there?",
+                "{} ({}): {error}: is the sound card still there?",
                 self.card.path.display(),
                 self.card.model
             ),

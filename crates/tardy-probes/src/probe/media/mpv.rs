@@ -145,7 +145,7 @@ impl Mpv {
                 .as_i64();
             let after = clock::monotonic();
             let micros = micros.ok_or_else(|| {
-                io::Error::other("mpv did not report its clock: it is older than 0.33")
+                io::Error::other("mpv did not report its clock: this mpv is older than 0.33")
             })?;
             let error = Nanos((after - before) / 2);
             if error < self.clock_error {

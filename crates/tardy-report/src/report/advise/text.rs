@@ -195,11 +195,11 @@ fn basis(judged: &Basis, advice: &Advice) -> String {
             let model = match added_ns.get() {
                 0 => String::new(),
                 added if added > 0 => format!(
-                    "; {} added by a model, which was not measured",
+                    "; a model added {}, which was not measured",
                     time(added as f64)
                 ),
                 less => format!(
-                    "; {} subtracted by a model, which was not measured",
+                    "; a model subtracted {}, which was not measured",
                     time(-less as f64)
                 ),
             };
@@ -439,7 +439,7 @@ fn help(out: &mut String, helps: &Improvements) {
         let _ = writeln!(out, "    {remedy}{restart}");
     }
     if helps.improvable.is_empty() {
-        out.push_str("  the checks suggest none\n");
+        out.push_str("  the checks suggest no change\n");
     }
     let left = helps.improvable.iter().skip(HELPS_SHOWN);
     let matters =
@@ -457,7 +457,9 @@ fn help(out: &mut String, helps: &Improvements) {
         let _ = writeln!(out, "  and {low} of low importance");
     }
     let left_out = helps.left_out.map_or_else(String::new, |check| {
-        format!("; the counts above leave out {check}, because this work does not need it")
+        format!(
+            "; the counts above leave out {check}, because this work does not need that setting"
+        )
     });
     let _ = writeln!(
         out,

@@ -137,7 +137,9 @@ pub(super) fn title(table: &Table, settings: &Settings) -> String {
         }
     };
     let method = match table.method {
-        Method::Runs => "one number per run, median of the runs, shift between them".to_owned(),
+        Method::Runs => "one number per run; medians of the runs, and the shift between the two \
+                         sides"
+            .to_owned(),
         Method::Same => "both sides have the same samples".to_owned(),
         Method::Exact => {
             "virtual time, one replica per side: exact for these command lines".to_owned()

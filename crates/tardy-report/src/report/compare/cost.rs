@@ -46,7 +46,7 @@ pub fn text(comparison: &CostComparison) -> String {
         out.push_str(&table.text());
     }
     out.push_str(
-        "costs more: by how many percent new exceeds base (mckenney2009 prints this as the \
+        "costs more: the percentage by which new exceeds base (mckenney2009 calls this the \
          throughput advantage of base)\n",
     );
     out

@@ -391,8 +391,8 @@ pub(super) fn order_of_loads(summary: &Summary) -> Option<String> {
     let order = if summary.is_ranked {
         "loads were repeated in random order"
     } else {
-        "each load ran once: differences between them may be chance (a scenario can repeat them \
-         shuffled)"
+        "each load ran once: differences between loads may be chance (a scenario can repeat loads \
+         in random order)"
     };
     Some(format!("{order}; phases started up to {latest} late"))
 }

@@ -370,9 +370,9 @@ choice!(
 choice!(
     ExplainLevel,
     "Record nothing",
-    "Record events that stock kernels have: 8 to 10 per wake-up, each taking a quarter of a \
-     microsecond",
-    "Also record kernel stack traces: tens of microseconds each, so the run is unfit for \
+    "Record 8 to 10 events per wake-up, of those that stock kernels have; each event takes a \
+     quarter of a microsecond",
+    "Also record kernel stacks; each stack takes tens of microseconds, so the run is unfit for \
      comparisons",
     "Also run the kernel's timerlat tracer, as a second opinion; the run is unfit for comparisons"
 );

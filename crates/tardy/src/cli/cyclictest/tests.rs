@@ -85,7 +85,7 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         ("--latency=-5", "+"),
         (
             "--deepest-idle-state=1",
-            "--deepest-idle-state: idle states are limited by their exit latency",
+            "--deepest-idle-state: tardy limits idle states by their exit latency",
         ),
         ("--deepest-idle-state -1", "--deepest-idle-state: "),
         ("--laptop", "+"),
@@ -127,7 +127,7 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         ("-D 0", "+"),
         ("--duration=2h", "+"),
         ("-D -5", "unexpected argument '-5'"),
-        ("-F pipe", "-F: figures cannot go to a FIFO"),
+        ("-F pipe", "-F: tardy writes no figures to a FIFO"),
         ("--fifo=pipe", "-F: "),
         ("-h 400", "+"),
         ("--histogram=400", "+"),
@@ -145,7 +145,7 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         ("-N", "+"),
         ("--nsecs", "+"),
         ("-v -o 5", "+"),
-        ("--oscope=5", "-o: only -v prints values"),
+        ("--oscope=5", "-o: only the values that -v prints"),
         ("-p 80", "+"),
         ("--prio=80", "+"),
         ("--priority=80", "+"),
@@ -155,7 +155,7 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         ("--policy=fifo", "+"),
         (
             "--policy=other -p 3",
-            "policy fifo, as a priority was given",
+            "the policy is fifo, because a priority was given",
         ),
         ("--policy=batch", "--policy=batch: "),
         ("--policy=idle", "--policy=idle: "),
@@ -166,7 +166,7 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         ("--smp", "+"),
         ("--spike=100", "+"),
         ("--spike-nodes=10", "+"),
-        ("--smi", "--smi: SMIs have no column here"),
+        ("--smi", "--smi: this output has no column for SMIs"),
         ("-t", "+"),
         ("-t 3", "+"),
         ("--threads=3", "+"),
@@ -198,7 +198,8 @@ fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
         match said {
             Ok(notes) => {
                 let usual = |note: &&String| {
-                    note.contains("bound to CPUs in turn") || note.starts_with("real-time priority")
+                    note.contains("bound to CPUs in turn")
+                        || note.starts_with("the real-time priority")
                 };
                 let notes: Vec<&String> = notes.iter().filter(|note| !usual(note)).collect();
                 let is_as_wanted = if notes.is_empty() {
@@ -403,7 +404,7 @@ fn the_highest_priority_is_left_to_the_watchdog() {
             setup
                 .notes
                 .iter()
-                .any(|note| note.starts_with("priority 98 instead of 99")),
+                .any(|note| note.starts_with("the priority is 98 instead of 99")),
             "{:?}",
             setup.notes
         );

@@ -15,9 +15,9 @@ use super::kernels::KernelArguments;
     after_help = "A cell is one kernel with one preemption model, under one load, in one replica. \
                   Cells are kept in FOLDER/cells and reused: the same command continues after a \
                   kill, and more kernels, loads or replicas add to the table. Two `tardy lab \
-                  atlas` commands on one folder share the work. If the machines share no folder, \
-                  give each machine its own --shard, copy all cells into one folder, and run the \
-                  command there once without --shard.
+                  atlas` commands on one folder share the work. Without a shared folder, give each \
+                  machine its own --shard, copy all cells into one folder, and run the command on \
+                  that folder once without --shard.
 Without --kernel, the atlas in FOLDER is only shown."
 )]
 pub struct AtlasArguments {
@@ -42,7 +42,7 @@ pub struct AtlasArguments {
     /// Seed of the first replica's probes; the seed of each further replica is one higher
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Make only this part of the cells: the Ith of N
+    /// Make only one part of the cells: part I of N parts
     #[arg(long, value_name = "I/N", requires = "kernel")]
     pub shard: Option<Shard>,
     /// Number of guests that run at the same time [default: one per CPU]

@@ -12,7 +12,8 @@ use super::{MachineArguments, MeasureArguments};
     after_help = "Each kernel is tested as by `tardy lab check`: it is bad if a latency is above \
                   the limit in any replica, or if it panics or hangs once it has booted. Kernels \
                   that do not boot, or lack the preemption model, are skipped.
-Exit codes: 0 found; 1 GOOD is bad or BAD is good; 2 wrong use; 3 inconclusive on this machine."
+Exit codes: 0 found; 1 the kernel GOOD is bad, or the kernel BAD is good; 2 wrong use; 3 \
+                  inconclusive on this machine."
 )]
 pub struct BisectArguments {
     /// A kernel without the delay, as for --kernel of `tardy lab run`

@@ -199,7 +199,7 @@ fn report(found: &BisectResult, kernels: &[KernelSource], mut tested: Vec<Tested
                 false => format!("; inconclusive between them: {}", passed_over.join(", ")),
             };
             let conclusion = format!(
-                "the first bad kernel is {}, the last good one {}{besides}",
+                "the first bad kernel is {}, the last good kernel is {}{besides}",
                 name(bad),
                 name(good)
             );
@@ -256,7 +256,7 @@ mod tests {
         );
         assert_eq!(
             said.conclusion,
-            "the first bad kernel is c, the last good one a; inconclusive between them: b"
+            "the first bad kernel is c, the last good kernel is a; inconclusive between them: b"
         );
         assert_eq!(said.passed_over, ["b"]);
         let said = report(

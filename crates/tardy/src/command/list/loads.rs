@@ -21,12 +21,12 @@ pub(super) fn listing() -> Listing {
 
 fn of_load(info: &LoadInfo) -> Entry {
     let marks = if info.can_do_harm {
-        ", only when asked for by name"
+        ", only if named explicitly"
     } else {
         ""
     };
     let mut full = format!(
-        "{} ({}{marks})\n  {}\n  hurts: {}\n",
+        "{} ({}{marks})\n  {}\n  effect: {}\n",
         info.name, info.source, info.does, info.effect
     );
     for parameter in info.parameters {

@@ -22,7 +22,8 @@ pub(in crate::command) enum TuneError {
     #[error("could not apply any setting: run as root")]
     NothingApplied,
     #[error(
-        "{0}: tardy changes a setting only if it can journal the old value and the new value holds"
+        "{0}: tardy changes a setting only if the old value can be journaled and the new value \
+         stays in effect"
     )]
     Apply(#[from] ApplyError),
     #[error(transparent)]

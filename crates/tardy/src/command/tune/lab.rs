@@ -31,7 +31,7 @@ const ALLOWED: [&str; 2] = ["caps-lock", "console"];
 const LENGTH: Nanos = Nanos::from_secs(3);
 const WALL_LIMIT: Nanos = Nanos::from_secs(900);
 const TIME_LIMIT: Nanos = Nanos::from_secs(600);
-const ALL: &str = "all that lower it";
+const ALL: &str = "all that lower the metric";
 const ANSWER: &str = "result.json";
 
 pub(super) fn search(args: &TuneArgs) -> Result<Exit, TuneError> {

@@ -169,7 +169,7 @@ const FAILED_CHANGES: &[(&str, &str, &str)] = &[
         "of 2ms (deadline up to the period) (5",
         "up to the period",
     ),
-    ("Perhaps:", "It is not enough:", "its kernel"),
+    ("Perhaps:", "PREEMPT_RT is not enough:", "its kernel"),
 ];
 
 const LARGEST_CHANGES: &[(&str, &str, &str)] = &[

@@ -20,7 +20,7 @@ fn check_verdict(page: &Page, verdict: &Verdict, found: &mut Findings) {
     let answer = page.answer;
     let fitting = if says(page, "No:") || answer.contains(", but no load ran") {
         "PASSED"
-    } else if says(page, "Perhaps:") || says(page, "It is not enough") {
+    } else if says(page, "Perhaps:") || says(page, "PREEMPT_RT is not enough") {
         "FAILED"
     } else if answer.contains("do not decide whether") {
         "INCONCLUSIVE"
@@ -50,7 +50,7 @@ fn check_kernel(page: &Page, found: &mut Findings) {
     let is_wrong = if is_real_time {
         says(page, "No:") || says(page, "Perhaps:")
     } else {
-        !kernel.is_empty() && says(page, "It is not enough")
+        !kernel.is_empty() && says(page, "PREEMPT_RT is not enough")
     };
     found.add_if(
         is_wrong,

@@ -83,3 +83,8 @@ pub(crate) struct FigureResult {
 pub(crate) fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }
+
+/// The verdict on a promise, in the words of docs/promises.md.
+pub(crate) fn holds(is_held: bool) -> &'static str {
+    if is_held { "holds" } else { "NOT reached" }
+}

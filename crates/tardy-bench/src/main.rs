@@ -95,15 +95,8 @@ const FIGURES: &[Figure] = &[
     import_rate::FIGURE,
     load_rates::HACKBENCH,
     load_rates::TTCP,
-    lab::PAIRS,
-    lab::SECTIONS,
-    lab::ORDER,
-    lab::DELAYS,
-    lab::BLAME,
-    lab::WAKE_UP_PATH,
     lab::BUDGET,
     lab::ATLAS,
-    lab::MANY_CPUS,
     oslat::FIGURE,
     explained::BLAME,
     explained::COST,
@@ -228,7 +221,7 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert!(names("lab").len() > 1 && names("lab").iter().all(|name| name.starts_with("lab-")));
-        assert_eq!(names("lab-order"), ["lab-order"]);
+        assert_eq!(names("lab-atlas"), ["lab-atlas"]);
     }
 
     #[test]

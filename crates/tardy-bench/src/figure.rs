@@ -24,20 +24,9 @@ pub(crate) struct Bench {
     pub(crate) tardy: PathBuf,
     /// Whether runs are to be short.
     pub(crate) is_quick: bool,
-    /// How many made runs a row has, where that was asked for.
-    pub(crate) runs: Option<u64>,
 }
 
 impl Bench {
-    /// With this binary.
-    pub(crate) fn new(tardy: PathBuf, is_quick: bool, runs: Option<u64>) -> Self {
-        Self {
-            tardy,
-            is_quick,
-            runs,
-        }
-    }
-
     /// The CPU that is measured where one is: the last, because the first serves most interrupts.
     /// One must be left for the rest.
     pub(crate) fn measured_cpu(&self) -> Result<u32> {

@@ -7,17 +7,14 @@
 #![forbid(unsafe_code)]
 
 mod accessibility;
-mod compare;
 mod contender;
 mod cost_spread;
-mod coverage;
 mod document;
 mod drop_in;
 mod every_probe;
 mod example_runs;
 mod explained;
 mod figure;
-mod histories;
 mod import_rate;
 mod instructions;
 mod lab;
@@ -84,14 +81,11 @@ const FIGURES: &[Figure] = &[
     live_view::FIGURE,
     real_runs::MEMORY,
     real_runs::STORED_BYTES,
-    coverage::FIGURE,
     long_summary::FIGURE,
     long_report::FIGURE,
     long_comparison::FIGURE,
     many_cpus::FIGURE,
     many_runs::FIGURE,
-    histories::FIGURE,
-    compare::FIGURE,
     import_rate::FIGURE,
     load_rates::HACKBENCH,
     load_rates::TTCP,
@@ -117,9 +111,6 @@ struct BenchArguments {
     /// Use short runs, for a first result and for CI
     #[arg(long)]
     quick: bool,
-    /// Made runs per row of `coverage` [default: 400]
-    #[arg(long, value_name = "N", conflicts_with = "quick")]
-    runs: Option<u64>,
     /// Measure this binary instead of a new release build
     #[arg(long, value_name = "FILE")]
     tardy: Option<std::path::PathBuf>,
@@ -154,7 +145,10 @@ fn run(arguments: &BenchArguments) -> Result<()> {
             .while_doing(|| format!("looking for {}", binary.display()))?,
         None => workspace::build_with_symbols()?,
     };
-    let bench = Bench::new(tardy, arguments.quick, arguments.runs);
+    let bench = Bench {
+        tardy,
+        is_quick: arguments.quick,
+    };
     for figure in chosen {
         eprintln!("measuring {}: {}", figure.name, figure.promise);
         match (figure.measure)(&bench) {

@@ -11,7 +11,6 @@ mod contender;
 mod cost_spread;
 mod document;
 mod drop_in;
-mod every_probe;
 mod example_runs;
 mod explained;
 mod figure;
@@ -28,10 +27,8 @@ mod long_summary;
 mod made_run;
 mod many_cpus;
 mod many_runs;
-mod oslat;
 mod pairs;
 mod pictures;
-mod players;
 mod real_runs;
 mod round_trips;
 mod sched_trace;
@@ -74,8 +71,6 @@ const FIGURES: &[Figure] = &[
     pairs::EQUIVALENCE,
     thread_wake_ups::FIGURE,
     round_trips::FIGURE,
-    every_probe::FIGURE,
-    players::FIGURE,
     real_runs::LOSSES,
     wake_ups::FIGURE,
     live_view::FIGURE,
@@ -91,8 +86,6 @@ const FIGURES: &[Figure] = &[
     load_rates::TTCP,
     lab::BUDGET,
     lab::ATLAS,
-    oslat::FIGURE,
-    explained::BLAME,
     explained::COST,
     explained::RATE,
     cost_spread::FIGURE,

@@ -32,7 +32,6 @@ mod pictures;
 mod real_runs;
 mod round_trips;
 mod sched_trace;
-mod sections_page;
 mod statistics;
 mod thread_wake_ups;
 mod threads;
@@ -58,8 +57,6 @@ enum Task {
     Accessibility(accessibility::AccessibilityArguments),
     /// Make the pictures of the documentation
     Pictures(pictures::PicturesArguments),
-    /// Make the tables of docs/sections.md from a census of Debian's kernels
-    Sections(sections_page::SectionsArguments),
     /// Make the folder of a long run without measuring, for work on summaries and reports
     MakeRun(made_run::MakeRunArguments),
 }
@@ -118,7 +115,6 @@ fn main() -> ExitCode {
         Task::DropIn(arguments) => drop_in::run(&arguments),
         Task::Accessibility(arguments) => accessibility::run(&arguments),
         Task::Pictures(arguments) => pictures::run(&arguments),
-        Task::Sections(arguments) => sections_page::run(&arguments),
         Task::MakeRun(arguments) => made_run::run(&arguments),
     })
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 use tardy_browser::{Browser, Screen};
 
 use crate::example_runs::ExampleRuns;
+use crate::figure::scratch;
 use crate::failure::{Failure, Result, While};
 use crate::{program, workspace};
 
@@ -32,7 +33,7 @@ pub(crate) fn run(arguments: &AccessibilityArguments) -> Result<()> {
             .while_doing(|| format!("looking for {}", binary.display()))?,
         None => workspace::build_tardy()?,
     };
-    let fetched = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+    let fetched = scratch()?;
     let axe = match &arguments.axe {
         Some(file) => file.clone(),
         None => {

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use super::figure::{Bench, Figure, FigureResult, row};
-use crate::failure::{Failure, Result, While};
+use super::figure::{Bench, Figure, FigureResult, row, scratch};
+use crate::failure::{Failure, Result};
 use crate::program;
 
 /// Length and spread.
@@ -37,7 +37,7 @@ const SPREAD_MAX: f64 = 0.05;
 
 fn measure(bench: &Bench) -> Result<FigureResult> {
     let runs = if bench.is_quick { 2 } else { 5 };
-    let folder = tempfile::tempdir().while_doing(|| "making a folder for runs".to_owned())?;
+    let folder = scratch()?;
     let mut whole = Command::new(&bench.tardy);
     whole
         .args(["cost", "--quiet", "--json", "--out"])

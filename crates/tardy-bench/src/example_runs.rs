@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::figure::scratch;
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
@@ -25,7 +26,7 @@ impl ExampleRuns {
     /// Measures for about a minute. What a run under `--explain` needs may be missing; then that
     /// run is as the others are.
     pub(crate) fn make(tardy: &Path) -> Result<Self> {
-        let folder = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+        let folder = scratch()?;
         let runs = Self {
             folder,
             tardy: tardy.to_owned(),

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::figure::{Bench, Figure, FigureResult, row};
+use super::figure::{Bench, Figure, FigureResult, row, scratch};
 use super::statistics::middle_and_interval;
 use crate::failure::{Failure, Result, While};
 use crate::program;
@@ -25,7 +25,7 @@ pub(crate) const RATE: Figure = Figure {
 /// and two wakings each time.
 fn measure_rate(bench: &Bench) -> Result<FigureResult> {
     let cpu = bench.measured_cpu()?.to_string();
-    let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+    let place = scratch()?;
     let (run, seconds) = (
         place.path().join("run"),
         if bench.is_quick { 2 } else { 30 },
@@ -132,7 +132,7 @@ struct Run {
 }
 
 fn measure_cost(bench: &Bench) -> Result<FigureResult> {
-    let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+    let place = scratch()?;
     let (pairs, seconds) = if bench.is_quick { (1, 2) } else { (10, 5) };
     let mut commands = Vec::new();
     let mut run = |name: String, flags: &[&str], seconds: u64| -> Result<Run> {

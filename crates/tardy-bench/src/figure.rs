@@ -77,3 +77,8 @@ pub(crate) fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
 pub(crate) fn holds(is_held: bool) -> &'static str {
     if is_held { "holds" } else { "NOT reached" }
 }
+
+/// A temporary folder, removed when the value is dropped.
+pub(crate) fn scratch() -> Result<tempfile::TempDir> {
+    tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())
+}

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::figure::{Bench, Figure, FigureResult, row};
+use super::figure::{Bench, Figure, FigureResult, row, scratch};
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
@@ -204,7 +204,7 @@ fn callgrind(
             "there is no valgrind on this machine: install the package valgrind",
         ));
     }
-    let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+    let place = scratch()?;
     let mut command = Command::new("valgrind");
     command
         .args([

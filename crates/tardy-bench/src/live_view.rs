@@ -3,7 +3,7 @@
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::figure::{Bench, Figure, FigureResult, row};
+use super::figure::{Bench, Figure, FigureResult, row, scratch};
 use super::sched_trace::SchedTrace;
 use super::threads::{self, Thread};
 use crate::failure::{Failure, Result, While};
@@ -71,7 +71,7 @@ struct Observation {
 }
 
 fn observe(bench: &Bench, cpu: u32, seconds: u64, flags: &str) -> Result<Observation> {
-    let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+    let place = scratch()?;
     let line = format!(
         "{} run --cycles {} --cpus {cpu} --load none --out run{flags}",
         bench.tardy.display(),

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tardy_costs::metrics::tiny_program;
 use tardy_sys::affinity;
 
-use super::figure::{Bench, Figure, FigureResult, row};
+use super::figure::{Bench, Figure, FigureResult, row, scratch};
 use super::lmbench_programs::{PROGRAMS, Peer, SERVERS};
 use super::statistics::{median, middle_and_interval};
 use crate::failure::{Failure, Result, While};
@@ -45,7 +45,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     let folder = programs()?;
     let rounds = if bench.is_quick { 1 } else { 16 };
     let cpu = bench.measured_cpu()?;
-    let scratch = tempfile::tempdir().while_doing(|| "making a folder for files".to_owned())?;
+    let scratch = scratch()?;
     // As deep as the files of `tardy cost`: every folder of a path takes its time.
     let folder_of_file = scratch.path().join("files");
     std::fs::create_dir(&folder_of_file)

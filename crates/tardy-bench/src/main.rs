@@ -14,19 +14,14 @@ mod drop_in;
 mod example_runs;
 mod explained;
 mod figure;
-mod import_rate;
 mod instructions;
 mod lab;
+mod large_inputs;
 mod live_view;
 mod lmbench;
 mod lmbench_programs;
 mod load_rates;
-mod long_comparison;
-mod long_report;
-mod long_summary;
 mod made_run;
-mod many_cpus;
-mod many_runs;
 mod pairs;
 mod pictures;
 mod real_runs;
@@ -73,12 +68,12 @@ const FIGURES: &[Figure] = &[
     live_view::FIGURE,
     real_runs::MEMORY,
     real_runs::STORED_BYTES,
-    long_summary::FIGURE,
-    long_report::FIGURE,
-    long_comparison::FIGURE,
-    many_cpus::FIGURE,
-    many_runs::FIGURE,
-    import_rate::FIGURE,
+    large_inputs::SUMMARY,
+    large_inputs::REPORT,
+    large_inputs::COMPARISON,
+    large_inputs::MANY_CPUS,
+    large_inputs::MANY_RUNS,
+    large_inputs::IMPORT_RATE,
     load_rates::HACKBENCH,
     load_rates::TTCP,
     lab::BUDGET,

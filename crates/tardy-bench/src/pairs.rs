@@ -7,10 +7,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::contender::{CONTENDERS, Contender, PERIOD_US, median_latency_us};
-use super::figure::{Bench, Figure, FigureResult, measured_once, row};
+use super::figure::{Bench, Figure, FigureResult, measured_once, row, scratch};
 use super::statistics::{mean_and_half_width, median, middle_and_interval};
 use super::threads;
-use crate::failure::{Failure, Result, While};
+use crate::failure::{Failure, Result};
 use crate::program;
 
 /// CPU time of a sample.
@@ -138,7 +138,7 @@ impl Rounds {
 }
 
 fn run_once(contender: Contender, bench: &Bench, cpu: u32, seconds: u64) -> Result<(Run, String)> {
-    let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+    let place = scratch()?;
     let samples = (seconds + MARGIN) * 1_000_000 / PERIOD_US;
     let command = contender.command(bench, cpu, samples, place.path())?;
     let line = program::line(&command);

@@ -14,6 +14,7 @@ use serde_json::json;
 use tardy_browser::{Browser, Screen};
 
 use crate::example_runs::ExampleRuns;
+use crate::figure::scratch;
 use crate::failure::{Failure, Result, While};
 use crate::workspace;
 
@@ -77,7 +78,7 @@ pub(crate) fn run(arguments: &PicturesArguments) -> Result<()> {
     if !arguments.check {
         return make(&tardy, &kept).map(drop);
     }
-    let folder = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+    let folder = scratch()?;
     let stale = stale(&read_words(&kept)?, &make(&tardy, folder.path())?);
     if stale.is_empty() {
         return Ok(());

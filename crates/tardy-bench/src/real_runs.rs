@@ -11,7 +11,7 @@ use tardy_core::accounting::Counts;
 use tardy_core::units::Nanos;
 use tardy_results::summary::model::Summary;
 
-use super::figure::{Bench, Figure, FigureResult, measured_once, row};
+use super::figure::{Bench, Figure, FigureResult, measured_once, row, scratch};
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
@@ -106,7 +106,7 @@ fn make(
     period: &str,
     more: &[&str],
 ) -> Result<std::result::Result<RealRun, String>> {
-    let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+    let place = scratch()?;
     let mut command = Command::new(&bench.tardy);
     command
         .args([

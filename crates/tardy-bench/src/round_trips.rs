@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tardy_sys::{affinity, process, user};
 
-use super::figure::{Bench, Figure, FigureResult, row};
+use super::figure::{Bench, Figure, FigureResult, row, scratch};
 use super::statistics::{median, middle_and_interval};
 use crate::failure::{Failure, Result, While};
 use crate::program;
@@ -53,7 +53,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         .into_iter()
         .find(|&cpu| cpu != asking)
         .ok_or_else(|| Failure::new("this figure needs a second CPU"))?;
-    let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+    let place = scratch()?;
     let namespaces = Namespaces::make()?;
     let mut commands = Vec::new();
     let (mut own, mut peer) = (Vec::new(), Vec::new());

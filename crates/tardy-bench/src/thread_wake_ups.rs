@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tardy_sys::affinity;
 
-use super::figure::{Bench, Figure, FigureResult, row};
+use super::figure::{Bench, Figure, FigureResult, row, scratch};
 use super::statistics::{mean_and_half_width, median, middle_and_interval};
 use crate::failure::{Failure, Result, While};
 use crate::program;
@@ -176,7 +176,7 @@ fn tardy(
     cycles: u32,
     commands: &mut Vec<String>,
 ) -> Result<f64> {
-    let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+    let place = scratch()?;
     let probe = match waker {
         Waker::Same => "futex:waker=same:pace=woken",
         Waker::Other => "futex:waker=other:pace=woken",
@@ -236,7 +236,7 @@ fn ptsematest(
     cycles: u32,
     commands: &mut Vec<String>,
 ) -> Result<f64> {
-    let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+    let place = scratch()?;
     let path = program::find("ptsematest").ok_or_else(|| {
         Failure::new("there is no ptsematest on this machine: install the package rt-tests")
     })?;

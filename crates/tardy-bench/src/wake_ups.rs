@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::contender::{CONTENDERS, Contender};
-use super::figure::{Bench, Figure, FigureResult, row};
+use super::figure::{Bench, Figure, FigureResult, row, scratch};
 use super::sched_trace::SchedTrace;
 use super::threads;
-use crate::failure::{Failure, Result, While};
+use crate::failure::{Failure, Result};
 use crate::program;
 
 pub(crate) const FIGURE: Figure = Figure {
@@ -76,7 +76,7 @@ fn observe(
     seconds: u64,
     commands: &mut Vec<String>,
 ) -> Result<Switches> {
-    let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+    let place = scratch()?;
     let command = contender.command(bench, cpu, (seconds + 3) * 1000, place.path())?;
     commands.push(program::line(&command));
     let mut child = contender.start(command, place.path())?;

@@ -80,25 +80,25 @@ pub fn build(arguments: &[&str]) -> Result<PathBuf> {
         .ok_or_else(|| Failure::new("cargo built no executable"))
 }
 
-/// Copies what git knows of the tree, as it is on the disk. Files that have not changed stay, so
-/// that a second build is short.
+/// Copies the files that git knows, as they are on the disk, to a new folder. They keep their
+/// times, so that a second build compiles only what has changed.
 ///
 /// # Errors
-/// Where git does not answer, or a file cannot be written.
+/// If git does not answer, or a file cannot be copied.
 pub fn copy_to(tree: &Path) -> Result<()> {
-    let listed = program::capture(
-        Command::new("git")
-            .current_dir(root())
-            .args(["ls-files", "--cached"]),
-    )?;
-    for path in listed.lines() {
-        // A link that leads nowhere, or a file that was removed and is still known.
-        let Ok(bytes) = std::fs::read(root().join(path)) else {
-            continue;
-        };
-        write(&tree.join(path), &bytes)?;
+    let mut git = Command::new("git");
+    let listed = program::capture(git.current_dir(root()).args(["ls-files", "--cached"]))?;
+    // A file that was removed may still be known.
+    let files = listed.lines().filter(|file| root().join(file).exists());
+    if tree.exists() {
+        std::fs::remove_dir_all(tree).while_doing(|| format!("removing {}", tree.display()))?;
     }
-    Ok(())
+    std::fs::create_dir_all(tree).while_doing(|| format!("making {}", tree.display()))?;
+    let mut copy = Command::new("cp");
+    copy.args(["--parents", "--preserve=timestamps", "--target-directory"])
+        .arg(tree)
+        .args(files);
+    program::capture(copy.current_dir(root())).map(drop)
 }
 
 /// Writes a file, and its folder; one that is so already stays as it is.

@@ -25,7 +25,6 @@ mod made_run;
 mod pairs;
 mod pictures;
 mod real_runs;
-mod round_trips;
 mod sched_trace;
 mod statistics;
 mod thread_wake_ups;
@@ -62,7 +61,6 @@ const FIGURES: &[Figure] = &[
     pairs::CPU_TIME,
     pairs::EQUIVALENCE,
     thread_wake_ups::FIGURE,
-    round_trips::FIGURE,
     real_runs::LOSSES,
     wake_ups::FIGURE,
     live_view::FIGURE,

@@ -56,12 +56,6 @@ pub(super) const PACKAGES: &[Package] = &[
         "the other peer of the benchmarks",
     ),
     package(
-        "sockperf",
-        &["sockperf"],
-        "round trips over UDP, which those of the probe response stand beside (cargo xtask bench \
-         response)",
-    ),
-    package(
         "qemu-system-x86",
         &["qemu-system-x86_64"],
         "runs the guests of the lab",

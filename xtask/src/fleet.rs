@@ -28,71 +28,57 @@ pub(crate) struct FleetArguments {
 struct Engine {
     /// Its script in deploy/tests.
     name: &'static str,
-    /// Programs that it needs, and the packages of Debian that have them.
-    programs: &'static [&'static str],
+    /// Programs that it needs, divided by blanks, and the packages of Debian that have them.
+    programs: &'static str,
     packages: &'static str,
 }
 
 /// The one that builds its engine first, which takes long: tested where it is named.
 const KUBERNETES: &str = "kubernetes";
 
+const fn engine(name: &'static str, programs: &'static str, packages: &'static str) -> Engine {
+    Engine {
+        name,
+        programs,
+        packages,
+    }
+}
+
 const ENGINES: &[Engine] = &[
-    Engine {
-        name: "ssh",
-        programs: &["sshd", "ssh", "qemu-system-x86_64"],
-        packages: "openssh-server openssh-client qemu-system-x86",
-    },
-    Engine {
-        name: "slurm",
-        programs: &[
-            "slurmctld",
-            "slurmd",
-            "sbatch",
-            "munged",
-            "qemu-system-x86_64",
-        ],
-        packages: "slurmctld slurmd slurm-client munge qemu-system-x86",
-    },
-    Engine {
-        name: "labgrid",
-        programs: &["sshd", "ssh", "python3", "qemu-system-x86_64"],
-        packages: "openssh-server openssh-client python3-venv qemu-system-x86",
-    },
-    Engine {
-        name: "ansible",
-        programs: &["sshd", "ssh", "python3"],
-        packages: "openssh-server openssh-client python3-venv",
-    },
-    Engine {
-        name: "bisect",
-        programs: &["sshd", "ssh", "git", "make", "ip", "unshare"],
-        packages: "openssh-server openssh-client git make iproute2 util-linux",
-    },
-    Engine {
-        name: "lava",
-        programs: &["python3"],
-        packages: "lava-common",
-    },
-    Engine {
-        name: "ci",
-        programs: &["python3"],
-        packages: "python3-venv",
-    },
-    Engine {
-        name: KUBERNETES,
-        programs: &["go", "etcd", "openssl", "unshare", "python3"],
-        packages: "etcd-server openssl util-linux python3-venv, and Go 1.26 or newer",
-    },
-    Engine {
-        name: "files",
-        programs: &["python3"],
-        packages: "python3-venv",
-    },
-    Engine {
-        name: "tables",
-        programs: &["python3"],
-        packages: "python3-venv",
-    },
+    engine(
+        "ssh",
+        "sshd ssh qemu-system-x86_64",
+        "openssh-server openssh-client qemu-system-x86",
+    ),
+    engine(
+        "slurm",
+        "slurmctld slurmd sbatch munged qemu-system-x86_64",
+        "slurmctld slurmd slurm-client munge qemu-system-x86",
+    ),
+    engine(
+        "labgrid",
+        "sshd ssh python3 qemu-system-x86_64",
+        "openssh-server openssh-client python3-venv qemu-system-x86",
+    ),
+    engine(
+        "ansible",
+        "sshd ssh python3",
+        "openssh-server openssh-client python3-venv",
+    ),
+    engine(
+        "bisect",
+        "sshd ssh git make ip unshare",
+        "openssh-server openssh-client git make iproute2 util-linux",
+    ),
+    engine("lava", "python3", "lava-common"),
+    engine("ci", "python3", "python3-venv"),
+    engine(
+        KUBERNETES,
+        "go etcd openssl unshare python3",
+        "etcd-server openssl util-linux python3-venv, and Go 1.26 or newer",
+    ),
+    engine("files", "python3", "python3-venv"),
+    engine("tables", "python3", "python3-venv"),
 ];
 /// Of Python's index, for an environment in the target folder.
 const PYTHON: &[&str] = &[
@@ -126,7 +112,7 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
     for engine in &engines {
         if let Some(missing) = engine
             .programs
-            .iter()
+            .split(' ')
             .find(|name| program::find(name).is_none())
         {
             return Err(Failure::new(format!(

@@ -7,8 +7,8 @@ use std::process::Command;
 use tardy_browser::{Browser, Screen};
 
 use crate::example_runs::ExampleRuns;
-use crate::figure::scratch;
 use crate::failure::{Failure, Result, While};
+use crate::figure::scratch;
 use crate::{program, workspace};
 
 /// The rules that are met.

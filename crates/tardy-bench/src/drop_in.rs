@@ -99,7 +99,7 @@ fn without_row(peer: &Peer) -> Vec<String> {
     let has_row = |name: &&String| ROWS.iter().any(|row| row.name == name.as_str());
     let missing = peer.options.iter().filter(|name| !has_row(name));
     missing
-        .map(|name| format!("--{name} of {} has no row in options.rs", peer.release))
+        .map(|name| format!("--{name} of {} has no row in options.txt", peer.release))
         .collect()
 }
 
@@ -114,7 +114,7 @@ fn is_option(row: &Row) -> bool {
 /// The verdict of a row with each version.
 fn verdicts(row: &Row, ours: &[String], peers: &[Peer]) -> Result<Vec<Verdict>> {
     let mut verdicts = vec![Verdict::Absent; peers.len()];
-    for trial in row.trials {
+    for trial in &row.trials {
         let has_all = |peer: &Peer| {
             let has = |name: &str| peer.options.iter().any(|option| option == name);
             (!is_option(row) || has(row.name)) && (!trial.line.contains("--json") || has("json"))
@@ -171,7 +171,7 @@ fn unexpected(row: &Row, verdicts: &[Verdict]) -> Option<String> {
     };
     (found != expected && found != Verdict::Absent).then(|| {
         format!(
-            "{} is `{}` where options.rs expects `{}`",
+            "{} is `{}` where options.txt expects `{}`",
             row.name,
             found.name(),
             expected.name()

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::figure::scratch;
 use crate::failure::{Failure, Result, While};
+use crate::figure::scratch;
 use crate::program;
 
 /// What a run or a comparison ends with when there is something to show.

@@ -14,8 +14,8 @@ use serde_json::json;
 use tardy_browser::{Browser, Screen};
 
 use crate::example_runs::ExampleRuns;
-use crate::figure::scratch;
 use crate::failure::{Failure, Result, While};
+use crate::figure::scratch;
 use crate::workspace;
 
 /// Largest size of all pictures together, in bytes.

@@ -144,17 +144,11 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
     // What one machine makes of the experiment that several engines do is made by the first of
     // them.
     let reference = folder.join("lab");
-    if reference.exists() {
-        std::fs::remove_dir_all(&reference)
-            .while_doing(|| format!("removing {}", reference.display()))?;
-    }
+    workspace::remove(&reference)?;
     let mut lines = Vec::new();
     for engine in engines {
         let place = folder.join(engine.name);
-        if place.exists() {
-            std::fs::remove_dir_all(&place)
-                .while_doing(|| format!("removing {}", place.display()))?;
-        }
+        workspace::remove(&place)?;
         println!("== {}", engine.name);
         let begin = Instant::now();
         let script = workspace::root()

@@ -71,6 +71,15 @@ pub fn find(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
+/// Where a program is, which the package has.
+pub fn required(name: &str, package: &str) -> Result<PathBuf> {
+    find(name).ok_or_else(|| {
+        Failure::new(format!(
+            "there is no {name} in PATH: install the package {package}"
+        ))
+    })
+}
+
 /// CPU time in s of all descendants that have ended: `cutime` and `cstime` of proc_pid_stat(5), in
 /// ticks of 10 ms (`USER_HZ` of the kernel, the same on all architectures).
 pub fn children_cpu_s() -> f64 {

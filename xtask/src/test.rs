@@ -81,14 +81,9 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
         None => eprintln!("xtask: not root: tests ran with this machine's mounts only"),
     }
     stages.try_run("documentation examples", || {
-        program::run(workspace::cargo().args([
-            "test",
-            "--quiet",
-            "--locked",
-            "--doc",
-            "--package",
-            "tardy-app",
-        ]))
+        program::run(
+            workspace::cargo().args("test --quiet --locked --doc --package tardy-app".split(' ')),
+        )
     });
 
     let lines = left_out.lines()?;
@@ -123,28 +118,17 @@ fn format() -> Result<()> {
 }
 
 fn clippy() -> Result<()> {
-    program::run(workspace::cargo().args([
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--locked",
-        "--",
-        "-D",
-        "warnings",
-    ]))
+    program::run(
+        workspace::cargo()
+            .args("clippy --workspace --all-targets --locked -- -D warnings".split(' ')),
+    )
 }
 
 /// The documentation of every item, private ones included.
 pub(crate) fn documentation() -> Result<()> {
     program::run(
         workspace::cargo()
-            .args([
-                "doc",
-                "--workspace",
-                "--no-deps",
-                "--locked",
-                "--document-private-items",
-            ])
+            .args("doc --workspace --no-deps --locked --document-private-items".split(' '))
             .env("RUSTDOCFLAGS", "-D warnings"),
     )
 }

@@ -161,17 +161,7 @@ mod tests {
     #[test]
     fn nothing_that_measures_has_a_runtime_of_its_own() {
         let output = workspace::cargo()
-            .args([
-                "tree",
-                "--locked",
-                "--offline",
-                "--package",
-                "tardy",
-                "--edges",
-                "normal",
-                "--prefix",
-                "none",
-            ])
+            .args("tree --locked --offline --package tardy --edges normal --prefix none".split(' '))
             .output()
             .unwrap();
         let tree = String::from_utf8(output.stdout).unwrap();

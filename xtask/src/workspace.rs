@@ -64,11 +64,10 @@ pub fn build_with_symbols() -> Result<PathBuf> {
 pub fn build(arguments: &[&str]) -> Result<PathBuf> {
     eprintln!("$ cargo build {}", arguments.join(" "));
     let mut cargo = cargo();
-    cargo.arg("build").args(arguments).args([
-        "--locked",
-        "--message-format",
-        "json-render-diagnostics",
-    ]);
+    cargo
+        .arg("build")
+        .args(arguments)
+        .args("--locked --message-format json-render-diagnostics".split(' '));
     cargo.stderr(std::process::Stdio::inherit());
     let messages = program::capture(&mut cargo)?;
     let mut executables = messages.lines().filter_map(|line| {
@@ -90,15 +89,25 @@ pub fn copy_to(tree: &Path) -> Result<()> {
     let listed = program::capture(git.current_dir(root()).args(["ls-files", "--cached"]))?;
     // A file that was removed may still be known.
     let files = listed.lines().filter(|file| root().join(file).exists());
-    if tree.exists() {
-        std::fs::remove_dir_all(tree).while_doing(|| format!("removing {}", tree.display()))?;
-    }
+    remove(tree)?;
     std::fs::create_dir_all(tree).while_doing(|| format!("making {}", tree.display()))?;
     let mut copy = Command::new("cp");
     copy.args(["--parents", "--preserve=timestamps", "--target-directory"])
         .arg(tree)
         .args(files);
     program::capture(copy.current_dir(root())).map(drop)
+}
+
+/// Removes a folder, if it exists.
+///
+/// # Errors
+/// If it cannot be removed.
+pub fn remove(folder: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+    .while_doing(|| format!("removing {}", folder.display()))
 }
 
 /// Writes a file, and its folder; one that is so already stays as it is.
@@ -118,13 +127,9 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// Where cargo puts what it builds.
 pub fn target_folder() -> Result<PathBuf> {
-    let metadata = program::capture(cargo().args([
-        "metadata",
-        "--format-version",
-        "1",
-        "--no-deps",
-        "--locked",
-    ]))?;
+    let metadata = program::capture(
+        cargo().args("metadata --format-version 1 --no-deps --locked".split(' ')),
+    )?;
     let metadata: serde_json::Value =
         serde_json::from_str(&metadata).while_doing(|| "reading cargo's metadata".to_owned())?;
     let folder = metadata

@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use super::figure::{Bench, Figure, FigureResult, row, scratch};
 use crate::failure::{Failure, Result};
-use crate::program;
 
 /// Length and spread.
 pub(crate) const FIGURE: Figure = Figure {
@@ -43,7 +42,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         .args(["cost", "--quiet", "--json", "--out"])
         .arg(folder.path().join("whole"));
     let begin = Instant::now();
-    let services = figures(&program::capture(&mut whole)?)?.len();
+    let services = figures(&bench.capture(&mut whole)?)?.len();
     let length = begin.elapsed();
     let mut found: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for run in 0..runs {
@@ -52,7 +51,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
             .args(["cost", "--quiet", "--json", "--out"])
             .arg(folder.path().join(format!("run-{run}")));
         command.args(COMPUTING.iter().flat_map(|metric| ["--metric", metric]));
-        for (metric, cost) in figures(&program::capture(&mut command)?)? {
+        for (metric, cost) in figures(&bench.capture(&mut command)?)? {
             found.entry(metric).or_default().push(cost);
         }
     }
@@ -93,13 +92,6 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
             "{:.1} s for {services} services; spread over {runs} runs {spread}",
             length.as_secs_f64()
         ),
-        commands: vec![
-            "tardy cost --quiet --json --out run".to_owned(),
-            format!(
-                "tardy cost --quiet --json --metric {}",
-                COMPUTING.join(" --metric ")
-            ),
-        ],
         tables: vec![table],
         notes: vec![
             "A figure is the least of the three rounds' medians; the spread is the largest of the \

@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::figure::{Bench, Figure, FigureResult, row, scratch};
 use super::statistics::middle_and_interval;
 use crate::failure::{Failure, Result, While};
-use crate::program;
 
 pub(crate) const COST: Figure = Figure {
     name: "explain-cost",
@@ -37,39 +36,22 @@ fn measure_rate(bench: &Bench) -> Result<FigureResult> {
         .arg((seconds + 3).to_string())
         .args(["chrt", "-f", "1", "taskset", "-c", &cpu, &tardy]);
     turns
-        .args([
-            "cost",
-            "--metric",
-            "switch-2p-0k",
-            "--rounds",
-            "1000",
-            "--out",
-        ])
+        .args("cost --metric switch-2p-0k --rounds 1000 --out".split(' '))
         .arg(place.path().join("cost"));
     let mut command = Command::new(&bench.tardy);
     command
-        .args([
-            "run",
-            "--explain",
-            "--for",
-            &format!("{seconds}s"),
-            "--cpus",
-            &cpu,
-            "--load",
-            "none",
-            "--quiet",
-            "--json",
-            "--out",
-        ])
+        .args(
+            format!("run --explain --for {seconds}s --cpus {cpu} --load none --quiet --json --out")
+                .split(' '),
+        )
         .arg(&run);
-    let commands = [&turns, &command]
-        .map(|command| program::line(command).replace(&*place.path().to_string_lossy(), "FOLDER"));
+    bench.note(&turns);
     let mut turning = turns
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .while_doing(|| "starting the task that switches".to_owned())?;
-    let captured = program::capture(&mut command);
+    let captured = bench.capture(&mut command);
     turning
         .wait()
         .while_doing(|| "waiting for the task that switches".to_owned())?;
@@ -99,7 +81,6 @@ fn measure_rate(bench: &Bench) -> Result<FigureResult> {
             events / length,
             if is_held { "holds" } else { "NOT reached" }
         ),
-        commands: commands.to_vec(),
         tables: vec![vec![
             row([
                 "events",
@@ -134,8 +115,7 @@ struct Run {
 fn measure_cost(bench: &Bench) -> Result<FigureResult> {
     let place = scratch()?;
     let (pairs, seconds) = if bench.is_quick { (1, 2) } else { (10, 5) };
-    let mut commands = Vec::new();
-    let mut run = |name: String, flags: &[&str], seconds: u64| -> Result<Run> {
+    let run = |name: String, flags: &[&str], seconds: u64| -> Result<Run> {
         let folder = place.path().join(name);
         let mut command = Command::new(&bench.tardy);
         command
@@ -143,11 +123,7 @@ fn measure_cost(bench: &Bench) -> Result<FigureResult> {
             .args(flags)
             .arg("--out")
             .arg(&folder);
-        let line = program::line(&command).replace(&*folder.to_string_lossy(), "FOLDER");
-        if !commands.contains(&line) {
-            commands.push(line);
-        }
-        let summary = program::capture(&mut command)?;
+        let summary = bench.capture(&mut command)?;
         let parse = |text: &str| {
             serde_json::from_str::<Value>(text)
                 .map_err(|error| Failure::new(format!("JSON of a run: {error}")))
@@ -258,7 +234,6 @@ fn measure_cost(bench: &Bench) -> Result<FigureResult> {
             loaded[2],
             loaded[3],
         ),
-        commands,
         tables: vec![vec![
             row([
                 "load",

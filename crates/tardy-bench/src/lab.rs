@@ -43,13 +43,7 @@ const CELLS_AN_HOUR: f64 = 3000.0;
 const CPUS: f64 = 2.0;
 
 /// Runs `tardy lab SUBCOMMAND` into the folder `name`, and returns its JSON document.
-fn lab(
-    bench: &Bench,
-    subcommand: &str,
-    name: &str,
-    arguments: &[&str],
-    commands: &mut Vec<String>,
-) -> Result<Value> {
+fn lab(bench: &Bench, subcommand: &str, name: &str, arguments: &[&str]) -> Result<Value> {
     let mut command = Command::new(&bench.tardy);
     command
         .args(["lab", subcommand, "--json", "--out"])
@@ -58,28 +52,22 @@ fn lab(
         .args(arguments)
         .current_dir(workspace::root());
     eprintln!("$ {}", program::line(&command));
-    commands.push(program::line(&command));
-    let json = program::capture(&mut command)?;
+    let json = bench.capture(&mut command)?;
     serde_json::from_str(&json).while_doing(|| format!("reading the result of lab {subcommand}"))
 }
 
 /// Removes a folder of an earlier measurement.
 fn remove(name: &str) -> Result<()> {
-    let folder = workspace::root().join(FOLDER).join(name);
-    if !folder.exists() {
-        return Ok(());
-    }
-    std::fs::remove_dir_all(&folder).while_doing(|| format!("removing {}", folder.display()))
+    workspace::remove(&workspace::root().join(FOLDER).join(name))
 }
 
 fn measure_budget(bench: &Bench) -> Result<FigureResult> {
-    let mut commands = Vec::new();
     let scenario = ["--scenario", "crates/tardy/tests/data/lab/six-loads.toml"];
-    let mut timed = |name: &str, more: &[&str]| {
+    let timed = |name: &str, more: &[&str]| {
         remove(name)?;
         let started = Instant::now();
         let arguments = [&scenario, more].concat();
-        let comparison = lab(bench, "run", name, &arguments, &mut commands)?;
+        let comparison = lab(bench, "run", name, &arguments)?;
         Ok::<_, crate::failure::Failure>((comparison, started.elapsed().as_secs_f64()))
     };
     let (cold, cold_s) = timed("cold", &[])?;
@@ -121,7 +109,6 @@ fn measure_budget(bench: &Bench) -> Result<FigureResult> {
             most / 1e9,
             holds(most > 0.0 && most <= INSTRUCTIONS_MAX),
         ),
-        commands,
         tables: vec![table],
         notes: vec![
             "Instructions: the guest's clock at the end less its idle time, divided by the time \
@@ -137,7 +124,6 @@ fn measure_atlas(bench: &Bench) -> Result<FigureResult> {
     remove("atlas")?;
     let cells = || folder::folders(&workspace::root().join(FOLDER).join("atlas/cells"));
     let replicas = ["--replicas", if bench.is_quick { "1" } else { "3" }];
-    let mut commands = Vec::new();
     let mut table = vec![row([
         "",
         "cells",
@@ -158,7 +144,7 @@ fn measure_atlas(bench: &Bench) -> Result<FigureResult> {
         let before = cells();
         let (started, cpu_before) = (Instant::now(), program::children_cpu_s());
         let arguments = [&replicas, more].concat();
-        lab(bench, "atlas", "atlas", &arguments, &mut commands)?;
+        lab(bench, "atlas", "atlas", &arguments)?;
         let (wall_s, cpu_s) = (
             started.elapsed().as_secs_f64(),
             program::children_cpu_s() - cpu_before,
@@ -191,7 +177,6 @@ fn measure_atlas(bench: &Bench) -> Result<FigureResult> {
     }
     Ok(FigureResult {
         reached,
-        commands,
         tables: vec![table],
         notes: vec![
             "Instructions are those of the measurement: the guests' busy time in their phases, \

@@ -99,10 +99,10 @@ struct Timing {
 impl Timing {
     /// Runs `tardy WORDS` in the folder [`RUNS`] times, after one run that warms the page cache.
     /// The words are divided at blanks.
-    fn of(tardy: &Path, folder: &Path, words: &str) -> Result<Self> {
-        run_once(tardy, folder, words)?;
+    fn of(bench: &Bench, folder: &Path, words: &str) -> Result<Self> {
+        run_once(bench, folder, words)?;
         let runs = (0..RUNS)
-            .map(|_| run_once(tardy, folder, words))
+            .map(|_| run_once(bench, folder, words))
             .collect::<Result<Vec<_>>>()?;
         Ok(Self {
             seconds: runs.iter().map(|run| run.0).collect(),
@@ -142,9 +142,10 @@ fn note_on_times() -> String {
 }
 
 /// Wall time in s and peak memory in MiB of `tardy WORDS`; any verdict is a success.
-fn run_once(tardy: &Path, folder: &Path, words: &str) -> Result<(f64, f64)> {
+fn run_once(bench: &Bench, folder: &Path, words: &str) -> Result<(f64, f64)> {
+    bench.note_line(&format!("tardy {words}"));
     let begin = Instant::now();
-    let child = Command::new(tardy)
+    let child = Command::new(&bench.tardy)
         .args(words.split(' '))
         .current_dir(folder)
         .stdout(Stdio::null())
@@ -181,7 +182,7 @@ fn measure_summary(bench: &Bench) -> Result<FigureResult> {
     for (series, samples) in [(2, samples / 2), (1, samples), (2, samples / 20)] {
         let place = scratch()?;
         made_run::make(&bench.tardy, &place.path().join("run"), series, samples)?;
-        let timing = Timing::of(&bench.tardy, place.path(), "show run")?;
+        let timing = Timing::of(bench, place.path(), "show run")?;
         let files = entries(&place.path().join("run/samples"))?;
         let bytes = size(&place.path().join("run/samples"))? as f64;
         let (mut cold, mut reading) = (Vec::new(), Vec::new());
@@ -191,7 +192,7 @@ fn measure_summary(bench: &Bench) -> Result<FigureResult> {
             read_all(&files)?;
             reading.push(begin.elapsed().as_secs_f64());
             drop_from_cache(&files)?;
-            cold.push(run_once(&bench.tardy, place.path(), "show run")?.0);
+            cold.push(run_once(bench, place.path(), "show run")?.0);
         }
         let (cold, reading) = (median(&cold), median(&reading));
         let total = (samples * u64::from(series)) as f64;
@@ -212,7 +213,6 @@ fn measure_summary(bench: &Bench) -> Result<FigureResult> {
     }
     Ok(FigureResult {
         reached: reached.join("; "),
-        commands: vec!["tardy show RUN".to_owned()],
         tables: vec![table],
         notes: vec![
             MADE.to_owned(),
@@ -271,7 +271,7 @@ fn measure_report(bench: &Bench) -> Result<FigureResult> {
         let run = place.path().join("run");
         made_run::make(&bench.tardy, &run, series, samples / u64::from(series))?;
         let words = "report run --html report.html";
-        let timing = Timing::of(&bench.tardy, place.path(), words)?;
+        let timing = Timing::of(bench, place.path(), words)?;
         let file = place.path().join("report.html");
         let megabytes = bytes_of(&file)? as f64 / 1e6;
         let (paint, frames) = opened(&file)?;
@@ -294,7 +294,6 @@ fn measure_report(bench: &Bench) -> Result<FigureResult> {
     }
     Ok(FigureResult {
         reached: reached.join("; "),
-        commands: vec!["tardy report RUN --html report.html".to_owned()],
         tables: vec![table],
         notes: vec![
             "The runs are those of `long-summary`. The samples are read twice: for the numbers, \
@@ -335,10 +334,9 @@ fn measure_comparison(bench: &Bench) -> Result<FigureResult> {
         made_run::make(&bench.tardy, &place.path().join(name), 2, samples / 2)?;
     }
     let words = "compare base new --resamples 2000";
-    let timing = Timing::of(&bench.tardy, place.path(), words)?;
+    let timing = Timing::of(bench, place.path(), words)?;
     Ok(FigureResult {
         reached: timing.reached(),
-        commands: vec![format!("tardy {words}")],
         tables: vec![vec![
             timing_head(["samples per run"], []),
             timing.row([&samples.to_string()], &[]),
@@ -368,7 +366,7 @@ fn measure_many_cpus(bench: &Bench) -> Result<FigureResult> {
         "compare run other",
     ];
     for words in commands {
-        let timing = Timing::of(&bench.tardy, place.path(), words)?;
+        let timing = Timing::of(bench, place.path(), words)?;
         let command = format!("tardy {words}");
         table.push(timing.row([&command, &series.to_string(), &samples], &[]));
         let verb = words.split(' ').next().unwrap_or_default();
@@ -378,7 +376,6 @@ fn measure_many_cpus(bench: &Bench) -> Result<FigureResult> {
     reached.push(format!("report of {:.1} MB", bytes as f64 / 1e6));
     Ok(FigureResult {
         reached: reached.join("; "),
-        commands: commands.map(|words| format!("tardy {words}")).to_vec(),
         tables: vec![table],
         notes: vec![MADE.to_owned(), note_on_times()],
     })
@@ -415,7 +412,7 @@ fn measure_many_runs(bench: &Bench) -> Result<FigureResult> {
             folders,
         ),
     ] {
-        let timing = Timing::of(&bench.tardy, place.path(), words)?;
+        let timing = Timing::of(bench, place.path(), words)?;
         table.push(timing.row([&format!("tardy {words}"), &runs.to_string()], &[]));
         reached.push(timing.reached());
     }
@@ -432,7 +429,6 @@ fn measure_many_runs(bench: &Bench) -> Result<FigureResult> {
             folder_bytes as f64 / 1e3,
             reached[2],
         ),
-        commands: vec!["cargo xtask bench many-runs".to_owned()],
         tables: vec![table],
         notes: vec![
             format!(
@@ -454,7 +450,7 @@ fn measure_many_runs(bench: &Bench) -> Result<FigureResult> {
 fn make_folders(bench: &Bench, place: &TempDir) -> Result<u64> {
     let length = if bench.is_quick { "1s" } else { "60s" };
     run_once(
-        &bench.tardy,
+        bench,
         place.path(),
         &format!(
             "run --for {length} --load none --keep histogram --label build=b1 --label board=first \
@@ -520,7 +516,7 @@ fn measure_import(bench: &Bench) -> Result<FigureResult> {
     let megabytes = bytes_of(&text)? as f64 / 1e6;
     let (mut seconds, mut memory) = (Vec::new(), 0.0_f64);
     for _ in 0..=RUNS {
-        let run = run_once(&bench.tardy, place.path(), "import verbose.txt --out run")?;
+        let run = run_once(bench, place.path(), "import verbose.txt --out run")?;
         fs::remove_dir_all(place.path().join("run"))
             .while_doing(|| "removing the run".to_owned())?;
         seconds.push(run.0);
@@ -535,7 +531,6 @@ fn measure_import(bench: &Bench) -> Result<FigureResult> {
             "{rate:.0} MB/s ({:.2} s for {megabytes:.0} MB)",
             timing.median()
         ),
-        commands: vec!["tardy import verbose.txt --out RUN".to_owned()],
         tables: vec![vec![
             timing_head(["lines", "text, MB"], ["MB/s at the median"]),
             timing.row(

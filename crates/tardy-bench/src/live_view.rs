@@ -7,7 +7,6 @@ use super::figure::{Bench, Figure, FigureResult, row, scratch};
 use super::sched_trace::SchedTrace;
 use super::threads::{self, Thread};
 use crate::failure::{Failure, Result, While};
-use crate::program;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "live-view",
@@ -55,7 +54,6 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
              {seconds} s: {verdict}",
             more * 100.0
         ),
-        commands: vec![with.command, without.command],
         tables: vec![table],
         notes: vec![format!(
             "CPU {cpu} measured at 1 kHz, a terminal of 80 x 24 made by script(1). CPU time by \
@@ -67,7 +65,6 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
 struct Observation {
     spent: Vec<Thread>,
     others_on_measured: u64,
-    command: String,
 }
 
 fn observe(bench: &Bench, cpu: u32, seconds: u64, flags: &str) -> Result<Observation> {
@@ -87,7 +84,7 @@ fn observe(bench: &Bench, cpu: u32, seconds: u64, flags: &str) -> Result<Observa
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let shown = program::line(&command);
+    bench.note(&command);
     let mut child = command
         .spawn()
         .while_doing(|| "starting script of util-linux".to_owned())?;
@@ -98,7 +95,6 @@ fn observe(bench: &Bench, cpu: u32, seconds: u64, flags: &str) -> Result<Observa
     Ok(Observation {
         spent,
         others_on_measured,
-        command: shown,
     })
 }
 

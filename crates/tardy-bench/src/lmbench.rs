@@ -131,7 +131,6 @@ struct MetricPairs {
 /// What all rounds found.
 struct Sides {
     metrics: Vec<MetricPairs>,
-    commands: Vec<String>,
 }
 
 /// Where things run.
@@ -151,7 +150,6 @@ fn all_rounds(
 ) -> Result<Sides> {
     let mut sides = Sides {
         metrics: vec![MetricPairs::default(); PROGRAMS.len()],
-        commands: Vec::new(),
     };
     for round in 0..rounds {
         for &server in SERVERS {
@@ -213,10 +211,7 @@ fn all_rounds(
     }
     for peer in PROGRAMS {
         for words in programs_of(peer) {
-            let line = words.join(" ");
-            if !sides.commands.contains(&line) {
-                sides.commands.push(line);
-            }
+            bench.note_line(&words.join(" "));
         }
     }
     Ok(sides)
@@ -431,7 +426,6 @@ fn report(sides: &Sides, rounds: u32) -> Result<FigureResult> {
     );
     Ok(FigureResult {
         reached,
-        commands: sides.commands.clone(),
         tables: vec![table],
         notes,
     })

@@ -31,6 +31,7 @@ mod thread_wake_ups;
 mod threads;
 mod wake_ups;
 
+use std::cell::RefCell;
 use std::process::ExitCode;
 
 use clap::{Args, Parser};
@@ -130,12 +131,15 @@ fn run(arguments: &BenchArguments) -> Result<()> {
     let bench = Bench {
         tardy,
         is_quick: arguments.quick,
+        commands: RefCell::default(),
     };
     for figure in chosen {
         eprintln!("measuring {}: {}", figure.name, figure.promise);
+        bench.commands.take();
         match (figure.measure)(&bench) {
             Ok(measured) => {
-                println!("{}", document::section(figure, &measured));
+                let commands = bench.commands.take();
+                println!("{}", document::section(figure, &measured, &commands));
                 if arguments.write {
                     document::replace(figure, &measured)?;
                 }

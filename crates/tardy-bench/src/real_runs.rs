@@ -58,7 +58,11 @@ impl RealRuns {
     /// Those of this process.
     fn once(bench: &Bench) -> Result<&'static Self> {
         static MEASURED: OnceLock<RealRuns> = OnceLock::new();
-        measured_once(&MEASURED, || Self::measure(bench))
+        let runs = measured_once(&MEASURED, || Self::measure(bench))?;
+        runs.runs
+            .iter()
+            .for_each(|run| bench.note_line(&run.command));
+        Ok(runs)
     }
 
     fn measure(bench: &Bench) -> Result<Self> {
@@ -84,10 +88,6 @@ impl RealRuns {
             }
         }
         Ok(Self { runs, notes })
-    }
-
-    fn commands(&self) -> Vec<String> {
-        self.runs.iter().map(|run| run.command.clone()).collect()
     }
 }
 
@@ -239,7 +239,6 @@ fn measure_losses(bench: &Bench) -> Result<FigureResult> {
             "{lost} lost of {expected} expected, accounting {}",
             if is_exact { "exact" } else { "NOT exact" }
         ),
-        commands: runs.commands()[1..].to_vec(),
         tables: vec![table],
         notes: [
             runs.notes.clone(),
@@ -293,7 +292,6 @@ fn measure_memory(bench: &Bench) -> Result<FigureResult> {
             reached.join(", "),
             if holds { "holds" } else { "NOT reached" }
         ),
-        commands: runs.commands(),
         tables: vec![table],
         notes: [
             runs.notes.clone(),
@@ -323,7 +321,6 @@ fn measure_stored_bytes(bench: &Bench) -> Result<FigureResult> {
     }
     Ok(FigureResult {
         reached: reached.join(", "),
-        commands: runs.commands(),
         tables: vec![table],
         notes: [
             runs.notes.clone(),

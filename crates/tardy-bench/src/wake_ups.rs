@@ -9,7 +9,6 @@ use super::figure::{Bench, Figure, FigureResult, row, scratch};
 use super::sched_trace::SchedTrace;
 use super::threads;
 use crate::failure::{Failure, Result};
-use crate::program;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "wake-ups",
@@ -34,10 +33,9 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         "a second",
         "its others' elsewhere",
     ])];
-    let mut commands = Vec::new();
     let mut own = 0;
     for contender in CONTENDERS {
-        let switches = observe(contender, bench, cpu, seconds, &mut commands)?;
+        let switches = observe(contender, bench, cpu, seconds)?;
         if contender == Contender::Tardy {
             own = switches.others_on_measured;
         }
@@ -54,7 +52,6 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
             "{own} in {seconds} s: {}",
             if own == 0 { "holds" } else { "NOT reached" }
         ),
-        commands,
         tables: vec![table],
         notes: vec![
             format!(
@@ -69,16 +66,10 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     })
 }
 
-fn observe(
-    contender: Contender,
-    bench: &Bench,
-    cpu: u32,
-    seconds: u64,
-    commands: &mut Vec<String>,
-) -> Result<Switches> {
+fn observe(contender: Contender, bench: &Bench, cpu: u32, seconds: u64) -> Result<Switches> {
     let place = scratch()?;
     let command = contender.command(bench, cpu, (seconds + 3) * 1000, place.path())?;
-    commands.push(program::line(&command));
+    bench.note(&command);
     let mut child = contender.start(command, place.path())?;
     let before = contender.when_measuring(&child)?;
     let trace = SchedTrace::start(&before.iter().map(|thread| thread.id).collect::<Vec<_>>());

@@ -42,6 +42,21 @@ pub fn build_tardy() -> Result<PathBuf> {
     build(&["--release", "--package", "tardy"])
 }
 
+/// The given binary, or a new one.
+///
+/// # Errors
+/// If the given file does not exist, or as [`build_tardy`].
+pub fn given_or(
+    binary: Option<&PathBuf>,
+    build: impl FnOnce() -> Result<PathBuf>,
+) -> Result<PathBuf> {
+    binary.map_or_else(build, |binary| {
+        binary
+            .canonicalize()
+            .while_doing(|| format!("looking for {}", binary.display()))
+    })
+}
+
 /// Builds the same binary with its symbols, by which callgrind selects functions. Only the package
 /// `tardy` is compiled again for them.
 ///

@@ -27,12 +27,7 @@ pub(crate) struct AccessibilityArguments {
 
 /// Runs the task.
 pub(crate) fn run(arguments: &AccessibilityArguments) -> Result<()> {
-    let tardy = match &arguments.tardy {
-        Some(binary) => binary
-            .canonicalize()
-            .while_doing(|| format!("looking for {}", binary.display()))?,
-        None => workspace::build_tardy()?,
-    };
+    let tardy = workspace::given_or(arguments.tardy.as_ref(), workspace::build_tardy)?;
     let fetched = scratch()?;
     let axe = match &arguments.axe {
         Some(file) => file.clone(),

@@ -61,12 +61,7 @@ impl Verdict {
 /// Compares, and writes the page.
 pub(crate) fn run(arguments: &DropInArguments) -> Result<()> {
     observe::check()?;
-    let tardy = match &arguments.tardy {
-        Some(binary) => binary
-            .canonicalize()
-            .while_doing(|| format!("looking for {}", binary.display()))?,
-        None => workspace::build_tardy()?,
-    };
+    let tardy = workspace::given_or(arguments.tardy.as_ref(), workspace::build_tardy)?;
     let ours = [tardy.display().to_string(), "cyclictest".to_owned()];
     let mut peers = peers::all()?;
     let is_whole = arguments.rows.is_empty() && arguments.release.is_none();

@@ -37,7 +37,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser};
 
 use figure::{Bench, Figure};
-use xtask::failure::{Failure, Result, While};
+use xtask::failure::{Failure, Result};
 use xtask::{failure, program, workspace};
 
 /// What `cargo xtask` leaves to this program, with the words of its command line.
@@ -122,12 +122,7 @@ fn run(arguments: &BenchArguments) -> Result<()> {
         return Ok(());
     }
     let chosen = chosen(&arguments.names)?;
-    let tardy = match &arguments.tardy {
-        Some(binary) => binary
-            .canonicalize()
-            .while_doing(|| format!("looking for {}", binary.display()))?,
-        None => workspace::build_with_symbols()?,
-    };
+    let tardy = workspace::given_or(arguments.tardy.as_ref(), workspace::build_with_symbols)?;
     let bench = Bench {
         tardy,
         is_quick: arguments.quick,

@@ -82,11 +82,7 @@ fn warned(
     code: Option<i32>,
 ) -> Result<()> {
     let outcome = running.end(place, PATIENCE)?;
-    let mut wrong: Vec<String> = outcome
-        .disgrace()
-        .into_iter()
-        .chain(place.leftovers()?)
-        .collect();
+    let mut wrong = folders::wrong(&outcome, place)?;
     let folder = folders::look(place, "run")?;
     wrong.extend(folder.wrong());
     let warnings = folder.warnings();

@@ -160,12 +160,7 @@ fn run(arguments: &FaultsArguments) -> Result<()> {
     if std::env::var_os(INSIDE).is_none() {
         return in_a_namespace();
     }
-    let tardy = match &arguments.tardy {
-        Some(binary) => binary
-            .canonicalize()
-            .while_doing(|| format!("looking for {}", binary.display()))?,
-        None => workspace::build_tardy()?,
-    };
+    let tardy = workspace::given_or(arguments.tardy.as_ref(), workspace::build_tardy)?;
     let folder = tempfile::tempdir().while_doing(|| "making a folder".to_owned())?;
     mount_memory(folder.path())?;
     mount_memory(Path::new("/dev/shm"))?;

@@ -10,7 +10,7 @@ use std::time::Instant;
 use clap::Args;
 
 use crate::failure::{Failure, Result, While};
-use crate::{program, static_build, workspace};
+use crate::{failure, program, static_build, workspace};
 
 #[derive(Debug, Args)]
 pub(crate) struct FleetArguments {
@@ -95,20 +95,8 @@ const PYTHON: &[&str] = &[
 
 /// Runs the scripts, one after the other.
 pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
-    let named = |name: &String| {
-        ENGINES
-            .iter()
-            .find(|engine| engine.name == name)
-            .ok_or_else(|| Failure::new(format!("there is no engine `{name}`")))
-    };
-    let engines: Vec<&Engine> = if arguments.engines.is_empty() {
-        ENGINES
-            .iter()
-            .filter(|engine| engine.name != KUBERNETES)
-            .collect()
-    } else {
-        arguments.engines.iter().map(named).collect::<Result<_>>()?
-    };
+    let mut engines = failure::chosen("engine", ENGINES, |engine| engine.name, &arguments.engines)?;
+    engines.retain(|engine| engine.name != KUBERNETES || !arguments.engines.is_empty());
     for engine in &engines {
         if let Some(missing) = engine
             .programs

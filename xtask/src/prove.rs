@@ -10,7 +10,7 @@ use clap::Args;
 
 use crate::failure::{Failure, Result, While};
 use crate::test::{self, Tools};
-use crate::{program, workspace};
+use crate::{failure, program, workspace};
 
 /// `cargo xtask prove`.
 #[derive(Debug, Args)]
@@ -178,18 +178,10 @@ pub(crate) fn run(arguments: &ProveArguments) -> Result<()> {
     if arguments.stale {
         return print_stale();
     }
-    let known = |name: &String| LANES.iter().any(|lane| lane.name == name);
-    if let Some(unknown) = arguments.lanes.iter().find(|name| !known(name)) {
-        return Err(Failure::new(format!(
-            "{unknown} is no lane: `cargo xtask prove --list` names them"
-        )));
-    }
+    let lanes = failure::chosen("lane", LANES, |lane| lane.name, &arguments.lanes)?;
     let commit = commit()?;
     let mut failed = Vec::new();
-    for lane in LANES {
-        if !arguments.lanes.is_empty() && !arguments.lanes.iter().any(|name| name == lane.name) {
-            continue;
-        }
+    for lane in lanes {
         eprintln!("== {}", lane.name);
         let begin = Instant::now();
         let result = (lane.run)();

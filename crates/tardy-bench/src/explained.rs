@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::figure::{Bench, Figure, FigureResult, row, scratch};
+use super::figure::{Bench, Figure, FigureResult, holds, row, scratch};
 use super::statistics::middle_and_interval;
 use crate::failure::{Failure, Result, While};
 
@@ -79,7 +79,7 @@ fn measure_rate(bench: &Bench) -> Result<FigureResult> {
         reached: format!(
             "{:.0} events a second on one CPU for {length:.0} s, {lost:.0} lost: {}",
             events / length,
-            if is_held { "holds" } else { "NOT reached" }
+            holds(is_held)
         ),
         tables: vec![vec![
             row([
@@ -218,7 +218,6 @@ fn measure_cost(bench: &Bench) -> Result<FigureResult> {
     let (idle, loaded) = (numbers(&last), numbers(&busy));
     let (later_us, from, to) = middle_and_interval(&later, 0.95);
     let (longer_us, longer_from, longer_to) = middle_and_interval(&longer, 0.95);
-    let holds = |is_reached: bool| if is_reached { "holds" } else { "NOT reached" };
     Ok(FigureResult {
         reached: format!(
             "{:.1} bytes per sample: {}; decoding {:.2} us per sample: {}; {:.0} MiB: {}; {:.0} \

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::figure::{Bench, Figure, FigureResult, row, scratch};
+use super::figure::{Bench, Figure, FigureResult, holds, row, scratch};
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
@@ -105,10 +105,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         ]);
     }
     Ok(FigureResult {
-        reached: format!(
-            "{own:.1}: {}",
-            if own <= 90.0 { "holds" } else { "NOT reached" }
-        ),
+        reached: format!("{own:.1}: {}", holds(own <= 90.0)),
         tables: vec![table],
         notes: vec![
             format!(

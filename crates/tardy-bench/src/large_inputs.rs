@@ -1,8 +1,8 @@
 //! Commands on large inputs: how long each takes, and its peak memory.
 
 use std::fs::{self, File};
-use std::io::{BufWriter, Read as _, Write};
-use std::path::{Path, PathBuf};
+use std::io::{BufWriter, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -10,7 +10,6 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use tardy_browser::{Browser, Screen};
 use tardy_sys::process;
-use tempfile::TempDir;
 
 use super::figure::{Bench, Figure, FigureResult, row, scratch};
 use super::made_run;
@@ -62,33 +61,12 @@ const SERIES: u32 = 1024;
 const SERIES_SAMPLES: u64 = 6_500;
 const BOARDS: u64 = 10_000;
 const BUILDS: u64 = 100;
-/// Run folders that are read: copies of a measured one, each of another board.
-const FOLDERS: u64 = 1000;
 /// Measured runs of a command, after one that warms the page cache.
 const RUNS: usize = 5;
 const MADE: &str = "The runs are made with the recorder's own library: 1 kHz, chunks of 125 \
                     samples, latencies about log-normal around 13 us (idle third) and 21 us \
                     (under load) with exponential tails; see \
                     `crates/tardy-bench/src/made_run.rs`.";
-/// Steps of zoom, one a frame; every twentieth goes back to the whole run, which is the most to
-/// draw.
-const ZOOM: &str = "new Promise((done) => {
-  const press = (what) => document.querySelector(`figure.timeline .tools \
-                    [data-do=${what}]`).click();
-  document.querySelector('figure.timeline').scrollIntoView();
-  const frames = [];
-  let last = performance.now();
-  const step = () => {
-    const now = performance.now();
-    frames.push(now - last);
-    last = now;
-    if (frames.length > 200) return done(frames.slice(1));
-    press(frames.length % 20 === 0 ? 'all' : frames.length % 3 === 0 ? 'right' : 'in');
-    requestAnimationFrame(step);
-  };
-  requestAnimationFrame(step);
-})";
-
 /// Wall times and peak memory of one command.
 struct Timing {
     seconds: Vec<f64>,
@@ -176,25 +154,14 @@ fn measure_summary(bench: &Bench) -> Result<FigureResult> {
     let samples = shortened(bench, SAMPLES);
     let mut table = vec![timing_head(
         ["run", "samples", "file, MB", "bytes per sample"],
-        ["cold, s", "reading cold, s", "ratio"],
+        [],
     )];
     let mut reached = Vec::new();
     for (series, samples) in [(2, samples / 2), (1, samples), (2, samples / 20)] {
         let place = scratch()?;
         made_run::make(&bench.tardy, &place.path().join("run"), series, samples)?;
         let timing = Timing::of(bench, place.path(), "show run")?;
-        let files = entries(&place.path().join("run/samples"))?;
         let bytes = size(&place.path().join("run/samples"))? as f64;
-        let (mut cold, mut reading) = (Vec::new(), Vec::new());
-        for _ in 0..RUNS {
-            drop_from_cache(&files)?;
-            let begin = Instant::now();
-            read_all(&files)?;
-            reading.push(begin.elapsed().as_secs_f64());
-            drop_from_cache(&files)?;
-            cold.push(run_once(bench, place.path(), "show run")?.0);
-        }
-        let (cold, reading) = (median(&cold), median(&reading));
         let total = (samples * u64::from(series)) as f64;
         let input = [
             &format!("{series} series"),
@@ -202,13 +169,11 @@ fn measure_summary(bench: &Bench) -> Result<FigureResult> {
             &format!("{:.1}", bytes / 1e6),
             &format!("{:.2}", bytes / total),
         ];
-        let more = [cold, reading, cold / reading].map(|number| format!("{number:.2}"));
-        table.push(timing.row(input.map(String::as_str), &more));
+        table.push(timing.row(input.map(String::as_str), &[]));
         reached.push(format!(
-            "{} for {:.1} million in {series} series, cold {:.2} x of reading",
+            "{} for {:.1} million in {series} series",
             timing.reached(),
             total / 1e6,
-            cold / reading
         ));
     }
     Ok(FigureResult {
@@ -217,10 +182,6 @@ fn measure_summary(bench: &Bench) -> Result<FigureResult> {
         notes: vec![
             MADE.to_owned(),
             note_on_times(),
-            "Cold: after each file was dropped from the page cache (dd iflag=nocache); reading \
-             means the files in order, 1 MiB at a time, by one thread. The two are measured in \
-             turn; medians are shown. Layers below the file system may keep the data."
-                .to_owned(),
             "The last row has a tenth of the samples: memory that does not depend on the length \
              of the run."
                 .to_owned(),
@@ -228,42 +189,11 @@ fn measure_summary(bench: &Bench) -> Result<FigureResult> {
     })
 }
 
-/// Brings the files to the disk first: dirty pages cannot be dropped.
-fn drop_from_cache(files: &[PathBuf]) -> Result<()> {
-    for file in files {
-        File::open(file)
-            .and_then(|file| file.sync_all())
-            .while_doing(|| format!("bringing {} to the disk", file.display()))?;
-        let mut input = std::ffi::OsString::from("if=");
-        input.push(file);
-        let mut dd = Command::new("dd");
-        dd.arg(input)
-            .args(["iflag=nocache", "count=0", "status=none"]);
-        program::capture(&mut dd)?;
-    }
-    Ok(())
-}
-
-fn read_all(files: &[PathBuf]) -> Result<()> {
-    let mut buffer = vec![0; 1 << 20];
-    for path in files {
-        let doing = || format!("reading {}", path.display());
-        let mut file = File::open(path).while_doing(doing)?;
-        while file.read(&mut buffer).while_doing(doing)? > 0 {}
-    }
-    Ok(())
-}
-
 fn measure_report(bench: &Bench) -> Result<FigureResult> {
     let samples = shortened(bench, SAMPLES);
     let mut table = vec![timing_head(
         ["run", "samples"],
-        [
-            "file, MB",
-            "first paint, ms",
-            "zoom: median frame, ms",
-            "longest, ms",
-        ],
+        ["file, MB", "first paint, ms"],
     )];
     let mut reached = Vec::new();
     for series in [2, 1] {
@@ -274,20 +204,14 @@ fn measure_report(bench: &Bench) -> Result<FigureResult> {
         let timing = Timing::of(bench, place.path(), words)?;
         let file = place.path().join("report.html");
         let megabytes = bytes_of(&file)? as f64 / 1e6;
-        let (paint, frames) = opened(&file)?;
-        let longest = frames.iter().copied().fold(0.0, f64::max);
+        let paint = first_paint(&file)?;
         table.push(timing.row(
             [&format!("{series} series"), &samples.to_string()],
-            &[
-                format!("{megabytes:.2}"),
-                format!("{paint:.0}"),
-                format!("{:.1}", median(&frames)),
-                format!("{longest:.1}"),
-            ],
+            &[format!("{megabytes:.2}"), format!("{paint:.0}")],
         ));
         reached.push(format!(
             "{:.2} s and {megabytes:.2} MB for {:.1} million in {series} series, first paint \
-             after {paint:.0} ms, longest frame of the zoom {longest:.0} ms",
+             after {paint:.0} ms",
             timing.median(),
             samples as f64 / 1e6,
         ));
@@ -304,27 +228,17 @@ fn measure_report(bench: &Bench) -> Result<FigureResult> {
     })
 }
 
-/// The median first paint of the page in a browser, and the frames of a zoom, in ms.
-fn opened(file: &Path) -> Result<(f64, Vec<f64>)> {
-    let (mut paints, mut frames) = (Vec::new(), Vec::new());
-    for _ in 0..RUNS {
+/// The median time until a browser paints the page, in ms.
+fn first_paint(file: &Path) -> Result<f64> {
+    let paint = |_| {
         let mut browser = Browser::open(file, Screen::DESK);
         browser.settle();
-        let paint =
-            browser.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime");
-        paints.extend(paint.as_f64());
-        let zoom = browser.evaluate(ZOOM);
-        frames = zoom
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(serde_json::Value::as_f64)
-            .collect();
-    }
-    if paints.len() < RUNS || frames.is_empty() {
-        return Err(Failure::new("the browser reported no paint, or no frame"));
-    }
-    Ok((median(&paints), frames))
+        let script = "performance.getEntriesByName('first-contentful-paint')[0].startTime";
+        let paint = browser.evaluate(script).as_f64();
+        paint.ok_or_else(|| Failure::new("the browser reported no first paint"))
+    };
+    let paints = (0..RUNS).map(paint).collect::<Result<Vec<_>>>()?;
+    Ok(median(&paints))
 }
 
 fn measure_comparison(bench: &Bench) -> Result<FigureResult> {
@@ -397,20 +311,12 @@ fn measure_many_runs(bench: &Bench) -> Result<FigureResult> {
             .args([boards.to_string(), BUILDS.to_string()])
             .arg(&file),
     )?;
-    let folder_bytes = make_folders(bench, &place)?;
     let mut table = vec![timing_head(["command", "runs"], [])];
     let mut reached = Vec::new();
-    let folders = shortened(bench, FOLDERS);
     let runs = boards * BUILDS;
-    for (words, runs) in [
-        ("history runs.csv.gz", runs),
-        ("history runs.csv.gz --html history.html", runs),
-        ("history half0 --table half0.csv.gz", folders / 2),
-        ("history half1 --table half1.csv.gz", folders / 2),
-        (
-            "history half0.csv.gz half1.csv.gz --table all.csv.gz",
-            folders,
-        ),
+    for words in [
+        "history runs.csv.gz",
+        "history runs.csv.gz --html history.html",
     ] {
         let timing = Timing::of(bench, place.path(), words)?;
         table.push(timing.row([&format!("tardy {words}"), &runs.to_string()], &[]));
@@ -419,15 +325,11 @@ fn measure_many_runs(bench: &Bench) -> Result<FigureResult> {
     let megabytes = |name: &str| Ok::<_, Failure>(bytes_of(&place.path().join(name))? as f64 / 1e6);
     Ok(FigureResult {
         reached: format!(
-            "{}, with its page {}; table of {:.0} MB, page of {:.1} MB; {} run folders of {:.0} \
-             kB each in {}",
+            "{}, with its page {}; table of {:.0} MB, page of {:.1} MB",
             reached[0],
             reached[1],
             megabytes("runs.csv.gz")?,
             megabytes("history.html")?,
-            folders / 2,
-            folder_bytes as f64 / 1e3,
-            reached[2],
         ),
         tables: vec![table],
         notes: vec![
@@ -438,73 +340,15 @@ fn measure_many_runs(bench: &Bench) -> Result<FigureResult> {
                  under one load on all boards in the last four builds, which is what the command \
                  finds."
             ),
-            "Folders: copies of one run of a minute at 1 kHz on all CPUs without a load, with \
-             `--keep histogram`, each of a different board."
-                .to_owned(),
             note_on_times(),
         ],
     })
 }
 
-/// Measures a run and copies its folder into `half0` and `half1`; returns its bytes.
-fn make_folders(bench: &Bench, place: &TempDir) -> Result<u64> {
-    let length = if bench.is_quick { "1s" } else { "60s" };
-    run_once(
-        bench,
-        place.path(),
-        &format!(
-            "run --for {length} --load none --keep histogram --label build=b1 --label board=first \
-             --quiet --out first"
-        ),
-    )?;
-    let first = place.path().join("first");
-    for index in 0..shortened(bench, FOLDERS) {
-        let board = format!("board{index:04}");
-        let there = place.path().join(format!("half{}/{board}", index % 2));
-        copy(&first, &there, &board)?;
-    }
-    size(&first)
-}
-
 /// Bytes of all files in a folder.
 fn size(folder: &Path) -> Result<u64> {
-    let mut bytes = 0;
-    for path in entries(folder)? {
-        bytes += if path.is_dir() {
-            size(&path)?
-        } else {
-            bytes_of(&path)?
-        };
-    }
-    Ok(bytes)
-}
-
-fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
-    let doing = || format!("reading {}", folder.display());
-    fs::read_dir(folder)
-        .while_doing(doing)?
-        .map(|entry| entry.map(|entry| entry.path()).while_doing(doing))
-        .collect()
-}
-
-/// Copies a run folder for another board.
-fn copy(from: &Path, to: &Path, board: &str) -> Result<()> {
-    let doing = || format!("copying {} to {}", from.display(), to.display());
-    fs::create_dir_all(to).while_doing(doing)?;
-    for path in entries(from)? {
-        let there = to.join(path.file_name().unwrap_or_default());
-        if path.is_dir() {
-            copy(&path, &there, board)?;
-        } else if there.ends_with("run.json") {
-            let record = fs::read_to_string(&path)
-                .while_doing(doing)?
-                .replace("\"first\"", &format!("\"{board}\""));
-            fs::write(&there, record).while_doing(doing)?;
-        } else {
-            fs::copy(&path, &there).while_doing(doing)?;
-        }
-    }
-    Ok(())
+    let files = fs::read_dir(folder).while_doing(|| format!("reading {}", folder.display()))?;
+    files.flatten().map(|file| bytes_of(&file.path())).sum()
 }
 
 fn measure_import(bench: &Bench) -> Result<FigureResult> {

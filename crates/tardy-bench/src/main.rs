@@ -17,7 +17,6 @@ mod figure;
 mod instructions;
 mod lab;
 mod large_inputs;
-mod live_view;
 mod lmbench;
 mod lmbench_programs;
 mod load_rates;
@@ -63,8 +62,8 @@ const FIGURES: &[Figure] = &[
     pairs::EQUIVALENCE,
     thread_wake_ups::FIGURE,
     real_runs::LOSSES,
-    wake_ups::FIGURE,
-    live_view::FIGURE,
+    wake_ups::WAKE_UPS,
+    wake_ups::LIVE_VIEW,
     real_runs::MEMORY,
     real_runs::STORED_BYTES,
     large_inputs::SUMMARY,

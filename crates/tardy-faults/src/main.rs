@@ -201,24 +201,7 @@ fn attempt<'a>(fault: &'a Fault, ground: &Ground) -> Row<'a> {
 }
 
 fn chosen(names: &[String]) -> Result<Vec<&'static Fault>> {
-    let known = || {
-        FAULTS
-            .iter()
-            .map(|fault| fault.name)
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    let find = |name: &String| {
-        FAULTS
-            .iter()
-            .find(|fault| fault.name == name)
-            .ok_or_else(|| Failure::new(format!("no fault `{name}`: choose from {}", known())))
-    };
-    if names.is_empty() {
-        Ok(FAULTS.iter().collect())
-    } else {
-        names.iter().map(find).collect()
-    }
+    failure::chosen("fault", FAULTS, |fault| fault.name, names)
 }
 
 /// Becomes this program again, in a mount namespace of its own.

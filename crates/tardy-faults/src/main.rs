@@ -27,7 +27,6 @@ mod place;
 mod sequences;
 mod soak;
 mod starts;
-mod starving;
 mod stops;
 mod strace;
 mod system_calls;
@@ -65,7 +64,6 @@ const FAULTS: &[Fault] = &[
     machine::QUOTA,
     machine::TWO_RUNS,
     clocks::STEPPED,
-    starving::PRIORITY_98,
     guest_power::GUEST_POWER,
     guest_power::REBOOT,
     long::LONG_VIRTUAL,

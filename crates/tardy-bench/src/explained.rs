@@ -1,4 +1,4 @@
-//! Explained runs: what recording the kernel's trace costs, and how fast events are decoded.
+//! Explained runs: the cost of recording the kernel's trace, and the rate of decoding events.
 
 use std::process::{Command, Stdio};
 

@@ -102,7 +102,7 @@ impl Pairs {
         self.each(|own, peer| own - peer)
     }
 
-    /// The ratio of ours to the peer's and its interval at 95 %.
+    /// The ratio of tardy's figures to the peer's, and its interval at 95 %.
     pub(crate) fn ratio(&self) -> (f64, f64, f64) {
         let (middle, lower, upper) =
             middle_and_interval(&self.each(|own, peer| (own / peer).ln()), 0.95);

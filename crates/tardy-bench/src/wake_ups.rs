@@ -1,5 +1,5 @@
-//! How often a tool's other threads come onto the measured CPU, counted by the scheduler's own
-//! tracepoint, and what the live view of `tardy run` costs.
+//! Switches of a tool's other threads to the measured CPU, counted by the scheduler's tracepoint,
+//! and the cost of the live view of `tardy run`.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -33,7 +33,7 @@ struct Switches {
     others_elsewhere: u64,
 }
 
-/// Watches the threads of a process that measures `cpu`: their switches, and what they used.
+/// Counts the switches and the CPU time of the threads of a process that measures `cpu`.
 fn observe(process: u32, cpu: u32, seconds: u64) -> Result<(Switches, Vec<Thread>)> {
     let before = threads::of_tree(process);
     let trace = SchedTrace::start(&before.iter().map(|thread| thread.id).collect::<Vec<_>>());

@@ -16,18 +16,11 @@ pub(crate) struct Debian(PathBuf);
 impl Debian {
     /// A copy of a bare Debian, which is fetched once and kept in the target folder.
     pub(crate) fn fresh(name: &str) -> Result<Self> {
-        if program::find("debootstrap").is_none() {
-            return Err(Failure::new(
-                "there is no debootstrap in PATH: install the package debootstrap",
-            ));
-        }
+        program::required("debootstrap", "debootstrap")?;
         let folder = workspace::target_folder()?.join("package");
         let kept = folder.join(format!("{SUITE}.tar"));
         let work = folder.join(name);
-        if work.exists() {
-            std::fs::remove_dir_all(&work)
-                .while_doing(|| format!("removing {}", work.display()))?;
-        }
+        workspace::remove(&work)?;
         if !kept.exists() {
             program::run(
                 Command::new("debootstrap")
@@ -37,16 +30,11 @@ impl Debian {
             // Half of one would be taken for a whole one the next time.
             let half = kept.with_extension("half");
             let mut tar = Command::new("tar");
-            tar.args([
-                "--create",
-                "--numeric-owner",
-                "--one-file-system",
-                "--directory",
-            ])
-            .arg(&work)
-            .arg("--file")
-            .arg(&half)
-            .arg(".");
+            tar.args("--create --numeric-owner --one-file-system --directory".split(' '))
+                .arg(&work)
+                .arg("--file")
+                .arg(&half)
+                .arg(".");
             program::run(&mut tar)?;
             std::fs::rename(&half, &kept).while_doing(|| format!("keeping {}", kept.display()))?;
         } else {

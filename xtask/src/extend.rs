@@ -1,11 +1,8 @@
 //! `cargo xtask extend`: adds one probe, load, check, exporter, importer, cost metric and link to a
-//! copy of the tree, builds it, and sees that the tool lists them.
+//! copy of the tree, builds the copy, and checks that the tool lists them.
 //!
-//! The patches (`xtask/extensions`) are the examples of docs/extending.md. A test counts what each
-//! touches and sees that it still fits the tree; building the copy takes minutes and is a task of
-//! its own.
-
-mod patch;
+//! The patches (`xtask/extensions`) are the examples of docs/extending.md. Tests count the lines of
+//! each and check that it still fits the tree; the build takes minutes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,75 +10,34 @@ use std::process::Command;
 use crate::failure::{Failure, Result, While};
 use crate::{program, workspace};
 
-/// A kind of thing that can be added.
-struct Extension {
-    /// As in docs/extending.md, and the patch's name.
-    name: &'static str,
-    patch: &'static str,
-    /// A command line of the tool whose output names it; none where only a machine shows it.
-    seen_by: Option<&'static [&'static str]>,
-}
-
-/// Everything that has a list.
-const EXTENSIONS: [Extension; 7] = [
-    Extension {
-        name: "probe",
-        patch: include_str!("../extensions/probe.patch"),
-        seen_by: Some(&["list", "probes"]),
-    },
-    Extension {
-        name: "load",
-        patch: include_str!("../extensions/load.patch"),
-        seen_by: Some(&["list", "loads"]),
-    },
-    Extension {
-        name: "check",
-        patch: include_str!("../extensions/check.patch"),
-        seen_by: None,
-    },
-    Extension {
-        name: "exporter",
-        patch: include_str!("../extensions/exporter.patch"),
-        seen_by: Some(&["export", "--help"]),
-    },
-    Extension {
-        name: "importer",
-        patch: include_str!("../extensions/importer.patch"),
-        seen_by: Some(&["import", "--help"]),
-    },
-    Extension {
-        name: "cost-metric",
-        patch: include_str!("../extensions/cost-metric.patch"),
-        seen_by: Some(&["list", "costs"]),
-    },
-    Extension {
-        name: "link",
-        patch: include_str!("../extensions/link.patch"),
-        seen_by: Some(&["list", "links"]),
-    },
+/// Each kind, as in docs/extending.md and in the patch's name, with a command whose output names
+/// the extension. A check shows only on a machine that it concerns.
+const EXTENSIONS: [(&str, Option<[&str; 2]>); 7] = [
+    ("probe", Some(["list", "probes"])),
+    ("load", Some(["list", "loads"])),
+    ("check", None),
+    ("exporter", Some(["export", "--help"])),
+    ("importer", Some(["import", "--help"])),
+    ("cost-metric", Some(["list", "costs"])),
+    ("link", Some(["list", "links"])),
 ];
-
-/// What each patch calls the thing that it adds.
+/// The name of the extension in each patch.
 const ADDED: &str = "example";
 
-/// Adds them all to a copy of the tree, builds that, and looks at the lists.
+/// Runs the task.
 pub(crate) fn run() -> Result<()> {
     let folder = workspace::target_folder()?.join("extend");
-    let tree = folder.join("tree");
+    let (tree, target) = (folder.join("tree"), folder.join("target"));
     workspace::copy_to(&tree)?;
-    for change in EXTENSIONS
-        .iter()
-        .flat_map(|extension| patch::parse(extension.patch))
-    {
-        let path = tree.join(&change.path);
-        let text = if change.is_new {
-            String::new()
-        } else {
-            read(&path)?
-        };
-        workspace::write(&path, change.apply(&text).map_err(Failure::new)?.as_bytes())?;
-    }
-    let target = folder.join("target");
+    let patches = EXTENSIONS.map(|(kind, _)| patch(kind));
+    // Without a repository, git applies patches to the folder in which it runs.
+    program::run(
+        Command::new("git")
+            .env("GIT_CEILING_DIRECTORIES", &folder)
+            .current_dir(&tree)
+            .arg("apply")
+            .args(patches),
+    )?;
     let mut cargo = workspace::cargo();
     program::run(
         cargo
@@ -90,16 +46,12 @@ pub(crate) fn run() -> Result<()> {
             .env("CARGO_TARGET_DIR", &target),
     )?;
     let tardy = built(&target)?;
-    for (extension, arguments) in EXTENSIONS
-        .iter()
-        .filter_map(|extension| Some((extension, extension.seen_by?)))
-    {
-        let listed = program::capture(Command::new(&tardy).args(arguments))?;
-        if !listed.contains(ADDED) {
+    for (kind, command) in EXTENSIONS {
+        let Some(command) = command else { continue };
+        if !program::capture(Command::new(&tardy).args(command))?.contains(ADDED) {
             return Err(Failure::new(format!(
-                "`tardy {}` does not name the {} that was added",
-                arguments.join(" "),
-                extension.name
+                "`tardy {}` does not name the {kind} that was added",
+                command.join(" ")
             )));
         }
     }
@@ -110,18 +62,17 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-fn read(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).while_doing(|| format!("reading {}", path.display()))
+fn patch(kind: &str) -> PathBuf {
+    workspace::root().join(format!("xtask/extensions/{kind}.patch"))
 }
 
 /// The tool in `target`, below the folder of the target that .cargo/config.toml names.
 fn built(target: &Path) -> Result<PathBuf> {
     let folders =
         std::fs::read_dir(target).while_doing(|| format!("reading {}", target.display()))?;
-    let tools = folders
-        .filter_map(|entry| entry.ok())
-        .map(|entry| entry.path().join("debug/tardy"));
-    tools
+    folders
+        .flatten()
+        .map(|entry| entry.path().join("debug/tardy"))
         .chain([target.join("debug/tardy")])
         .find(|tool| tool.is_file())
         .ok_or_else(|| Failure::new("cargo built no tardy"))
@@ -131,52 +82,50 @@ fn built(target: &Path) -> Result<PathBuf> {
 mod tests {
     use super::*;
 
+    /// The files that a patch touches: whether each is new, the lines added to it, and its path.
+    fn changes(kind: &str) -> Vec<(bool, usize, String)> {
+        let mut git = Command::new("git");
+        git.args(["apply", "--numstat"]).arg(patch(kind));
+        let listed = program::capture(git.current_dir(workspace::root())).unwrap();
+        let change = |line: &str| {
+            let [added, deleted, path] = line.split('\t').collect::<Vec<_>>()[..] else {
+                panic!("{line}")
+            };
+            assert_eq!(deleted, "0", "{path}");
+            let is_new = !workspace::root().join(path).exists();
+            (is_new, added.parse().unwrap(), path.to_owned())
+        };
+        listed.lines().map(change).collect()
+    }
+
     #[test]
     fn what_is_added_is_one_file_and_at_most_two_lines_of_one_other() {
-        for extension in &EXTENSIONS {
-            let changes = patch::parse(extension.patch);
-            let (new, changed): (Vec<_>, Vec<_>) = changes.iter().partition(|change| change.is_new);
-            let lines: usize = changed.iter().map(|change| change.lines()).sum();
-            assert_eq!(
-                (new.len(), changed.len()),
-                (1, 1),
-                "{}: new and changed files",
-                extension.name
-            );
+        for (kind, _) in EXTENSIONS {
+            let changes = changes(kind);
+            let (new, changed): (Vec<_>, Vec<_>) = changes.iter().partition(|change| change.0);
+            assert_eq!((new.len(), changed.len()), (1, 1), "{kind}: {changes:?}");
             // Its module, and its place in the list.
-            assert!(
-                lines <= 2,
-                "{}: {lines} lines of {}",
-                extension.name,
-                changed[0].path
-            );
-            assert!(extension.patch.contains(ADDED), "{}", extension.name);
+            assert!(changed[0].1 <= 2, "{kind}: {changes:?}");
+            let text = std::fs::read_to_string(patch(kind)).unwrap();
+            assert!(text.contains(ADDED), "{kind}");
         }
     }
 
     #[test]
     fn the_patches_fit_the_tree() {
-        let mut files = std::collections::BTreeMap::<String, String>::new();
-        for change in EXTENSIONS
-            .iter()
-            .flat_map(|extension| patch::parse(extension.patch))
-        {
-            let path = workspace::root().join(&change.path);
-            assert_ne!(change.is_new, path.is_file(), "{}", change.path);
-            let text = files
-                .entry(change.path.clone())
-                .or_insert_with(|| std::fs::read_to_string(&path).unwrap_or_default());
-            *text = change.apply(text).unwrap_or_else(|error| {
-                panic!("bring the patch in xtask/extensions up to date: {error}")
-            });
-        }
+        let mut git = Command::new("git");
+        git.args(["apply", "--check"])
+            .args(EXTENSIONS.map(|(kind, _)| patch(kind)));
+        program::capture(git.current_dir(workspace::root()))
+            .expect("bring the patches in xtask/extensions up to date");
     }
 
     #[test]
     fn the_guide_has_a_section_for_each_kind_and_names_the_files() {
-        let guide = read(&workspace::root().join("docs/extending.md")).unwrap();
-        for extension in &EXTENSIONS {
-            let title = format!("## A {}", extension.name.replace('-', " "));
+        let guide = workspace::root().join("docs/extending.md");
+        let guide = std::fs::read_to_string(guide).unwrap();
+        for (kind, _) in EXTENSIONS {
+            let title = format!("## A {}", kind.replace('-', " "));
             let title = title
                 .replace("A exporter", "An exporter")
                 .replace("A importer", "An importer");
@@ -185,15 +134,10 @@ mod tests {
                 .nth(1)
                 .unwrap_or_else(|| panic!("no section `{title}`"));
             let section = section.split("\n## ").next().unwrap_or_default();
-            assert!(
-                section.contains(&format!("xtask/extensions/{}.patch", extension.name)),
-                "{title}"
-            );
-            for change in patch::parse(extension.patch)
-                .iter()
-                .filter(|change| !change.is_new)
-            {
-                assert!(section.contains(&change.path), "{title}: {}", change.path);
+            let example = format!("xtask/extensions/{kind}.patch");
+            assert!(section.contains(&example), "{title}");
+            for (_, _, path) in changes(kind).iter().filter(|change| !change.0) {
+                assert!(section.contains(path.as_str()), "{title}: {path}");
             }
         }
     }

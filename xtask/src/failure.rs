@@ -46,3 +46,29 @@ impl<T, E: fmt::Display> While<T> for std::result::Result<T, E> {
         self.map_err(|error| Failure(format!("while {}: {error}", doing())))
     }
 }
+
+/// The items of these names, or all of them if no name is given.
+///
+/// # Errors
+/// If there is no item of a name; the sentence lists the items.
+pub fn chosen<'a, T>(
+    kind: &str,
+    items: &'a [T],
+    name: impl Fn(&'a T) -> &'a str,
+    wanted: &[String],
+) -> Result<Vec<&'a T>> {
+    let find = |wanted: &String| {
+        items
+            .iter()
+            .find(|item| name(item) == wanted)
+            .ok_or_else(|| {
+                let known: Vec<&str> = items.iter().map(&name).collect();
+                let known = known.join(", ");
+                Failure::new(format!("no {kind} `{wanted}`: choose from {known}"))
+            })
+    };
+    if wanted.is_empty() {
+        return Ok(items.iter().collect());
+    }
+    wanted.iter().map(find).collect()
+}

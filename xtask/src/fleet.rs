@@ -10,7 +10,7 @@ use std::time::Instant;
 use clap::Args;
 
 use crate::failure::{Failure, Result, While};
-use crate::{program, static_build, workspace};
+use crate::{failure, program, static_build, workspace};
 
 #[derive(Debug, Args)]
 pub(crate) struct FleetArguments {
@@ -28,71 +28,57 @@ pub(crate) struct FleetArguments {
 struct Engine {
     /// Its script in deploy/tests.
     name: &'static str,
-    /// Programs that it needs, and the packages of Debian that have them.
-    programs: &'static [&'static str],
+    /// Programs that it needs, divided by blanks, and the packages of Debian that have them.
+    programs: &'static str,
     packages: &'static str,
 }
 
 /// The one that builds its engine first, which takes long: tested where it is named.
 const KUBERNETES: &str = "kubernetes";
 
+const fn engine(name: &'static str, programs: &'static str, packages: &'static str) -> Engine {
+    Engine {
+        name,
+        programs,
+        packages,
+    }
+}
+
 const ENGINES: &[Engine] = &[
-    Engine {
-        name: "ssh",
-        programs: &["sshd", "ssh", "qemu-system-x86_64"],
-        packages: "openssh-server openssh-client qemu-system-x86",
-    },
-    Engine {
-        name: "slurm",
-        programs: &[
-            "slurmctld",
-            "slurmd",
-            "sbatch",
-            "munged",
-            "qemu-system-x86_64",
-        ],
-        packages: "slurmctld slurmd slurm-client munge qemu-system-x86",
-    },
-    Engine {
-        name: "labgrid",
-        programs: &["sshd", "ssh", "python3", "qemu-system-x86_64"],
-        packages: "openssh-server openssh-client python3-venv qemu-system-x86",
-    },
-    Engine {
-        name: "ansible",
-        programs: &["sshd", "ssh", "python3"],
-        packages: "openssh-server openssh-client python3-venv",
-    },
-    Engine {
-        name: "bisect",
-        programs: &["sshd", "ssh", "git", "make", "ip", "unshare"],
-        packages: "openssh-server openssh-client git make iproute2 util-linux",
-    },
-    Engine {
-        name: "lava",
-        programs: &["python3"],
-        packages: "lava-common",
-    },
-    Engine {
-        name: "ci",
-        programs: &["python3"],
-        packages: "python3-venv",
-    },
-    Engine {
-        name: KUBERNETES,
-        programs: &["go", "etcd", "openssl", "unshare", "python3"],
-        packages: "etcd-server openssl util-linux python3-venv, and Go 1.26 or newer",
-    },
-    Engine {
-        name: "files",
-        programs: &["python3"],
-        packages: "python3-venv",
-    },
-    Engine {
-        name: "tables",
-        programs: &["python3"],
-        packages: "python3-venv",
-    },
+    engine(
+        "ssh",
+        "sshd ssh qemu-system-x86_64",
+        "openssh-server openssh-client qemu-system-x86",
+    ),
+    engine(
+        "slurm",
+        "slurmctld slurmd sbatch munged qemu-system-x86_64",
+        "slurmctld slurmd slurm-client munge qemu-system-x86",
+    ),
+    engine(
+        "labgrid",
+        "sshd ssh python3 qemu-system-x86_64",
+        "openssh-server openssh-client python3-venv qemu-system-x86",
+    ),
+    engine(
+        "ansible",
+        "sshd ssh python3",
+        "openssh-server openssh-client python3-venv",
+    ),
+    engine(
+        "bisect",
+        "sshd ssh git make ip unshare",
+        "openssh-server openssh-client git make iproute2 util-linux",
+    ),
+    engine("lava", "python3", "lava-common"),
+    engine("ci", "python3", "python3-venv"),
+    engine(
+        KUBERNETES,
+        "go etcd openssl unshare python3",
+        "etcd-server openssl util-linux python3-venv, and Go 1.26 or newer",
+    ),
+    engine("files", "python3", "python3-venv"),
+    engine("tables", "python3", "python3-venv"),
 ];
 /// Of Python's index, for an environment in the target folder.
 const PYTHON: &[&str] = &[
@@ -109,24 +95,12 @@ const PYTHON: &[&str] = &[
 
 /// Runs the scripts, one after the other.
 pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
-    let named = |name: &String| {
-        ENGINES
-            .iter()
-            .find(|engine| engine.name == name)
-            .ok_or_else(|| Failure::new(format!("there is no engine `{name}`")))
-    };
-    let engines: Vec<&Engine> = if arguments.engines.is_empty() {
-        ENGINES
-            .iter()
-            .filter(|engine| engine.name != KUBERNETES)
-            .collect()
-    } else {
-        arguments.engines.iter().map(named).collect::<Result<_>>()?
-    };
+    let mut engines = failure::chosen("engine", ENGINES, |engine| engine.name, &arguments.engines)?;
+    engines.retain(|engine| engine.name != KUBERNETES || !arguments.engines.is_empty());
     for engine in &engines {
         if let Some(missing) = engine
             .programs
-            .iter()
+            .split(' ')
             .find(|name| program::find(name).is_none())
         {
             return Err(Failure::new(format!(
@@ -158,17 +132,11 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
     // What one machine makes of the experiment that several engines do is made by the first of
     // them.
     let reference = folder.join("lab");
-    if reference.exists() {
-        std::fs::remove_dir_all(&reference)
-            .while_doing(|| format!("removing {}", reference.display()))?;
-    }
+    workspace::remove(&reference)?;
     let mut lines = Vec::new();
     for engine in engines {
         let place = folder.join(engine.name);
-        if place.exists() {
-            std::fs::remove_dir_all(&place)
-                .while_doing(|| format!("removing {}", place.display()))?;
-        }
+        workspace::remove(&place)?;
         println!("== {}", engine.name);
         let begin = Instant::now();
         let script = workspace::root()

@@ -178,10 +178,7 @@ fn archive(target: &str) -> PathBuf {
 /// left aside: that is for the fuzzer, and a hundred times as much.
 fn keep(target: &str) -> Result<()> {
     let merged = workspace::target_folder()?.join("fuzz-kept").join(target);
-    if merged.exists() {
-        std::fs::remove_dir_all(&merged)
-            .while_doing(|| format!("removing {}", merged.display()))?;
-    }
+    workspace::remove(&merged)?;
     std::fs::create_dir_all(&merged).while_doing(|| format!("making {}", merged.display()))?;
     let mut merge = cargo_fuzz(target);
     merge

@@ -112,10 +112,7 @@ fn listed(tardy: &Path, words: &[&str], key: &str) -> Result<Vec<Value>> {
 /// Boots `kernel` twice: with the script, and watched.
 fn in_guest(tardy: &Path, kernel: &str, probes: &[String]) -> Result<Vec<Tried>> {
     let folder = workspace::target_folder()?.join("kernels");
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder)
-            .while_doing(|| format!("removing {}", folder.display()))?;
-    }
+    workspace::remove(&folder)?;
     let lab = |name: &str| {
         let mut command = Command::new(tardy);
         command

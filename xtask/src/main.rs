@@ -68,10 +68,6 @@ enum Task {
     /// (needs chromium)
     #[command(disable_help_flag = true)]
     Pictures(product::Words),
-    /// Make the tables of docs/sections.md: the longest sections of Debian's kernels, and the
-    /// bounds from them (needs QEMU)
-    #[command(disable_help_flag = true)]
-    Sections(product::Words),
     /// Try tardy in a guest of each kernel series, and write docs/kernels.md (needs QEMU and
     /// busybox-static)
     Kernels(kernels::KernelsArguments),
@@ -123,7 +119,6 @@ fn main() -> ExitCode {
         Task::DropIn(words) => product::benchmarks("drop-in", &words),
         Task::Pictures(words) => product::benchmarks("pictures", &words),
         Task::Accessibility(words) => product::benchmarks("accessibility", &words),
-        Task::Sections(words) => product::benchmarks("sections", &words),
         Task::Kernels(arguments) => kernels::run(&arguments),
         Task::MakeRun(words) => product::benchmarks("make-run", &words),
         Task::Book => book::run(),

@@ -71,6 +71,30 @@ pub fn find(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
+/// Where a program is, which the package has.
+pub fn required(name: &str, package: &str) -> Result<PathBuf> {
+    find(name).ok_or_else(|| {
+        Failure::new(format!(
+            "there is no {name} in PATH: install the package {package}"
+        ))
+    })
+}
+
+/// CPU time in s of all descendants that have ended: `cutime` and `cstime` of proc_pid_stat(5), in
+/// ticks of 10 ms (`USER_HZ` of the kernel, the same on all architectures).
+pub fn children_cpu_s() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name in parentheses may contain spaces; `cutime` is the 14th field behind it.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let ticks: f64 = fields
+        .split_whitespace()
+        .skip(13)
+        .take(2)
+        .filter_map(|field| field.parse::<f64>().ok())
+        .sum();
+    ticks / 100.0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,5 +110,14 @@ mod tests {
     fn a_program_that_is_not_there_is_not_found() {
         assert!(find("sh").is_some());
         assert!(find("no-such-program-anywhere").is_none());
+    }
+
+    #[test]
+    fn the_cpu_time_of_a_child_is_counted() {
+        let before = children_cpu_s();
+        let mut child = Command::new("sh");
+        child.args(["-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"]);
+        assert!(child.status().unwrap().success());
+        assert!(children_cpu_s() > before);
     }
 }

@@ -10,7 +10,7 @@ use clap::Args;
 
 use crate::failure::{Failure, Result, While};
 use crate::test::{self, Tools};
-use crate::{program, workspace};
+use crate::{failure, program, workspace};
 
 /// `cargo xtask prove`.
 #[derive(Debug, Args)]
@@ -30,29 +30,25 @@ pub(crate) struct ProveArguments {
 struct Lane {
     name: &'static str,
     about: &'static str,
-    /// The files and folders whose changes make its row stale.
-    paths: &'static [&'static str],
+    /// The files and folders whose changes make its row stale, divided by blanks.
+    paths: &'static str,
     /// Of these: files and folders whose changes do not.
-    except: &'static [&'static str],
+    except: &'static str,
     run: fn() -> Result<()>,
 }
 
 /// Everything that is compiled into the tool.
-const PRODUCT: &[&str] = &["crates", "Cargo.lock", "Cargo.toml", ".cargo"];
+const PRODUCT: &str = "crates Cargo.lock Cargo.toml .cargo";
 /// Of `crates`: not compiled into the tool.
-const NO_PRODUCT: &[&str] = &[
-    "crates/tardy-bench",
-    "crates/tardy-faults",
-    "crates/tardy-fuzz",
-    "crates/tardy/tests",
-];
+const NO_PRODUCT: &str =
+    "crates/tardy-bench crates/tardy-faults crates/tardy-fuzz crates/tardy/tests";
 
 const LANES: &[Lane] = &[
     Lane {
         name: "documentation",
         about: "rustdoc documents every item without a warning",
-        paths: &["crates", "xtask"],
-        except: &["crates/tardy/tests"],
+        paths: "crates xtask",
+        except: "crates/tardy/tests",
         run: test::documentation,
     },
     Lane {
@@ -65,166 +61,108 @@ const LANES: &[Lane] = &[
     Lane {
         name: "package",
         about: "a bare Debian can install, use and remove the Debian package, and systemd can run its units",
-        paths: &[
-            "packaging",
-            "xtask/src/package",
-            "xtask/src/package.rs",
-            "docs",
-            "README.md",
-        ],
-        except: &["docs/proof.md"],
+        paths: "packaging xtask/src/package xtask/src/package.rs docs README.md",
+        except: "docs/proof.md",
         run: || xtask(&["package", "x86_64", "--check"]),
     },
     Lane {
         name: "walk",
         about: "every command of README and docs works in a bare Debian",
-        paths: &[
-            "docs",
-            "README.md",
-            "crates/tardy/src",
-            "crates/tardy-report/src",
-            "xtask/src/walk",
-            "xtask/src/walk.rs",
-        ],
-        except: &["docs/proof.md"],
+        paths: "docs README.md crates/tardy/src crates/tardy-report/src xtask/src/walk \
+                xtask/src/walk.rs",
+        except: "docs/proof.md",
         run: || xtask(&["walk"]),
     },
     Lane {
         name: "guests",
         about: "every test that boots guests passes",
-        paths: &[
-            "crates/tardy-lab",
-            "crates/tardy-outside",
-            "crates/tardy-trace",
-            "crates/tardy-tracer",
-            "crates/tardy-probes",
-            "crates/tardy-loads",
-            "crates/tardy-measure",
-            "crates/tardy/tests/lab",
-            "inject",
-            "outside",
-        ],
-        except: &[],
+        paths: "crates/tardy-lab crates/tardy-outside crates/tardy-trace \
+                crates/tardy-tracer crates/tardy-probes crates/tardy-loads \
+                crates/tardy-measure crates/tardy/tests/lab inject outside",
+        except: "",
         run: guests,
     },
     Lane {
         name: "faults",
         about: "tardy survives kills, full disks and failing calls (a few tries each)",
-        paths: &[
-            "crates/tardy-faults",
-            "crates/tardy-loads",
-            "crates/tardy-machine",
-            "crates/tardy-measure",
-            "crates/tardy-remote",
-            "crates/tardy-run",
-            "crates/tardy/src",
-        ],
-        except: &[],
+        paths: "crates/tardy-faults crates/tardy-loads crates/tardy-machine \
+                crates/tardy-measure crates/tardy-remote crates/tardy-run crates/tardy/src",
+        except: "",
         run: || xtask(&["faults", "--short"]),
     },
     Lane {
         name: "fleet",
         about: "deploy/ works on Slurm, labgrid and Ansible, and matches LAVA's schemas",
-        paths: &["deploy", "crates/tardy-remote", "crates/tardy-formats"],
-        except: &[],
+        paths: "deploy crates/tardy-remote crates/tardy-formats",
+        except: "",
         run: || xtask(&["fleet"]),
     },
     Lane {
         name: "accessibility",
         about: "axe-core finds no fault in reports",
-        paths: &[
-            "crates/tardy-report",
-            "crates/tardy-chart",
-            "crates/tardy-browser",
-        ],
-        except: &[],
+        paths: "crates/tardy-report crates/tardy-chart crates/tardy-browser",
+        except: "",
         run: || xtask(&["accessibility"]),
     },
     Lane {
         name: "pictures",
         about: "the pictures of the documentation show today's output",
-        paths: &[
-            "crates/tardy-report",
-            "crates/tardy-live",
-            "crates/tardy-bench/src/pictures.rs",
-            "docs/pictures",
-        ],
-        except: &[],
+        paths: "crates/tardy-report crates/tardy-live crates/tardy-bench/src/pictures.rs \
+                docs/pictures",
+        except: "",
         run: || xtask(&["pictures", "--check"]),
     },
     Lane {
         name: "perfetto",
         about: "the trace for Perfetto can be read with Perfetto's published schema",
-        paths: &[
-            "crates/tardy-trace",
-            "crates/tardy/tests/support/perfetto_schema.py",
-            "xtask/src/perfetto.rs",
-        ],
-        except: &[],
+        paths: "crates/tardy-trace crates/tardy/tests/support/perfetto_schema.py \
+                xtask/src/perfetto.rs",
+        except: "",
         run: || xtask(&["perfetto"]),
     },
     Lane {
         name: "sanitizers",
         about: "Miri and AddressSanitizer find no fault in the crates with unsafe code",
-        paths: &["crates/tardy-sys", "crates/tardy-app"],
-        except: &[],
+        paths: "crates/tardy-sys crates/tardy-app",
+        except: "",
         run: || xtask(&["sanitize"]),
     },
     Lane {
         name: "extend",
         about: "a copy of the tree accepts one new extension of each kind",
-        paths: &[
-            "xtask/extensions",
-            "xtask/src/extend.rs",
-            "crates/tardy-costs",
-            "crates/tardy-formats",
-            "crates/tardy-loads",
-            "crates/tardy-machine",
-            "crates/tardy-probes",
-        ],
-        except: &[],
+        paths: "xtask/extensions xtask/src/extend.rs crates/tardy-costs \
+                crates/tardy-formats crates/tardy-loads crates/tardy-machine \
+                crates/tardy-probes",
+        except: "",
         run: || xtask(&["extend"]),
     },
     Lane {
         name: "answers",
         about: "headlines agree with their tables (15,000 results), with the truth (200 pairs) and with another reader (3,000 imports)",
-        paths: &[
-            "crates/tardy-core",
-            "crates/tardy-formats",
-            "crates/tardy-report",
-            "crates/tardy-results",
-            "crates/tardy/tests/answers",
-            "crates/tardy/tests/integration/generated_imports",
-            "crates/tardy/tests/integration/headline_rules",
-            "crates/tardy/tests/integration/headlines.rs",
-            "crates/tardy/tests/integration/known_pairs.rs",
-        ],
-        except: &[],
+        paths: "crates/tardy-core crates/tardy-formats crates/tardy-report \
+                crates/tardy-results crates/tardy/tests/answers \
+                crates/tardy/tests/integration/generated_imports \
+                crates/tardy/tests/integration/headline_rules \
+                crates/tardy/tests/integration/headlines.rs \
+                crates/tardy/tests/integration/known_pairs.rs",
+        except: "",
         run: answers,
     },
     Lane {
         name: "drop-in",
         about: "`tardy cyclictest` is compared with four versions of cyclictest, option by option",
-        paths: &[
-            "crates/tardy/src/cli/cyclictest.rs",
-            "crates/tardy/src/command/cyclictest.rs",
-            "crates/tardy-bench/src/drop_in",
-            "crates/tardy-bench/src/drop_in.rs",
-            "crates/tardy-formats/src/export",
-            "crates/tardy-measure/src/cyclictest_words.rs",
-        ],
-        except: &[],
+        paths: "crates/tardy/src/cli/cyclictest.rs crates/tardy/src/command/cyclictest.rs \
+                crates/tardy-bench/src/drop_in crates/tardy-bench/src/drop_in.rs \
+                crates/tardy-formats/src/export \
+                crates/tardy-measure/src/cyclictest_words.rs",
+        except: "",
         run: || xtask(&["drop-in"]),
     },
     Lane {
         name: "fuzz",
         about: "property tests pass with new cases, and each fuzz target runs for a minute",
-        paths: &["crates", "fuzz"],
-        except: &[
-            "crates/tardy-bench",
-            "crates/tardy-faults",
-            "crates/tardy/tests",
-        ],
+        paths: "crates fuzz",
+        except: "crates/tardy-bench crates/tardy-faults crates/tardy/tests",
         run: || xtask(&["fuzz", "--targets-for", "1m"]),
     },
 ];
@@ -240,18 +178,10 @@ pub(crate) fn run(arguments: &ProveArguments) -> Result<()> {
     if arguments.stale {
         return print_stale();
     }
-    let known = |name: &String| LANES.iter().any(|lane| lane.name == name);
-    if let Some(unknown) = arguments.lanes.iter().find(|name| !known(name)) {
-        return Err(Failure::new(format!(
-            "`{unknown}` is not a lane: `cargo xtask prove --list` lists the lanes"
-        )));
-    }
+    let lanes = failure::chosen("lane", LANES, |lane| lane.name, &arguments.lanes)?;
     let commit = commit()?;
     let mut failed = Vec::new();
-    for lane in LANES {
-        if !arguments.lanes.is_empty() && !arguments.lanes.iter().any(|name| name == lane.name) {
-            continue;
-        }
+    for lane in lanes {
         eprintln!("== {}", lane.name);
         let begin = Instant::now();
         let result = (lane.run)();
@@ -434,10 +364,10 @@ fn staleness(lane: &Lane, row: Option<&Row>) -> Result<Option<String>> {
         return Ok(Some(format!("{} on {}", row.result, row.commit)));
     }
     let range = format!("{}..HEAD", row.commit);
-    let except = lane.except.iter();
+    let except = lane.except.split_whitespace();
     let except: Vec<String> = except.map(|path| format!(":(exclude){path}")).collect();
     let mut arguments = vec!["rev-list", "--count", &range, "--"];
-    arguments.extend(lane.paths);
+    arguments.extend(lane.paths.split(' '));
     arguments.extend(except.iter().map(String::as_str));
     let changes = git(&arguments)?;
     Ok((changes != "0").then(|| format!("{changes} changes since {}", row.commit)))
@@ -450,7 +380,7 @@ mod tests {
     #[test]
     fn every_lane_proves_files_that_exist() {
         for lane in LANES {
-            for path in lane.paths.iter().chain(lane.except) {
+            for path in lane.paths.split(' ').chain(lane.except.split_whitespace()) {
                 assert!(
                     workspace::root().join(path).exists(),
                     "{}: {path}",

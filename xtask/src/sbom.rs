@@ -1,15 +1,12 @@
-//! `cargo xtask sbom`: what a static binary is made of, in CycloneDX 1.5 (JSON): every crate that
-//! is linked, from Cargo.lock, with licence and checksum, and what brings it.
+//! `cargo xtask sbom`: the content of a static binary, in CycloneDX 1.5 (JSON): every linked crate,
+//! with its licence, its checksum and its dependencies.
 //!
-//! The same tree gives the same bytes: there is no time and no drawn number in it.
-//!
-//! The bill of materials comes from cargo's own graph, with a few lines of our own code. A tool for
-//! it takes longer to build than the product, and writes a time and a random number, which differ
-//! in a second build. The bill also names Rust's standard library and the C library: they are
-//! linked in.
+//! The same tree gives the same bytes. `cargo cyclonedx` writes a time and a random number, and does
+//! not name Rust's standard library and the C library, which are linked in.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -19,180 +16,123 @@ use crate::{program, workspace};
 /// Beside the binary.
 const FILE: &str = "tardy.cdx.json";
 
-/// Writes that of a build for this target into the folder of the binary.
+/// Writes the bill of a build for this target into the folder of the binary.
 pub(crate) fn write(target: &str, folder: &Path) -> Result<PathBuf> {
     let file = folder.join(FILE);
     workspace::write(&file, text(target)?.as_bytes())?;
     Ok(file)
 }
 
+/// A linked crate.
+#[derive(Default)]
+struct Crate {
+    licence: String,
+    /// Names and versions of the crates that it uses.
+    uses: BTreeSet<String>,
+}
+
 fn text(target: &str) -> Result<String> {
-    let metadata = program::capture(workspace::cargo().args([
-        "metadata",
-        "--format-version",
-        "1",
-        "--locked",
-        "--filter-platform",
-        target,
-    ]))?;
-    let metadata: Value =
-        serde_json::from_str(&metadata).while_doing(|| "reading cargo's metadata".to_owned())?;
     let lock = std::fs::read_to_string(workspace::root().join("Cargo.lock"))
         .while_doing(|| "reading Cargo.lock".to_owned())?;
-    let compiler = program::capture(
-        std::process::Command::new("rustc")
-            .arg("--version")
-            .current_dir(workspace::root()),
-    )?;
-    let metadata = Graph {
-        metadata: &metadata,
-        built: &built(target)?,
-    };
+    let mut rustc = Command::new("rustc");
+    let compiler = program::capture(rustc.arg("--version").current_dir(workspace::root()))?;
     let document = document(
-        &metadata,
+        &linked(target)?,
         &checksums(&lock),
         target,
         compiler.split(' ').nth(1).unwrap_or_default(),
     );
-    let document = document.ok_or_else(|| {
-        Failure::new("cargo's metadata has no package `tardy`, or no dependency graph")
-    })?;
     serde_json::to_string_pretty(&document)
         .map(|text| text + "\n")
         .while_doing(|| "writing JSON".to_owned())
 }
 
-/// What cargo builds for the tool alone, as `name version`: the graph of its metadata has what
-/// features of other packages of the workspace need, too.
-fn built(target: &str) -> Result<BTreeSet<String>> {
+/// `cargo tree` of the linked crates: each line has a depth, a package and a licence.
+fn tree(target: &str) -> Result<String> {
     let mut tree = workspace::cargo();
-    tree.args([
-        "tree",
-        "--locked",
-        "--package",
-        "tardy",
-        "--edges",
-        "normal",
-        "--prefix",
-        "none",
-        "--no-dedupe",
-        "--target",
-        target,
-    ]);
-    Ok(program::capture(&mut tree)?
-        .lines()
-        .filter_map(|line| Some(line.split(" (").next()?.trim().replacen(" v", " ", 1)))
-        .collect())
+    tree.args(["tree", "--locked", "--package", "tardy", "--no-dedupe"])
+        .args(["--edges", "normal", "--prefix", "depth"])
+        .args(["--format", "{p}\t{l}", "--target", target]);
+    program::capture(&mut tree)
 }
 
-/// What needs what, and which of it is built.
-struct Graph<'a> {
-    metadata: &'a Value,
-    built: &'a BTreeSet<String>,
+/// The linked crates by `name@version`.
+fn linked(target: &str) -> Result<BTreeMap<String, Crate>> {
+    let mut crates: BTreeMap<String, Crate> = BTreeMap::new();
+    // The crates above the one of the line.
+    let mut above: Vec<String> = Vec::new();
+    for line in tree(target)?.lines() {
+        let digits = line.find(|c: char| !c.is_ascii_digit()).unwrap_or(0);
+        let parts = line[digits..]
+            .split_once('\t')
+            .zip(line[..digits].parse::<usize>().ok());
+        let Some(((package, licence), depth)) = parts else {
+            return Err(Failure::new(format!("cargo tree printed `{line}`")));
+        };
+        let package = package.split(" (").next().unwrap_or_default();
+        let package = package.replacen(" v", "@", 1);
+        above.truncate(depth);
+        if let Some(user) = above.last().and_then(|user| crates.get_mut(user)) {
+            user.uses.insert(package.clone());
+        }
+        crates.entry(package.clone()).or_default().licence = licence.to_owned();
+        above.push(package);
+    }
+    Ok(crates)
 }
 
-/// The checksums of Cargo.lock, by name and version.
-fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
+/// The checksums of Cargo.lock by `name@version`.
+fn checksums(lock: &str) -> BTreeMap<String, String> {
     let entries = lock.split("[[package]]").skip(1).filter_map(|entry| {
         let of = |key: &str| {
-            entry
-                .lines()
-                .find_map(|line| {
-                    line.strip_prefix(key)?
-                        .strip_prefix(" = \"")?
-                        .strip_suffix('"')
-                })
-                .map(str::to_owned)
+            let line = |line: &'_ str| {
+                line.strip_prefix(key)?
+                    .strip_prefix(" = \"")
+                    .map(str::to_owned)
+            };
+            Some(
+                entry
+                    .lines()
+                    .find_map(line)?
+                    .trim_end_matches('"')
+                    .to_owned(),
+            )
         };
-        Some(((of("name")?, of("version")?), of("checksum")?))
+        Some((
+            format!("{}@{}", of("name")?, of("version")?),
+            of("checksum")?,
+        ))
     });
     entries.collect()
 }
 
 fn document(
-    graph: &Graph<'_>,
-    checksums: &BTreeMap<(String, String), String>,
+    crates: &BTreeMap<String, Crate>,
+    checksums: &BTreeMap<String, String>,
     target: &str,
     compiler: &str,
-) -> Option<Value> {
-    let metadata = graph.metadata;
-    let packages: BTreeMap<&str, &Value> = metadata["packages"]
-        .as_array()?
-        .iter()
-        .filter_map(|package| Some((package["id"].as_str()?, package)))
-        .collect();
-    let nodes: BTreeMap<&str, &Value> = metadata["resolve"]["nodes"]
-        .as_array()?
-        .iter()
-        .filter_map(|node| Some((node["id"].as_str()?, node)))
-        .collect();
-    let root = *packages
-        .iter()
-        .find(|(_, package)| package["name"] == "tardy")?
-        .0;
-    // What is needed to build or to test alone is not linked.
-    let is_linked = |dependency: &&Value| {
-        dependency["dep_kinds"]
-            .as_array()
-            .is_some_and(|kinds| kinds.iter().any(|kind| kind["kind"].is_null()))
-    };
-    let is_built = |id: &&str| {
-        let text = |key: &str| {
-            packages
-                .get(id)
-                .and_then(|package| package[key].as_str())
-                .unwrap_or_default()
-        };
-        graph
-            .built
-            .contains(&format!("{} {}", text("name"), text("version")))
-    };
-    let needs = |id: &str| -> BTreeSet<&str> {
-        let all = nodes
-            .get(id)
-            .and_then(|node| node["deps"].as_array())
-            .into_iter()
-            .flatten();
-        all.filter(is_linked)
-            .filter_map(|dependency| dependency["pkg"].as_str())
-            .filter(is_built)
-            .collect()
-    };
-    let mut linked = BTreeSet::from([root]);
-    let mut next = vec![root];
-    while let Some(id) = next.pop() {
-        next.extend(
-            needs(id)
-                .into_iter()
-                .filter(|&needed| linked.insert(needed)),
-        );
-    }
-    let reference = |id: &str| {
-        let (name, version) = (
-            packages[id]["name"].as_str().unwrap_or_default(),
-            packages[id]["version"].as_str().unwrap_or_default(),
-        );
-        format!("pkg:cargo/{name}@{version}")
-    };
-    let component = |id: &str, kind: &str| {
-        let package = packages[id];
+) -> Value {
+    let reference = |package: &String| format!("pkg:cargo/{package}");
+    let component = |package: &String, kind: &str| {
+        let (name, version) = package.split_once('@').unwrap_or((package, ""));
         let mut component = json!({
-            "type": kind, "bom-ref": reference(id), "name": package["name"], "version": package["version"], "purl": reference(id),
+            "type": kind, "bom-ref": reference(package), "name": name, "version": version, "purl": reference(package),
         });
-        if let Some(licence) = package["license"].as_str() {
-            // Older crates write `MIT/Apache-2.0`, which is no expression of SPDX.
-            component["licenses"] = json!([{ "expression": licence.replace('/', " OR ") }]);
+        // Older crates write `MIT/Apache-2.0`, which is no expression of SPDX.
+        let licence = crates[package].licence.replace('/', " OR ");
+        if !licence.is_empty() {
+            component["licenses"] = json!([{ "expression": licence }]);
         }
-        let text = |key: &str| package[key].as_str().unwrap_or_default().to_owned();
-        if let Some(checksum) = checksums.get(&(text("name"), text("version"))) {
+        if let Some(checksum) = checksums.get(package) {
             component["hashes"] = json!([{ "alg": "SHA-256", "content": checksum }]);
         }
         component
     };
-    let mut components: Vec<Value> = linked
-        .iter()
-        .filter(|&&id| id != root)
-        .map(|id| component(id, "library"))
+    let is_root = |package: &&String| package.starts_with("tardy@");
+    let mut components: Vec<Value> = crates
+        .keys()
+        .filter(|package| !is_root(package))
+        .map(|package| component(package, "library"))
         .collect();
     let library = if target.contains("musl") {
         "musl"
@@ -202,17 +142,20 @@ fn document(
     components.push(json!({ "type": "library", "bom-ref": "rust-std", "name": "rust-std", "version": compiler }));
     components.push(json!({ "type": "library", "bom-ref": library, "name": library, "description": format!("the C library of {target}") }));
     components.sort_by_key(|component| component["bom-ref"].as_str().map(str::to_owned));
-    let mut dependencies: Vec<Value> = linked
+    let dependencies: Vec<Value> = crates
         .iter()
-        .map(|id| json!({ "ref": reference(id), "dependsOn": needs(id).into_iter().map(&reference).collect::<BTreeSet<_>>() }))
+        .map(|(package, one)| json!({ "ref": reference(package), "dependsOn": one.uses.iter().map(reference).collect::<Vec<_>>() }))
         .collect();
-    dependencies.sort_by_key(|dependency| dependency["ref"].as_str().map(str::to_owned));
-    Some(json!({
+    let root = crates.keys().find(is_root);
+    json!({
         "$schema": "http://cyclonedx.org/schema/bom-1.5.schema.json",
         "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
-        "metadata": { "component": component(root, "application"), "properties": [{ "name": "target", "value": target }] },
+        "metadata": {
+            "component": root.map(|root| component(root, "application")),
+            "properties": [{ "name": "target", "value": target }],
+        },
         "components": components, "dependencies": dependencies,
-    }))
+    })
 }
 
 #[cfg(test)]
@@ -235,23 +178,16 @@ mod tests {
                     .iter()
                     .find(|one| one["name"] == name && one["version"] == version)
             };
-            let mut tree = workspace::cargo();
-            tree.args([
-                "tree",
-                "--locked",
-                "--package",
-                "tardy",
-                "--edges",
-                "normal",
-                "--prefix",
-                "none",
-                "--no-dedupe",
-                "--target",
-            ]);
-            let tree = program::capture(tree.arg(target)).unwrap();
+            let tree = tree(target).unwrap();
             let linked: BTreeSet<(&str, &str)> = tree
                 .lines()
-                .filter_map(|line| line.split(" (").next()?.trim().split_once(" v"))
+                .filter_map(|line| {
+                    let line = line.trim_start_matches(|c: char| c.is_ascii_digit());
+                    line.split([' ', '\t'])
+                        .next()
+                        .zip(line.split([' ', '\t']).nth(1))
+                })
+                .filter_map(|(name, version)| Some((name, version.strip_prefix('v')?)))
                 .filter(|(name, _)| *name != "tardy")
                 .collect();
             assert!(linked.len() > 50, "{tree}");
@@ -314,7 +250,7 @@ mod tests {
                     \"00ff\"\n\n[[package]]\nname = \"b\"\nversion = \"2\"\n";
         assert_eq!(
             checksums(lock),
-            BTreeMap::from([(("a".to_owned(), "1.0".to_owned()), "00ff".to_owned())])
+            BTreeMap::from([("a@1.0".to_owned(), "00ff".to_owned())])
         );
     }
 }

@@ -19,7 +19,7 @@ use crate::failure::{Failure, Result, While};
 use crate::{inject, program, workspace};
 use left_out::LeftOut;
 use mounts::Mounts;
-use packages::{PACKAGES, Package};
+use packages::Package;
 use stages::Stages;
 pub(crate) use tools::Tools;
 
@@ -45,7 +45,7 @@ pub(crate) struct TestArguments {
 /// Runs the task.
 pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
     if arguments.list {
-        for package in PACKAGES {
+        for package in packages::all() {
             println!("{:<18} {}", package.name, package.reason);
         }
         return Ok(());
@@ -81,14 +81,9 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
         None => eprintln!("xtask: not root: tests ran with this machine's mounts only"),
     }
     stages.try_run("documentation examples", || {
-        program::run(workspace::cargo().args([
-            "test",
-            "--quiet",
-            "--locked",
-            "--doc",
-            "--package",
-            "tardy-app",
-        ]))
+        program::run(
+            workspace::cargo().args("test --quiet --locked --doc --package tardy-app".split(' ')),
+        )
     });
 
     let lines = left_out.lines()?;
@@ -123,28 +118,17 @@ fn format() -> Result<()> {
 }
 
 fn clippy() -> Result<()> {
-    program::run(workspace::cargo().args([
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--locked",
-        "--",
-        "-D",
-        "warnings",
-    ]))
+    program::run(
+        workspace::cargo()
+            .args("clippy --workspace --all-targets --locked -- -D warnings".split(' ')),
+    )
 }
 
 /// The documentation of every item, private ones included.
 pub(crate) fn documentation() -> Result<()> {
     program::run(
         workspace::cargo()
-            .args([
-                "doc",
-                "--workspace",
-                "--no-deps",
-                "--locked",
-                "--document-private-items",
-            ])
+            .args("doc --workspace --no-deps --locked --document-private-items".split(' '))
             .env("RUSTDOCFLAGS", "-D warnings"),
     )
 }
@@ -159,8 +143,7 @@ pub(crate) fn provide(is_agreed: bool) -> Result<()> {
     if program::find("apt-get").is_none() || program::find("dpkg-query").is_none() {
         return without_apt();
     }
-    let missing: Vec<&Package> = PACKAGES
-        .iter()
+    let missing: Vec<Package> = packages::all()
         .filter(|package| !apt::is_installed(package.name))
         .collect();
     if missing.is_empty() {
@@ -203,22 +186,21 @@ fn is_agreed_at_terminal() -> Result<bool> {
 
 /// Other distributions have other package names, so missing programs are listed instead.
 fn without_apt() -> Result<()> {
-    let missing: Vec<String> = PACKAGES
-        .iter()
-        .flat_map(|package| {
-            package
-                .programs
-                .iter()
-                .map(move |program| (program, package))
-        })
-        .filter(|(program, _)| program::find(program).is_none())
-        .map(|(program, package)| {
-            format!(
-                "  {program} (on Debian in {}): {}",
-                package.name, package.reason
-            )
-        })
-        .collect();
+    let mut missing: Vec<String> = Vec::new();
+    for Package {
+        name,
+        programs,
+        reason,
+    } in packages::all()
+    {
+        let absent = |program: &&str| program::find(program).is_none();
+        missing.extend(
+            programs
+                .split_whitespace()
+                .filter(absent)
+                .map(|program| format!("  {program} (on Debian in {name}): {reason}")),
+        );
+    }
     if missing.is_empty() {
         return Ok(());
     }

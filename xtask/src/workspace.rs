@@ -42,6 +42,21 @@ pub fn build_tardy() -> Result<PathBuf> {
     build(&["--release", "--package", "tardy"])
 }
 
+/// The given binary, or a new one.
+///
+/// # Errors
+/// If the given file does not exist, or as [`build_tardy`].
+pub fn given_or(
+    binary: Option<&PathBuf>,
+    build: impl FnOnce() -> Result<PathBuf>,
+) -> Result<PathBuf> {
+    binary.map_or_else(build, |binary| {
+        binary
+            .canonicalize()
+            .while_doing(|| format!("looking for {}", binary.display()))
+    })
+}
+
 /// Builds the same binary with its symbols, by which callgrind selects functions. Only the package
 /// `tardy` is compiled again for them.
 ///
@@ -64,11 +79,10 @@ pub fn build_with_symbols() -> Result<PathBuf> {
 pub fn build(arguments: &[&str]) -> Result<PathBuf> {
     eprintln!("$ cargo build {}", arguments.join(" "));
     let mut cargo = cargo();
-    cargo.arg("build").args(arguments).args([
-        "--locked",
-        "--message-format",
-        "json-render-diagnostics",
-    ]);
+    cargo
+        .arg("build")
+        .args(arguments)
+        .args("--locked --message-format json-render-diagnostics".split(' '));
     cargo.stderr(std::process::Stdio::inherit());
     let messages = program::capture(&mut cargo)?;
     let mut executables = messages.lines().filter_map(|line| {
@@ -80,25 +94,35 @@ pub fn build(arguments: &[&str]) -> Result<PathBuf> {
         .ok_or_else(|| Failure::new("cargo built no executable"))
 }
 
-/// Copies what git knows of the tree, as it is on the disk. Files that have not changed stay, so
-/// that a second build is short.
+/// Copies the files that git knows, as they are on the disk, to a new folder. They keep their
+/// times, so that a second build compiles only what has changed.
 ///
 /// # Errors
-/// Where git does not answer, or a file cannot be written.
+/// If git does not answer, or a file cannot be copied.
 pub fn copy_to(tree: &Path) -> Result<()> {
-    let listed = program::capture(
-        Command::new("git")
-            .current_dir(root())
-            .args(["ls-files", "--cached"]),
-    )?;
-    for path in listed.lines() {
-        // A link that leads nowhere, or a file that was removed and is still known.
-        let Ok(bytes) = std::fs::read(root().join(path)) else {
-            continue;
-        };
-        write(&tree.join(path), &bytes)?;
+    let mut git = Command::new("git");
+    let listed = program::capture(git.current_dir(root()).args(["ls-files", "--cached"]))?;
+    // A file that was removed may still be known.
+    let files = listed.lines().filter(|file| root().join(file).exists());
+    remove(tree)?;
+    std::fs::create_dir_all(tree).while_doing(|| format!("making {}", tree.display()))?;
+    let mut copy = Command::new("cp");
+    copy.args(["--parents", "--preserve=timestamps", "--target-directory"])
+        .arg(tree)
+        .args(files);
+    program::capture(copy.current_dir(root())).map(drop)
+}
+
+/// Removes a folder, if it exists.
+///
+/// # Errors
+/// If it cannot be removed.
+pub fn remove(folder: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
-    Ok(())
+    .while_doing(|| format!("removing {}", folder.display()))
 }
 
 /// Writes a file, and its folder; one that is so already stays as it is.
@@ -118,13 +142,9 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// Where cargo puts what it builds.
 pub fn target_folder() -> Result<PathBuf> {
-    let metadata = program::capture(cargo().args([
-        "metadata",
-        "--format-version",
-        "1",
-        "--no-deps",
-        "--locked",
-    ]))?;
+    let metadata = program::capture(
+        cargo().args("metadata --format-version 1 --no-deps --locked".split(' ')),
+    )?;
     let metadata: serde_json::Value =
         serde_json::from_str(&metadata).while_doing(|| "reading cargo's metadata".to_owned())?;
     let folder = metadata

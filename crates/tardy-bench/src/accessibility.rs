@@ -8,6 +8,7 @@ use tardy_browser::{Browser, Screen};
 
 use crate::example_runs::ExampleRuns;
 use crate::failure::{Failure, Result, While};
+use crate::figure::scratch;
 use crate::{program, workspace};
 
 /// The rules that are met.
@@ -26,13 +27,8 @@ pub(crate) struct AccessibilityArguments {
 
 /// Runs the task.
 pub(crate) fn run(arguments: &AccessibilityArguments) -> Result<()> {
-    let tardy = match &arguments.tardy {
-        Some(binary) => binary
-            .canonicalize()
-            .while_doing(|| format!("looking for {}", binary.display()))?,
-        None => workspace::build_tardy()?,
-    };
-    let fetched = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+    let tardy = workspace::given_or(arguments.tardy.as_ref(), workspace::build_tardy)?;
+    let fetched = scratch()?;
     let axe = match &arguments.axe {
         Some(file) => file.clone(),
         None => {

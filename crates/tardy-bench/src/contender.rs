@@ -25,7 +25,7 @@ pub(crate) const CONTENDERS: [Contender; 3] = [
 
 /// Time between two wake-ups, in us.
 pub(crate) const PERIOD_US: u64 = 1000;
-const PRIORITY: &str = "95";
+const PRIORITY: u32 = 95;
 
 impl Contender {
     pub(crate) fn name(self) -> &'static str {
@@ -46,40 +46,27 @@ impl Contender {
         samples: u64,
         folder: &Path,
     ) -> Result<Command> {
-        let (cpu, samples, period) = (cpu.to_string(), samples.to_string(), PERIOD_US.to_string());
-        let mut command = match self {
-            Self::Tardy => {
-                let mut command = Command::new(&bench.tardy);
-                command.args([
-                    "run",
-                    "--cycles",
-                    &samples,
-                    "--cpus",
-                    &cpu,
-                    "--period",
-                    "1ms",
-                    "--priority",
-                    PRIORITY,
-                ]);
-                command.args(["--quiet", "--json", "--out", "run"]);
-                command
-            }
-            Self::Cyclictest => {
-                let mut command = Command::new(peer("cyclictest", "rt-tests")?);
-                command.args([
-                    "-q", "-m", "-t", "1", "-a", &cpu, "-p", PRIORITY, "-i", &period, "-l",
-                    &samples, "-N", "-h", "200000",
-                ]);
-                command
-            }
-            Self::Jitterdebugger => {
-                let mut command = Command::new(peer("jitterdebugger", "jitterdebugger")?);
-                command.args([
-                    "-a", &cpu, "-p", PRIORITY, "-i", &period, "-l", &samples, "-s", "-o", "jitter",
-                ]);
-                command
-            }
+        let (program, words) = match self {
+            Self::Tardy => (
+                bench.tardy.clone(),
+                format!(
+                    "run --cycles {samples} --cpus {cpu} --period 1ms --priority {PRIORITY} \
+                     --quiet --json --out run"
+                ),
+            ),
+            Self::Cyclictest => (
+                program::required("cyclictest", "rt-tests")?,
+                format!(
+                    "-q -m -t 1 -a {cpu} -p {PRIORITY} -i {PERIOD_US} -l {samples} -N -h 200000"
+                ),
+            ),
+            Self::Jitterdebugger => (
+                program::required("jitterdebugger", "jitterdebugger")?,
+                format!("-a {cpu} -p {PRIORITY} -i {PERIOD_US} -l {samples} -s -o jitter"),
+            ),
         };
+        let mut command = Command::new(program);
+        command.args(words.split(' '));
         command.current_dir(folder);
         Ok(command)
     }
@@ -116,14 +103,6 @@ impl Contender {
             Err(Failure::new(format!("{} failed ({status})", self.name())))
         }
     }
-}
-
-fn peer<'a>(name: &'a str, package: &str) -> Result<&'a str> {
-    program::find(name).map(|_| name).ok_or_else(|| {
-        Failure::new(format!(
-            "there is no {name} on this machine: install the package {package}"
-        ))
-    })
 }
 
 /// The median latency in us that a run printed; `None` for jitterdebugger, whose histogram has

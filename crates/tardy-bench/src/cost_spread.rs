@@ -6,9 +6,8 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use super::figure::{Bench, Figure, FigureResult, row};
-use crate::failure::{Failure, Result, While};
-use crate::program;
+use super::figure::{Bench, Figure, FigureResult, row, scratch};
+use crate::failure::{Failure, Result};
 
 /// Length and spread.
 pub(crate) const FIGURE: Figure = Figure {
@@ -37,13 +36,13 @@ const SPREAD_MAX: f64 = 0.05;
 
 fn measure(bench: &Bench) -> Result<FigureResult> {
     let runs = if bench.is_quick { 2 } else { 5 };
-    let folder = tempfile::tempdir().while_doing(|| "making a folder for runs".to_owned())?;
+    let folder = scratch()?;
     let mut whole = Command::new(&bench.tardy);
     whole
         .args(["cost", "--quiet", "--json", "--out"])
         .arg(folder.path().join("whole"));
     let begin = Instant::now();
-    let services = figures(&program::capture(&mut whole)?)?.len();
+    let services = figures(&bench.capture(&mut whole)?)?.len();
     let length = begin.elapsed();
     let mut found: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for run in 0..runs {
@@ -52,7 +51,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
             .args(["cost", "--quiet", "--json", "--out"])
             .arg(folder.path().join(format!("run-{run}")));
         command.args(COMPUTING.iter().flat_map(|metric| ["--metric", metric]));
-        for (metric, cost) in figures(&program::capture(&mut command)?)? {
+        for (metric, cost) in figures(&bench.capture(&mut command)?)? {
             found.entry(metric).or_default().push(cost);
         }
     }
@@ -93,13 +92,6 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
             "{:.1} s for {services} services; spread over {runs} runs {spread}",
             length.as_secs_f64()
         ),
-        commands: vec![
-            "tardy cost --quiet --json --out run".to_owned(),
-            format!(
-                "tardy cost --quiet --json --metric {}",
-                COMPUTING.join(" --metric ")
-            ),
-        ],
         tables: vec![table],
         notes: vec![
             "A figure is the smallest of the three rounds' medians. The spread is the largest \

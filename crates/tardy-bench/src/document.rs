@@ -8,7 +8,7 @@ use crate::failure::{Failure, Result, While};
 use crate::{program, workspace};
 
 /// The result of one figure, with all its tables, notes and commands, as Markdown.
-pub(crate) fn section(figure: &Figure, measured: &FigureResult) -> String {
+pub(crate) fn section(figure: &Figure, measured: &FigureResult, commands: &[String]) -> String {
     let mut text = format!("## {}\n\n", figure.name);
     let _ = writeln!(
         text,
@@ -24,12 +24,7 @@ pub(crate) fn section(figure: &Figure, measured: &FigureResult) -> String {
     if !measured.notes.is_empty() {
         text.push('\n');
     }
-    let _ = writeln!(
-        text,
-        "{}\n\n```\n{}\n```",
-        machine(),
-        measured.commands.join("\n")
-    );
+    let _ = writeln!(text, "{}\n\n```\n{}\n```", machine(), commands.join("\n"));
     text
 }
 

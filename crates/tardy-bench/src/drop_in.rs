@@ -61,12 +61,7 @@ impl Verdict {
 /// Compares, and writes the page.
 pub(crate) fn run(arguments: &DropInArguments) -> Result<()> {
     observe::check()?;
-    let tardy = match &arguments.tardy {
-        Some(binary) => binary
-            .canonicalize()
-            .while_doing(|| format!("looking for {}", binary.display()))?,
-        None => workspace::build_tardy()?,
-    };
+    let tardy = workspace::given_or(arguments.tardy.as_ref(), workspace::build_tardy)?;
     let ours = [tardy.display().to_string(), "cyclictest".to_owned()];
     let mut peers = peers::all()?;
     let is_whole = arguments.rows.is_empty() && arguments.release.is_none();
@@ -99,7 +94,7 @@ fn without_row(peer: &Peer) -> Vec<String> {
     let has_row = |name: &&String| ROWS.iter().any(|row| row.name == name.as_str());
     let missing = peer.options.iter().filter(|name| !has_row(name));
     missing
-        .map(|name| format!("--{name} of {} has no row in options.rs", peer.release))
+        .map(|name| format!("--{name} of {} has no row in options.txt", peer.release))
         .collect()
 }
 
@@ -114,7 +109,7 @@ fn is_option(row: &Row) -> bool {
 /// The verdict of a row with each version.
 fn verdicts(row: &Row, ours: &[String], peers: &[Peer]) -> Result<Vec<Verdict>> {
     let mut verdicts = vec![Verdict::Absent; peers.len()];
-    for trial in row.trials {
+    for trial in &row.trials {
         let has_all = |peer: &Peer| {
             let has = |name: &str| peer.options.iter().any(|option| option == name);
             (!is_option(row) || has(row.name)) && (!trial.line.contains("--json") || has("json"))
@@ -171,7 +166,7 @@ fn unexpected(row: &Row, verdicts: &[Verdict]) -> Option<String> {
     };
     (found != expected && found != Verdict::Absent).then(|| {
         format!(
-            "{} is `{}` where options.rs expects `{}`",
+            "{} is `{}` where options.txt expects `{}`",
             row.name,
             found.name(),
             expected.name()

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::failure::{Failure, Result, While};
+use crate::figure::scratch;
 use crate::program;
 
 /// What a run or a comparison ends with when there is something to show.
@@ -25,51 +26,24 @@ impl ExampleRuns {
     /// Measures for about a minute. What a run under `--explain` needs may be missing; then that
     /// run is as the others are.
     pub(crate) fn make(tardy: &Path) -> Result<Self> {
-        let folder = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+        let folder = scratch()?;
         let runs = Self {
             folder,
             tardy: tardy.to_owned(),
         };
-        let usual = [
-            "--load",
-            "hackbench",
-            "--load",
-            "io",
-            "--deadline",
-            "10ms",
-            "--for",
-            "12s",
-        ];
-        for (name, flags) in [
-            ("board7", &["--label", "kernel=old"]),
-            ("board7-new", &["--label", "kernel=new"]),
-        ] {
-            runs.tardy(&[&["run", "--quiet", "--out", name], &usual[..], &flags[..]].concat())?;
-        }
-        let probes = [
-            "--probe", "cyclic", "--probe", "futex", "--probe", "timerfd",
-        ];
+        let usual = "--load hackbench --load io --deadline 10ms --for 12s";
+        runs.tardy(&format!(
+            "run --quiet --out board7 {usual} --label kernel=old"
+        ))?;
+        runs.tardy(&format!(
+            "run --quiet --out board7-new {usual} --label kernel=new"
+        ))?;
+        runs.tardy(&format!(
+            "run --quiet --out probes --probe cyclic --probe futex --probe timerfd {usual}"
+        ))?;
         runs.tardy(
-            &[
-                &["run", "--quiet", "--out", "probes"],
-                &probes[..],
-                &usual[..],
-            ]
-            .concat(),
+            "run --quiet --explain --load hackbench --for 6s --deadline 5ms --out explained",
         )?;
-        runs.tardy(&[
-            "run",
-            "--quiet",
-            "--explain",
-            "--load",
-            "hackbench",
-            "--for",
-            "6s",
-            "--deadline",
-            "5ms",
-            "--out",
-            "explained",
-        ])?;
         Ok(runs)
     }
 
@@ -81,20 +55,26 @@ impl ExampleRuns {
         &self.tardy
     }
 
-    /// Starts the tool in the folder; its run is there when this returns.
-    pub(crate) fn start(&self, arguments: &[&str]) -> Result<Child> {
+    /// The tool in the folder, with words that are divided by blanks.
+    fn command(&self, words: &str) -> Command {
         let mut command = Command::new(&self.tardy);
         command
-            .args(arguments)
+            .args(words.split(' '))
             .current_dir(self.folder())
-            .env("TARDY_CONFIG", "")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+            .env("TARDY_CONFIG", "");
+        command
+    }
+
+    /// Starts the tool in the folder; its run is there when this returns.
+    pub(crate) fn start(&self, words: &str) -> Result<Child> {
+        let mut command = self.command(words);
         let child = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
             .spawn()
             .while_doing(|| format!("starting {}", self.tardy.display()))?;
         let begin = Instant::now();
-        let name = arguments.last().copied().unwrap_or_default();
+        let name = words.rsplit(' ').next().unwrap_or_default();
         while !self.folder().join(name).join("run.json").exists() {
             if begin.elapsed() > PATIENCE {
                 return Err(Failure::new(format!(
@@ -108,12 +88,8 @@ impl ExampleRuns {
     }
 
     /// Runs the tool in the folder.
-    pub(crate) fn tardy(&self, arguments: &[&str]) -> Result<()> {
-        let mut command = Command::new(&self.tardy);
-        command
-            .args(arguments)
-            .current_dir(self.folder())
-            .env("TARDY_CONFIG", "");
+    pub(crate) fn tardy(&self, words: &str) -> Result<()> {
+        let mut command = self.command(words);
         let output = program::output(&mut command)?;
         if output
             .status
@@ -132,7 +108,7 @@ impl ExampleRuns {
     /// The page of these runs.
     pub(crate) fn report(&self, runs: &[&str]) -> Result<PathBuf> {
         let name = format!("{}.html", runs.join("-and-"));
-        self.tardy(&[&["report"], runs, &["--html", &name]].concat())?;
+        self.tardy(&format!("report {} --html {name}", runs.join(" ")))?;
         Ok(self.folder().join(name))
     }
 }

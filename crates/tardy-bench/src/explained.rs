@@ -1,22 +1,12 @@
-//! Explained runs: whether whoever had the CPU is blamed, and what recording the kernel's trace
-//! costs.
+//! Explained runs: the cost of recording the kernel's trace, and the rate of decoding events.
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use tardy_samples::delays::{DelayReader, path as delays_of};
 
-use super::figure::{Bench, Figure, FigureResult, row};
+use super::figure::{Bench, Figure, FigureResult, holds, row, scratch};
 use super::statistics::middle_and_interval;
 use crate::failure::{Failure, Result, While};
-use crate::program;
-
-pub(crate) const BLAME: Figure = Figure {
-    name: "explain-blame",
-    promise: "The explanations of at least 99 % of late samples name the thread that had the CPU",
-    measure: measure_blame,
-};
 
 pub(crate) const COST: Figure = Figure {
     name: "explain-cost",
@@ -30,157 +20,11 @@ pub(crate) const RATE: Figure = Figure {
     measure: measure_rate,
 };
 
-/// The name of the load's threads.
-const LOAD: &str = "tardy-load-busy";
-/// A sample waited for the load if its turn covers so much of it, in ns.
-const WAITED_MIN: i64 = 100_000;
-/// What a length may be off by: 2 us, or 2 %.
-const LENGTH_OFF_MAX: i64 = 2_000;
-
-fn measure_blame(bench: &Bench) -> Result<FigureResult> {
-    let cpu = bench.measured_cpu()?;
-    let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
-    let (record, run) = (place.path().join("record"), place.path().join("run"));
-    let seconds = if bench.is_quick { 4 } else { 60 };
-    let load = format!(
-        "busy:length=500us:period=10ms:priority=90:record={}",
-        record.display()
-    );
-    let mut command = Command::new(&bench.tardy);
-    // A period that is shorter than the load's turns: each of them holds up a sample.
-    command.args([
-        "run",
-        "--explain",
-        "--for",
-        &format!("{seconds}s"),
-        "--period",
-        "250us",
-        "--priority",
-        "50",
-        "--cpus",
-        &cpu.to_string(),
-    ]);
-    command
-        .args([
-            "--load",
-            &load,
-            "--load-cpus",
-            "measured",
-            "--quiet",
-            "--json",
-            "--out",
-        ])
-        .arg(&run);
-    let line = program::line(&command);
-    program::capture(&mut command)?;
-    let counts = explained(bench, &run)?;
-    let text = std::fs::read_to_string(place.path().join(format!("record.cpu{cpu}")))
-        .while_doing(|| "reading the record".to_owned())?;
-    let turns = turns(&text)?;
-    let (mut waited, mut named, mut exact) = (0_u64, 0_u64, 0_u64);
-    let file = delays_of(&run, &format!("cyclic.cpu{cpu}.series"));
-    let mut reader = DelayReader::open(&file).while_doing(|| file.display().to_string())?;
-    while let Some(chunk) = reader
-        .next_chunk()
-        .while_doing(|| file.display().to_string())?
-    {
-        for sample in &chunk.samples {
-            let (due, woke) = (
-                sample.due.get(),
-                sample.due.get() + sample.sum().cast_signed(),
-            );
-            // The turn under way at the due time, or the first one after it.
-            let first = turns.partition_point(|turn| turn.1 <= due);
-            let Some(covered) = turns
-                .get(first)
-                .map(|turn| turn.1.min(woke) - turn.0.max(due))
-                .filter(|&covered| covered >= WAITED_MIN)
-            else {
-                continue;
-            };
-            let by_load = sample
-                .pieces
-                .iter()
-                .filter(|piece| chunk.holders[piece.holder].name == LOAD)
-                .map(|piece| piece.length);
-            let length = by_load.sum::<u64>().cast_signed();
-            waited += 1;
-            named += u64::from(length > 0);
-            exact += u64::from((length - covered).abs() <= LENGTH_OFF_MAX.max(covered / 50));
-        }
-    }
-    let share = |part: u64| 100.0 * part as f64 / waited.max(1) as f64;
-    let holds = |is_reached: bool| if is_reached { "holds" } else { "NOT reached" };
-    let count = |name: &str| counts["samples"][name].as_u64().unwrap_or_default();
-    let adds_up = count("checked") > 0
-        && count("not_adding_up") == 0
-        && count("checked") == count("explained");
-    Ok(FigureResult {
-        reached: format!(
-            "{named} of {waited} name it ({:.2} %): {}; {} of {} add up: {}",
-            share(named),
-            holds(waited > 0 && share(named) >= 99.0),
-            count("checked") - count("not_adding_up"),
-            count("explained"),
-            holds(adds_up)
-        ),
-        commands: vec![line.replace(&*place.path().to_string_lossy(), "FOLDER")],
-        tables: vec![vec![
-            row([
-                "samples",
-                "waited for the load",
-                "name it",
-                "length within 2 us or 2 %",
-                "with an unknown part",
-                "events lost",
-            ]),
-            vec![
-                count("explained").to_string(),
-                waited.to_string(),
-                named.to_string(),
-                exact.to_string(),
-                count("with_unknown").to_string(),
-                counts["tracing"]["lost_events"].to_string(),
-            ],
-        ]],
-        notes: vec![
-            "The reference is the load's own record of the first and last clock read of each turn. \
-             The record counts interrupts in between as part of the turn, the explanation counts \
-             them as interrupts, so lengths differ by the time of these interrupts."
-                .to_owned(),
-        ],
-    })
-}
-
-/// Begin and end of each turn of the load, in ns of the monotonic clock.
-fn turns(text: &str) -> Result<Vec<(i64, i64)>> {
-    let turn = |line: &str| {
-        let mut numbers = line.split(' ').map(str::parse);
-        match (numbers.next(), numbers.next()) {
-            (Some(Ok(begin)), Some(Ok(end))) => Ok((begin, end)),
-            _ => Err(Failure::new(format!(
-                "the load's record has the line `{line}`"
-            ))),
-        }
-    };
-    text.lines().map(turn).collect()
-}
-
-fn explained(bench: &Bench, run: &Path) -> Result<Value> {
-    let text = program::capture(
-        Command::new(&bench.tardy)
-            .args(["explain", "--json", "--worst", "0"])
-            .arg(run),
-    )?;
-    serde_json::from_str(&text)
-        .map_err(|error| Failure::new(format!("tardy explain --json: {error}")))
-}
-
 /// Two processes that give each other turns on the measured CPU, as fast as they can: two switches
 /// and two wakings each time.
 fn measure_rate(bench: &Bench) -> Result<FigureResult> {
     let cpu = bench.measured_cpu()?.to_string();
-    let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+    let place = scratch()?;
     let (run, seconds) = (
         place.path().join("run"),
         if bench.is_quick { 2 } else { 30 },
@@ -192,39 +36,22 @@ fn measure_rate(bench: &Bench) -> Result<FigureResult> {
         .arg((seconds + 3).to_string())
         .args(["chrt", "-f", "1", "taskset", "-c", &cpu, &tardy]);
     turns
-        .args([
-            "cost",
-            "--metric",
-            "switch-2p-0k",
-            "--rounds",
-            "1000",
-            "--out",
-        ])
+        .args("cost --metric switch-2p-0k --rounds 1000 --out".split(' '))
         .arg(place.path().join("cost"));
     let mut command = Command::new(&bench.tardy);
     command
-        .args([
-            "run",
-            "--explain",
-            "--for",
-            &format!("{seconds}s"),
-            "--cpus",
-            &cpu,
-            "--load",
-            "none",
-            "--quiet",
-            "--json",
-            "--out",
-        ])
+        .args(
+            format!("run --explain --for {seconds}s --cpus {cpu} --load none --quiet --json --out")
+                .split(' '),
+        )
         .arg(&run);
-    let commands = [&turns, &command]
-        .map(|command| program::line(command).replace(&*place.path().to_string_lossy(), "FOLDER"));
+    bench.note(&turns);
     let mut turning = turns
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .while_doing(|| "starting the task that switches".to_owned())?;
-    let captured = program::capture(&mut command);
+    let captured = bench.capture(&mut command);
     turning
         .wait()
         .while_doing(|| "waiting for the task that switches".to_owned())?;
@@ -252,9 +79,8 @@ fn measure_rate(bench: &Bench) -> Result<FigureResult> {
         reached: format!(
             "{:.0} events a second on one CPU for {length:.0} s, {lost:.0} lost: {}",
             events / length,
-            if is_held { "holds" } else { "NOT reached" }
+            holds(is_held)
         ),
-        commands: commands.to_vec(),
         tables: vec![vec![
             row([
                 "events",
@@ -287,10 +113,9 @@ struct Run {
 }
 
 fn measure_cost(bench: &Bench) -> Result<FigureResult> {
-    let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+    let place = scratch()?;
     let (pairs, seconds) = if bench.is_quick { (1, 2) } else { (10, 5) };
-    let mut commands = Vec::new();
-    let mut run = |name: String, flags: &[&str], seconds: u64| -> Result<Run> {
+    let run = |name: String, flags: &[&str], seconds: u64| -> Result<Run> {
         let folder = place.path().join(name);
         let mut command = Command::new(&bench.tardy);
         command
@@ -298,11 +123,7 @@ fn measure_cost(bench: &Bench) -> Result<FigureResult> {
             .args(flags)
             .arg("--out")
             .arg(&folder);
-        let line = program::line(&command).replace(&*folder.to_string_lossy(), "FOLDER");
-        if !commands.contains(&line) {
-            commands.push(line);
-        }
-        let summary = program::capture(&mut command)?;
+        let summary = bench.capture(&mut command)?;
         let parse = |text: &str| {
             serde_json::from_str::<Value>(text)
                 .map_err(|error| Failure::new(format!("JSON of a run: {error}")))
@@ -397,7 +218,6 @@ fn measure_cost(bench: &Bench) -> Result<FigureResult> {
     let (idle, loaded) = (numbers(&last), numbers(&busy));
     let (later_us, from, to) = middle_and_interval(&later, 0.95);
     let (longer_us, longer_from, longer_to) = middle_and_interval(&longer, 0.95);
-    let holds = |is_reached: bool| if is_reached { "holds" } else { "NOT reached" };
     Ok(FigureResult {
         reached: format!(
             "{:.1} bytes per sample: {}; decoding {:.2} us per sample: {}; {:.0} MiB: {}; {:.0} \
@@ -413,7 +233,6 @@ fn measure_cost(bench: &Bench) -> Result<FigureResult> {
             loaded[2],
             loaded[3],
         ),
-        commands,
         tables: vec![vec![
             row([
                 "load",

@@ -1,11 +1,14 @@
 //! What a figure is, and what measuring it gives.
 
-use std::path::PathBuf;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
 
 use tardy_sys::affinity;
 
 use crate::failure::{Failure, Result, While};
+use crate::program;
 
 /// One promise and how it is measured.
 #[derive(Debug)]
@@ -24,18 +27,45 @@ pub(crate) struct Bench {
     pub(crate) tardy: PathBuf,
     /// Whether runs are to be short.
     pub(crate) is_quick: bool,
-    /// How many made runs a row has, where that was asked for.
-    pub(crate) runs: Option<u64>,
+    /// The commands of the figure under way, each once.
+    pub(crate) commands: RefCell<Vec<String>>,
 }
 
 impl Bench {
-    /// With this binary.
-    pub(crate) fn new(tardy: PathBuf, is_quick: bool, runs: Option<u64>) -> Self {
-        Self {
-            tardy,
-            is_quick,
-            runs,
+    /// Notes a command for the result. Temporary folders and the folders of programs are left out.
+    pub(crate) fn note(&self, command: &Command) {
+        let line = program::line(command);
+        let words = line.split(' ').map(|word| {
+            let is_temporary = word.starts_with(&*std::env::temp_dir().to_string_lossy());
+            let is_program = word.starts_with('/') && !is_temporary && Path::new(word).is_file();
+            match word.rsplit_once('/') {
+                Some((_, name)) if is_program => name,
+                Some(_) if is_temporary => "FOLDER",
+                _ => word,
+            }
+        });
+        self.note_line(&words.collect::<Vec<_>>().join(" "));
+    }
+
+    pub(crate) fn note_line(&self, line: &str) {
+        let mut commands = self.commands.borrow_mut();
+        if !commands.iter().any(|noted| noted == line) {
+            commands.push(line.to_owned());
         }
+    }
+
+    /// Notes the command, runs it to a good end, and returns what it printed.
+    pub(crate) fn capture(&self, command: &mut Command) -> Result<String> {
+        self.note(command);
+        program::capture(command)
+    }
+
+    /// A CPU beside this one.
+    pub(crate) fn other_cpu(&self, cpu: u32) -> Result<u32> {
+        let cpus = affinity::get(0).while_doing(|| "asking for the CPUs".to_owned())?;
+        cpus.into_iter()
+            .find(|&other| other != cpu)
+            .ok_or_else(|| Failure::new("this figure needs a second CPU"))
     }
 
     /// The CPU that is measured where one is: the last, because the first serves most interrupts.
@@ -71,8 +101,6 @@ pub(crate) fn measured_once<T>(
 pub(crate) struct FigureResult {
     /// The figure reached, as set against the promise.
     pub(crate) reached: String,
-    /// Commands that were run.
-    pub(crate) commands: Vec<String>,
     /// Rows of cells; the first row is the head.
     pub(crate) tables: Vec<Vec<Vec<String>>>,
     /// How it was measured, and what must be known to read it.
@@ -82,4 +110,14 @@ pub(crate) struct FigureResult {
 /// A row of a table.
 pub(crate) fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
+}
+
+/// The verdict on a promise, in the words of docs/promises.md.
+pub(crate) fn holds(is_held: bool) -> &'static str {
+    if is_held { "holds" } else { "NOT reached" }
+}
+
+/// A temporary folder, removed when the value is dropped.
+pub(crate) fn scratch() -> Result<tempfile::TempDir> {
+    tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())
 }

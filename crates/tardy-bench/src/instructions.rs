@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::figure::{Bench, Figure, FigureResult, row};
+use super::figure::{Bench, Figure, FigureResult, holds, row, scratch};
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
@@ -80,9 +80,8 @@ impl InstructionCount {
 fn measure(bench: &Bench) -> Result<FigureResult> {
     let cpu = bench.measured_cpu()?.to_string();
     let mut table = vec![row(["tool", "measuring thread", "whole process"])];
-    let mut commands = Vec::new();
-    let loop_only = both(|samples| tardy(bench, &cpu, samples, true, &mut commands))?;
-    let whole = both(|samples| tardy(bench, &cpu, samples, false, &mut commands))?;
+    let loop_only = both(|samples| tardy(bench, &cpu, samples, true))?;
+    let whole = both(|samples| tardy(bench, &cpu, samples, false))?;
     if loop_only[0].whole() == 0 {
         return Err(Failure::new(
             "callgrind found no measuring loop: the binary has no symbols",
@@ -95,7 +94,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         format!("{:.0}", a_sample(&whole, InstructionCount::whole)),
     ]);
     for mode in PEERS {
-        let counted = both(|samples| peer(&mode, &cpu, samples, &mut commands))?;
+        let counted = both(|samples| peer(bench, &mode, &cpu, samples))?;
         let measuring = mode
             .measuring
             .map(|thread| format!("{:.1}", a_sample(&counted, |counted| counted.of(thread))));
@@ -106,11 +105,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         ]);
     }
     Ok(FigureResult {
-        reached: format!(
-            "{own:.1}: {}",
-            if own <= 90.0 { "holds" } else { "NOT reached" }
-        ),
-        commands,
+        reached: format!("{own:.1}: {}", holds(own <= 90.0)),
         tables: vec![table],
         notes: vec![
             format!(
@@ -137,25 +132,19 @@ fn a_sample(
     (count(long) as f64 - count(short) as f64) / (long.samples as f64 - short.samples as f64)
 }
 
-fn tardy(
-    bench: &Bench,
-    cpu: &str,
-    samples: u64,
-    is_loop_only: bool,
-    commands: &mut Vec<String>,
-) -> Result<InstructionCount> {
-    let mut arguments = Vec::new();
-    if is_loop_only {
-        arguments.push("--toggle-collect=tardy_probes::probe::cyclic::measure*");
-    }
-    let samples = samples.to_string();
+fn tardy(bench: &Bench, cpu: &str, samples: u64, is_loop_only: bool) -> Result<InstructionCount> {
+    let words = format!(
+        "run --cycles {samples} --cpus {cpu} --period {PERIOD_US}us --quiet --json --out run"
+    );
+    let toggle = "--toggle-collect=tardy_probes::probe::cyclic::measure*";
     let program = bench.tardy.to_string_lossy();
-    let period = format!("{PERIOD_US}us");
-    arguments.extend([
-        &*program, "run", "--cycles", &samples, "--cpus", cpu, "--period", &period, "--quiet",
-        "--json", "--out", "run",
-    ]);
-    let (by_thread, output) = callgrind(&arguments, commands)?;
+    let arguments: Vec<&str> = is_loop_only
+        .then_some(toggle)
+        .into_iter()
+        .chain([&*program])
+        .chain(words.split(' '))
+        .collect();
+    let (by_thread, output) = callgrind(bench, &arguments)?;
     let summary: serde_json::Value =
         serde_json::from_str(&output).while_doing(|| "reading tardy's summary".to_owned())?;
     let recorded = summary
@@ -167,55 +156,28 @@ fn tardy(
     })
 }
 
-fn peer(
-    mode: &Mode,
-    cpu: &str,
-    samples: u64,
-    commands: &mut Vec<String>,
-) -> Result<InstructionCount> {
-    let cycles = samples.to_string();
-    let mut arguments = vec![
-        mode.program,
-        "-a",
-        cpu,
-        "-p",
-        "95",
-        "-i",
-        PERIOD_US,
-        "-l",
-        &cycles,
-    ];
+fn peer(bench: &Bench, mode: &Mode, cpu: &str, samples: u64) -> Result<InstructionCount> {
+    let words = format!("-a {cpu} -p 95 -i {PERIOD_US} -l {samples}");
+    let mut arguments = vec![mode.program];
+    arguments.extend(words.split(' '));
     if mode.program == "cyclictest" {
         arguments.extend(["-t", "1", "-m"]);
     }
     arguments.extend(mode.arguments);
-    let (by_thread, _) = callgrind(&arguments, commands)?;
+    let (by_thread, _) = callgrind(bench, &arguments)?;
     Ok(InstructionCount { by_thread, samples })
 }
 
 /// Runs a command under callgrind: the instructions of each of its thread numbers, and what the
 /// command printed.
-fn callgrind(
-    arguments: &[&str],
-    commands: &mut Vec<String>,
-) -> Result<(Vec<(String, u64)>, String)> {
-    if program::find("valgrind").is_none() {
-        return Err(Failure::new(
-            "there is no valgrind on this machine: install the package valgrind",
-        ));
-    }
-    let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
-    let mut command = Command::new("valgrind");
+fn callgrind(bench: &Bench, arguments: &[&str]) -> Result<(Vec<(String, u64)>, String)> {
+    let place = scratch()?;
+    let mut command = Command::new(program::required("valgrind", "valgrind")?);
     command
-        .args([
-            "--quiet",
-            "--tool=callgrind",
-            "--separate-threads=yes",
-            "--callgrind-out-file=counts",
-        ])
+        .args("--quiet --tool=callgrind --separate-threads=yes".split(' '))
+        .arg("--callgrind-out-file=counts")
         .args(arguments);
-    let output = program::capture(command.current_dir(place.path()).stdin(Stdio::null()))?;
-    commands.push(program::line(&command));
+    let output = bench.capture(command.current_dir(place.path()).stdin(Stdio::null()))?;
     Ok((read_counts(place.path())?, output))
 }
 

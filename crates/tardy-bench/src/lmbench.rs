@@ -14,8 +14,8 @@ use serde_json::Value;
 use tardy_costs::metrics::tiny_program;
 use tardy_sys::affinity;
 
-use super::figure::{Bench, Figure, FigureResult, row};
-use super::lmbench_programs::{PROGRAMS, Peer, SERVERS};
+use super::figure::{Bench, Figure, FigureResult, row, scratch};
+use super::lmbench_programs::{self, Peer, SERVERS};
 use super::statistics::{median, middle_and_interval};
 use crate::failure::{Failure, Result, While};
 use crate::program;
@@ -45,7 +45,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     let folder = programs()?;
     let rounds = if bench.is_quick { 1 } else { 16 };
     let cpu = bench.measured_cpu()?;
-    let scratch = tempfile::tempdir().while_doing(|| "making a folder for files".to_owned())?;
+    let scratch = scratch()?;
     // As deep as the files of `tardy cost`: every folder of a path takes its time.
     let folder_of_file = scratch.path().join("files");
     std::fs::create_dir(&folder_of_file)
@@ -131,7 +131,6 @@ struct MetricPairs {
 /// What all rounds found.
 struct Sides {
     metrics: Vec<MetricPairs>,
-    commands: Vec<String>,
 }
 
 /// Where things run.
@@ -150,8 +149,7 @@ fn all_rounds(
     cpus: Processors,
 ) -> Result<Sides> {
     let mut sides = Sides {
-        metrics: vec![MetricPairs::default(); PROGRAMS.len()],
-        commands: Vec::new(),
+        metrics: vec![MetricPairs::default(); lmbench_programs::all().count()],
     };
     for round in 0..rounds {
         for &server in SERVERS {
@@ -164,7 +162,7 @@ fn all_rounds(
             start(folder, server)?;
         }
         std::thread::sleep(SERVER_START);
-        for (index, peer) in PROGRAMS.iter().enumerate() {
+        for (index, peer) in lmbench_programs::all().enumerate() {
             let measure_own = || {
                 // It binds itself to the one, and its server of connections to the other.
                 affinity::set(0, &[cpus.measured, cpus.other])
@@ -180,7 +178,7 @@ fn all_rounds(
             let measure_theirs = |bytes| {
                 affinity::set(0, &[cpus.measured])
                     .while_doing(|| format!("binding to CPU {}", cpus.measured))?;
-                ask_all(folder, peer, (scratch, file), bytes)
+                ask_all(folder, &peer, (scratch, file), bytes)
             };
             let found = &mut sides.metrics[index];
             // Who comes first leaves the other one its closed connections, its warm CPU, and what
@@ -211,21 +209,12 @@ fn all_rounds(
                 .status();
         }
     }
-    for peer in PROGRAMS {
-        for words in programs_of(peer) {
-            let line = words.join(" ");
-            if !sides.commands.contains(&line) {
-                sides.commands.push(line);
-            }
+    for peer in lmbench_programs::all() {
+        for words in peer.programs() {
+            bench.note_line(&words.join(" "));
         }
     }
     Ok(sides)
-}
-
-fn programs_of(peer: &Peer) -> impl Iterator<Item = &'static [&'static str]> {
-    [peer.program, peer.and]
-        .into_iter()
-        .filter(|words| !words.is_empty())
 }
 
 /// The mean of what its programs find, in ns of one operation; `None` where one printed nothing
@@ -238,11 +227,12 @@ fn ask_all(
 ) -> Result<Option<f64>> {
     // New each time, as that of `tardy cost`: in which pieces a file lies in memory is another draw
     // for each file, and stays so as long as it lies there.
-    if programs_of(peer).any(|words| words.contains(&"FILE")) {
+    if peer.programs().any(|words| words.contains(&"FILE")) {
         write_like_tardy(files.1).while_doing(|| format!("writing {}", files.1.display()))?;
     }
-    let values: Vec<Option<f64>> = programs_of(peer)
-        .map(|words| ask(folder, peer, words, files, bytes))
+    let values: Vec<Option<f64>> = peer
+        .programs()
+        .map(|words| ask(folder, peer, &words, files, bytes))
         .collect::<Result<_>>()?;
     let values: Option<Vec<f64>> = values.into_iter().collect();
     Ok(values.map(|values| values.iter().sum::<f64>() / values.len() as f64))
@@ -334,7 +324,7 @@ fn report(sides: &Sides, rounds: u32) -> Result<FigureResult> {
         "why it differs",
     ])];
     let (mut within, mut outside, mut missing) = (0, Vec::new(), Vec::new());
-    for (found, peer) in sides.metrics.iter().zip(PROGRAMS) {
+    for (found, peer) in sides.metrics.iter().zip(lmbench_programs::all()) {
         if found.pairs.is_empty() {
             missing.push(peer.metric);
             continue;
@@ -387,7 +377,7 @@ fn report(sides: &Sides, rounds: u32) -> Result<FigureResult> {
             &theirs,
             &percent(difference),
             &interval,
-            &peer.program.join(" "),
+            peer.programs,
             why,
         ]));
     }
@@ -433,7 +423,6 @@ fn report(sides: &Sides, rounds: u32) -> Result<FigureResult> {
     );
     Ok(FigureResult {
         reached,
-        commands: sides.commands.clone(),
         tables: vec![table],
         notes,
     })

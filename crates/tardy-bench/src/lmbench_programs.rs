@@ -23,10 +23,9 @@ impl PrintedFigure {
 pub(super) struct Peer {
     /// Of `tardy cost`.
     pub(super) metric: &'static str,
-    /// Program and arguments; FILE stands for one made here.
-    pub(super) program: &'static [&'static str],
-    /// A second one, of whose result and the first one's the mean counts; empty for none.
-    pub(super) and: &'static [&'static str],
+    /// Programs and arguments, divided by `and`; the mean of their results counts. FILE stands for
+    /// a file made here.
+    pub(super) programs: &'static str,
     /// From its output to its result.
     pub(super) read: fn(&str) -> Option<PrintedFigure>,
     /// Whether bytes a second are compared.
@@ -38,52 +37,6 @@ pub(super) struct Peer {
 /// Programs that must serve others.
 pub(super) const SERVERS: &[&str] = &["lat_udp", "lat_tcp", "lat_connect", "bw_tcp"];
 
-const fn time(
-    metric: &'static str,
-    program: &'static [&'static str],
-    differs: &'static str,
-) -> Peer {
-    Peer {
-        metric,
-        program,
-        and: &[],
-        read: after_colon,
-        is_bandwidth: false,
-        differs,
-    }
-}
-
-const fn bandwidth(
-    metric: &'static str,
-    program: &'static [&'static str],
-    differs: &'static str,
-) -> Peer {
-    Peer {
-        metric,
-        program,
-        and: &[],
-        read: megabytes,
-        is_bandwidth: true,
-        differs,
-    }
-}
-
-const fn other(
-    metric: &'static str,
-    program: &'static [&'static str],
-    read: fn(&str) -> Option<PrintedFigure>,
-    differs: &'static str,
-) -> Peer {
-    Peer {
-        metric,
-        program,
-        and: &[],
-        read,
-        is_bandwidth: false,
-        differs,
-    }
-}
-
 const FORKED: &str = "LMbench's child is linked to libraries and ends by exit(3), tardy's is \
                       static and ends by _exit(2): such children had 24 and 6 page faults each, \
                       of some us";
@@ -91,61 +44,80 @@ const WRITTEN: &str = "LMbench writes each 512 bytes from their end, in one chai
                        so written, the length of the instructions alone makes the same loop run \
                        at 3 or 13 GB/s on this CPU; tardy writes upwards";
 
-/// All pairs, in the order of tables.
-pub(super) const PROGRAMS: &[Peer] = &[
-    time("null-call", &["lat_syscall", "null"], ""),
-    Peer {
-        and: &["lat_syscall", "write"],
-        ..time("null-io", &["lat_syscall", "read"], "")
-    },
-    time("stat", &["lat_syscall", "stat", "FILE"], ""),
-    time("open-close", &["lat_syscall", "open", "FILE"], ""),
-    time("select-files", &["lat_select", "-n", "100", "file"], ""),
-    time("select-tcp", &["lat_select", "-n", "100", "tcp"], ""),
-    time("signal-install", &["lat_sig", "install"], ""),
-    time("signal-handle", &["lat_sig", "catch"], ""),
-    time("protection-fault", &["lat_sig", "prot", "FILE"], ""),
-    time("fork", &["lat_proc", "fork"], FORKED),
-    time("fork-exec", &["lat_proc", "exec"], FORKED),
-    time("fork-sh", &["lat_proc", "shell"], FORKED),
-    other("switch-2p-0k", &["lat_ctx", "-s", "0", "2"], switch, ""),
-    other("switch-2p-16k", &["lat_ctx", "-s", "16", "2"], switch, ""),
-    other("switch-2p-64k", &["lat_ctx", "-s", "64", "2"], switch, ""),
-    other("switch-8p-0k", &["lat_ctx", "-s", "0", "8"], switch, ""),
-    other("switch-8p-16k", &["lat_ctx", "-s", "16", "8"], switch, ""),
-    other("switch-8p-64k", &["lat_ctx", "-s", "64", "8"], switch, ""),
-    other("switch-16p-0k", &["lat_ctx", "-s", "0", "16"], switch, ""),
-    other("switch-16p-16k", &["lat_ctx", "-s", "16", "16"], switch, ""),
-    other("switch-16p-64k", &["lat_ctx", "-s", "64", "16"], switch, ""),
-    time("pipe-latency", &["lat_pipe", "-N", "3"], ""),
-    time("unix-latency", &["lat_unix"], ""),
-    time("udp-latency", &["lat_udp", "-N", "3", "localhost"], ""),
-    time(
-        "tcp-latency",
-        &["lat_tcp", "-m", "1", "-N", "3", "localhost"],
-        "",
-    ),
-    time("tcp-connect", &["lat_connect", "localhost"], ""),
-    other("mmap", &["lat_mmap", "64m", "FILE"], second_of_line, ""),
-    time("page-fault", &["lat_pagefault", "FILE"], ""),
-    bandwidth("pipe-bandwidth", &["bw_pipe", "-N", "3"], ""),
-    bandwidth("unix-bandwidth", &["bw_unix", "-N", "3"], ""),
-    bandwidth(
-        "tcp-bandwidth",
-        &["bw_tcp", "-W", "100000", "localhost"],
-        "",
-    ),
-    bandwidth("file-reread", &["bw_file_rd", "64m", "io_only", "FILE"], ""),
-    bandwidth(
-        "mmap-reread",
-        &["bw_mmap_rd", "64m", "mmap_only", "FILE"],
-        "",
-    ),
-    bandwidth("bcopy-libc", &["bw_mem", "64m", "bcopy"], ""),
-    bandwidth("bcopy-own", &["bw_mem", "64m", "fcp"], ""),
-    bandwidth("memory-read", &["bw_mem", "64m", "frd"], ""),
-    bandwidth("memory-write", &["bw_mem", "64m", "fwr"], WRITTEN),
-];
+/// All pairs, in the order of tables: a metric, how the output is read, and the program. A second
+/// program is behind `and`.
+const PROGRAMS: &str = "\
+null-call: time lat_syscall null
+null-io: time lat_syscall read and lat_syscall write
+stat: time lat_syscall stat FILE
+open-close: time lat_syscall open FILE
+select-files: time lat_select -n 100 file
+select-tcp: time lat_select -n 100 tcp
+signal-install: time lat_sig install
+signal-handle: time lat_sig catch
+protection-fault: time lat_sig prot FILE
+fork: time lat_proc fork
+fork-exec: time lat_proc exec
+fork-sh: time lat_proc shell
+switch-2p-0k: switch lat_ctx -s 0 2
+switch-2p-16k: switch lat_ctx -s 16 2
+switch-2p-64k: switch lat_ctx -s 64 2
+switch-8p-0k: switch lat_ctx -s 0 8
+switch-8p-16k: switch lat_ctx -s 16 8
+switch-8p-64k: switch lat_ctx -s 64 8
+switch-16p-0k: switch lat_ctx -s 0 16
+switch-16p-16k: switch lat_ctx -s 16 16
+switch-16p-64k: switch lat_ctx -s 64 16
+pipe-latency: time lat_pipe -N 3
+unix-latency: time lat_unix
+udp-latency: time lat_udp -N 3 localhost
+tcp-latency: time lat_tcp -m 1 -N 3 localhost
+tcp-connect: time lat_connect localhost
+mmap: second lat_mmap 64m FILE
+page-fault: time lat_pagefault FILE
+pipe-bandwidth: bandwidth bw_pipe -N 3
+unix-bandwidth: bandwidth bw_unix -N 3
+tcp-bandwidth: bandwidth bw_tcp -W 100000 localhost
+file-reread: bandwidth bw_file_rd 64m io_only FILE
+mmap-reread: bandwidth bw_mmap_rd 64m mmap_only FILE
+bcopy-libc: bandwidth bw_mem 64m bcopy
+bcopy-own: bandwidth bw_mem 64m fcp
+memory-read: bandwidth bw_mem 64m frd
+memory-write: bandwidth bw_mem 64m fwr
+";
+
+/// The pairs of [`PROGRAMS`].
+pub(super) fn all() -> impl Iterator<Item = Peer> {
+    PROGRAMS.lines().map(|line| {
+        let (metric, rest) = line.split_once(": ").unwrap_or((line, ""));
+        let (kind, programs) = rest.split_once(' ').unwrap_or((rest, ""));
+        Peer {
+            metric,
+            programs,
+            read: match kind {
+                "time" => after_colon,
+                "switch" => switch,
+                "second" => second_of_line,
+                "bandwidth" => megabytes,
+                _ => unreachable!("`{kind}` is no way to read an output"),
+            },
+            is_bandwidth: kind == "bandwidth",
+            differs: match metric {
+                "fork" | "fork-exec" | "fork-sh" => FORKED,
+                "memory-write" => WRITTEN,
+                _ => "",
+            },
+        }
+    })
+}
+
+impl Peer {
+    /// The words of each program.
+    pub(super) fn programs(&self) -> impl Iterator<Item = Vec<&'static str>> {
+        let programs = self.programs.split(" and ");
+        programs.map(|words| words.split(' ').collect())
+    }
+}
 
 fn numbers(text: &str) -> impl Iterator<Item = f64> {
     text.split_whitespace().filter_map(|word| word.parse().ok())

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::figure::{Bench, Figure, FigureResult, row};
-use super::statistics::{median, middle_and_interval};
+use super::statistics::{ESTIMATE, Pairs, median};
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
@@ -33,63 +33,27 @@ const RATIO_MIN: f64 = 0.9;
 /// How long iperf3's server may take to listen.
 const LISTEN_LIMIT: Duration = Duration::from_secs(10);
 
-/// What both sides of one comparison reached, pair by pair.
-struct Pairs {
-    own: Vec<f64>,
-    peer: Vec<f64>,
+/// Adds a row for the pairs, whose ratio is returned.
+fn add(table: &mut Vec<Vec<String>>, what: &str, pairs: &Pairs, decimals: usize) -> f64 {
+    let (ratio, lower, upper) = pairs.ratio();
+    table.push(vec![
+        what.to_owned(),
+        format!("{:.decimals$}", median(&pairs.own)),
+        format!("{:.decimals$}", median(&pairs.peer)),
+        format!("{ratio:.3}"),
+        format!("{lower:.3} to {upper:.3}"),
+        pairs.own.len().to_string(),
+    ]);
+    ratio
 }
 
-impl Pairs {
-    /// Runs both sides in turn, each first in every second pair.
-    fn measure(
-        count: usize,
-        own: impl Fn() -> Result<f64>,
-        peer: impl Fn() -> Result<f64>,
-    ) -> Result<Self> {
-        let mut pairs = Self {
-            own: Vec::new(),
-            peer: Vec::new(),
-        };
-        for pair in 0..count {
-            if pair % 2 == 0 {
-                pairs.own.push(own()?);
-                pairs.peer.push(peer()?);
-            } else {
-                pairs.peer.push(peer()?);
-                pairs.own.push(own()?);
-            }
-        }
-        Ok(pairs)
-    }
-
-    /// The ratio and its interval at 95 %.
-    fn ratio(&self) -> (f64, f64, f64) {
-        let logarithms: Vec<f64> = self
-            .own
-            .iter()
-            .zip(&self.peer)
-            .map(|(own, peer)| (own / peer).ln())
-            .collect();
-        let (middle, lower, upper) = middle_and_interval(&logarithms, 0.95);
-        (middle.exp(), lower.exp(), upper.exp())
-    }
-
-    fn row(&self, what: &str, decimals: usize) -> Vec<String> {
-        let (ratio, lower, upper) = self.ratio();
-        row([
-            what,
-            &format!("{:.decimals$}", median(&self.own)),
-            &format!("{:.decimals$}", median(&self.peer)),
-            &format!("{ratio:.3}"),
-            &format!("{lower:.3} to {upper:.3}"),
-            &self.own.len().to_string(),
-        ])
-    }
+fn verdict(is_held: bool) -> &'static str {
+    if is_held { "holds" } else { "not shown" }
 }
 
 fn measure_hackbench(bench: &Bench) -> Result<FigureResult> {
     let (count, loops) = if bench.is_quick { (2, 100) } else { (12, 500) };
-    let hackbench = found("hackbench", "rt-tests")?;
+    let hackbench = program::required("hackbench", "rt-tests")?;
     let mut table = vec![row([
         "messages through",
         "tardy, thousands/s",
@@ -98,80 +62,49 @@ fn measure_hackbench(bench: &Bench) -> Result<FigureResult> {
         "its 95 % interval",
         "pairs",
     ])];
-    let (mut commands, mut ratios) = (Vec::new(), Vec::new());
+    let (mut reached, mut is_held) = (Vec::new(), true);
     for (shape, option) in [("socket", None), ("pipe", Some("--pipe"))] {
         let own = || {
-            let load = format!(
-                "hackbench:groups={GROUPS}:fds={DESCRIPTORS}:loops={loops}:\
-                 datasize={MESSAGE_BYTES}B:with={shape}:whole=1"
-            );
             let mut command = Command::new(&bench.tardy);
             // The first round is not cut short by the load's end, which comes at once.
-            command.args(["load", &load, "--for", "10ms", "--json"]);
-            rate(&mut command, "operations").map(|(rate, line)| (rate / 1e3, line))
+            command.args(
+                format!(
+                    "load hackbench:groups={GROUPS}:fds={DESCRIPTORS}:loops={loops}:\
+                     datasize={MESSAGE_BYTES}B:with={shape}:whole=1 --for 10ms --json"
+                )
+                .split(' '),
+            );
+            rate(bench, &mut command, "operations").map(|rate| rate / 1e3)
         };
         let peer = || {
             let mut command = Command::new(&hackbench);
-            let [groups, descriptors, loops, bytes] =
-                [GROUPS, DESCRIPTORS, loops, MESSAGE_BYTES].map(|number| number.to_string());
-            command
-                .args([
-                    "-g",
-                    &groups,
-                    "-f",
-                    &descriptors,
-                    "-l",
-                    &loops,
-                    "-s",
-                    &bytes,
-                ])
-                .args(option);
+            let words = format!("-g {GROUPS} -f {DESCRIPTORS} -l {loops} -s {MESSAGE_BYTES}");
+            command.args(words.split(' ')).args(option);
             let begin = Instant::now();
-            program::capture(&mut command)?;
-            let messages =
-                GROUPS * DESCRIPTORS * DESCRIPTORS * loops.parse::<u64>().unwrap_or_default();
-            Ok((
-                messages as f64 / begin.elapsed().as_secs_f64() / 1e3,
-                program::line(&command),
-            ))
+            bench.capture(&mut command)?;
+            let messages = GROUPS * DESCRIPTORS * DESCRIPTORS * loops;
+            Ok(messages as f64 / begin.elapsed().as_secs_f64() / 1e3)
         };
-        let pairs = Pairs::measure(
-            count,
-            || own().map(|(rate, _)| rate),
-            || peer().map(|(rate, _): (f64, String)| rate),
-        )?;
-        commands.extend([own()?.1, peer()?.1]);
-        table.push(pairs.row(shape, 0));
-        ratios.push((shape, pairs.ratio().0));
+        let ratio = add(&mut table, shape, &Pairs::measure(count, own, peer)?, 0);
+        is_held &= (RATIO_MIN..=1.1).contains(&ratio);
+        reached.push(format!("{ratio:.3} x ({shape})"));
     }
-    let holds = ratios
-        .iter()
-        .all(|(_, ratio)| (RATIO_MIN..=1.1).contains(ratio));
-    let reached = ratios
-        .iter()
-        .map(|(shape, ratio)| format!("{ratio:.3} x ({shape})"))
-        .collect::<Vec<_>>()
-        .join(", ");
     Ok(FigureResult {
-        reached: format!("{reached}: {}", if holds { "holds" } else { "not shown" }),
-        commands,
+        reached: format!("{}: {}", reached.join(", "), verdict(is_held)),
         tables: vec![table],
         notes: vec![
             "Whole rounds: processes made, messages passed, processes reaped. tardy's time is \
              from its load's start to its last process's end, hackbench's that of its whole \
              process."
                 .to_owned(),
-            "The ratio is the Hodges-Lehmann estimate over the pairs; its interval comes from \
-             Wilcoxon's signed-rank test."
-                .to_owned(),
+            format!("The ratio is the {ESTIMATE}."),
         ],
     })
 }
 
 fn measure_ttcp(bench: &Bench) -> Result<FigureResult> {
     let (count, seconds) = if bench.is_quick { (2, 1) } else { (12, 3) };
-    let iperf3 = found("iperf3", "iperf3")?;
-    let cpu = bench.measured_cpu()?.to_string();
+    let cpu = bench.measured_cpu()?;
     let mut table = vec![row([
         "connection",
         "tardy, GB/s",
@@ -182,59 +115,34 @@ fn measure_ttcp(bench: &Bench) -> Result<FigureResult> {
     ])];
     let own = || {
         let mut command = Command::new(&bench.tardy);
-        command.args([
-            "load",
-            &format!("ttcp:block={BLOCK}"),
-            "--cpus",
-            &cpu,
-            "--for",
-            &format!("{seconds}s"),
-            "--json",
-        ]);
-        rate(&mut command, "bytes").map(|(rate, line)| (rate / 1e9, line))
+        let words = format!("load ttcp:block={BLOCK} --cpus {cpu} --for {seconds}s --json");
+        rate(bench, command.args(words.split(' ')), "bytes").map(|rate| rate / 1e9)
     };
-    let peer = || iperf3_rate(&iperf3, &cpu, seconds);
-    let pairs = Pairs::measure(
-        count,
-        || own().map(|(rate, _)| rate),
-        || peer().map(|(rate, _)| rate),
-    )?;
-    table.push(pairs.row("both ends on one CPU", 2));
-    let (ratio, ..) = pairs.ratio();
+    let pairs = Pairs::measure(count, own, || iperf3_rate(bench, cpu, seconds))?;
+    let ratio = add(&mut table, "both ends on one CPU", &pairs, 2);
     Ok(FigureResult {
-        reached: format!(
-            "{ratio:.3} x: {}",
-            if ratio >= RATIO_MIN {
-                "holds"
-            } else {
-                "not shown"
-            }
-        ),
-        commands: vec![own()?.1, peer()?.1],
+        reached: format!("{ratio:.3} x: {}", verdict(ratio >= RATIO_MIN)),
         tables: vec![table],
         notes: vec![
             format!(
                 "Sender and receiver on CPU {cpu}, as a worker of the load has them; blocks of \
                  {BLOCK}, iperf3's default."
             ),
-            "The ratio is the Hodges-Lehmann estimate over the pairs; its interval comes from \
-             Wilcoxon's signed-rank test."
-                .to_owned(),
+            format!("The ratio is the {ESTIMATE}."),
         ],
     })
 }
 
-/// Work a second of a load, from the JSON events of `tardy load`, and the command.
-fn rate(command: &mut Command, field: &str) -> Result<(f64, String)> {
-    let output = program::capture(command)?;
-    let rate = rate_of_events(&output, field).ok_or_else(|| {
+/// Work a second of a load, from the JSON events of `tardy load`.
+fn rate(bench: &Bench, command: &mut Command, field: &str) -> Result<f64> {
+    let output = bench.capture(command)?;
+    rate_of_events(&output, field).ok_or_else(|| {
         Failure::new(format!(
-            "`{}` told no work: {}",
+            "`{}` reported no work: {}",
             program::line(command),
             output.trim()
         ))
-    })?;
-    Ok((rate, program::line(command)))
+    })
 }
 
 fn rate_of_events(output: &str, field: &str) -> Option<f64> {
@@ -242,47 +150,38 @@ fn rate_of_events(output: &str, field: &str) -> Option<f64> {
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok())
         .collect();
-    let of = |kind: &str| {
-        events
-            .iter()
-            .filter(|event| event["event"] == kind)
-            .collect::<Vec<_>>()
-    };
-    let at = |event: &&Value| event["at"].as_f64();
-    let seconds = (of("ended").iter().filter_map(at).fold(0.0, f64::max)
-        - of("started").iter().find_map(at)?)
-        / 1e9;
+    let of = |kind: &'static str| events.iter().filter(move |event| event["event"] == kind);
+    let at = |event: &Value| event["at"].as_f64();
+    let seconds =
+        (of("ended").filter_map(at).fold(0.0, f64::max) - of("started").find_map(at)?) / 1e9;
     let work = of("work").last()?[field].as_f64()?;
     (seconds > 0.0 && work > 0.0).then(|| work / seconds)
 }
 
-/// Bytes a second in units of 10^9, as iperf3's receiver saw them, and the client's command.
-fn iperf3_rate(iperf3: &std::path::Path, cpu: &str, seconds: u64) -> Result<(f64, String)> {
+/// Bytes a second in units of 10^9, as iperf3's receiver saw them.
+fn iperf3_rate(bench: &Bench, cpu: u32, seconds: u64) -> Result<f64> {
+    let iperf3 = program::required("iperf3", "iperf3")?;
     let port = free_port()?;
-    let mut server = Command::new("taskset");
-    server
-        .args(["-c", cpu])
-        .arg(iperf3)
-        .args(["-s", "-1", "-B", "127.0.0.1", "-p", &port])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    // It serves one client and ends; where that came to nothing it would wait for ever, and is
-    // ended with this scope.
+    // Without the port, which is another one in each pair.
+    bench.note_line(&format!(
+        "taskset -c {cpu} iperf3 -c 127.0.0.1 -t {seconds} -J"
+    ));
+    let bound = |words: String| {
+        let mut command = Command::new("taskset");
+        command.arg("-c").arg(cpu.to_string()).arg(&iperf3);
+        command.args(words.split(' '));
+        command
+    };
+    // It serves one client and ends. Without a client it would wait for ever, so it is ended with
+    // this scope.
     let _server = Server(
-        server
+        bound(format!("-s -1 -B 127.0.0.1 -p {port}"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
             .spawn()
             .while_doing(|| "starting iperf3's server".to_owned())?,
     );
-    let mut client = Command::new("taskset");
-    client.args(["-c", cpu]).arg(iperf3).args([
-        "-c",
-        "127.0.0.1",
-        "-p",
-        &port,
-        "-t",
-        &seconds.to_string(),
-        "-J",
-    ]);
+    let mut client = bound(format!("-c 127.0.0.1 -p {port} -t {seconds} -J"));
     // Asking whether it listens by connecting would be its one connection: the client is tried
     // until it succeeds. With -J its exit code is 0 even then.
     let deadline = Instant::now() + LISTEN_LIMIT;
@@ -295,11 +194,9 @@ fn iperf3_rate(iperf3: &std::path::Path, cpu: &str, seconds: u64) -> Result<(f64
         }
         std::thread::sleep(Duration::from_millis(50));
     };
-    let bits = result
-        .pointer("/end/sum_received/bits_per_second")
-        .and_then(Value::as_f64);
+    let bits = result["end"]["sum_received"]["bits_per_second"].as_f64();
     let bits = bits.ok_or_else(|| Failure::new(format!("iperf3: {}", result["error"])))?;
-    Ok((bits / 8e9, program::line(&client)))
+    Ok(bits / 8e9)
 }
 
 /// Ended with its scope, so that a failure leaves no server behind.
@@ -312,21 +209,11 @@ impl Drop for Server {
     }
 }
 
-fn free_port() -> Result<String> {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0")
-        .while_doing(|| "looking for a free port".to_owned())?;
-    listener
-        .local_addr()
-        .map(|address| address.port().to_string())
-        .while_doing(|| "asking for the port".to_owned())
-}
-
-fn found(name: &str, package: &str) -> Result<std::path::PathBuf> {
-    program::find(name).ok_or_else(|| {
-        Failure::new(format!(
-            "there is no {name} on this machine: install the package {package}"
-        ))
-    })
+fn free_port() -> Result<u16> {
+    std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .map(|address| address.port())
+        .while_doing(|| "looking for a free port".to_owned())
 }
 
 #[cfg(test)]
@@ -347,17 +234,5 @@ mod tests {
         assert_eq!(rate_of_events(output, "operations"), Some(15.0));
         assert_eq!(rate_of_events(output, "bytes"), None, "a rate needs work");
         assert_eq!(rate_of_events("", "operations"), None);
-    }
-
-    #[test]
-    fn sides_take_turns_in_being_first() {
-        let order = std::cell::RefCell::new(String::new());
-        let side = |name: char| {
-            order.borrow_mut().push(name);
-            Ok(if name == 'o' { 2.0 } else { 1.0 })
-        };
-        let pairs = Pairs::measure(12, || side('o'), || side('p')).unwrap();
-        assert!(order.borrow().starts_with("oppoop"), "{}", order.borrow());
-        assert_eq!(pairs.ratio().0, 2.0);
     }
 }

@@ -55,9 +55,7 @@ pub(crate) fn run(arguments: &MakeRunArguments) -> Result<()> {
 pub(crate) fn make(tardy: &Path, folder: &Path, series: u32, samples: u64) -> Result<()> {
     let mut short = Command::new(tardy);
     short
-        .args([
-            "run", "--for", "1s", "--cpus", "0", "--load", "none", "--quiet", "--json", "--out",
-        ])
+        .args("run --for 1s --cpus 0 --load none --quiet --json --out".split(' '))
         .arg(folder);
     program::capture(&mut short)?;
     let record = folder::open(folder).while_doing(|| "reading the run just made".to_owned())?;

@@ -7,49 +7,36 @@
 #![forbid(unsafe_code)]
 
 mod accessibility;
-mod compare;
 mod contender;
 mod cost_spread;
-mod coverage;
 mod document;
 mod drop_in;
-mod every_probe;
 mod example_runs;
 mod explained;
 mod figure;
-mod histories;
-mod import_rate;
 mod instructions;
 mod lab;
-mod live_view;
+mod large_inputs;
 mod lmbench;
 mod lmbench_programs;
 mod load_rates;
-mod long_comparison;
-mod long_report;
-mod long_summary;
 mod made_run;
-mod many_cpus;
-mod many_runs;
-mod oslat;
 mod pairs;
 mod pictures;
-mod players;
 mod real_runs;
-mod round_trips;
 mod sched_trace;
-mod sections_page;
 mod statistics;
 mod thread_wake_ups;
 mod threads;
 mod wake_ups;
 
+use std::cell::RefCell;
 use std::process::ExitCode;
 
 use clap::{Args, Parser};
 
 use figure::{Bench, Figure};
-use xtask::failure::{Failure, Result, While};
+use xtask::failure::{Failure, Result};
 use xtask::{failure, program, workspace};
 
 /// What `cargo xtask` leaves to this program, with the words of its command line.
@@ -64,8 +51,6 @@ enum Task {
     Accessibility(accessibility::AccessibilityArguments),
     /// Make the pictures of the documentation
     Pictures(pictures::PicturesArguments),
-    /// Make the tables of docs/sections.md from a census of Debian's kernels
-    Sections(sections_page::SectionsArguments),
     /// Make the folder of a long run without measuring, for work on summaries and reports
     MakeRun(made_run::MakeRunArguments),
 }
@@ -76,36 +61,21 @@ const FIGURES: &[Figure] = &[
     pairs::CPU_TIME,
     pairs::EQUIVALENCE,
     thread_wake_ups::FIGURE,
-    round_trips::FIGURE,
-    every_probe::FIGURE,
-    players::FIGURE,
     real_runs::LOSSES,
-    wake_ups::FIGURE,
-    live_view::FIGURE,
+    wake_ups::WAKE_UPS,
+    wake_ups::LIVE_VIEW,
     real_runs::MEMORY,
     real_runs::STORED_BYTES,
-    coverage::FIGURE,
-    long_summary::FIGURE,
-    long_report::FIGURE,
-    long_comparison::FIGURE,
-    many_cpus::FIGURE,
-    many_runs::FIGURE,
-    histories::FIGURE,
-    compare::FIGURE,
-    import_rate::FIGURE,
+    large_inputs::SUMMARY,
+    large_inputs::REPORT,
+    large_inputs::COMPARISON,
+    large_inputs::MANY_CPUS,
+    large_inputs::MANY_RUNS,
+    large_inputs::IMPORT_RATE,
     load_rates::HACKBENCH,
     load_rates::TTCP,
-    lab::PAIRS,
-    lab::SECTIONS,
-    lab::ORDER,
-    lab::DELAYS,
-    lab::BLAME,
-    lab::WAKE_UP_PATH,
     lab::BUDGET,
     lab::ATLAS,
-    lab::MANY_CPUS,
-    oslat::FIGURE,
-    explained::BLAME,
     explained::COST,
     explained::RATE,
     cost_spread::FIGURE,
@@ -124,9 +94,6 @@ struct BenchArguments {
     /// Use short runs, for a first result and for CI
     #[arg(long)]
     quick: bool,
-    /// Made runs per row of `coverage` [default: 400]
-    #[arg(long, value_name = "N", conflicts_with = "quick")]
-    runs: Option<u64>,
     /// Measure this binary instead of a new release build
     #[arg(long, value_name = "FILE")]
     tardy: Option<std::path::PathBuf>,
@@ -141,7 +108,6 @@ fn main() -> ExitCode {
         Task::DropIn(arguments) => drop_in::run(&arguments),
         Task::Accessibility(arguments) => accessibility::run(&arguments),
         Task::Pictures(arguments) => pictures::run(&arguments),
-        Task::Sections(arguments) => sections_page::run(&arguments),
         Task::MakeRun(arguments) => made_run::run(&arguments),
     })
 }
@@ -155,18 +121,19 @@ fn run(arguments: &BenchArguments) -> Result<()> {
         return Ok(());
     }
     let chosen = chosen(&arguments.names)?;
-    let tardy = match &arguments.tardy {
-        Some(binary) => binary
-            .canonicalize()
-            .while_doing(|| format!("looking for {}", binary.display()))?,
-        None => workspace::build_with_symbols()?,
+    let tardy = workspace::given_or(arguments.tardy.as_ref(), workspace::build_with_symbols)?;
+    let bench = Bench {
+        tardy,
+        is_quick: arguments.quick,
+        commands: RefCell::default(),
     };
-    let bench = Bench::new(tardy, arguments.quick, arguments.runs);
     for figure in chosen {
         eprintln!("measuring {}: {}", figure.name, figure.promise);
+        bench.commands.take();
         match (figure.measure)(&bench) {
             Ok(measured) => {
-                println!("{}", document::section(figure, &measured));
+                let commands = bench.commands.take();
+                println!("{}", document::section(figure, &measured, &commands));
                 if arguments.write {
                     document::replace(figure, &measured)?;
                 }
@@ -228,7 +195,7 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert!(names("lab").len() > 1 && names("lab").iter().all(|name| name.starts_with("lab-")));
-        assert_eq!(names("lab-order"), ["lab-order"]);
+        assert_eq!(names("lab-atlas"), ["lab-atlas"]);
     }
 
     #[test]

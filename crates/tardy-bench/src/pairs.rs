@@ -7,11 +7,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::contender::{CONTENDERS, Contender, PERIOD_US, median_latency_us};
-use super::figure::{Bench, Figure, FigureResult, measured_once, row};
+use super::figure::{Bench, Figure, FigureResult, measured_once, row, scratch};
 use super::statistics::{mean_and_half_width, median, middle_and_interval};
 use super::threads;
-use crate::failure::{Failure, Result, While};
-use crate::program;
+use crate::failure::{Failure, Result};
 
 /// CPU time of a sample.
 pub(crate) const CPU_TIME: Figure = Figure {
@@ -63,7 +62,12 @@ impl Rounds {
     /// Those of this process.
     fn once(bench: &Bench) -> Result<&'static Self> {
         static MEASURED: OnceLock<Rounds> = OnceLock::new();
-        measured_once(&MEASURED, || Self::measure(bench))
+        let rounds = measured_once(&MEASURED, || Self::measure(bench))?;
+        rounds
+            .commands
+            .iter()
+            .for_each(|line| bench.note_line(line));
+        Ok(rounds)
     }
 
     fn measure(bench: &Bench) -> Result<Self> {
@@ -78,15 +82,13 @@ impl Rounds {
         for round in 0..count {
             for place in 0..CONTENDERS.len() {
                 let which = (round + place) % CONTENDERS.len();
-                let (run, command) = run_once(CONTENDERS[which], bench, cpu, seconds)?;
+                let run = run_once(CONTENDERS[which], bench, cpu, seconds)?;
                 rounds.runs[which].push(run);
-                if round == 0 {
-                    rounds.commands.push(command);
-                }
             }
             eprint!("\rround {} of {count}", round + 1);
         }
         eprintln!();
+        rounds.commands = bench.commands.borrow().clone();
         Ok(rounds)
     }
 
@@ -137,11 +139,11 @@ impl Rounds {
     }
 }
 
-fn run_once(contender: Contender, bench: &Bench, cpu: u32, seconds: u64) -> Result<(Run, String)> {
-    let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+fn run_once(contender: Contender, bench: &Bench, cpu: u32, seconds: u64) -> Result<Run> {
+    let place = scratch()?;
     let samples = (seconds + MARGIN) * 1_000_000 / PERIOD_US;
     let command = contender.command(bench, cpu, samples, place.path())?;
-    let line = program::line(&command);
+    bench.note(&command);
     let mut child = contender.start(command, place.path())?;
     let before = contender.when_measuring(&child)?;
     std::thread::sleep(Duration::from_secs(seconds));
@@ -168,7 +170,7 @@ fn run_once(contender: Contender, bench: &Bench, cpu: u32, seconds: u64) -> Resu
         process_us: a_sample(spent.iter().map(|thread| thread.cpu_time).sum()),
         median_latency_us,
     };
-    Ok((run, line))
+    Ok(run)
 }
 
 fn measure_cpu_time(bench: &Bench) -> Result<FigureResult> {
@@ -227,7 +229,6 @@ fn measure_cpu_time(bench: &Bench) -> Result<FigureResult> {
             "ratio {middle:.3}, upper 95 % bound {upper:.3} in {} pairs: {verdict}",
             rounds.of(Contender::Tardy).len()
         ),
-        commands: rounds.commands.clone(),
         tables: vec![table],
         notes,
     })
@@ -281,7 +282,6 @@ fn measure_equivalence(bench: &Bench) -> Result<FigureResult> {
             "difference {middle:+.2} us, 95 % interval {interval}, margin {margin:.2} us: {}",
             if holds { "holds" } else { "not shown" }
         ),
-        commands: rounds.commands.iter().take(2).cloned().collect(),
         tables: vec![table],
         notes,
     })

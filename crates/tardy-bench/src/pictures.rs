@@ -15,6 +15,7 @@ use tardy_browser::{Browser, Screen};
 
 use crate::example_runs::ExampleRuns;
 use crate::failure::{Failure, Result, While};
+use crate::figure::scratch;
 use crate::workspace;
 
 /// Largest size of all pictures together, in bytes.
@@ -67,17 +68,12 @@ pub(crate) struct PicturesArguments {
 
 /// Runs the task.
 pub(crate) fn run(arguments: &PicturesArguments) -> Result<()> {
-    let tardy = match &arguments.tardy {
-        Some(binary) => binary
-            .canonicalize()
-            .while_doing(|| format!("looking for {}", binary.display()))?,
-        None => workspace::build_tardy()?,
-    };
+    let tardy = workspace::given_or(arguments.tardy.as_ref(), workspace::build_tardy)?;
     let kept = workspace::root().join(&arguments.out);
     if !arguments.check {
         return make(&tardy, &kept).map(drop);
     }
-    let folder = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+    let folder = scratch()?;
     let stale = stale(&read_words(&kept)?, &make(&tardy, folder.path())?);
     if stale.is_empty() {
         return Ok(());
@@ -167,18 +163,9 @@ impl Album {
             (100, 30),
             Some(LIVE_AT),
         )?;
-        let mut watched = self.runs.start(&[
-            "run",
-            "--quiet",
-            "--load",
-            "hackbench",
-            "--load",
-            "io",
-            "--for",
-            "12s",
-            "--out",
-            "watched",
-        ])?;
+        let mut watched = self
+            .runs
+            .start("run --quiet --load hackbench --load io --for 12s --out watched")?;
         let drawn = self.terminal("top.png", "tardy top watched", (100, 30), Some(TOP_AT));
         // The command ends by itself, with or without a picture.
         watched
@@ -203,16 +190,8 @@ impl Album {
             let page = self.runs.report(runs)?;
             self.page(name, &page, Look::of(PAGE, &[]))?;
         }
-        self.runs.tardy(&[
-            "plot",
-            "board7",
-            "--kind",
-            "heatmap",
-            "--scale",
-            "1",
-            "-o",
-            "heatmap.png",
-        ])?;
+        self.runs
+            .tardy("plot board7 --kind heatmap --scale 1 -o heatmap.png")?;
         let heat_map = self.runs.folder().join("heatmap.png");
         std::fs::copy(heat_map, self.out.join("heatmap.png"))
             .while_doing(|| "keeping the heat map".to_owned())?;
@@ -229,45 +208,17 @@ impl Album {
     /// In virtual time: the worst sample explained, the kernel's functions before the late ones,
     /// and an atlas.
     fn of_lab(&mut self) -> Result<()> {
-        let stock = ["--kernel", "debian:6.1"];
-        let watched = [
-            "--preempt",
-            "none",
-            "--load",
-            "hackbench",
-            "--load",
-            "reclaim",
-            "--for",
-            "2s",
-            "--watch",
-            "--out",
-            "kernels",
-        ];
-        self.runs
-            .tardy(&[&["lab", "run"], &stock[..], &watched].concat())?;
+        self.runs.tardy(
+            "lab run --kernel debian:6.1 --preempt none --load hackbench --load reclaim --for 2s \
+             --watch --out kernels",
+        )?;
         let page = self.runs.report(&["kernels/6.1-none/replica-000"])?;
         self.page("late.png", &page, Look::of(PAGE, &[".late"]))?;
         self.page("flames.png", &page, Look::of(PAGE, &["svg.flames"]))?;
-        let kernels = [
-            "--kernel",
-            "debian:6.1-rt",
-            "--load",
-            "none",
-            "--load",
-            "hackbench",
-            "--load",
-            "reclaim",
-            "--load",
-            "io",
-            "--for",
-            "1s",
-            "--replicas",
-            "4",
-            "--out",
-            "atlas",
-        ];
-        self.runs
-            .tardy(&[&["lab", "atlas"], &stock[..], &kernels].concat())?;
+        self.runs.tardy(
+            "lab atlas --kernel debian:6.1 --kernel debian:6.1-rt --load none --load hackbench \
+             --load reclaim --load io --for 1s --replicas 4 --out atlas",
+        )?;
         let page = self.runs.folder().join("atlas/atlas.html");
         self.page(
             "atlas.png",

@@ -11,7 +11,7 @@ use tardy_core::accounting::Counts;
 use tardy_core::units::Nanos;
 use tardy_results::summary::model::Summary;
 
-use super::figure::{Bench, Figure, FigureResult, measured_once, row};
+use super::figure::{Bench, Figure, FigureResult, measured_once, row, scratch};
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
@@ -58,7 +58,11 @@ impl RealRuns {
     /// Those of this process.
     fn once(bench: &Bench) -> Result<&'static Self> {
         static MEASURED: OnceLock<RealRuns> = OnceLock::new();
-        measured_once(&MEASURED, || Self::measure(bench))
+        let runs = measured_once(&MEASURED, || Self::measure(bench))?;
+        runs.runs
+            .iter()
+            .for_each(|run| bench.note_line(&run.command));
+        Ok(runs)
     }
 
     fn measure(bench: &Bench) -> Result<Self> {
@@ -85,10 +89,6 @@ impl RealRuns {
         }
         Ok(Self { runs, notes })
     }
-
-    fn commands(&self) -> Vec<String> {
-        self.runs.iter().map(|run| run.command.clone()).collect()
-    }
 }
 
 /// A whole number of us that is accepted although the next calibration may come out dearer: a tenth
@@ -106,7 +106,7 @@ fn make(
     period: &str,
     more: &[&str],
 ) -> Result<std::result::Result<RealRun, String>> {
-    let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+    let place = scratch()?;
     let mut command = Command::new(&bench.tardy);
     command
         .args([
@@ -239,7 +239,6 @@ fn measure_losses(bench: &Bench) -> Result<FigureResult> {
             "{lost} lost of {expected} expected, accounting {}",
             if is_exact { "exact" } else { "NOT exact" }
         ),
-        commands: runs.commands()[1..].to_vec(),
         tables: vec![table],
         notes: [
             runs.notes.clone(),
@@ -294,7 +293,6 @@ fn measure_memory(bench: &Bench) -> Result<FigureResult> {
             reached.join(", "),
             if holds { "holds" } else { "NOT reached" }
         ),
-        commands: runs.commands(),
         tables: vec![table],
         notes: [
             runs.notes.clone(),
@@ -324,7 +322,6 @@ fn measure_stored_bytes(bench: &Bench) -> Result<FigureResult> {
     }
     Ok(FigureResult {
         reached: reached.join(", "),
-        commands: runs.commands(),
         tables: vec![table],
         notes: [
             runs.notes.clone(),

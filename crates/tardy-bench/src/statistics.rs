@@ -1,5 +1,6 @@
 //! The few statistics that the figures need.
 
+use crate::failure::Result;
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 /// The median; NaN of nothing.
@@ -57,9 +58,78 @@ pub(crate) fn middle_and_interval(values: &[f64], confidence: f64) -> (f64, f64,
     (middle, means[place], means[means.len() - 1 - place])
 }
 
+/// Figures of tardy and of a peer, pair by pair.
+#[derive(Debug, Default)]
+pub(crate) struct Pairs {
+    pub(crate) own: Vec<f64>,
+    pub(crate) peer: Vec<f64>,
+}
+
+/// How the differences and ratios of [`Pairs`] are computed, for notes.
+pub(crate) const ESTIMATE: &str = "Hodges-Lehmann estimate over the pairs, with an interval from \
+                                   Wilcoxon's signed-rank test";
+
+impl Pairs {
+    /// Measures both sides in turn, each first in every second pair: drift of the machine affects
+    /// both alike.
+    pub(crate) fn measure(
+        count: usize,
+        own: impl Fn() -> Result<f64>,
+        peer: impl Fn() -> Result<f64>,
+    ) -> Result<Self> {
+        let mut pairs = Self::default();
+        for pair in 0..count {
+            if pair % 2 == 0 {
+                pairs.own.push(own()?);
+                pairs.peer.push(peer()?);
+            } else {
+                pairs.peer.push(peer()?);
+                pairs.own.push(own()?);
+            }
+            eprint!("\rpair {} of {count}", pair + 1);
+        }
+        eprintln!();
+        Ok(pairs)
+    }
+
+    fn each(&self, of: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+        let pairs = self.own.iter().zip(&self.peer);
+        pairs.map(|(own, peer)| of(*own, *peer)).collect()
+    }
+
+    /// The differences, ours less the peer's.
+    pub(crate) fn differences(&self) -> Vec<f64> {
+        self.each(|own, peer| own - peer)
+    }
+
+    /// The ratio of tardy's figures to the peer's, and its interval at 95 %.
+    pub(crate) fn ratio(&self) -> (f64, f64, f64) {
+        let (middle, lower, upper) =
+            middle_and_interval(&self.each(|own, peer| (own / peer).ln()), 0.95);
+        (middle.exp(), lower.exp(), upper.exp())
+    }
+
+    /// The margin within which latencies in us are equivalent: 5 % of the peer's, at least 1 us.
+    pub(crate) fn margin(&self) -> f64 {
+        (median(&self.peer) * 0.05).max(1.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sides_take_turns_in_being_first() {
+        let order = std::cell::RefCell::new(String::new());
+        let side = |name: char| {
+            order.borrow_mut().push(name);
+            Ok(if name == 'o' { 2.0 } else { 1.0 })
+        };
+        let pairs = Pairs::measure(12, || side('o'), || side('p')).unwrap();
+        assert!(order.borrow().starts_with("oppoop"), "{}", order.borrow());
+        assert_eq!(pairs.ratio().0, 2.0);
+    }
 
     #[test]
     fn medians_of_odd_and_even_counts() {

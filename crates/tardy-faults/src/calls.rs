@@ -9,7 +9,7 @@ use crate::fault::{Fault, Ground, Tally};
 use crate::folders::{self, Folder};
 use crate::place::{PATIENCE, last_line};
 use crate::strace::{self, FailingCall};
-use crate::system_calls::CALLS;
+use crate::system_calls;
 
 pub(crate) const FAULT: Fault = Fault {
     name: "calls",
@@ -64,8 +64,7 @@ fn attempt(ground: &Ground) -> Result<Tally> {
         .filter(|(place, _)| !ground.is_brief() || BRIEF_COMMANDS.contains(place));
     for (_, &(line, is_file)) in commands {
         let (counts, good) = counted(ground, line, is_file)?;
-        for &(call, error) in CALLS
-            .iter()
+        for (call, error) in system_calls::calls()
             .filter(|(call, _)| !ground.is_brief() || BRIEF_CALLS.contains(call))
         {
             let times = counts.get(call).copied().unwrap_or(0);
@@ -100,7 +99,7 @@ fn chosen(times: usize, most: usize) -> Vec<usize> {
 /// it writes.
 fn counted(ground: &Ground, line: &str, is_file: bool) -> Result<(Counts, Option<Vec<u8>>)> {
     let place = ground.place()?;
-    let calls: Vec<&str> = CALLS.iter().map(|call| call.0).collect();
+    let calls: Vec<&str> = system_calls::calls().map(|call| call.0).collect();
     let log = place.path("log");
     let command = strace::logged(&place, &calls, &log, line);
     let outcome = place.start(command)?.end(&place, PATIENCE)?;
@@ -225,7 +224,7 @@ mod tests {
         assert!(
             BRIEF_CALLS
                 .iter()
-                .all(|brief| CALLS.iter().any(|(call, _)| call == brief))
+                .all(|brief| system_calls::calls().any(|(call, _)| call == *brief))
         );
         assert!(
             COMMANDS[BRIEF_COMMANDS[0]].0.starts_with("export ")

@@ -148,11 +148,7 @@ fn full(ground: &Ground) -> Result<Tally> {
                 .while_doing(|| "writing an older output".to_owned())?;
             disk.fill(left);
             let outcome = place.tardy(&format!("{line} disk/output.svg"))?;
-            let mut wrong: Vec<String> = outcome
-                .disgrace()
-                .into_iter()
-                .chain(place.leftovers()?)
-                .collect();
+            let mut wrong = folders::wrong(&outcome, &place)?;
             let now = std::fs::read(disk.0.join("output.svg")).unwrap_or_default();
             // A verdict, also that runs are too few, is in the output.
             let is_done = matches!(outcome.code, Some(0 | 1 | 4));
@@ -181,11 +177,7 @@ fn count_run(
     outcome: &crate::place::Outcome,
     words: &[&str],
 ) -> Result<()> {
-    let mut wrong: Vec<String> = outcome
-        .disgrace()
-        .into_iter()
-        .chain(place.leftovers()?)
-        .collect();
+    let mut wrong = folders::wrong(outcome, place)?;
     let folder = folders::look(place, "disk/run")?;
     wrong.extend(folder.wrong());
     let said = format!("{}{}{}", outcome.said, outcome.printed, folder.warnings()).to_lowercase();
@@ -223,11 +215,7 @@ fn read_only(ground: &Ground) -> Result<Tally> {
     ];
     for line in writers {
         let outcome = place.tardy(line)?;
-        let mut wrong: Vec<String> = outcome
-            .disgrace()
-            .into_iter()
-            .chain(place.leftovers()?)
-            .collect();
+        let mut wrong = folders::wrong(&outcome, &place)?;
         if !matches!(outcome.code, Some(2 | 3))
             || !outcome.said.contains("disk/")
             || !outcome.said.to_lowercase().contains("read-only")
@@ -287,11 +275,7 @@ fn removed(ground: &Ground) -> Result<Tally> {
                     .while_doing(|| "writing into it".to_owned())?;
             }
             let outcome = running.end(&place, PATIENCE)?;
-            let mut wrong: Vec<String> = outcome
-                .disgrace()
-                .into_iter()
-                .chain(place.leftovers()?)
-                .collect();
+            let mut wrong = folders::wrong(&outcome, &place)?;
             if outcome.code != Some(3) || !outcome.said.contains("removed or moved") {
                 wrong.push(format!(
                     "{}: {}",

@@ -7,7 +7,7 @@ use tardy_sys::affinity;
 use xtask::failure::{Failure, Result, While};
 
 use crate::fault::Ground;
-use crate::place::Place;
+use crate::place::{Outcome, Place};
 
 /// A run's folder, looked at with `tardy show`.
 #[derive(Debug)]
@@ -27,6 +27,13 @@ pub(crate) enum Folder {
     },
     /// It has a run.json, and does not open.
     Refused(String),
+}
+
+/// What is wrong with a command that ended, and what it left behind.
+pub(crate) fn wrong(outcome: &Outcome, place: &Place) -> Result<Vec<String>> {
+    let mut wrong: Vec<String> = outcome.disgrace().into_iter().collect();
+    wrong.extend(place.leftovers()?);
+    Ok(wrong)
 }
 
 /// Looks at the folder `name`.

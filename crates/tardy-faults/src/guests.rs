@@ -13,8 +13,7 @@ use tardy_lab::cache::Cache;
 use tardy_lab::initramfs::AddedFile;
 use tardy_lab::kernel::{self, Kernel, KernelSource};
 use tardy_lab::qemu::Qemu;
-use xtask::failure::{Failure, Result, While};
-use xtask::program;
+use xtask::failure::{Result, While};
 
 use crate::fault::{Ground, Tally};
 use crate::place::{Outcome, Place};
@@ -126,32 +125,4 @@ pub(crate) fn script_files(place: &Place, script: &str) -> Result<Vec<AddedFile>
         file(BUSYBOX.into(), "bin/busybox"),
         file(source, "bin/script"),
     ])
-}
-
-/// A program of this machine with the libraries that it needs, for a guest.
-pub(crate) fn program_files(name: &str) -> Result<Vec<AddedFile>> {
-    let path =
-        program::find(name).ok_or_else(|| Failure::new(format!("{name} is not installed")))?;
-    let libraries = program::capture(std::process::Command::new("ldd").arg(&path))?;
-    let is_path = |word: &&str| word.starts_with('/');
-    let sources = libraries
-        .lines()
-        .filter_map(|line| line.split_whitespace().find(is_path))
-        .map(PathBuf::from);
-    let library = |source: PathBuf| AddedFile {
-        path: source
-            .display()
-            .to_string()
-            .trim_start_matches('/')
-            .to_owned(),
-        source,
-        executable: true,
-    };
-    // Not in /bin, where the shell's programs take the place of those of their names.
-    let program = AddedFile {
-        source: path,
-        path: format!("usr/{name}"),
-        executable: true,
-    };
-    Ok(sources.map(library).chain([program]).collect())
 }

@@ -18,103 +18,65 @@ pub(crate) const FAULT: Fault = Fault {
     attempt,
 };
 
-/// A command that writes, with what it writes.
+/// Commands that write, each with its kills in the short form and in the full one.
+const WRITERS: &str = "\
+6 40 run --for 1500ms --load none --quiet --out run
+3 20 run --for 1500ms --load io --load fork --quiet --out run
+3 15 run --for 1500ms --load none --quiet --spool spool --out run
+2 10 run --for 1500ms --load hackbench --explain --quiet --out run
+2 10 run --for 1500ms --load none --move-irqs --cpus last --quiet --out run
+2 5 cyclictest -D 1 -q --tardy-out run
+2 10 load memory procfs --for 1s
+2 15 cost --metric null-call --metric open-close --rounds 1 --trials 3 --out run
+3 15 import ../base/verbose --period 1ms --out run
+3 15 export ../base/run --format csv --output output.svg
+2 10 export ../base/run --format hgrm --output output.svg
+3 15 report ../base/run --html output.svg
+2 10 plot ../base/run --kind hist -o output.svg
+2 10 history ../base --html output.svg
+0 8 lab run --kernel debian:6.1 --for 300ms --load none --replicas 1 --out lab
+";
+
+/// A row of [`WRITERS`].
 struct Writer {
     line: &'static str,
-    writes: Writes,
-    /// Kills in the short form, and in the full one.
-    kills: (usize, usize),
+    short: usize,
+    full: usize,
 }
 
 enum Writes {
     /// The folder `run`.
     Run,
-    /// The file `output`, in place of an older one.
+    /// The file `output.svg`, in place of an older one.
     File,
     /// Nothing that stays.
     Nothing,
 }
 
-const fn writer(line: &'static str, writes: Writes, short: usize, full: usize) -> Writer {
-    Writer {
-        line,
-        writes,
-        kills: (short, full),
-    }
+fn writers() -> impl Iterator<Item = Writer> {
+    WRITERS.lines().map(|row| {
+        let mut parts = row.splitn(3, ' ');
+        let mut number = || parts.next().and_then(|part| part.parse().ok());
+        let (short, full) = (number(), number());
+        Writer {
+            line: parts.next().expect("a row has a command"),
+            short: short.expect("a row begins with a number"),
+            full: full.expect("a row has two numbers"),
+        }
+    })
 }
 
-const WRITERS: &[Writer] = &[
-    writer(
-        "run --for 1500ms --load none --quiet --out run",
-        Writes::Run,
-        6,
-        40,
-    ),
-    writer(
-        "run --for 1500ms --load io --load fork --quiet --out run",
-        Writes::Run,
-        3,
-        20,
-    ),
-    writer(
-        "run --for 1500ms --load none --quiet --spool spool --out run",
-        Writes::Run,
-        3,
-        15,
-    ),
-    writer(
-        "run --for 1500ms --load hackbench --explain --quiet --out run",
-        Writes::Run,
-        2,
-        10,
-    ),
-    writer(
-        "run --for 1500ms --load none --move-irqs --cpus last --quiet --out run",
-        Writes::Run,
-        2,
-        10,
-    ),
-    writer("cyclictest -D 1 -q --tardy-out run", Writes::Run, 2, 5),
-    writer("load memory procfs --for 1s", Writes::Nothing, 2, 10),
-    writer(
-        "cost --metric null-call --metric open-close --rounds 1 --trials 3 --out run",
-        Writes::Run,
-        2,
-        15,
-    ),
-    writer(
-        "import ../base/verbose --period 1ms --out run",
-        Writes::Run,
-        3,
-        15,
-    ),
-    writer(
-        "export ../base/run --format csv --output output.svg",
-        Writes::File,
-        3,
-        15,
-    ),
-    writer(
-        "export ../base/run --format hgrm --output output.svg",
-        Writes::File,
-        2,
-        10,
-    ),
-    writer("report ../base/run --html output.svg", Writes::File, 3, 15),
-    writer(
-        "plot ../base/run --kind hist -o output.svg",
-        Writes::File,
-        2,
-        10,
-    ),
-    writer("history ../base --html output.svg", Writes::File, 2, 10),
-    writer(
-        "lab run --kernel debian:6.1 --for 300ms --load none --replicas 1 --out lab",
-        Writes::Nothing,
-        0,
-        8,
-    ),
-];
+impl Writer {
+    fn writes(&self) -> Writes {
+        if self.line.contains("output.svg") {
+            Writes::File
+        } else if self.line.ends_with("out run") {
+            Writes::Run
+        } else {
+            Writes::Nothing
+        }
+    }
+}
 
 /// The brief form kills only commands that the short one kills so often.
 const BRIEF_MIN: usize = 3;
@@ -122,15 +84,15 @@ const BRIEF_MIN: usize = 3;
 fn attempt(ground: &Ground) -> Result<Tally> {
     folders::base(ground)?;
     let mut tally = Tally::default();
-    for writer in WRITERS {
-        let kills = ground.tries(writer.kills.0, writer.kills.1);
-        if kills == 0 || ground.is_brief() && writer.kills.0 < BRIEF_MIN {
+    for writer in writers() {
+        let kills = ground.tries(writer.short, writer.full);
+        if kills == 0 || ground.is_brief() && writer.short < BRIEF_MIN {
             continue;
         }
         let line = writer
             .line
             .replace("--cpus last", &format!("--cpus {}", folders::last_cpu()));
-        let (length, good) = match undisturbed(ground, writer, &line) {
+        let (length, good) = match undisturbed(ground, &writer, &line) {
             Ok(undisturbed) => undisturbed,
             Err(failure) => {
                 tally.failures.push(failure.to_string());
@@ -142,7 +104,7 @@ fn attempt(ground: &Ground) -> Result<Tally> {
             // each time.
             let share = (0.5 + number as f64 * 0.618_033_988_75).fract();
             let moment = length.mul_f64(share * 1.02);
-            let (seen, wrong) = killed(ground, writer, &line, moment, good.as_deref())?;
+            let (seen, wrong) = killed(ground, &writer, &line, moment, good.as_deref())?;
             tally.count(
                 &format!(
                     "tardy {line}, killed after {:.1} ms",
@@ -173,7 +135,7 @@ fn undisturbed(
             outcome.said.trim()
         )));
     }
-    let file = match writer.writes {
+    let file = match writer.writes() {
         Writes::File => Some(
             std::fs::read(place.path("output.svg"))
                 .while_doing(|| format!("reading what `tardy {line}` wrote"))?,
@@ -208,7 +170,7 @@ fn killed(
     if self::mounts() != mounts {
         wrong.push("a mount is left".to_owned());
     }
-    let seen = match writer.writes {
+    let seen = match writer.writes() {
         Writes::Nothing => "ended",
         Writes::Run => {
             let folder = folders::look(&place, "run")?;
@@ -258,5 +220,5 @@ impl Folder {
 /// Kills of the full form.
 #[cfg(test)]
 pub(crate) fn all() -> usize {
-    WRITERS.iter().map(|writer| writer.kills.1).sum()
+    writers().map(|writer| writer.full).sum()
 }

@@ -27,7 +27,6 @@ mod place;
 mod sequences;
 mod soak;
 mod starts;
-mod starving;
 mod stops;
 mod strace;
 mod system_calls;
@@ -62,12 +61,9 @@ const FAULTS: &[Fault] = &[
     limits::DESCRIPTORS,
     limits::MEMORY,
     limits::OUT_OF_MEMORY,
-    machine::MOVED,
     machine::QUOTA,
-    machine::OFFLINE,
     machine::TWO_RUNS,
     clocks::STEPPED,
-    starving::PRIORITY_98,
     guest_power::GUEST_POWER,
     guest_power::REBOOT,
     long::LONG_VIRTUAL,
@@ -160,12 +156,7 @@ fn run(arguments: &FaultsArguments) -> Result<()> {
     if std::env::var_os(INSIDE).is_none() {
         return in_a_namespace();
     }
-    let tardy = match &arguments.tardy {
-        Some(binary) => binary
-            .canonicalize()
-            .while_doing(|| format!("looking for {}", binary.display()))?,
-        None => workspace::build_tardy()?,
-    };
+    let tardy = workspace::given_or(arguments.tardy.as_ref(), workspace::build_tardy)?;
     let folder = tempfile::tempdir().while_doing(|| "making a folder".to_owned())?;
     mount_memory(folder.path())?;
     mount_memory(Path::new("/dev/shm"))?;
@@ -206,24 +197,7 @@ fn attempt<'a>(fault: &'a Fault, ground: &Ground) -> Row<'a> {
 }
 
 fn chosen(names: &[String]) -> Result<Vec<&'static Fault>> {
-    let known = || {
-        FAULTS
-            .iter()
-            .map(|fault| fault.name)
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    let find = |name: &String| {
-        FAULTS
-            .iter()
-            .find(|fault| fault.name == name)
-            .ok_or_else(|| Failure::new(format!("no fault `{name}`: choose from {}", known())))
-    };
-    if names.is_empty() {
-        Ok(FAULTS.iter().collect())
-    } else {
-        names.iter().map(find).collect()
-    }
+    failure::chosen("fault", FAULTS, |fault| fault.name, names)
 }
 
 /// Becomes this program again, in a mount namespace of its own.

@@ -33,11 +33,7 @@ pub(super) fn run(deb: &Path) -> Result<()> {
         ("qemu-system-x86_64", "qemu-system-x86"),
         ("mkfs.ext4", "e2fsprogs"),
     ] {
-        if program::find(name).is_none() {
-            return Err(Failure::new(format!(
-                "there is no {name} in PATH: install the package {package}"
-            )));
-        }
+        program::required(name, package)?;
     }
     let debian = Debian::fresh("units")?;
     debian.put(deb, "package.deb")?;
@@ -54,10 +50,7 @@ pub(super) fn run(deb: &Path) -> Result<()> {
     // A login on the console would hang up the script's output.
     debian.shell("systemctl mask serial-getty@ttyS0.service && systemctl enable units.service")?;
     let folder = workspace::target_folder()?.join("package/guest");
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder)
-            .while_doing(|| format!("removing {}", folder.display()))?;
-    }
+    workspace::remove(&folder)?;
     std::fs::create_dir_all(&folder).while_doing(|| format!("making {}", folder.display()))?;
     program::capture(
         Command::new("mkfs.ext4")

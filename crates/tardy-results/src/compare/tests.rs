@@ -1,4 +1,5 @@
-//! Comparisons of runs in memory whose truth is known: a short form of `cargo xtask bench compare`.
+//! Comparisons of runs in memory whose truth is known: a short form of `compare` in
+//! docs/proof-archive.md.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;

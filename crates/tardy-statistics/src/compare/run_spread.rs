@@ -25,7 +25,7 @@ use crate::student;
 ///
 /// At a margin of 5 % it keeps false alarms below 5 % for pairs of runs whose levels spread by 10
 /// %, and still finds a true +50 % in about 95 % of the pairs where they spread by 5 %; less keeps
-/// the one promise no longer, more the other: `cargo xtask bench compare`.
+/// the one promise no longer, more the other: `compare` in docs/proof-archive.md.
 pub const UNKNOWN_SPREAD: f64 = 0.085;
 /// More than so many times the data is no advice: the estimate of the factor is worth nothing
 /// there, and nobody measures that long.

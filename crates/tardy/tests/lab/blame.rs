@@ -1,5 +1,5 @@
 //! Delays whose kind and length are known, and whom `tardy run --explain` blames for them.
-//! `cargo xtask bench lab-blame` has all kernels.
+//! All kernels of the lab were tried once (docs/proof-archive.md).
 
 use std::collections::BTreeMap;
 

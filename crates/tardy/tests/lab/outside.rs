@@ -725,7 +725,7 @@ fn a_traced_run_and_what_was_seen_from_outside_blame_the_same() {
         let run = out.join(variant).join("replica-000");
         let agreement = agreement(&run, Nanos::ZERO).unwrap();
         // Of all late samples nine of ten: the events of a trace do not tell the end of a pass of
-        // softirqs. `cargo xtask bench lab-sections` holds those above 100 us to 99 of 100.
+        // softirqs. Those above 100 us agreed in 99 of 100 (docs/proof-archive.md).
         assert!(
             agreement.samples > 0
                 && (agreement.differences.len() as u64 + agreement.only_executed) * 10

@@ -35,7 +35,7 @@ const EXTREMAL_INDEX: f64 = 0.25;
 const STALL: (f64, f64) = (500_000.0, 900_000.0);
 
 impl Process {
-    /// All of them, in the order of the table.
+    /// All of them.
     pub(crate) const ALL: [Self; 7] = [
         Self::Independent,
         Self::Autoregressive(0.9),
@@ -45,17 +45,6 @@ impl Process {
         Self::CommonStalls(0.7),
         Self::CommonStalls(2.0),
     ];
-
-    /// Its name in the table.
-    pub(crate) fn name(self) -> String {
-        match self {
-            Self::Independent => "independent".to_owned(),
-            Self::Autoregressive(kept) => format!("AR(1) {kept}"),
-            Self::MaxAutoregressive => "max-autoregressive".to_owned(),
-            Self::OnOff => "on/off load".to_owned(),
-            Self::CommonStalls(stalls) => format!("common stalls, {stalls} a run"),
-        }
-    }
 
     /// The share of values above `limit`, where a run has `length` samples of each CPU.
     pub(crate) fn share_above(self, limit: f64, length: usize) -> f64 {

@@ -91,7 +91,7 @@ fn explains(check: &str, warning: &Warning) -> bool {
     match warning {
         Warning::TimeStolen { .. } => check == "virtual-machine",
         Warning::LooksLikeThrottling { .. } => {
-            ["real-time-throttling", "fair-server"].contains(&check)
+            ["real-time-throttling", "fair-server", "ext-server"].contains(&check)
         }
         Warning::CgroupThrottled { .. } => check == "cpu-quota",
         Warning::NoHighResolutionTimers { .. } => check == "high-resolution-timers",

@@ -88,6 +88,7 @@ pub const CHECKS: &[&Check] = &[
     &configuration::GRAPHICS,
     &configuration::TRACING,
     &configuration::REAL_TIME_GROUPS,
+    &kernel_real_time::SOFTIRQ_LOCK,
     &observers::TAINT,
     // A program of the user's.
     &program::POLICY,
@@ -139,6 +140,8 @@ pub const CHECKS: &[&Check] = &[
     &rights::CPU_SET,
     &real_time_throttling::CHECK,
     &fair_server::CHECK,
+    &fair_server::EXT,
+    &kernel_real_time::TIME_SLICE_EXTENSION,
     &other_tasks::REAL_TIME,
     &other_tasks::STARVATION_DAEMON,
     &observers::SCHEDULER_EXTENSION,

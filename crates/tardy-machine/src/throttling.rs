@@ -3,7 +3,8 @@
 //!
 //! Sources: Documentation/scheduler/sched-rt-group.rst and sched-deadline.rst;
 //! `sysctl_sched_rt_runtime` in kernel/sched/rt.c; the fair server in kernel/sched/debug.c and
-//! deadline.c (since Linux 6.12); drivers/thermal/intel/therm_throt.c for the counts of hot CPUs.
+//! deadline.c (since Linux 6.12); the ext server there and in kernel/sched/ext.c (since Linux 7.0);
+//! drivers/thermal/intel/therm_throt.c for the counts of hot CPUs.
 //! Quotas of control groups are in [`super::cgroup`].
 
 use std::collections::BTreeMap;
@@ -25,7 +26,8 @@ pub struct RealTimeThrottling {
     pub runtime: Nanos,
 }
 
-/// How much the fair server of a CPU gives to ordinary tasks that real-time tasks starve.
+/// How much the fair server or the ext server of a CPU gives to ordinary tasks that real-time tasks
+/// starve.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FairServer {
@@ -49,6 +51,10 @@ pub struct ThrottlingSettings {
     /// The fair servers' values; absent where debugfs is not mounted, not for this user, or locked
     /// down.
     pub fair_servers: Option<Vec<FairServer>>,
+    /// The values of the ext servers, which serve tasks of BPF schedulers (sched_ext); absent while
+    /// no BPF scheduler is loaded, and where they cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ext_servers: Option<Vec<FairServer>>,
     /// The group's own limit, with RT_GROUP_SCHED only.
     pub group: Option<CpuQuota>,
 }
@@ -64,6 +70,8 @@ pub enum ThrottlingRule {
     /// The fair server with the kernel's default values (50 ms in 1 s), because they could not be
     /// read.
     FairServerByDefault,
+    /// The ext server, which serves tasks of a BPF scheduler.
+    ExtServer,
     /// `cpu.rt_runtime_us` of the control group.
     GroupRealTimeThrottling,
     /// A rule of a later version of this program.
@@ -82,6 +90,10 @@ impl std::fmt::Display for ThrottlingRule {
             Self::FairServerByDefault => {
                 "the fair server, which gives ordinary tasks 50 ms of each second (Linux 6.12 and \
                  later)"
+            }
+            Self::ExtServer => {
+                "the ext server, which gives tasks of a BPF scheduler a share \
+                 (/sys/kernel/debug/sched/ext_server)"
             }
             Self::GroupRealTimeThrottling => {
                 "real-time throttling of the control group (cpu.rt_runtime_us)"
@@ -112,7 +124,13 @@ impl ThrottlingSettings {
     /// real-time limit.
     #[must_use]
     pub fn read(root: &Root, release: Option<&str>, group: Option<CpuQuota>) -> Self {
-        let fair_servers = read_fair_servers(root);
+        let fair_servers = read_servers(root, "fair_server");
+        let is_bpf_scheduler_loaded = root
+            .text("sys/kernel/sched_ext/state")
+            .is_some_and(|state| state != "disabled");
+        let ext_servers = is_bpf_scheduler_loaded
+            .then(|| read_servers(root, "ext_server"))
+            .flatten();
         let has_fair_server = if fair_servers.is_some() {
             Some(true)
         } else {
@@ -124,6 +142,7 @@ impl ThrottlingSettings {
             real_time: RealTimeThrottling::read(root),
             has_fair_server,
             fair_servers,
+            ext_servers,
             group,
         }
     }
@@ -138,11 +157,14 @@ impl ThrottlingSettings {
                 group.period - group.quota,
             )
         });
+        let server = |of, servers: &[FairServer]| {
+            let server = servers.iter().find(|server| server.cpus.contains(cpu));
+            server.and_then(|server| rule(of, server.runtime))
+        };
+        let of_ext = self.ext_servers.as_deref();
+        let of_ext = of_ext.and_then(|servers| server(ThrottlingRule::ExtServer, servers));
         let of_scheduler = match (&self.fair_servers, self.has_fair_server) {
-            (Some(servers), _) => {
-                let server = servers.iter().find(|server| server.cpus.contains(cpu));
-                server.and_then(|server| rule(ThrottlingRule::FairServer, server.runtime))
-            }
+            (Some(servers), _) => server(ThrottlingRule::FairServer, servers),
             (None, Some(true)) => rule(ThrottlingRule::FairServerByDefault, FAIR_SERVER_DEFAULT),
             (None, _) => {
                 let limited = self.real_time.filter(|limit| limit.runtime >= Nanos::ZERO);
@@ -154,7 +176,8 @@ impl ThrottlingSettings {
                 })
             }
         };
-        of_scheduler.into_iter().chain(of_group).collect()
+        let gaps = [of_scheduler, of_ext, of_group];
+        gaps.into_iter().flatten().collect()
     }
 
     /// The rule that a latency seen on `cpu` is consistent with: within 20 % of one of its gaps.
@@ -181,12 +204,13 @@ impl RealTimeThrottling {
     }
 }
 
-fn read_fair_servers(root: &Root) -> Option<Vec<FairServer>> {
-    const FOLDER: &str = "sys/kernel/debug/sched/fair_server";
+/// The servers in a folder of debugfs.
+fn read_servers(root: &Root, name: &str) -> Option<Vec<FairServer>> {
+    let folder = format!("sys/kernel/debug/sched/{name}");
     let mut servers: BTreeMap<(Nanos, Nanos), CpuList> = BTreeMap::new();
-    for name in root.names(FOLDER) {
+    for name in root.names(&folder) {
         let nanos = |file| {
-            root.number::<i64>(format!("{FOLDER}/{name}/{file}"))
+            root.number::<i64>(format!("{folder}/{name}/{file}"))
                 .map(Nanos)
         };
         if let (Some(cpu), Some(runtime), Some(period)) = (

@@ -155,6 +155,13 @@ const KNOWN: &[KnownSetting] = &[
             &[("sys/kernel/debug/sched/fair_server/cpu*/runtime", "0")],
         )
     },
+    KnownSetting {
+        only_named: true,
+        ..known(
+            "ext-server",
+            &[("sys/kernel/debug/sched/ext_server/cpu*/runtime", "0")],
+        )
+    },
     // Half of the CPUs are gone.
     KnownSetting {
         only_named: true,

@@ -19,6 +19,19 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
+pub(super) const EXT: Check = Check {
+    name: "ext-server",
+    reads: &[
+        "sys/kernel/sched_ext/state",
+        "sys/kernel/debug/sched/ext_server/*/runtime",
+    ],
+    why: "a real-time task that leaves no time for the tasks of a BPF scheduler is stopped for \
+          this long in each period",
+    source: "kernel/sched/ext.c and debug.c, ext server, since Linux 7.0",
+    look: look_at_ext,
+    ..CHECK
+};
+
 fn look(examined: &CheckInput<'_>) -> State {
     let settings = &examined.facts.throttling;
     match settings.has_fair_server {
@@ -34,11 +47,36 @@ fn look(examined: &CheckInput<'_>) -> State {
             ThrottlingRule::FairServer | ThrottlingRule::FairServerByDefault
         )
     };
+    longest_gap(examined, "fair_server", is_server)
+}
+
+fn look_at_ext(examined: &CheckInput<'_>) -> State {
+    match examined.optional("sys/kernel/sched_ext/state") {
+        Err(state) => state,
+        Ok(None) => State::none("this kernel has no BPF schedulers (sched_ext)"),
+        Ok(Some(state)) if state == "disabled" => State::good("no BPF scheduler is loaded"),
+        Ok(Some(_)) if examined.facts.throttling.ext_servers.is_none() => {
+            State::none("no ext server in /sys/kernel/debug/sched (Linux 7.0 and later have one)")
+        }
+        Ok(Some(_)) => longest_gap(examined, "ext_server", |rule| {
+            rule == ThrottlingRule::ExtServer
+        }),
+    }
+}
+
+/// The longest gap of the examined CPUs that a rule makes, and how to set it to zero.
+fn longest_gap(
+    examined: &CheckInput<'_>,
+    folder: &str,
+    is_rule: impl Fn(ThrottlingRule) -> bool,
+) -> State {
     let gap = |cpu: CpuId| {
-        settings
+        examined
+            .facts
+            .throttling
             .gaps(cpu)
             .into_iter()
-            .filter(|gap| is_server(gap.rule))
+            .filter(|gap| is_rule(gap.rule))
             .map(|gap| gap.gap)
             .max()
     };
@@ -49,7 +87,7 @@ fn look(examined: &CheckInput<'_>) -> State {
             longest.to_string(),
             "off, if a real-time task may use a whole CPU",
             format!(
-                "for n in {}; do echo 0 > /sys/kernel/debug/sched/fair_server/cpu$n/runtime; done",
+                "for n in {}; do echo 0 > /sys/kernel/debug/sched/{folder}/cpu$n/runtime; done",
                 examined.cpus_in_words()
             ),
         ),

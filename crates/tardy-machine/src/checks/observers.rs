@@ -82,7 +82,10 @@ pub(super) const SAMPLING: Check = Check {
 pub(super) const SCHEDULER_EXTENSION: Check = Check {
     name: "scheduler-extension",
     weight: Weight::of(Importance::Medium),
-    reads: &["sys/kernel/sched_ext/state"],
+    reads: &[
+        "sys/kernel/sched_ext/state",
+        "sys/kernel/sched_ext/root/sub/*/ops",
+    ],
     why: "a BPF program decides where ordinary tasks run, and the helpers of a real-time task are \
           ordinary tasks",
     source: "Documentation/scheduler/sched-ext.rst",
@@ -265,8 +268,20 @@ fn scheduler_extension(examined: &CheckInput<'_>) -> Result<State, State> {
     let name = examined
         .optional("sys/kernel/sched_ext/root/ops")?
         .unwrap_or_else(|| "a scheduler of unknown name".to_owned());
+    // Since Linux 7.1, a control group can have a scheduler of its own below another one, in at most
+    // four levels (SCX_SUB_MAX_DEPTH of kernel/sched/ext/types.h).
+    let mut below = Vec::new();
+    for depth in 1..=4 {
+        let pattern = format!("sys/kernel/sched_ext/root{}/ops", "/sub/*".repeat(depth));
+        let names = examined.texts(&pattern).unwrap_or_default();
+        below.extend(names.into_iter().map(|(_, name)| name));
+    }
+    let below = match below.as_slice() {
+        [] => String::new(),
+        names => format!(", with {} below it", names.join(" and ")),
+    };
     Ok(State::improvable(
-        format!("{name} ({state})"),
+        format!("{name} ({state}){below}"),
         "none",
         "stop the program that loaded the scheduler, or systemctl stop scx",
     ))

@@ -22,8 +22,9 @@ use crate::interrupts::{InterruptDelta, InterruptLineDelta};
 use crate::program::ProgramWatch;
 use crate::watch::WatchDelta;
 use trees::{
-    BAD_CLOCK, BOARD, BUSY, FAIR_SERVER, GUEST, HOST, NO_FAIR_SERVER, OLD_KERNEL, REAL_TIME_KERNEL,
-    TUNED, TUNED_GUEST, UNTUNED, with_common,
+    BAD_CLOCK, BOARD, BUSY, CURRENT_KERNEL, CURRENT_REAL_TIME, FAIR_SERVER, GUEST, HOST,
+    NO_FAIR_SERVER, OLD_KERNEL, REAL_TIME_KERNEL, SOFTIRQ_LOCK, TUNED, TUNED_GUEST, UNTUNED,
+    with_common,
 };
 
 /// The process of the user's program in the trees.
@@ -37,7 +38,7 @@ struct Case {
     is_calm: bool,
 }
 
-const CASES: [Case; 14] = [
+const CASES: [Case; 17] = [
     Case {
         name: "tuned",
         texts: &[TUNED],
@@ -97,6 +98,24 @@ const CASES: [Case; 14] = [
         texts: &[TUNED, NO_FAIR_SERVER],
         profile: Profile::Periodic,
         is_calm: true,
+    },
+    Case {
+        name: "current kernel",
+        texts: &[UNTUNED, CURRENT_KERNEL],
+        profile: Profile::Periodic,
+        is_calm: false,
+    },
+    Case {
+        name: "current real-time kernel",
+        texts: &[TUNED, CURRENT_REAL_TIME],
+        profile: Profile::Periodic,
+        is_calm: true,
+    },
+    Case {
+        name: "current real-time kernel with a lock for softirqs",
+        texts: &[TUNED, CURRENT_REAL_TIME, SOFTIRQ_LOCK],
+        profile: Profile::Periodic,
+        is_calm: false,
     },
     Case {
         name: "board",
@@ -533,6 +552,33 @@ fn kernels_with_a_fair_server_are_checked_for_that_and_not_for_the_old_limit() {
         matches!(&states["fair-server"], State::Improvable { current, .. } if current == "50.0 ms"),
         "{:?}",
         states["fair-server"]
+    );
+}
+
+#[test]
+fn current_kernels_have_rows_of_their_own() {
+    let case = CASES.iter().find(|case| case.name == "current kernel");
+    let (case, is) = (
+        case.unwrap(),
+        |states: &BTreeMap<_, State>, name: &str, text: &str| {
+            let State::Improvable { current, .. } = &states[name] else {
+                panic!("{name}: {:?}", states[name])
+            };
+            assert_eq!(current, text);
+        },
+    );
+    let states = case.states(&case.tree());
+    is(
+        &states,
+        "scheduler-extension",
+        "lavd (enabled), with layered below it",
+    );
+    is(&states, "ext-server", "30.0 ms");
+    is(&states, "time-slice-extension", "5.00 us");
+    let unloaded = case.states(&case.tree().with("sys/kernel/sched_ext/state", "disabled\n"));
+    assert_eq!(
+        unloaded["ext-server"],
+        State::good("no BPF scheduler is loaded")
     );
 }
 

@@ -44,7 +44,7 @@ pub struct TuneArgs {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Also change these settings, which have drawbacks and are otherwise left alone: turbo,
-    /// real-time-throttling, fair-server, smt
+    /// real-time-throttling, fair-server, ext-server, smt
     #[arg(
         long,
         value_name = "NAME,...",

@@ -373,6 +373,29 @@ sys/kernel/debug/sched/fair_server/cpu2/runtime: 50000000
 sys/kernel/debug/sched/fair_server/cpu2/period: 1000000000
 "#;
 
+/// Over `UNTUNED`: Linux 7.3 with two BPF schedulers.
+pub(super) const CURRENT_KERNEL: &str = r#"
+proc/sys/kernel/osrelease: 7.3.0
+sys/kernel/sched_ext/state: enabled
+sys/kernel/sched_ext/root/ops: lavd
+sys/kernel/sched_ext/root/sub/sub-77/ops: layered
+sys/kernel/debug/sched/ext_server/cpu2/runtime: 30000000
+sys/kernel/debug/sched/ext_server/cpu2/period: 1000000000
+sys/kernel/debug/rseq/slice_ext_nsec: 5000
+"#;
+
+/// Over `TUNED`: Linux 7.3 with PREEMPT_RT.
+pub(super) const CURRENT_REAL_TIME: &str = r#"
+proc/sys/kernel/osrelease: 7.3.0-rt
+boot/config-7.3.0-rt: CONFIG_PREEMPT_RT=y
+sys/kernel/debug/rseq/slice_ext_nsec: 5000
+"#;
+
+/// Over `CURRENT_REAL_TIME`: its softirqs exclude each other.
+pub(super) const SOFTIRQ_LOCK: &str = r#"
+boot/config-7.3.0-rt: CONFIG_PREEMPT_RT=y\nCONFIG_PREEMPT_RT_NEEDS_BH_LOCK=y
+"#;
+
 /// Over `TUNED`: the same, switched off.
 pub(super) const NO_FAIR_SERVER: &str = r#"
 proc/sys/kernel/osrelease: 6.12.5-rt

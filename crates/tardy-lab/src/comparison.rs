@@ -11,7 +11,7 @@ use serde::Serialize;
 use tardy_core::units::Nanos;
 use tardy_outside::census::{self, Census};
 use tardy_outside::kind::Kind;
-use tardy_results::summary::model::Summary;
+use tardy_results::summary::model::{Summary, outside_of_loads};
 
 use super::digest::Digest;
 use super::experiment::{Outcome, Repetition};
@@ -55,6 +55,8 @@ pub struct LargestOfProbe {
     pub probe: String,
     /// The latency.
     pub max_ns: Nanos,
+    /// Where it came if no load worked then, in words.
+    pub place: String,
 }
 
 /// One guest.
@@ -297,33 +299,33 @@ fn without_samples_of(summary: &Summary) -> impl Iterator<Item = String> {
 
 fn largest_of(summary: &Summary) -> impl Iterator<Item = LargestOfProbe> {
     summary.probes.iter().filter_map(|probe| {
+        let numbers = probe.numbers.as_ref()?;
         Some(LargestOfProbe {
             probe: probe.probe.clone(),
-            max_ns: Nanos(probe.numbers.as_ref()?.max_ns),
+            max_ns: Nanos(numbers.max_ns),
+            place: outside_of_loads(&summary.phases, numbers),
         })
     })
 }
 
 /// Of each probe the largest of its whole runs, if no part has it.
 fn in_no_phase(of_runs: &[LargestOfProbe], parts: &[Part]) -> Vec<LargestOfProbe> {
-    let mut largest: BTreeMap<&String, Nanos> = BTreeMap::new();
+    let mut largest: BTreeMap<&String, &LargestOfProbe> = BTreeMap::new();
     for of_run in of_runs {
-        let max = largest.entry(&of_run.probe).or_insert(of_run.max_ns);
-        *max = of_run.max_ns.max(*max);
+        let max = largest.entry(&of_run.probe).or_insert(of_run);
+        if of_run.max_ns > max.max_ns {
+            *max = of_run;
+        }
     }
-    let is_in_a_part = |probe: &String, max: Nanos| {
+    let is_in_a_part = |largest: &LargestOfProbe| {
         parts
             .iter()
-            .any(|part| part.probe == *probe && part.max_ns >= max.get())
+            .any(|part| part.probe == largest.probe && part.max_ns >= largest.max_ns.get())
     };
-    largest
-        .into_iter()
-        .filter(|&(probe, max)| !is_in_a_part(probe, max))
-        .map(|(probe, max_ns)| LargestOfProbe {
-            probe: probe.clone(),
-            max_ns,
-        })
-        .collect()
+    let outside = largest
+        .into_values()
+        .filter(|largest| !is_in_a_part(largest));
+    outside.cloned().collect()
 }
 
 /// Gathers the runs' parts by phase and probe, in the order in which they first appear.

@@ -2,6 +2,7 @@
 //! about them.
 
 use serde::{Deserialize, Serialize};
+use tardy_core::histogram::Histogram;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
 
@@ -44,8 +45,11 @@ pub struct StatedTotals {
     pub max_ns: Option<Nanos>,
     /// The mean, which knows what a histogram's last bucket does not.
     pub mean_ns: Option<f64>,
-    /// Values are multiples of this.
+    /// Values are multiples of this, rounded down.
     pub resolution_ns: Nanos,
+    /// How far below its value a sample may lie, because a bucket is counted at its end.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub below_ns: Nanos,
     /// Samples whose limits alone are known; they are counted at the maximum.
     pub overflow: Option<Overflow>,
     /// Samples about which nothing is known.
@@ -69,31 +73,83 @@ impl StatedTotals {
         (!is_placed).then_some(overflow.from_ns)
     }
 
-    /// The window that values rounded down are held to, so that each counts as the largest that it
-    /// may have been.
+    /// How far above its value a sample may lie, because values are rounded down.
     #[must_use]
-    pub fn of_rounded(&self, window: Window) -> Window {
-        let cut_off = (self.resolution_ns.get() - 1).max(0);
+    pub fn above(&self) -> Nanos {
+        Nanos((self.resolution_ns.get() - 1).max(0))
+    }
+
+    /// Whether samples may lie beside their values.
+    #[must_use]
+    pub fn is_rounded(&self) -> bool {
+        self.above() > Nanos::ZERO || self.below_ns > Nanos::ZERO
+    }
+
+    /// A window that each value misses whose sample may have missed `window`.
+    #[must_use]
+    pub fn maybe_missed(&self, window: Window) -> Window {
+        self.moved(window, (self.above(), self.below_ns))
+    }
+
+    /// A window that no value misses whose sample may have met `window`.
+    #[must_use]
+    pub fn surely_missed(&self, window: Window) -> Window {
+        let outwards = |by: Nanos| Nanos(-by.get());
+        self.moved(window, (outwards(self.below_ns), outwards(self.above())))
+    }
+
+    /// `window` with its ends moved inwards.
+    fn moved(&self, window: Window, (latest, earliest): (Nanos, Nanos)) -> Window {
+        let by = |end: Nanos, by: i64| Nanos(end.get().saturating_add(by));
         Window {
-            latest: Nanos(window.latest.get().saturating_sub(cut_off)),
-            ..window
+            latest: by(window.latest, -latest.get()),
+            earliest: window.earliest.map(|end| by(end, earliest.get())),
         }
     }
 
-    /// How many samples without a bucket may miss `window` or not: those that lie on both sides of
-    /// it, without the one that is the maximum.
+    /// The fewest and the most samples that missed `window`, by a histogram of the values: samples
+    /// lie in the range of their bucket, and those without a bucket anywhere up to the maximum, but
+    /// for the one that is the maximum.
     #[must_use]
-    pub fn undecided(&self, window: &Window) -> u64 {
-        let Some((from, overflow)) = self.open_from().zip(self.overflow) else {
-            return 0;
-        };
-        match self.max_ns {
-            _ if window.latest < from => 0,
-            Some(max) if window.latest < max => overflow.samples - 1,
-            Some(_) => 0,
-            None => overflow.samples,
+    pub fn misses_in_buckets(&self, values: &Histogram, window: Window) -> (u64, u64) {
+        let (surely, maybe) = (self.surely_missed(window), self.maybe_missed(window));
+        let (mut fewest, mut most) = (0, 0);
+        // Samples without a bucket are counted there.
+        let mut beyond = self.overflow.map(|overflow| {
+            let at = self.max_ns.unwrap_or(overflow.from_ns);
+            (at, overflow.samples)
+        });
+        values.for_each(|value, count| {
+            let value = Nanos(value);
+            let placed = match &mut beyond {
+                Some((at, samples)) if value >= *at => count - count.min(std::mem::take(samples)),
+                _ => count,
+            };
+            fewest += if surely.misses(value) { placed } else { 0 };
+            most += if maybe.misses(value) { placed } else { 0 };
+        });
+        if let Some(Overflow { samples, from_ns }) = self.overflow {
+            let is_late_at_most = self.max_ns.is_none_or(|max| max > maybe.latest);
+            let is_early_at_least = maybe.earliest.is_some_and(|earliest| from_ns < earliest);
+            if from_ns > window.latest {
+                fewest += samples;
+            }
+            if is_late_at_most || is_early_at_least {
+                most += samples;
+            }
         }
+        // The maximum is one of the samples, and known better than its bucket.
+        let is_late = self.max_ns.is_some_and(|max| max > window.latest);
+        (fewest.max(u64::from(is_late && most > 0)), most)
     }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks for a reference"
+)]
+fn is_zero(time: &Nanos) -> bool {
+    *time == Nanos::ZERO
 }
 
 /// Samples whose buckets are not in the file, as a rule because they lie beyond the last one.
@@ -109,66 +165,89 @@ pub struct Overflow {
 mod tests {
     use super::*;
 
+    fn histogram(values: &[(i64, u64)]) -> Histogram {
+        let mut histogram = Histogram::new(tardy_core::histogram::Budget::ANALYSIS);
+        for &(value, count) in values {
+            histogram.record_many(value, count);
+        }
+        histogram
+    }
+
+    fn misses(stated: StatedTotals, values: &[(i64, u64)], deadline: i64) -> (u64, u64) {
+        let window = Window::deadline(Nanos(deadline));
+        stated.misses_in_buckets(&histogram(values), window)
+    }
+
     #[test]
-    fn a_value_in_whole_microseconds_counts_as_the_end_of_its_microsecond() {
+    fn a_value_in_whole_microseconds_may_lie_anywhere_in_its_microsecond() {
         let stated = StatedTotals {
             resolution_ns: Nanos(1_000),
             ..StatedTotals::default()
         };
-        let misses = |deadline| {
-            stated
-                .of_rounded(Window::deadline(Nanos(deadline)))
-                .misses(Nanos(12_000))
-        };
+        let of = |deadline| misses(stated, &[(12_000, 3)], deadline);
         assert_eq!(
-            [12_000, 12_998, 12_999, 13_000].map(misses),
-            [true, true, false, false]
+            [11_999, 12_000, 12_998, 12_999].map(of),
+            [(3, 3), (0, 3), (0, 3), (0, 0)]
         );
         let exact = StatedTotals {
             resolution_ns: Nanos(1),
             ..stated
         };
-        assert!(
-            !exact
-                .of_rounded(Window::deadline(Nanos(12_000)))
-                .misses(Nanos(12_000))
+        assert_eq!(misses(exact, &[(12_000, 3)], 12_000), (0, 0));
+        let window = Window {
+            earliest: Some(Nanos(12_500)),
+            latest: Nanos(20_000),
+        };
+        assert_eq!(
+            stated.misses_in_buckets(&histogram(&[(11_000, 1), (12_000, 3)]), window),
+            (1, 4)
+        );
+    }
+
+    #[test]
+    fn a_wide_bucket_is_undecided_for_a_deadline_inside_it_but_for_the_maximum() {
+        // From 10 us up to 19.999 us.
+        let stated = StatedTotals {
+            resolution_ns: Nanos(1_000),
+            below_ns: Nanos(9_000),
+            max_ns: Some(Nanos(17_000)),
+            ..StatedTotals::default()
+        };
+        let of = |deadline| misses(stated, &[(9_000, 5), (17_000, 4)], deadline);
+        assert_eq!(
+            [7_999, 15_000, 17_000, 17_999].map(of),
+            [(4, 9), (1, 4), (0, 4), (0, 0)]
         );
     }
 
     #[test]
     fn samples_without_a_bucket_are_decided_only_outside_of_where_they_may_lie() {
-        let overflow = |samples| {
-            Some(Overflow {
+        let of = |samples, max: Option<i64>| StatedTotals {
+            overflow: Some(Overflow {
                 samples,
                 from_ns: Nanos(200),
-            })
-        };
-        let of = |samples, max: Option<i64>| StatedTotals {
-            overflow: overflow(samples),
+            }),
             max_ns: max.map(Nanos),
             ..StatedTotals::default()
         };
-        let undecided = |stated: StatedTotals| {
-            [199, 200, 4_999, 5_000]
-                .map(|latest| stated.undecided(&Window::deadline(Nanos(latest))))
+        let at = |stated: StatedTotals| {
+            let (max, samples) = (stated.max_ns, stated.overflow.unwrap().samples);
+            let counted = [(150, 7), (max.unwrap_or(Nanos(200)).get(), samples)];
+            [199, 200, 4_999, 5_000].map(|latest| misses(stated, &counted, latest))
         };
-        assert_eq!(undecided(of(300, Some(5_000))), [0, 299, 299, 0]);
-        assert_eq!(undecided(of(300, None)), [0, 300, 300, 300]);
+        assert_eq!(
+            at(of(300, Some(5_000))),
+            [(300, 300), (1, 300), (1, 300), (0, 0)]
+        );
+        assert_eq!(
+            at(of(300, None)),
+            [(300, 300), (0, 300), (0, 300), (0, 300)]
+        );
         // A single one is the maximum.
-        assert_eq!(
-            (
-                undecided(of(1, Some(5_000))),
-                of(1, Some(5_000)).open_from()
-            ),
-            ([0; 4], None)
-        );
+        let single = of(1, Some(5_000));
+        assert_eq!(at(single), [(1, 1), (1, 1), (1, 1), (0, 0)]);
+        assert_eq!(single.open_from(), None);
         assert_eq!(of(300, Some(5_000)).open_from(), Some(Nanos(200)));
-        assert_eq!(
-            (
-                undecided(StatedTotals::default()),
-                StatedTotals::default().open_from()
-            ),
-            ([0; 4], None)
-        );
+        assert_eq!(StatedTotals::default().open_from(), None);
     }
 }

@@ -63,6 +63,10 @@ pub struct Numbers {
     /// Samples outside of the window, and skipped due times behind it; absent where no window was
     /// asked for.
     pub misses: Option<u64>,
+    /// The fewest and the most misses, where an import does not decide about some samples; `misses`
+    /// is then absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub misses_between: Option<(u64, u64)>,
     /// How many of the misses are skipped due times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses_skipped: Option<u64>,
@@ -71,6 +75,20 @@ pub struct Numbers {
     pub misses_clustering: Option<Clustering>,
     /// Samples whose latency is known to 1/64 only, because memory was bounded.
     pub coarse: u64,
+}
+
+impl Numbers {
+    /// The misses as text, or their bounds; `None` where neither is known.
+    #[must_use]
+    pub fn misses_text(&self) -> Option<String> {
+        let between = || {
+            let (fewest, most) = self.misses_between?;
+            Some(format!("{fewest} to {most}"))
+        };
+        self.misses
+            .map(|misses| misses.to_string())
+            .or_else(between)
+    }
 }
 
 /// The numbers of `cell`, whose samples depend on each other as `dependence` says; `start_ns` is
@@ -99,6 +117,7 @@ pub fn numbers(
         extremal_index: dependence.extremal_index(),
         skipped: cell.skipped,
         misses: has_window.then_some(cell.misses),
+        misses_between: None,
         misses_skipped: has_window.then_some(cell.misses_skipped),
         misses_clustering: has_window.then(|| dependence.misses()),
         coarse: cell.latency.coarse(),

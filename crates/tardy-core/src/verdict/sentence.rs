@@ -39,10 +39,9 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
     } else {
         ""
     };
-    let at_least = if evidence.misses_undecided > 0 {
-        "at least "
-    } else {
-        ""
+    let all = match evidence.misses_undecided {
+        0 => misses.to_string(),
+        undecided => format!("{misses} to {}", misses.saturating_add(undecided)),
     };
     let observed = match (misses, verdict.misses_allowed) {
         (0, _) if evidence.misses_undecided > 0 => {
@@ -78,11 +77,11 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
             )
         }
         (_, None) => format!(
-            "{at_least}{misses} of {due_times} due times missed {window}{}",
+            "{all} of {due_times} due times missed {window}{}",
             of_them_skipped(evidence)
         ),
         (_, Some(_)) => format!(
-            "{at_least}{misses} of {due_times} due times missed {window}{}: between {:.3e} and \
+            "{all} of {due_times} due times missed {window}{}: between {:.3e} and \
              {:.3e} of them at 95 % each{independent}",
             of_them_skipped(evidence),
             verdict.share_lower,

@@ -197,10 +197,20 @@ fn finish(series: &mut [BucketSeries], last_bucket: Option<i64>, imported: &mut 
     let mut ends: Vec<i64> = ends.map(|&(end, _)| end).collect();
     ends.sort_unstable();
     let before = |end: i64| ends[..ends.partition_point(|&other| other < end)].last();
+    // All buckets are as wide; where rows are left out, only a multiple of their width is seen.
+    let width = ends
+        .iter()
+        .fold(0, |width, &end| divisor(width, end - ends[0]));
+    let width = if width > 0 {
+        width
+    } else {
+        ends.first().copied().unwrap_or(0)
+    };
     for counted in series.iter_mut() {
         counted.stated = StatedTotals {
             samples: Some(counted.in_buckets()),
             resolution_ns: Nanos(1_000),
+            below_ns: Nanos((width - 1).max(0)),
             ..counted.stated
         };
         let max = counted.stated.max_ns.map_or(0, Nanos::get);
@@ -226,5 +236,14 @@ fn finish(series: &mut [BucketSeries], last_bucket: Option<i64>, imported: &mut 
         .any(|counted| counted.stated.overflow.is_some())
     {
         imported.notes.push(OVERFLOW_NOTE.into());
+    }
+}
+
+/// The greatest common divisor.
+fn divisor(one: i64, other: i64) -> i64 {
+    if other == 0 {
+        one
+    } else {
+        divisor(other, one % other)
     }
 }

@@ -456,8 +456,8 @@ mod tests {
         assert_eq!(unknown.overflow_note(false).unwrap(), note);
     }
 
-    /// What was stated of the series.
-    struct StatedSink(Vec<StatedTotals>);
+    /// What was stated of the series, and their values.
+    struct StatedSink(Vec<(StatedTotals, Histogram)>);
 
     impl Sink for StatedSink {
         fn open(&mut self, _: Descriptor) -> io::Result<usize> {
@@ -470,8 +470,13 @@ mod tests {
 
         fn state(&mut self, _: usize, _: StatedTotals) {}
 
-        fn whole(&mut self, _: Descriptor, _: &Histogram, stated: StatedTotals) -> io::Result<()> {
-            self.0.push(stated);
+        fn whole(
+            &mut self,
+            _: Descriptor,
+            values: &Histogram,
+            stated: StatedTotals,
+        ) -> io::Result<()> {
+            self.0.push((stated, values.clone()));
             Ok(())
         }
     }
@@ -491,14 +496,14 @@ mod tests {
                 &mut sink,
             )
             .unwrap();
-        let [stated] = sink.0[..] else {
-            panic!("{:?}", sink.0)
+        let [(stated, values)] = &sink.0[..] else {
+            panic!("{} series", sink.0.len())
         };
-        let undecided = [20_999, 21_000, 5_000_000]
-            .map(|latest| stated.undecided(&Window::deadline(Nanos(latest))));
+        let misses = [20_999, 21_000, 5_000_000]
+            .map(|latest| stated.misses_in_buckets(values, Window::deadline(Nanos(latest))));
         assert_eq!(
-            (undecided, stated.lost, stated.samples),
-            ([0, 3, 3], 0, Some(103))
+            (misses, stated.lost, stated.samples),
+            ([(3, 3), (0, 3), (0, 3)], 0, Some(103))
         );
         assert!(
             imported

@@ -148,6 +148,7 @@ impl BucketSeries {
             *bucket = end.min(max.max(*bucket));
         }
         self.stated.resolution_ns = Nanos(unit);
+        self.stated.below_ns = Nanos(width - unit);
     }
 
     /// Notes samples beyond the buckets; they are counted at the maximum, so that no percentile

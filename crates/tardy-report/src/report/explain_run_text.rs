@@ -146,13 +146,22 @@ pub(super) fn warnings(explanation: &RunExplanation) -> Vec<String> {
     warnings
 }
 
+/// So many places.
+pub(super) fn places(count: u64) -> String {
+    match count {
+        1 => "1 place".to_owned(),
+        _ => format!("{count} places"),
+    }
+}
+
 fn warnings_of_trace(tracing: &TracingRecord) -> Vec<String> {
     let mut warnings = Vec::new();
     if tracing.losses > 0 {
         warnings.push(format!(
-            "at least {} events were lost at {} places, where the holders of the CPU are unknown; \
-             use --cpus to leave a CPU to the tool",
-            tracing.lost_events, tracing.losses
+            "at least {} events were lost at {}, where the holders of the CPU are unknown; use \
+             --cpus to leave a CPU to the tool",
+            tracing.lost_events,
+            places(tracing.losses)
         ));
     }
     if tracing.calibration.out_of_idle == 0 && tracing.calibration.into_idle > 0 {

@@ -10,6 +10,7 @@ use tardy_results::explain::{
 };
 use tardy_trace::explain::DueFrom;
 
+use super::explain_run_text::places;
 use super::table::Table;
 
 /// Rows of holders that are shown; the others are summed up.
@@ -176,8 +177,8 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
         };
         let remedy = "record with a larger buffer (trace-cmd record -b), or fewer events";
         warnings.push(format!(
-            "{counted} were lost at {} places, where the holders of the CPU are unknown; {remedy}",
-            trace.losses
+            "{counted} were lost at {}, where the holders of the CPU are unknown; {remedy}",
+            places(trace.losses)
         ));
     }
     warnings.extend(

@@ -80,17 +80,24 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
         for largest in &variant.in_no_phase {
             writeln!(
                 text,
-                "! {}: the largest latency of {}, {}, is in no column, because it occurred while \
-                 no load was running, for example while a load started or stopped",
-                variant.variant.name, largest.probe, largest.max_ns
+                "! {}: the largest latency of {}, {}, is in no column: it occurred {}",
+                variant.variant.name, largest.probe, largest.max_ns, largest.place
             )
             .expect("writing to a string cannot fail");
         }
-        for load in &variant.without_samples {
-            let words = "no sample, because the load was not active in its phase: measure longer";
-            writeln!(text, "! {} under {load}: {words}", variant.variant.name)
+        if !variant.without_samples.is_empty() {
+            let loads = distinct(&variant.without_samples).join(", ");
+            writeln!(text, "! {}: no sample under {loads}", variant.variant.name)
                 .expect("writing to a string cannot fail");
         }
+    }
+    let mut without_samples = comparison
+        .variants
+        .iter()
+        .flat_map(|variant| &variant.without_samples);
+    if without_samples.next().is_some() {
+        let words = "A load without a sample was not active in its phase: measure longer.";
+        writeln!(text, "{words}").expect("writing to a string cannot fail");
     }
     let restored = comparison
         .variants
@@ -118,6 +125,17 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
     }
     writeln!(text, "{}", comparison.meaning).expect("writing to a string cannot fail");
     text
+}
+
+/// Each of `names` once, in order.
+fn distinct(names: &[String]) -> Vec<&str> {
+    let mut found: Vec<&str> = Vec::new();
+    for name in names {
+        if !found.contains(&name.as_str()) {
+            found.push(name);
+        }
+    }
+    found
 }
 
 /// What to type next.

@@ -35,15 +35,19 @@ pub fn table(ladder: &Ladder, probe: &str, is_named: bool) -> Table {
     table
 }
 
-/// The shortest deadline that held, and how often it may be missed: a sentence each.
+/// The shortest deadline that held, and how often it may be missed: a sentence each. Nothing where
+/// the samples do not decide which one it is.
 #[must_use]
 pub fn smallest(ladder: &Ladder) -> Vec<String> {
-    let Some(rung) = &ladder.smallest else {
+    if ladder.every_deadline_missed {
         return vec![
             "Every deadline was missed, because work that was skipped was never \
                      done."
                 .to_owned(),
         ];
+    }
+    let Some(rung) = &ladder.smallest else {
+        return Vec::new();
     };
     let held = format!(
         "Shortest deadline that held: {}.",

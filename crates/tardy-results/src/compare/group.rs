@@ -12,6 +12,7 @@ use tardy_core::summary::dependence::Dependence;
 use tardy_core::summary::numbers::{Numbers, numbers};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
+use tardy_run::imported::StatedTotals;
 use tardy_run::record::RunRecord;
 use tardy_samples::blocks::{PhaseIndex, SeriesBlocks};
 use tardy_samples::read_series::SeriesError;
@@ -78,6 +79,8 @@ pub struct RunGroup {
     /// From where on an import knows samples by their number alone; absent where all have their
     /// values.
     pub open_from: Option<Nanos>,
+    /// How far below and above its value a sample of an import may lie; 0 for own samples.
+    pub rounding_ns: (f64, f64),
     /// The mean of an import, which its file may state better than its buckets do.
     pub stated_mean_ns: Option<f64>,
 }
@@ -170,6 +173,7 @@ impl RunGroup {
             numbers,
             is_exact,
             open_from: None,
+            rounding_ns: (0.0, 0.0),
             stated_mean_ns: None,
         }
     }
@@ -229,6 +233,7 @@ pub fn groups(
             key(None),
             RunGroup {
                 open_from: open_from(&run.record, probe),
+                rounding_ns: rounding(&run.record, probe),
                 stated_mean_ns,
                 ..whole
             },
@@ -266,13 +271,28 @@ pub fn groups(
 
 /// From where on samples of an imported probe have no values.
 fn open_from(record: &RunRecord, probe: &str) -> Option<Nanos> {
+    stated(record, probe)
+        .filter_map(StatedTotals::open_from)
+        .min()
+}
+
+/// How far below and above their values samples of an imported probe may lie.
+fn rounding(record: &RunRecord, probe: &str) -> (f64, f64) {
+    stated(record, probe).fold((0.0, 0.0), |(below, above), stated| {
+        (
+            (stated.below_ns.get() as f64).max(below),
+            (stated.above().get() as f64).max(above),
+        )
+    })
+}
+
+/// What an import states of the series of a probe.
+fn stated<'a>(record: &'a RunRecord, probe: &'a str) -> impl Iterator<Item = &'a StatedTotals> {
     let stated = record.imported.iter().flat_map(|imported| &imported.series);
-    let of_probe = record
-        .series
-        .iter()
-        .zip(stated)
-        .filter(|(series, _)| series.probe == probe);
-    of_probe.filter_map(|(_, stated)| stated.open_from()).min()
+    let with_series = record.series.iter().zip(stated);
+    with_series
+        .filter(move |(series, _)| series.probe == probe)
+        .map(|(_, stated)| stated)
 }
 
 fn kind(series: &SeriesBlocks) -> (&str, &str, &str) {

@@ -45,13 +45,17 @@ pub fn table(
         return None;
     }
     let method = method(&base, &candidate, settings);
-    let (rows, not_compared) = match method {
+    let (mut rows, not_compared) = match method {
         Method::Same | Method::Exact | Method::Replicas | Method::Runs => {
-            rows_of_runs(&base, &candidate, settings, method)
+            rows_of_runs(&base, &candidate, settings, method, tables)
         }
         Method::Blocks { .. } => rows_of_blocks(&base, &candidate, settings),
         Method::OrderStatistics => rows_of_ranks(&base, &candidate, settings, tables),
     };
+    if method != Method::Same {
+        rows.iter_mut()
+            .for_each(|row| widen_by_rounding(row, &base, &candidate));
+    }
     let between_runs = between_runs(
         &base,
         &candidate,
@@ -168,12 +172,12 @@ fn undecided(method: Method, rows: &[Row]) -> Option<String> {
 }
 
 /// A row before its verdict.
-fn row(settings: &Settings, quantile: f64, base: f64, candidate: f64, difference: f64) -> Row {
+fn row(settings: &Settings, quantile: f64, base: f64, candidate: f64) -> Row {
     Row {
         quantile,
         base_ns: base,
         candidate_ns: candidate,
-        difference_ns: difference,
+        difference_ns: candidate - base,
         interval_ns: None,
         between_runs_ns: Reach::default(),
         margin_ns: settings.margin.of_latency(base),
@@ -183,12 +187,25 @@ fn row(settings: &Settings, quantile: f64, base: f64, candidate: f64, difference
     }
 }
 
-/// One number a run, or a replica.
+/// Samples of an import lie beside their values, and so may their quantiles.
+fn widen_by_rounding(row: &mut Row, base: &PooledRuns<'_>, candidate: &PooledRuns<'_>) {
+    let (from, to) = (base.rounding(), candidate.rounding());
+    row.interval_ns = row.interval_ns.map(|interval| Interval {
+        lower: interval.lower - from.1 - to.0,
+        upper: interval.upper + from.0 + to.1,
+    });
+}
+
+/// One number a run, or a replica. A row shows the medians of the runs, and its interval is that of
+/// their shift, widened so that the intervals of all `tables` hold together. The difference of the
+/// medians may lie outside of that interval. The row's interval then reaches as far as that
+/// difference, so that a verdict holds for the printed numbers too.
 fn rows_of_runs(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
     settings: &Settings,
     method: Method,
+    tables: usize,
 ) -> (Vec<Row>, Vec<NotCompared>) {
     let (known, not_compared) = split_by_bounds(
         base,
@@ -198,11 +215,18 @@ fn rows_of_runs(
             is_exact: method != Method::Runs,
         },
     );
+    let freedom = (base.runs.len() + candidate.runs.len())
+        .saturating_sub(2)
+        .max(1) as f64;
+    // Quantiles of one run go up and down together, so that only tables share the confidence.
+    let factor = stretched(tables, settings.confidence, |confidence| {
+        student::deviate(confidence, freedom)
+    });
     let of_quantile = |quantile: f64| {
         let (from, to) = (base.of_runs(quantile)?, candidate.of_runs(quantile)?);
         let found = shift(&from, &to, settings.confidence)?;
-        let mut row = row(settings, quantile, middle(&from), middle(&to), found.shift);
-        row.interval_ns = match method {
+        let mut row = row(settings, quantile, middle(&from), middle(&to));
+        let of_shift = match method {
             Method::Same | Method::Exact => Some(Interval {
                 lower: found.shift,
                 upper: found.shift,
@@ -212,6 +236,13 @@ fn rows_of_runs(
             }
             _ => interval_of_few(&from, &to, settings.confidence),
         };
+        row.interval_ns = of_shift.map(|interval| {
+            let wide = widened(found.shift, interval, factor, Reach::default());
+            Interval {
+                lower: wide.lower.min(row.difference_ns),
+                upper: wide.upper.max(row.difference_ns),
+            }
+        });
         if method == Method::Runs {
             row.probability = permutation(&from, &to, settings.seed).map(|found| found.probability);
         }
@@ -258,13 +289,7 @@ fn rows_of_blocks(
     let of_quantile = |found: &QuantileDifference| {
         let (base_ns, candidate_ns) =
             (from.quantile(found.quantile)?, to.quantile(found.quantile)?);
-        let mut row = row(
-            settings,
-            found.quantile,
-            base_ns,
-            candidate_ns,
-            candidate_ns - base_ns,
-        );
+        let mut row = row(settings, found.quantile, base_ns, candidate_ns);
         // Blocks know values to 1/1024; what that moves the difference by, it moves the interval by
         // too.
         let moved = row.difference_ns - found.difference;
@@ -344,13 +369,7 @@ fn rows_of_ranks(
     };
     let of_quantile = |quantile: f64| {
         let (base_ns, candidate_ns) = (from.quantile(quantile)?, to.quantile(quantile)?);
-        let mut row = row(
-            settings,
-            quantile,
-            base_ns,
-            candidate_ns,
-            candidate_ns - base_ns,
-        );
+        let mut row = row(settings, quantile, base_ns, candidate_ns);
         let both = bounds(&from, quantile, base.index).zip(bounds(&to, quantile, candidate.index));
         row.interval_ns = both.map(|(from, to)| Interval {
             lower: to.lower - from.upper,
@@ -391,6 +410,7 @@ fn overview(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, method: Method) -
         is_bounded: [base, candidate]
             .into_iter()
             .all(|side| is_bounded(side, quantile) && !side.is_open_at(quantile)),
+        is_decided: false,
     };
     let largest = |side: &PooledRuns<'_>| side.exact.max().unwrap_or_default() as f64;
     Overview {
@@ -400,6 +420,7 @@ fn overview(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, method: Method) -
             base_ns: largest(base),
             candidate_ns: largest(candidate),
             is_bounded: true,
+            is_decided: false,
         },
     }
 }
@@ -407,8 +428,8 @@ fn overview(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, method: Method) -
 /// Widens the intervals so that those of all tables hold together, and gives rows and tables their
 /// verdicts: a row's verdict is what its interval says.
 ///
-/// Rows of blocks share the confidence among all of them, those of runs and replicas among the
-/// tables: quantiles of one run go up and down together.
+/// Rows of blocks share the confidence among all of them. Rows of runs and replicas have it shared
+/// among the tables already.
 pub fn settle(tables: &mut [Table], settings: &Settings) {
     let is_of_blocks = |table: &&Table| matches!(table.method, Method::Blocks { .. });
     let rows = tables
@@ -421,15 +442,11 @@ pub fn settle(tables: &mut [Table], settings: &Settings) {
     for table in tables {
         let factor = match table.method {
             Method::Blocks { .. } => stretched(rows, level, normal_deviate),
-            Method::Runs | Method::Replicas => {
-                let freedom = (table.base.runs + table.candidate.runs)
-                    .saturating_sub(2)
-                    .max(1) as f64;
-                stretched(count, level, |confidence| {
-                    student::deviate(confidence, freedom)
-                })
-            }
-            Method::Same | Method::Exact | Method::OrderStatistics => 1.0,
+            Method::Runs
+            | Method::Replicas
+            | Method::Same
+            | Method::Exact
+            | Method::OrderStatistics => 1.0,
         };
         let is_undecided = table.undecided.is_some();
         table
@@ -440,7 +457,7 @@ pub fn settle(tables: &mut [Table], settings: &Settings) {
         let outcomes = table
             .rows
             .iter()
-            .filter_map(|row| row.verdict)
+            .map(|row| row.verdict.unwrap_or(Outcome::Inconclusive))
             .chain(table.maxima.as_ref().and_then(|maxima| maxima.verdict))
             .chain(table.misses.and_then(|misses| misses.verdict));
         let outcomes = outcomes.chain(is_undecided.then_some(Outcome::Inconclusive));
@@ -449,7 +466,24 @@ pub fn settle(tables: &mut [Table], settings: &Settings) {
             _ => Outcome::of_all(outcomes).unwrap_or(Outcome::Inconclusive),
         };
         table.decided_by = deciders(table);
+        mark_decided(table);
     }
+}
+
+/// Notes of which numbers in the overview the comparison decided whether they differ.
+fn mark_decided(table: &mut Table) {
+    let of_maxima = table.maxima.as_ref().and_then(|maxima| maxima.verdict);
+    let of_quantile = |quantile: f64| {
+        let row = table.rows.iter().find(|row| row.quantile == quantile)?;
+        row.verdict
+    };
+    let is_decided = |verdict: Option<Outcome>| {
+        table.method == Method::Same
+            || verdict.is_some_and(|verdict| verdict != Outcome::Inconclusive)
+    };
+    table.overview.median.is_decided = is_decided(of_quantile(0.5));
+    table.overview.high.is_decided = is_decided(of_quantile(HIGH));
+    table.overview.max.is_decided = is_decided(of_maxima);
 }
 
 /// How many times as far a deviate reaches where so many statements have to hold together, but for

@@ -46,7 +46,8 @@ pub(super) fn maxima(
         };
         let level = (max as f64, 1);
         let reached = reach(share, level, level, confidence).above;
-        let limit = max as f64 + reached.max(settings.margin.of_latency(max as f64));
+        let rounding = side.rounding().0 + other.rounding().1;
+        let limit = max as f64 + reached.max(settings.margin.of_latency(max as f64)) + rounding;
         side.exact.above(limit as i64)
     };
     let beyond = (above(base, candidate), above(candidate, base));
@@ -88,23 +89,27 @@ pub(super) fn vote(table: &mut Table, tables: usize, settings: &Settings) {
         return;
     };
     let is_of_runs = table.base.runs.min(table.candidate.runs) >= RUNS_MIN;
+    let beyond_margin = |from: f64, to: f64| match to - from {
+        difference if difference > settings.margin.of_latency(from) => Some(Outcome::Worse),
+        difference if difference < -settings.margin.of_latency(from) => Some(Outcome::Better),
+        _ => None,
+    };
+    let shown = table.overview.max;
+    let of_shown = beyond_margin(shown.base_ns, shown.candidate_ns);
     // With enough runs, the run is the unit that repeats.
-    let (chance, difference, margin) = if is_of_runs {
+    let (chance, found) = if is_of_runs {
         let (from, to) = (middle(&maxima.base_ns), middle(&maxima.candidate_ns));
         let chance = maxima
             .all_above_by_chance
             .map_or(1.0, |chance| 2.0 * chance);
-        (chance, to - from, settings.margin.of_latency(from))
+        (chance, beyond_margin(from, to))
     } else {
-        let (from, to) = maxima.beyond;
-        (maxima.beyond_by_chance, to as f64 - from as f64, 0.0)
+        (maxima.beyond_by_chance, of_shown)
     };
-    maxima.verdict = match difference {
-        _ if settings.are_quantiles_given || chance > chance_of_one(tables) => None,
-        difference if difference > margin => Some(Outcome::Worse),
-        difference if difference < -margin => Some(Outcome::Better),
-        _ => None,
-    };
+    // The largest values of all runs are printed, so a verdict must hold for them too.
+    maxima.verdict = found.filter(|_| {
+        !settings.are_quantiles_given && chance <= chance_of_one(tables) && found == of_shown
+    });
 }
 
 #[cfg(test)]

@@ -310,6 +310,9 @@ pub struct Pair {
     pub candidate_ns: f64,
     /// Whether both sides bound it from above.
     pub is_bounded: bool,
+    /// Whether the comparison decided if it differs: it was compared and is not inconclusive.
+    #[serde(default)]
+    pub is_decided: bool,
 }
 
 /// A quantile that has no row, because a side does not bound it.
@@ -352,7 +355,8 @@ pub struct Row {
     pub candidate_ns: f64,
     /// Candidate less baseline.
     pub difference_ns: f64,
-    /// Of the difference; absent where nothing bounds it.
+    /// Of the difference; absent where nothing bounds it. With repeated runs that of their shift,
+    /// extended to the difference if that lies outside.
     pub interval_ns: Option<Interval>,
     /// What the spread between runs adds to each half of the interval, as independent errors add.
     pub between_runs_ns: Reach,

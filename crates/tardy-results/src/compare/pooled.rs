@@ -103,6 +103,13 @@ impl<'a> PooledRuns<'a> {
             .map_or((value, true), |from| (from, false))
     }
 
+    /// How far below and above their values its samples may lie.
+    pub(super) fn rounding(&self) -> (f64, f64) {
+        self.runs.iter().fold((0.0, 0.0), |(below, above), run| {
+            (run.rounding_ns.0.max(below), run.rounding_ns.1.max(above))
+        })
+    }
+
     /// Whether a quantile of any of its runs lies where an import knows samples by their number
     /// alone.
     pub(super) fn is_open_at(&self, quantile: f64) -> bool {

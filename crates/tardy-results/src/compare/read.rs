@@ -260,8 +260,10 @@ fn verdict(base: &Side, side: &Side, tables: &[Table]) -> (Outcome, String) {
     match seen {
         seen if seen.has_worse() && from != to => (
             Outcome::Inconclusive,
-            "worse as measured, but the set-ups fell short of the plan in different ways"
-                .to_owned(),
+            format!(
+                "{} as measured, but the set-ups fell short of the plan in different ways",
+                seen.word()
+            ),
         ),
         Outcome::Better | Outcome::Equivalent if is_short => (
             Outcome::Inconclusive,
@@ -444,8 +446,27 @@ fn warnings(
                 .to_owned(),
         );
     }
+    warnings.extend(undecided_misses(base, side));
     warnings.extend(about_runs(base, side, tables));
     warnings
+}
+
+/// Imports whose files do not decide how many samples missed the deadline.
+fn undecided_misses(base: &Side, side: &Side) -> Option<String> {
+    let is_undecided = |run: &&RunSide| {
+        let mut numbers = run
+            .summary
+            .probes
+            .iter()
+            .filter_map(|probe| probe.numbers.as_ref());
+        numbers.any(|numbers| numbers.misses_between.is_some())
+    };
+    let run = base.runs.iter().chain(&side.runs).find(is_undecided)?;
+    Some(format!(
+        "misses are not compared: the file that {} was imported from does not decide which samples \
+         missed the deadline",
+        run.folder.display()
+    ))
 }
 
 /// What the runs cannot say of how much they differ among themselves.

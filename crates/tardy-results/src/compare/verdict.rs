@@ -6,7 +6,8 @@
 use tardy_core::units::three_digits;
 
 use super::model::{
-    BetweenRuns, Decider, DecidingNumber, Method, Outcome, RUNS_MIN, Row, SpreadSource, Table,
+    BetweenRuns, Decider, DecidingNumber, Method, Misses, Outcome, RUNS_MIN, Row, SpreadSource,
+    Table,
 };
 
 /// The verdict of all tables with its reason. Every table counts; decided tables outweigh
@@ -38,11 +39,14 @@ pub(super) fn deciders(table: &Table) -> Vec<Decider> {
         Outcome::Mixed => &[Outcome::Better, Outcome::Worse],
         Outcome::Equivalent => &[],
         Outcome::Inconclusive => {
-            let open = most_open(std::slice::from_ref(table)).map(|(_, row)| Decider {
-                number: DecidingNumber::Quantile(row.quantile),
+            let open = most_open(std::slice::from_ref(table))
+                .map(|(_, row)| DecidingNumber::Quantile(row.quantile))
+                .or_else(|| open_misses(table).map(|_| DecidingNumber::Misses));
+            let decider = |number| Decider {
+                number,
                 verdict: Outcome::Inconclusive,
-            });
-            return open.into_iter().collect();
+            };
+            return open.into_iter().map(decider).collect();
         }
     };
     wanted
@@ -138,7 +142,7 @@ fn reason(outcome: Outcome, tables: &[Table]) -> String {
         said.push(if tables.len() == 1 {
             format!("{}: {numbers}", most.key)
         } else {
-            format!("{count}({}: {numbers})", label(most))
+            format!("{count}({}: {numbers})", label(most, tables))
         });
         is_first = false;
     }
@@ -180,8 +184,13 @@ fn values(table: &Table, number: DecidingNumber) -> (f64, f64) {
     }
 }
 
-fn label(table: &Table) -> String {
+/// The name of a table's row among `tables`: its load, or the whole key where the tables are of
+/// several probes or quantities.
+#[must_use]
+pub fn label(table: &Table, tables: &[Table]) -> String {
+    let kind = |table: &Table| (table.key.probe.clone(), table.key.quantity.clone());
     match &table.key.load {
+        _ if tables.iter().any(|other| kind(other) != kind(table)) => table.key.to_string(),
         Some(load) => load.clone(),
         None => "whole run".to_owned(),
     }
@@ -234,13 +243,13 @@ fn equivalent(tables: &[Table]) -> String {
     if tables.iter().all(|table| table.method == Method::Same) {
         return "both sides have the same samples".to_owned();
     }
-    match tables.iter().find_map(|table| table.not_compared.first()) {
-        Some(first) => format!(
-            "all quantiles below {} % are alike within the margin",
-            (first.quantile * 1e9).round() / 1e7
-        ),
-        None => "all quantiles are alike within the margin".to_owned(),
-    }
+    // The highest quantile that every table compares.
+    let highest = |table: &Table| table.rows.iter().map(|row| row.quantile).reduce(f64::max);
+    let up_to = tables.iter().filter_map(highest).reduce(f64::min);
+    let up_to = up_to.map_or_else(String::new, |quantile| {
+        format!(" up to {} %", (quantile * 1e9).round() / 1e7)
+    });
+    format!("all compared quantiles{up_to} are alike within the margin")
 }
 
 /// The undecided quantile whose difference is the largest, measured in margins, with its table.
@@ -250,7 +259,18 @@ fn most_open(tables: &[Table]) -> Option<(&Table, &Row)> {
         .iter()
         .flat_map(|table| table.rows.iter().map(move |row| (table, row)))
         .filter(|(_, row)| row.verdict == Some(Outcome::Inconclusive))
-        .max_by(|a, b| size(a.1).total_cmp(&size(b.1)))
+        .max_by(|a, b| {
+            let is_shown = |row: &Row| matches!(row.quantile, 0.5 | 0.999);
+            let by_size = size(a.1).total_cmp(&size(b.1));
+            by_size.then(is_shown(a.1).cmp(&is_shown(b.1)))
+        })
+}
+
+/// The misses of a table, where they are inconclusive.
+fn open_misses(table: &Table) -> Option<Misses> {
+    table
+        .misses
+        .filter(|misses| misses.verdict == Some(Outcome::Inconclusive))
 }
 
 fn inconclusive(tables: &[Table]) -> String {
@@ -258,7 +278,15 @@ fn inconclusive(tables: &[Table]) -> String {
         let undecided = tables
             .iter()
             .find_map(|table| Some(format!("{}: {}", table.key, table.undecided.as_ref()?)));
-        return undecided.unwrap_or_else(|| {
+        let misses = || {
+            let table = tables.iter().find(|table| open_misses(table).is_some())?;
+            Some(format!(
+                "{}: {}, which may or may not exceed the margin",
+                table.key,
+                number(table, DecidingNumber::Misses)
+            ))
+        };
+        return undecided.or_else(misses).unwrap_or_else(|| {
             "each quantile is too uncertain on one side or both: measure longer".to_owned()
         });
     };

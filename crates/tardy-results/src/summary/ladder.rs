@@ -71,22 +71,22 @@ pub(super) fn ladder(
     let is_work = descriptor.is_work();
     let is_decided = |deadline: &Nanos| {
         let window = Window::deadline(*deadline);
-        stated::undecided_of_buckets(series, window) == 0
-            && all.misses_of(&window, is_work).undecided == 0
+        stated::undecided(series, window) == 0 && all.misses_of(&window, is_work).undecided == 0
     };
     let latest = all
         .latency_skipped_at_most
         .max()
         .map_or(largest, |bound| largest.max(Nanos(bound)));
-    // A value that was rounded down may have been larger.
-    let latest = latest.saturating_add(resolution(series) - Nanos(1));
+    // The largest value of a file that rounds is not the largest latency.
+    let is_rounded = |read: &&SeriesData| read.stated.is_some_and(|stated| stated.is_rounded());
+    let of_latest = Some(latest.max(Nanos::ZERO))
+        .filter(|latest| !series.iter().any(is_rounded) && is_decided(latest))
+        .map(rung);
     Some(Ladder {
         rungs: deadlines.into_iter().filter(is_decided).map(rung).collect(),
-        // Where work was skipped, or nothing is known of what was skipped, no deadline held.
-        smallest: Some(latest.max(Nanos::ZERO))
-            .filter(is_decided)
-            .map(rung)
-            .filter(|rung| rung.misses == 0),
+        // Work that was skipped missed every deadline.
+        every_deadline_missed: of_latest.as_ref().is_some_and(|rung| rung.misses > 0),
+        smallest: of_latest.filter(|rung| rung.misses == 0),
         stress: judge.stress(),
         processors: seen.processors,
         worst_load: worst_load(&descriptor.probe, loads),
@@ -102,11 +102,7 @@ fn of_deadline(
 ) -> Rung {
     let requirement = Requirement::deadline(deadline);
     let mut evidence = seen.clone();
-    let counted_at = deadline.saturating_add(Nanos(1) - resolution(series));
-    let misses = all.misses_of(
-        &Window::deadline(counted_at),
-        series[0].descriptor().is_work(),
-    );
+    let misses = all.misses_of(&counted(deadline, series), series[0].descriptor().is_work());
     (evidence.misses, evidence.misses_skipped) = (misses.all, misses.skipped);
     // As late samples come together at this deadline's own level.
     evidence.clustering =
@@ -119,13 +115,12 @@ fn of_deadline(
     }
 }
 
-/// The coarsest one of the series.
-fn resolution(series: &[&SeriesData]) -> Nanos {
-    series
-        .iter()
-        .map(|read| read.resolution())
-        .max()
-        .unwrap_or(Nanos(1))
+/// The window whose misses are those of a deadline that the values decide.
+fn counted(deadline: Nanos, series: &[&SeriesData]) -> Window {
+    let window = Window::deadline(deadline);
+    let of = |read: &&SeriesData| read.stated.map(|stated| stated.maybe_missed(window));
+    let windows = series.iter().filter_map(of);
+    windows.min_by_key(|window| window.latest).unwrap_or(window)
 }
 
 /// The load with the largest value; nothing to choose from where there is one.

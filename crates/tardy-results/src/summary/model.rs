@@ -144,9 +144,12 @@ pub struct ProbeSummary {
 pub struct Ladder {
     /// Common ones and the period, from short to long.
     pub rungs: Vec<Rung>,
-    /// The shortest one that none of the samples missed; absent where every deadline was missed,
-    /// because work was skipped.
+    /// The shortest one that none of the samples missed; absent where every deadline was missed, and
+    /// where the samples do not decide which one it is.
     pub smallest: Option<Rung>,
+    /// Whether work was skipped, which misses every deadline.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub every_deadline_missed: bool,
     /// Which loads the rates are of.
     pub stress: Stress,
     /// CPUs whose misses the rates count together; 0 in what older versions wrote.
@@ -305,4 +308,29 @@ pub struct PhaseSummary {
     /// Each probe's numbers in this phase, while all of its loads worked; absent where there is no
     /// sample.
     pub probes: Vec<(String, Option<Numbers>)>,
+}
+
+impl PhaseSummary {
+    /// What is said of a moment of the phase at which its loads did not work.
+    #[must_use]
+    pub fn without_loads(&self) -> String {
+        let load = match self.loads.len() {
+            0 => return format!("in phase {}", self.name),
+            1 => "the load was",
+            _ => "a load was",
+        };
+        format!("in phase {} while {load} starting or stopping", self.name)
+    }
+}
+
+/// Where the largest value of a run came that came under no load: in words, its phase if that is
+/// known.
+#[must_use]
+pub fn outside_of_loads(phases: &[PhaseSummary], numbers: &Numbers) -> String {
+    let at = Nanos(numbers.max_at_ns);
+    let is_there = |phase: &&PhaseSummary| phase.begin_ns <= at && at < phase.end_ns;
+    phases.iter().find(is_there).map_or_else(
+        || "between two phases".to_owned(),
+        PhaseSummary::without_loads,
+    )
 }

@@ -47,6 +47,8 @@ pub struct SeriesData {
     pub(super) whole: Cell,
     /// What the tool states that an import is from.
     pub(super) stated: Option<StatedTotals>,
+    /// Samples of an import that may have missed the window or not; they are in no count of misses.
+    pub(super) undecided: u64,
     /// Latenesses against the fitted grid, where values are interval errors.
     pub(super) fitted: Option<FittedLateness>,
     pub(super) end: PartEnd,
@@ -340,9 +342,10 @@ fn read_series(
     let (file, counts_at_end) = (SeriesFile::open(path)?, entry.counts);
     let descriptor = file.descriptor().clone();
     let mut questions = questions_of(&descriptor, questions);
+    let window = questions.window;
     questions.window = questions
         .window
-        .map(|window| stated.map_or(window, |stated| stated.of_rounded(window)));
+        .map(|window| stated.map_or(window, |stated| stated.maybe_missed(window)));
     let has_own_clock = match descriptor.meaning {
         Meaning::IntervalError { has_own_clock } => Some(has_own_clock),
         _ => None,
@@ -384,18 +387,15 @@ fn read_series(
         .filter(|hours| hours.samples > 0)
         .map(|_| first_single.unwrap_or(Nanos(i64::MAX)));
     let mut whole = whole(&accumulator, histogram.as_ref(), &descriptor);
-    // Those that are counted at the maximum, and may have been in time.
-    let undecided = accumulator
-        .window()
+    // All that may have missed were counted.
+    let misses = window
         .zip(stated)
-        .map_or(0, |(window, stated)| stated.undecided(&window));
-    whole.misses = whole
-        .misses
-        .saturating_sub(if whole.latency.count() > accumulator.samples {
-            undecided
-        } else {
-            0
-        });
+        .map(|(window, stated)| stated.misses_in_buckets(&whole.latency, window));
+    let (fewest, most) = misses.unwrap_or_default();
+    let undecided = most - fewest;
+    if undecided > 0 {
+        whole.misses = fewest + whole.misses_skipped;
+    }
     // An import that states no more than its extremes lacks none.
     let known = whole.latency.count();
     let gone = if known == 0 && stated.is_some() {
@@ -419,6 +419,7 @@ fn read_series(
         accumulator,
         whole,
         stated,
+        undecided,
         fitted,
         end,
         file: path.to_owned(),
@@ -528,11 +529,6 @@ impl SeriesData {
     #[must_use]
     pub fn is_judged(&self) -> bool {
         !self.descriptor.is_outside_verdict
-    }
-
-    /// The window that its samples were counted by.
-    pub(super) fn window(&self) -> Option<Window> {
-        self.accumulator.window()
     }
 
     /// Whether it was counted how many of its due times miss a window.

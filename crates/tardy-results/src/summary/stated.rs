@@ -11,9 +11,8 @@ use super::read::SeriesData;
 /// The numbers of one series: those that were computed, with the mean that the tool states where a
 /// histogram's end is open; or no more than it states.
 pub(super) fn numbers(read: &SeriesData, computed: Option<Numbers>) -> Option<Numbers> {
-    let window = read.window();
     match (computed, read.stated) {
-        (Some(computed), Some(stated)) => Some(mended(computed, &[stated], window)),
+        (Some(computed), Some(stated)) => Some(mended(computed, &[stated], read.undecided)),
         (Some(computed), None) => Some(computed),
         (None, Some(stated)) => of_stated(&[stated]),
         (None, None) => None,
@@ -30,13 +29,14 @@ pub(super) fn numbers_of_all(series: &[&SeriesData], computed: Option<Numbers>) 
     if series.iter().any(|read| read.whole.latency.count() == 0) {
         return of_stated(&stated).or(computed);
     }
-    let window = series.iter().find_map(|read| read.window());
-    computed.map(|computed| mended(computed, &stated, window))
+    let undecided = series.iter().map(|read| read.undecided).sum();
+    computed.map(|computed| mended(computed, &stated, undecided))
 }
 
 /// A mean and a least value that the tool states know the values that have no bucket too. A
-/// percentile from where on a file has no buckets is not known.
-fn mended(mut computed: Numbers, stated: &[StatedTotals], window: Option<Window>) -> Numbers {
+/// percentile from where on a file has no buckets is not known. Misses have bounds where some
+/// samples are `undecided`.
+fn mended(mut computed: Numbers, stated: &[StatedTotals], undecided: u64) -> Numbers {
     if let Some(open) = stated.iter().filter_map(StatedTotals::open_from).min() {
         computed
             .percentiles
@@ -46,8 +46,9 @@ fn mended(mut computed: Numbers, stated: &[StatedTotals], window: Option<Window>
             .iter_mut()
             .for_each(|corrected| corrected.retain(|percentile| percentile.value_ns < open.get()));
     }
-    if window.is_some_and(|window| stated.iter().any(|stated| stated.undecided(&window) > 0)) {
-        computed.misses = None;
+    if undecided > 0 {
+        let fewest = computed.misses.take();
+        computed.misses_between = fewest.map(|fewest| (fewest, fewest + undecided));
     }
     computed.mean_ns = mean(stated).unwrap_or(computed.mean_ns);
     computed.min_ns = least(stated, computed.min_ns);
@@ -121,6 +122,7 @@ fn of_stated(stated: &[StatedTotals]) -> Option<Numbers> {
             .filter_map(|stated| stated.skipped)
             .fold(0, u64::saturating_add),
         misses: None,
+        misses_between: None,
         misses_skipped: None,
         misses_clustering: None,
         coarse: 0,
@@ -157,7 +159,7 @@ fn late_extremes(read: &SeriesData, window: Window) -> u64 {
     else {
         return 0;
     };
-    let (samples, window) = (stated.samples.unwrap_or(0), stated.of_rounded(window));
+    let (samples, window) = (stated.samples.unwrap_or(0), stated.surely_missed(window));
     if stated.min_ns.is_some_and(|least| least > window.latest) {
         return samples;
     }
@@ -167,14 +169,15 @@ fn late_extremes(read: &SeriesData, window: Window) -> u64 {
 }
 
 /// Samples that may have missed the window or not: of series that are known by their extremes all
-/// but those, of others those without a bucket.
+/// but those, of others those whose bucket does not decide.
 pub(super) fn undecided(series: &[&SeriesData], window: Window) -> u64 {
     let of = |read: &&SeriesData| match read.stated.filter(|_| read.is_judged()) {
         Some(stated) if read.whole.latency.count() > 0 => {
-            read.window().map_or(0, |window| stated.undecided(&window))
+            let (fewest, most) = stated.misses_in_buckets(&read.whole.latency, window);
+            most - fewest
         }
         Some(stated) => {
-            let rounded = stated.of_rounded(window);
+            let rounded = stated.maybe_missed(window);
             let is_in_time =
                 |extreme: Option<Nanos>| extreme.is_some_and(|extreme| !rounded.misses(extreme));
             let is_decided = is_in_time(stated.max_ns)
@@ -193,23 +196,20 @@ pub(super) fn undecided(series: &[&SeriesData], window: Window) -> u64 {
     series.iter().map(of).sum()
 }
 
-/// Of series with buckets, samples without one that may miss `window` or not.
-pub(super) fn undecided_of_buckets(series: &[&SeriesData], window: Window) -> u64 {
-    let counted = series.iter().filter(|read| read.whole.latency.count() > 0);
-    counted
-        .filter_map(|read| read.stated)
-        .map(|stated| stated.undecided(&stated.of_rounded(window)))
-        .sum()
-}
-
 /// Why misses cannot be counted.
 pub(super) fn shortcoming(series: &[&SeriesData], window: Window) -> Option<String> {
     let is_without_buckets =
         |read: &&SeriesData| read.stated.is_some() && read.whole.latency.count() == 0;
-    (undecided(series, window) > 0).then(|| match series.iter().any(is_without_buckets) {
-        true => "only the extremes of a series are known: more samples may be late".to_owned(),
-        false => "samples without a bucket may or may not be late: measure with a larger histogram"
-            .to_owned(),
+    let is_open = |read: &&SeriesData| read.open_from().is_some_and(|from| from <= window.latest);
+    (undecided(series, window) > 0).then(|| {
+        if series.iter().any(is_without_buckets) {
+            "only the extremes of a series are known: more samples may be late"
+        } else if series.iter().any(is_open) {
+            "samples without a bucket may or may not be late: measure with a larger histogram"
+        } else {
+            "the file rounds samples near the deadline, which may or may not be late: measure in ns"
+        }
+        .to_owned()
     })
 }
 

@@ -150,6 +150,74 @@ fn of_a_comparison(random: &mut Pcg64Mcg) -> Vec<String> {
     check(&place, random, "compare base new")
 }
 
+/// One to six runs a side, whose levels and late samples vary between runs. The sides differ by a
+/// factor, or by chance alone.
+fn of_replicas(random: &mut Pcg64Mcg) -> Vec<String> {
+    let place = Workplace::new();
+    let plan = generated(random);
+    let spread = random.random_range(0.0..0.6);
+    let times = [1.0, 1.0, 0.6, 1.4, 3.0][random.random_range(0..5)];
+    let late_times = [1.0, 1.0, 0.1, 10.0][random.random_range(0..4)];
+    for (side, times, late_times) in [("base", 1.0, 1.0), ("new", times, late_times)] {
+        for index in 0..random.random_range(1..7) {
+            let level = times * (1.0 + spread * random.random_range(-1.0..1.0));
+            let late_level = late_times * 10_f64.powf(spread * random.random_range(-1.0..1.0));
+            // Some runs of a side are shorter.
+            let share = [1.0, 1.0, 0.5][random.random_range(0..3)];
+            let mut again = |samples: &Vec<i64>| -> Vec<i64> {
+                let noise = random.random_range(0..2_000_i64);
+                let one = |&latency: &i64| {
+                    let is_late = latency > 120_000 && random.random_range(0..20) > 0;
+                    let times = if is_late { late_level } else { level };
+                    (latency as f64 * times) as i64 + random.random_range(0..=noise)
+                };
+                let count = (samples.len() as f64 * share) as usize;
+                samples.iter().take(count).map(one).collect()
+            };
+            let latencies = plan.latencies.iter().map(&mut again).collect();
+            let beside = plan
+                .beside
+                .iter()
+                .map(|(probe, quantity, samples)| (*probe, *quantity, again(samples)));
+            let run = MadeRun {
+                phases: plan.phases.clone(),
+                machine: plan.machine.clone(),
+                clock: plan.clock,
+                beside: beside.collect(),
+                started: 1_700_000_000 + index,
+                ..MadeRun::new(latencies)
+            };
+            run.write(&place.path(&format!("{side}/{index}")));
+        }
+    }
+    let mut line = "compare base new".to_owned();
+    if random.random_range(0..4) == 0 {
+        let deadline = 10_f64.powf(random.random_range(1.0..3.5)) as i64;
+        line += &format!(" --deadline {deadline}us");
+    }
+    if random.random_range(0..6) == 0 {
+        line += [
+            " --quantiles 50%",
+            " --quantiles 99.9%",
+            " --quantiles 50%,90%,99.9%",
+        ][random.random_range(0..3)];
+    }
+    if random.random_range(0..6) == 0 {
+        line += [" --margin 2us", " --margin 20%"][random.random_range(0..2)];
+    }
+    check(&place, random, &line)
+}
+
+#[test]
+fn no_headline_of_replicas_contradicts_its_table() {
+    let found = found_in(
+        wanted("TARDY_TEST_HEADLINES", GENERATED) / 2,
+        SEED << 40,
+        of_replicas,
+    );
+    assert!(found.is_empty(), "{}:\n{}", found.len(), found.join("\n"));
+}
+
 #[test]
 fn no_headline_of_a_run_contradicts_its_table() {
     let found = found_in(wanted("TARDY_TEST_HEADLINES", GENERATED), SEED, of_a_run);

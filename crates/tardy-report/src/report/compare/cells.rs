@@ -2,9 +2,10 @@
 
 use tardy_core::units::three_digits;
 use tardy_results::compare::model::{
-    DecidingNumber, Maxima, Method, Misses, NotCompared, Outcome, Pair, Row, Settings,
+    DecidingNumber, Maxima, Method, Misses, NotCompared, Outcome, Overview, Pair, Row, Settings,
     SpreadSource, Table,
 };
+use tardy_results::compare::verdict::label;
 
 /// The head of a table of quantiles.
 pub(super) fn head(table: &Table, settings: &Settings) -> Vec<String> {
@@ -218,23 +219,23 @@ pub(in crate::report) fn overview_head() -> Vec<String> {
 
 /// A row for each table, in their order. Changes stand beside the numbers if asked for.
 pub(in crate::report) fn overview(tables: &[Table], with_changes: bool) -> Vec<Vec<String>> {
-    let kind = |table: &Table| (table.key.probe.clone(), table.key.quantity.clone());
-    let is_one_kind = tables
-        .windows(2)
-        .all(|pair| kind(&pair[0]) == kind(&pair[1]));
-    let label = |table: &Table| match &table.key.load {
-        _ if !is_one_kind => table.key.to_string(),
-        Some(load) => load.clone(),
-        None => "whole run".to_owned(),
-    };
     let row = |table: &Table| {
         let overview = table.overview;
-        let cell = |of: Pair| pair(of, with_changes);
+        let cell = |of: Pair, number: DecidingNumber| {
+            let text = pair(of, with_changes);
+            if decides(table, number) {
+                text + DECIDES
+            } else if of.is_decided {
+                text
+            } else {
+                format!("{UNDECIDED}{text}")
+            }
+        };
         vec![
-            label(table),
-            marked(cell(overview.median), table, DecidingNumber::Quantile(0.5)),
-            marked(cell(overview.high), table, DecidingNumber::Quantile(0.999)),
-            marked(cell(overview.max), table, DecidingNumber::Maximum),
+            label(table, tables),
+            cell(overview.median, DecidingNumber::Quantile(0.5)),
+            cell(overview.high, DecidingNumber::Quantile(0.999)),
+            cell(overview.max, DecidingNumber::Maximum),
             verdict_cell(table),
         ]
     };
@@ -260,17 +261,12 @@ pub(super) fn importance(tables: &[Table]) -> Vec<&'static str> {
 
 /// The mark of a number that decides.
 const DECIDES: &str = "*";
+/// The mark of a number that was not compared, or remained undecided.
+const UNDECIDED: &str = "~";
 
-fn marked(cell: String, table: &Table, number: DecidingNumber) -> String {
-    if table
-        .decided_by
-        .iter()
-        .any(|decider| decider.number == number)
-    {
-        cell + DECIDES
-    } else {
-        cell
-    }
+fn decides(table: &Table, number: DecidingNumber) -> bool {
+    let mut deciders = table.decided_by.iter();
+    deciders.any(|decider| decider.number == number)
 }
 
 /// The verdict, with the number that decides it where no column has that.
@@ -282,12 +278,8 @@ fn verdict_cell(table: &Table) -> String {
             .map(|misses| format!("misses {} -> {}", misses.base.0, misses.candidate.0)),
         DecidingNumber::Quantile(quantile) => {
             let row = table.rows.iter().find(|row| row.quantile == quantile)?;
-            let of = Pair {
-                base_ns: row.base_ns,
-                candidate_ns: row.candidate_ns,
-                is_bounded: true,
-            };
-            Some(format!("{} {}", percent(quantile), pair(of, false)))
+            let change = both(row.base_ns, row.candidate_ns);
+            Some(format!("{} {change}", percent(quantile)))
         }
     };
     let others: Vec<String> = table
@@ -309,33 +301,39 @@ pub(in crate::report) fn notes(tables: &[Table]) -> Vec<&'static str> {
     if tables.iter().any(|table| !table.decided_by.is_empty()) {
         notes.push("* decides the verdict of its row");
     }
-    if has_unbounded(tables) {
-        notes.push("~ a side has too few samples to bound this number");
+    let is_undecided = |table: &Table| {
+        let Overview { median, high, max } = table.overview;
+        let numbers = [
+            (median, DecidingNumber::Quantile(0.5)),
+            (high, DecidingNumber::Quantile(0.999)),
+            (max, DecidingNumber::Maximum),
+        ];
+        let mut numbers = numbers.into_iter();
+        numbers.any(|(of, number)| !of.is_decided && !decides(table, number))
+    };
+    if tables.iter().any(is_undecided) {
+        notes.push("~ not compared, or undecided");
     }
     notes
 }
 
-/// Whether a number of the overview is marked as not bounded.
-fn has_unbounded(tables: &[Table]) -> bool {
-    tables
-        .iter()
-        .any(|table| !table.overview.median.is_bounded || !table.overview.high.is_bounded)
+fn pair(pair: Pair, with_change: bool) -> String {
+    let (base, candidate) = (pair.base_ns, pair.candidate_ns);
+    if with_change {
+        format!("{} {}", both(base, candidate), change(base, candidate))
+    } else {
+        both(base, candidate)
+    }
 }
 
-fn pair(pair: Pair, with_change: bool) -> String {
-    let mark = if pair.is_bounded { "" } else { "~" };
-    let (base, candidate) = (time(pair.base_ns), time(pair.candidate_ns));
-    // A unit that both have is told once.
+/// Both values, and a unit that both have once.
+fn both(base: f64, candidate: f64) -> String {
+    let (base, candidate) = (time(base), time(candidate));
     let base = match (base.split_once(' '), candidate.split_once(' ')) {
         (Some((number, unit)), Some((_, other))) if unit == other => number.to_owned(),
         _ => base,
     };
-    let change = if with_change {
-        format!(" {}", change(pair.base_ns, pair.candidate_ns))
-    } else {
-        String::new()
-    };
-    format!("{mark}{base} -> {candidate}{change}")
+    format!("{base} -> {candidate}")
 }
 
 /// In per cent, or as a factor where one says more.

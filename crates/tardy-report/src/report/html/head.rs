@@ -336,9 +336,7 @@ fn of_loads(run: &RunData, probe: &str) -> Table {
         cells.extend(known(numbers, &LOAD_PERCENTILES, value));
         cells.extend([
             time(numbers.max_ns),
-            numbers
-                .misses
-                .map_or_else(|| "–".to_owned(), |count| count.to_string()),
+            numbers.misses_text().unwrap_or_else(|| "–".to_owned()),
         ]);
         if is_judged {
             cells.extend(judged(load, probe));
@@ -408,11 +406,7 @@ fn row(name: String, numbers: &Numbers, is_skipped_unknown: bool, lost: u64) -> 
     cells.push(three_digits(numbers.mean_ns.round()));
     cells.extend(known(numbers, &PERCENTILES[1..], value));
     cells.push(time(numbers.max_ns));
-    cells.push(
-        numbers
-            .misses
-            .map_or_else(|| "–".to_owned(), |count| count.to_string()),
-    );
+    cells.push(numbers.misses_text().unwrap_or_else(|| "–".to_owned()));
     cells
 }
 

@@ -125,9 +125,7 @@ fn cells(numbers: &Numbers, is_skipped_unknown: bool) -> Vec<String> {
     cells.extend((0..PERCENTILES.len()).map(known));
     cells.extend([
         time(numbers.max_ns),
-        numbers
-            .misses
-            .map_or_else(|| "–".to_owned(), |count| count.to_string()),
+        numbers.misses_text().unwrap_or_else(|| "–".to_owned()),
     ]);
     cells
 }

@@ -54,7 +54,7 @@ pub(super) fn latencies(
     shown: usize,
 ) -> Option<Table> {
     let all = probe.numbers.as_ref()?;
-    let has_misses = all.misses.is_some();
+    let has_misses = all.misses_text().is_some();
     // A file whose last bucket is open leaves the higher ones unknown, of one series more of them
     // than of another.
     let of_series = series
@@ -161,7 +161,7 @@ pub(super) fn probes(summary: &Summary) -> Table {
         probe
             .numbers
             .as_ref()
-            .is_some_and(|numbers| numbers.misses.is_some())
+            .is_some_and(|numbers| numbers.misses_text().is_some())
     });
     let of_probes = probes
         .iter()
@@ -223,11 +223,7 @@ pub(super) fn probes(summary: &Summary) -> Table {
         }
         cells.push(at);
         if has_misses {
-            cells.push(
-                numbers
-                    .misses
-                    .map_or_else(|| "-".to_owned(), |misses| misses.to_string()),
-            );
+            cells.push(numbers.misses_text().unwrap_or_else(|| "-".to_owned()));
         }
         table.row(cells);
     }
@@ -298,11 +294,7 @@ pub(super) fn loads(summary: &Summary, shown: usize) -> Option<Table> {
                     time(numbers.max_ns),
                 ]);
                 if has_misses {
-                    cells.push(
-                        numbers
-                            .misses
-                            .map_or_else(|| "-".to_owned(), |misses| misses.to_string()),
-                    );
+                    cells.push(numbers.misses_text().unwrap_or_else(|| "-".to_owned()));
                 }
                 if has_verdicts {
                     cells.extend(verdict(load, probe));
@@ -454,9 +446,7 @@ fn row(
     cells.extend([time(numbers.max_ns), at, jitter]);
     if let Some(burst) = burst {
         cells.extend([
-            numbers
-                .misses
-                .map_or_else(|| "-".to_owned(), |misses| misses.to_string()),
+            numbers.misses_text().unwrap_or_else(|| "-".to_owned()),
             burst,
         ]);
     }

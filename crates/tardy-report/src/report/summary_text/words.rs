@@ -5,7 +5,7 @@ use tardy_core::units::{Nanos, three_digits};
 use tardy_core::verdict::Outcome;
 use tardy_core::warning::Warning;
 use tardy_results::summary::model::{
-    LoadShare, LoadSummary, MarkSummary, ProbeSummary, SeriesSummary, Summary,
+    LoadShare, LoadSummary, MarkSummary, ProbeSummary, SeriesSummary, Summary, outside_of_loads,
 };
 
 use super::cells::{percent, place, value};
@@ -74,8 +74,13 @@ pub fn largest(summary: &Summary, probe: &ProbeSummary) -> Option<String> {
         .ladder
         .as_ref()
         .and_then(|ladder| ladder.worst_load.as_ref())
-        .filter(|load| load.max_ns == Nanos(numbers.max_ns))
-        .map(|load| format!("under {}", load.name));
+        .map(|load| {
+            if load.max_ns == Nanos(numbers.max_ns) {
+                format!("under {}", load.name)
+            } else {
+                outside_of_loads(&summary.phases, numbers) + on_other_cpus(summary)
+            }
+        });
     let place: Vec<String> = cpu.into_iter().chain(load).collect();
     let place = if place.is_empty() {
         String::new()
@@ -138,15 +143,30 @@ pub fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
         .probes
         .iter()
         .find(|found| found.probe == probe)
-        .and_then(|found| Some(Nanos(found.numbers.as_ref()?.max_ns)))
-        .filter(|of_run| *of_run > largest)
+        .and_then(|found| found.numbers.as_ref())
+        .filter(|of_run| Nanos(of_run.max_ns) > largest)
         .map_or_else(String::new, |of_run| {
-            format!("; {of_run} while a load started or ended or ran only on other CPUs")
+            let place = outside_of_loads(&summary.phases, of_run);
+            format!(
+                "; {} {place}{}",
+                Nanos(of_run.max_ns),
+                on_other_cpus(summary)
+            )
         });
     Some(format!(
         "worst load: {}, {largest}{idle}{of_run}",
         worst.name
     ))
+}
+
+/// The other reason for a largest value under no load, where a load ran on some CPUs only.
+fn on_other_cpus(summary: &Summary) -> &'static str {
+    let is_partial = |load: &LoadSummary| !load.not_stressed.is_empty();
+    if summary.loads.iter().any(is_partial) {
+        " or on a CPU without it"
+    } else {
+        ""
+    }
 }
 
 /// What the user keeps with the run, and which settings come from files.
@@ -456,7 +476,7 @@ pub(super) fn grave_line(rows: &[String], columns: usize) -> String {
         .unwrap_or_else(|| {
             let plural = if rows.len() == 1 { "" } else { "s" };
             format!(
-                "bad for real time (fatal or high in tardy doctor): {} setting{plural}",
+                "bad for real time (fatal or high in tardy doctor): {} check{plural}",
                 rows.len()
             )
         })
@@ -476,7 +496,7 @@ mod tests {
         );
         assert_eq!(
             line(60),
-            "bad for real time (fatal or high in tardy doctor): 3 settings"
+            "bad for real time (fatal or high in tardy doctor): 3 checks"
         );
         assert_eq!(
             line(96),

@@ -83,18 +83,7 @@ pub(super) fn length_needed(measure: &MeasureArguments) -> Option<(Nanos, String
         return None;
     };
     let times = |phase: &PhaseRequest| {
-        let (load, needed) = match phase.loads.as_slice() {
-            [] => return None,
-            [load] => {
-                let name = load.split(':').next().unwrap_or(load);
-                let known = FIRST_WORK.iter().find(|(known, _)| *known == name);
-                (
-                    name.to_owned(),
-                    known.map_or(FIRST_WORK_OF_OTHERS, |known| known.1),
-                )
-            }
-            several => (several.join("+"), FIRST_WORK_OF_OTHERS),
-        };
+        let (load, needed) = first_work(phase)?;
         Some((needed.as_secs_f64() / phase.length.as_secs_f64(), load))
     };
     let scenario = request::scenario(&request).ok()?;
@@ -105,6 +94,21 @@ pub(super) fn length_needed(measure: &MeasureArguments) -> Option<(Nanos, String
         .max_by(|one, other| one.0.total_cmp(&other.0))?;
     let seconds = (asked.as_secs_f64() * times).ceil() as i64;
     (times > 1.0).then(|| (Nanos::from_secs(seconds), load))
+}
+
+/// The loads of a phase, and how long the first work of one that counts takes in a guest; nothing for
+/// an idle phase.
+fn first_work(phase: &PhaseRequest) -> Option<(String, Nanos)> {
+    match phase.loads.as_slice() {
+        [] => None,
+        [load] => {
+            let name = load.split(':').next().unwrap_or(load);
+            let known = FIRST_WORK.iter().find(|(known, _)| *known == name);
+            let needed = known.map_or(FIRST_WORK_OF_OTHERS, |known| known.1);
+            Some((name.to_owned(), needed))
+        }
+        several => Some((several.join("+"), FIRST_WORK_OF_OTHERS)),
+    }
 }
 
 /// The scenario's file; none for a built-in one.
@@ -216,6 +220,27 @@ mod tests {
                 refused.starts_with("Usage: ") && refused.contains(reason),
                 "{words}: {refused}"
             );
+        }
+    }
+
+    #[test]
+    fn each_phase_of_a_built_in_scenario_lasts_until_its_load_works() {
+        for built_in in tardy_measure::scenario::built_in::BUILT_IN {
+            let asked = Request {
+                scenario: Some(built_in.name.to_owned()),
+                ..Request::default()
+            };
+            for phase in request::scenario(&asked).unwrap().phases {
+                let Some((load, needed)) = first_work(&phase) else {
+                    continue;
+                };
+                assert!(
+                    phase.length >= needed,
+                    "{}: {load} works after {needed}, its phase lasts {}",
+                    built_in.name,
+                    phase.length
+                );
+            }
         }
     }
 

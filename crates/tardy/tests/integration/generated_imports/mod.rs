@@ -19,6 +19,7 @@ use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use serde_json::Value;
 
+use crate::headline_rules::contradictions;
 use crate::support::random_cases::{found_in, wanted};
 use crate::support::workplace::{Outcome, Workplace};
 
@@ -113,7 +114,11 @@ fn differences(readings: &[Reading], shown: &Value, deadline: i64) -> Vec<String
             .filter(|reading| probe["probe"] == reading.probe);
         let readings: Vec<&Reading> = readings.collect();
         if !readings.is_empty() {
-            found.extend(Reading::merged(&readings).differences(probe, deadline));
+            let merged = Reading::merged(&readings);
+            found.extend(merged.differences(probe, deadline));
+            if merged.has_histogram {
+                found.extend(merged.against_verdict(&probe["verdict"], deadline));
+            }
         }
     }
     found
@@ -144,6 +149,74 @@ fn shrunk(readings: &[Reading], shown: &Value) -> Vec<String> {
     found
 }
 
+/// A deadline at the end of a bucket, or inside of one.
+fn deadline(random: &mut Pcg64Mcg, readings: &[Reading]) -> i64 {
+    let rows: Vec<_> = readings.iter().flat_map(|reading| &reading.rows).collect();
+    if rows.is_empty() {
+        return 1;
+    }
+    let row = rows[random.random_range(0..rows.len())];
+    let inside = random.random_range(row.low..=row.high.max(row.low));
+    if one_in(random, 2) { inside } else { row.high }.max(1)
+}
+
+/// Draws two files of a format and checks what `compare` says of them.
+fn check_comparison(random: &mut Pcg64Mcg, format: &Format) -> Vec<String> {
+    let place = Workplace::new();
+    let mut import = |name: &str| {
+        let file = (format.draw)(random);
+        fs::write(place.path("results"), &file.text).unwrap();
+        let unit = if file.is_nanoseconds { "ns" } else { "us" };
+        let unit = if format.states_unit {
+            String::new()
+        } else {
+            format!(" --unit {unit}")
+        };
+        let outcome = place.tardy(&format!("import results --out {name}{unit}"));
+        let readings = (format.read)(&file);
+        (outcome.status.code() == Some(0)).then_some((file.text, readings))
+    };
+    // What `import` refuses is checked elsewhere.
+    let (Some((base_text, base)), Some((new_text, new))) = (import("base"), import("new")) else {
+        return Vec::new();
+    };
+    let deadline = deadline(random, &base);
+    let line = format!("compare base new --deadline {deadline}ns");
+    let outcome = place.tardy(&line);
+    let mut found = contradictions(&outcome.stdout, outcome.code());
+    let compared = place.tardy(&format!("{line} --format json"));
+    let compared: Value = match serde_json::from_str(&compared.stdout) {
+        Ok(compared) => compared,
+        // Extremes alone have no distribution.
+        Err(_)
+            if compared.stderr.contains("only extremes") || compared.stderr.contains("share") =>
+        {
+            return found;
+        }
+        Err(_) => return vec![format!("{compared:?}")],
+    };
+    for table in compared["candidates"][0]["tables"].as_array().unwrap() {
+        let of = |readings: &[Reading]| {
+            let of_probe = |reading: &&Reading| table["key"]["probe"] == reading.probe;
+            let mut chosen: Vec<&Reading> = readings.iter().filter(of_probe).collect();
+            // A single probe is compared with one of another name.
+            if chosen.is_empty() {
+                chosen = readings.iter().collect();
+            }
+            Reading::merged(&chosen)
+        };
+        found.extend(of(&base).against_comparison(&of(&new), table));
+    }
+    if found.is_empty() {
+        return found;
+    }
+    let lines = found.join("\n");
+    vec![format!(
+        "{line}: {lines}\n{}\nof\n{base_text}\nand\n{new_text}",
+        outcome.stdout
+    )]
+}
+
 /// Draws a file and checks what becomes of it, whole and cut off.
 fn check(random: &mut Pcg64Mcg, format: &Format) -> Vec<String> {
     let file = (format.draw)(random);
@@ -159,11 +232,7 @@ fn check(random: &mut Pcg64Mcg, format: &Format) -> Vec<String> {
     if asked != unit && imported.outcome.stderr.contains("--unit") {
         imported = Imported::new(&bytes, unit);
     }
-    let rows: Vec<_> = readings.iter().flat_map(|reading| &reading.rows).collect();
-    let deadline = match rows.len() {
-        0 => 1,
-        count => rows[random.random_range(0..count)].high.max(1),
-    };
+    let deadline = deadline(random, &readings);
     let is_unknown = |reading: &Reading| reading.maximum.0 == i64::MAX;
     let must_fail = readings.is_empty() || readings.iter().any(is_unknown);
     let mut found = match imported.outcome.status.code() {
@@ -202,7 +271,11 @@ fn check(random: &mut Pcg64Mcg, format: &Format) -> Vec<String> {
 
 #[track_caller]
 fn assert_read_right(one: fn(&mut Pcg64Mcg) -> Vec<String>) {
-    let files = wanted("TARDY_TEST_IMPORTS", FILES);
+    assert_right(wanted("TARDY_TEST_IMPORTS", FILES), one);
+}
+
+#[track_caller]
+fn assert_right(files: usize, one: fn(&mut Pcg64Mcg) -> Vec<String>) {
     let found = found_in(files, SEED << 40, one);
     assert!(
         found.is_empty(),
@@ -259,4 +332,61 @@ fn cyclictest_json_is_read_as_written() {
 #[test]
 fn rteval_summaries_are_read_as_written() {
     assert_read_right(|random| check(random, &document(rteval::draw, rteval::read)));
+}
+
+const FORMATS: [Format; 6] = [
+    lines(cyclictest_text::draw, cyclictest_text::read, false),
+    lines(
+        cyclictest_histogram::draw,
+        cyclictest_histogram::read,
+        false,
+    ),
+    lines(rtla::draw, rtla::read, true),
+    lines(oslat::draw, oslat::read, true),
+    document(cyclictest_json::draw, cyclictest_json::read),
+    document(rteval::draw, rteval::read),
+];
+
+#[test]
+fn comparisons_of_imports_agree_with_the_files() {
+    assert_right(2 * wanted("TARDY_TEST_IMPORTS", FILES), |random| {
+        let format = &FORMATS[random.random_range(0..FORMATS.len())];
+        check_comparison(random, format)
+    });
+}
+
+/// The whole microseconds of cyclictest leave a deadline inside one of them undecided.
+#[test]
+fn a_deadline_inside_a_microsecond_is_undecided_and_no_failure() {
+    let place = Workplace::new();
+    let text = "# Histogram\n000020 000990\n000037 000010\n# Total: 000001000\n# Min Latencies: 00020\n# Avg Latencies: 00020\n# Max Latencies: 00037\n# Histogram Overflows: 00000\n# Histogram Overflow at cycle number:\n# Thread 0:\n";
+    fs::write(place.path("results"), text).unwrap();
+    place
+        .tardy("import results --unit us --period 1ms --out run")
+        .ends_with(0);
+    let inside = place.tardy("show run --deadline 37.378us").ends_with(4);
+    assert!(
+        inside
+            .stdout
+            .contains("no known miss in 1000 due times; 10 of them cannot be judged"),
+        "{}",
+        inside.stdout
+    );
+    let shown = place.tardy("show run --deadline 37.378us --json").json();
+    assert_eq!(
+        shown["probes"][0]["numbers"]["misses_between"],
+        serde_json::json!([0, 10])
+    );
+    let beyond = place.tardy("show run --deadline 36.999us").ends_with(1);
+    assert!(
+        beyond.stdout.contains("10 of 1000 due times missed"),
+        "{}",
+        beyond.stdout
+    );
+    let ladder = place.tardy("show run");
+    assert!(
+        !ladder.stdout.contains("deadline that held"),
+        "a value of 37 us may have been 37.9 us:\n{}",
+        ladder.stdout
+    );
 }

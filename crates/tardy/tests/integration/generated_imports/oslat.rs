@@ -7,7 +7,7 @@ use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
 use super::drawn::{File, Thread, cpus, one_in};
-use super::reading::{Reading, Row};
+use super::reading::{Reading, Row, divisor};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Version {
@@ -228,6 +228,11 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
         Some((nanos(end), cells))
     });
     let ends: Vec<(i64, &Vec<&str>)> = ends.collect();
+    // Buckets are equally wide; of those left out, a multiple of the width is seen.
+    let width = ends
+        .windows(2)
+        .fold(0, |width, pair| divisor(pair[1].0 - pair[0].0, width));
+    let width = if width > 0 { width } else { ends[0].0 };
     let mut found = Vec::new();
     for (index, cpu) in of("Core").iter().enumerate() {
         let (minimum, maximum) = (nanos(of("Minimum")[index]), nanos(of("Maximum")[index]));
@@ -238,9 +243,11 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
             let count = cells[index].parse().unwrap();
             let is_last = at + 1 == ends.len();
             // Rows before it may have been left out: it begins at the end of the last one at the earliest.
+            let of_width = end + 1 - width;
             let low = match before {
-                Some(before) => before + 1,
-                None => 0,
+                Some(before) if is_last => before + 1,
+                Some(before) => of_width.max(before + 1),
+                None => of_width.max(0),
             };
             // New versions round the maximum down: tardy takes every value so.
             let high = if is_last { maximum.max(end) } else { end } + 999;

@@ -42,10 +42,34 @@ impl Reading {
         }
     }
 
+    /// The rows, with the maximum on its own: it is one of the samples of the highest row.
+    fn placed(&self) -> Vec<Row> {
+        let mut rows = self.rows.clone();
+        let maximum = self.maximum.0;
+        let highest = rows
+            .iter_mut()
+            .filter(|row| row.count > 0)
+            .max_by_key(|row| row.high);
+        if let Some(row) = highest
+            && row.low < maximum
+            && maximum <= row.high
+        {
+            row.count -= 1;
+            let high = row.high;
+            rows.push(Row {
+                low: maximum,
+                high,
+                count: 1,
+            });
+        }
+        rows
+    }
+
     /// The fewest and the most samples above a deadline.
     pub(super) fn misses(&self, deadline: i64) -> (u64, u64) {
+        let rows = self.placed();
         let count = |is_above: &dyn Fn(&Row) -> bool| {
-            let above = self.rows.iter().filter(|row| is_above(row));
+            let above = rows.iter().filter(|row| is_above(row));
             above.map(|row| row.count).sum::<u64>()
         };
         let fewest = count(&|row| row.low > deadline);
@@ -129,19 +153,94 @@ impl Reading {
             );
         }
         let (fewest, most) = self.misses(deadline);
-        let is_right = match numbers["misses"].as_u64() {
-            Some(misses) => (fewest..=most).contains(&misses),
-            None => fewest < most || !self.has_histogram,
+        let between = &numbers["misses_between"];
+        let (least, got) = match numbers["misses"].as_u64() {
+            Some(misses) => (Some((misses, misses)), &numbers["misses"]),
+            None => (between[0].as_u64().zip(between[1].as_u64()), between),
+        };
+        // One number only where the file decides; bounds that hold elsewhere.
+        let is_right = match least {
+            Some((least, largest)) => least <= fewest && most <= largest,
+            None => !self.has_histogram,
         };
         let what = format!("the count above {deadline} ns");
         let right = format!("from {fewest} to {most}");
-        expect(&what, is_right, right, &numbers["misses"]);
+        expect(&what, is_right, right, got);
+        found
+    }
+
+    /// Checks what is said of a deadline: the verdict follows from the fewest and the most misses.
+    pub(super) fn against_verdict(&self, verdict: &Value, deadline: i64) -> Vec<String> {
+        let (fewest, most) = self.misses(deadline);
+        let evidence = &verdict["evidence"];
+        let least = evidence["misses"].as_u64().unwrap_or(u64::MAX);
+        let undecided = evidence["misses_undecided"].as_u64().unwrap_or(0);
+        let is_possible = match verdict["outcome"].as_str() {
+            Some("passed") => most == 0,
+            Some("failed") => fewest > 0,
+            // What the tool did not count may leave it open too.
+            Some("inconclusive") => fewest == 0,
+            _ => false,
+        };
+        let holds = least <= fewest && most <= least.saturating_add(undecided);
+        let mut found = Vec::new();
+        if !is_possible || !holds {
+            found.push(format!(
+                "{} to {} samples are above {deadline} ns, but the verdict is {} with {least} and \
+                 {undecided} undecided",
+                fewest, most, verdict["outcome"]
+            ));
+        }
+        found
+    }
+
+    /// Checks what `tardy compare --json` says of this reading against another: a verdict on a
+    /// quantile, or on the maximum, is possible for what the files hold.
+    pub(super) fn against_comparison(&self, new: &Self, table: &Value) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut expect =
+            |what: &str, base: (i64, i64), new: (i64, i64), verdict: &Value, margin: f64| {
+                let (least, most) = ((new.0 - base.1) as f64, (new.1 - base.0) as f64);
+                let is_possible = match verdict.as_str() {
+                    Some("better") => least < -margin,
+                    Some("worse") => most > margin,
+                    Some("equivalent") => least <= margin && most >= -margin,
+                    _ => true,
+                };
+                if !is_possible {
+                    found.push(format!(
+                        "{what} is {verdict} within {margin}, but changed by {least} to {most} ns"
+                    ));
+                }
+            };
+        for row in table["rows"].as_array().into_iter().flatten() {
+            let quantile = row["quantile"].as_f64().unwrap();
+            expect(
+                &format!("the quantile {quantile}"),
+                self.quantile(quantile),
+                new.quantile(quantile),
+                &row["verdict"],
+                row["margin_ns"].as_f64().unwrap(),
+            );
+        }
+        let with_rest = |(low, high): (i64, i64), reading: &Self| {
+            let rows = reading.rows.iter().map(|row| row.high);
+            (low, rows.max().unwrap_or(high).max(high))
+        };
+        expect(
+            "the maximum",
+            with_rest(self.maximum, self),
+            with_rest(new.maximum, new),
+            &table["maxima"]["verdict"],
+            0.0,
+        );
         found
     }
 
     /// The readings of one probe as one.
     pub(super) fn merged(readings: &[&Self]) -> Self {
         let mut all = readings[0].clone();
+        all.rows = readings[0].placed();
         all.period = None;
         let (mut low, mut high) = (0.0, 0.0);
         for reading in readings {
@@ -155,7 +254,7 @@ impl Reading {
             all.samples += reading.samples;
             all.minimum = lower(all.minimum, reading.minimum);
             all.maximum = higher(all.maximum, reading.maximum);
-            all.rows.extend(&reading.rows);
+            all.rows.extend(reading.placed());
             all.has_histogram &= reading.has_histogram;
         }
         all.mean = Some((low / all.samples as f64, high / all.samples as f64));
@@ -167,4 +266,13 @@ impl Reading {
 pub(super) fn numbers(text: &str) -> Vec<i64> {
     let words = text.split_whitespace();
     words.map(|word| word.parse().unwrap()).collect()
+}
+
+/// The greatest common divisor.
+pub(super) fn divisor(one: i64, other: i64) -> i64 {
+    if other == 0 {
+        one
+    } else {
+        divisor(other, one % other)
+    }
 }

@@ -7,7 +7,7 @@ use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
 use super::drawn::{File, Thread, cpus, one_in, threads};
-use super::reading::{Reading, Row};
+use super::reading::{Reading, Row, divisor};
 
 /// A column: its name, and its samples.
 struct Column {
@@ -218,6 +218,8 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
         Some(max) if indices == [0] => max + 1,
         _ => width,
     };
+    // What lies beyond the table lies beyond the last row of any column.
+    let table_end = rows.last().map_or(0, |row| row[0] + width.max(1)) * unit;
     let mut found = Vec::new();
     for (column, name) in names.iter().enumerate() {
         let rows: Vec<Row> = rows
@@ -265,25 +267,19 @@ pub(super) fn read(file: &File) -> Vec<Reading> {
         };
         let last = last.filter(|_| beyond == 0);
         if let Some((_, largest)) = maximum.or(last.map(|(_, high)| (0, high + 1 - unit))) {
-            // Values round down to the width of a bucket: tardy takes the maximum so too.
-            let step = width.max(1) * unit;
             let end = reading.rows.last_mut().map(|row| {
                 row.count -= u64::from(beyond == 0);
                 row.high + 1
             });
-            let low = end.unwrap_or(reading.minimum.0).min(largest);
-            reading.push_beyond(low, largest, step, beyond.max(1));
+            let low = if beyond > 0 {
+                table_end.max(reading.minimum.0)
+            } else {
+                end.unwrap_or(reading.minimum.0)
+            };
+            let low = low.min(largest);
+            reading.push_beyond(low, largest, unit, beyond.max(1));
         }
         found.push(reading);
     }
     found
-}
-
-/// The greatest common divisor.
-fn divisor(one: i64, other: i64) -> i64 {
-    if other == 0 {
-        one
-    } else {
-        divisor(other, one % other)
-    }
 }

@@ -266,6 +266,16 @@ const MIXED_CHANGES: &[(&str, &str, &str)] = &[
         "38.7 us (-48 %)*   ~86",
         "percentage",
     ),
+    (
+        "~86.6 -> 565 us (x 6.5)   better",
+        " 86.6 -> 565 us (x 6.5)   better",
+        "has no mark",
+    ),
+    (
+        "~ not compared",
+        "not compared",
+        "the mark ~ is not explained",
+    ),
 ];
 
 const OPEN_CHANGES: &[(&str, &str, &str)] = &[

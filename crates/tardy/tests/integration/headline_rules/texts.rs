@@ -53,10 +53,12 @@ misses      34     29     21     18   16
 pub(super) const BETTER: &str = "\
 new against base: BETTER: better in 2 of 3 rows (procfs: median 22 times shorter),
   undecided in 1 (margin 5 %)
-base -> new             median              99.9 %                max       verdict
-idle           14.8 -> 14.8 us     19.7 -> 18.6 us     342 -> 25.4 us  inconclusive
-io            22.6 -> 15.3 us*    ~10.2 -> 5.53 ms    10.7 -> 11.8 ms        better
-procfs         342 -> 15.3 us*     ~953 -> 73.1 us  1.22 ms -> 163 us        better
+base -> new            median            99.9 %                 max       verdict
+idle         ~14.8 -> 14.8 us  ~19.7 -> 18.6 us     ~342 -> 25.4 us  inconclusive
+io           22.6 -> 15.3 us*  ~10.2 -> 5.53 ms    ~10.7 -> 11.8 ms        better
+procfs        342 -> 15.3 us*   ~953 -> 73.1 us  ~1.22 ms -> 163 us        better
+* decides the verdict of its row
+~ not compared, or undecided
 next: tardy compare base new --full
 ";
 
@@ -129,7 +131,7 @@ fork                            inconclusive
 io                              inconclusive
 whole run    better: 99 % 101 us -> 73.8 us*
 * decides the verdict of its row
-~ a side has too few samples to bound this number
+~ not compared, or undecided
 known for one side only: 4 facts, see --format json
 next: tardy compare base new --full
 ";
@@ -140,13 +142,13 @@ new against base: MIXED: better in 5 of 6 rows (reclaim: median -33.8 us), bette
 ! 1 run against 1 run: each run is assumed to vary by 8.5 % (standard deviation); 4 runs per side would measure that, --between-runs states it
 base -> new                    median                    99.9 %                      max  verdict
 whole run    72.0 -> 38.7 us (-46 %)*   ~86.5 -> 564 us (x 6.5)  86.6 -> 565 us (x 6.5)*    mixed
-hackbench    72.0 -> 38.8 us (-46 %)*   ~86.5 -> 564 us (x 6.5)   86.6 -> 565 us (x 6.5)   better
-io           72.0 -> 38.6 us (-46 %)*   ~86.5 -> 562 us (x 6.5)   86.5 -> 564 us (x 6.5)   better
-fork         71.2 -> 38.8 us (-45 %)*   ~86.5 -> 562 us (x 6.5)   86.5 -> 564 us (x 6.5)   better
-idle         72.1 -> 38.7 us (-46 %)*   ~86.5 -> 561 us (x 6.5)   86.5 -> 565 us (x 6.5)   better
-reclaim      72.5 -> 38.7 us (-47 %)*  ~86.5 -> 41.6 us (-52 %)   86.5 -> 561 us (x 6.5)   better
+hackbench    72.0 -> 38.8 us (-46 %)*   ~86.5 -> 564 us (x 6.5)  ~86.6 -> 565 us (x 6.5)   better
+io           72.0 -> 38.6 us (-46 %)*   ~86.5 -> 562 us (x 6.5)  ~86.5 -> 564 us (x 6.5)   better
+fork         71.2 -> 38.8 us (-45 %)*   ~86.5 -> 562 us (x 6.5)  ~86.5 -> 564 us (x 6.5)   better
+idle         72.1 -> 38.7 us (-46 %)*   ~86.5 -> 561 us (x 6.5)  ~86.5 -> 565 us (x 6.5)   better
+reclaim      72.5 -> 38.7 us (-47 %)*  ~86.5 -> 41.6 us (-52 %)  ~86.5 -> 561 us (x 6.5)   better
 * decides the verdict of its row
-~ a side has too few samples to bound this number
+~ not compared, or undecided
 known for one side only: 4 facts, see --format json
 next: tardy compare base new --full
 ";
@@ -156,13 +158,14 @@ new against base: INCONCLUSIVE: 50 % quantile of cyclic latency under idle: +14.
   runs per side would show more (margin 5 %)
 ! 1 run against 1 run: each run is assumed to vary by 8.5 % (standard deviation); 4 runs per side would measure that,
   --between-runs states it
-base -> new                   median                      99.9 %                        max       verdict
-hackbench    44.0 -> 58.4 us (+33 %)  ~83.9 us -> 6.22 ms (x 74)  84.0 us -> 6.24 ms (x 74)  inconclusive
-idle        44.0 -> 58.4 us (+33 %)*  ~84.0 us -> 6.22 ms (x 74)    1.55 -> 6.24 ms (x 4.0)  inconclusive
-whole run    44.0 -> 58.3 us (+32 %)     ~84.0 -> 76.8 us (-8 %)    5.58 -> 6.24 ms (+12 %)  inconclusive
-memory       44.0 -> 58.1 us (+32 %)     ~84.0 -> 76.8 us (-8 %)    5.58 -> 6.24 ms (+12 %)  inconclusive
-io           44.0 -> 58.1 us (+32 %)    ~5.55 -> 1.56 ms (/ 3.6)    5.57 -> 6.23 ms (+12 %)  inconclusive
-~ a side has too few samples to bound this number
+base -> new                    median                      99.9 %                         max       verdict
+hackbench    ~44.0 -> 58.4 us (+33 %)  ~83.9 us -> 6.22 ms (x 74)  ~84.0 us -> 6.24 ms (x 74)  inconclusive
+idle         44.0 -> 58.4 us (+33 %)*  ~84.0 us -> 6.22 ms (x 74)    ~1.55 -> 6.24 ms (x 4.0)  inconclusive
+whole run    ~44.0 -> 58.3 us (+32 %)     ~84.0 -> 76.8 us (-8 %)    ~5.58 -> 6.24 ms (+12 %)  inconclusive
+memory       ~44.0 -> 58.1 us (+32 %)     ~84.0 -> 76.8 us (-8 %)    ~5.58 -> 6.24 ms (+12 %)  inconclusive
+io           ~44.0 -> 58.1 us (+32 %)    ~5.55 -> 1.56 ms (/ 3.6)    ~5.57 -> 6.23 ms (+12 %)  inconclusive
+* decides the verdict of its row
+~ not compared, or undecided
 known for one side only: 4 facts, see --format json
 next: tardy compare base new --full
 ";
@@ -170,14 +173,14 @@ next: tardy compare base new --full
 pub(super) const OPEN_BETTER: &str = "\
 new against base: BETTER: better in 2 of 5 rows (idle: maximum 27 times shorter), undecided in 3, so inconclusive as a whole (margin 5 %)
 ! 1 run against 1 run: each run is assumed to vary by 8.5 % (standard deviation); 4 runs per side would measure that, --between-runs states it
-base -> new                   median                      99.9 %                        max       verdict
-fork         34.1 -> 42.9 us (+26 %)  ~850 us -> 5.50 ms (x 6.5)  860 us -> 5.51 ms (x 6.4)  inconclusive
-hackbench    34.3 -> 42.8 us (+25 %)    ~3.96 -> 5.50 ms (+39 %)    3.96 -> 5.51 ms (+39 %)  inconclusive
-whole run    34.2 -> 42.6 us (+25 %)   ~3.96 ms -> 132 us (/ 30)    3.96 -> 5.51 ms (+39 %)  inconclusive
-idle         34.3 -> 42.8 us (+25 %)      ~919 -> 71.6 us (/ 13)  3.96 ms -> 148 us (/ 27)*        better
-memory       34.3 -> 42.0 us (+22 %)  ~3.96 ms -> 71.5 us (/ 55)  3.96 ms -> 154 us (/ 26)*        better
+base -> new                    median                      99.9 %                         max       verdict
+fork         ~34.1 -> 42.9 us (+26 %)  ~850 us -> 5.50 ms (x 6.5)  ~860 us -> 5.51 ms (x 6.4)  inconclusive
+hackbench    ~34.3 -> 42.8 us (+25 %)    ~3.96 -> 5.50 ms (+39 %)    ~3.96 -> 5.51 ms (+39 %)  inconclusive
+whole run    ~34.2 -> 42.6 us (+25 %)   ~3.96 ms -> 132 us (/ 30)    ~3.96 -> 5.51 ms (+39 %)  inconclusive
+idle         ~34.3 -> 42.8 us (+25 %)      ~919 -> 71.6 us (/ 13)   3.96 ms -> 148 us (/ 27)*        better
+memory       ~34.3 -> 42.0 us (+22 %)  ~3.96 ms -> 71.5 us (/ 55)   3.96 ms -> 154 us (/ 26)*        better
 * decides the verdict of its row
-~ a side has too few samples to bound this number
+~ not compared, or undecided
 known for one side only: 4 facts, see --format json
 next: tardy compare base new --full
 ";

@@ -32,6 +32,11 @@ impl<'a> Change<'a> {
         self.cell.ends_with('*')
     }
 
+    /// Whether it is marked as not compared or undecided.
+    pub(super) fn is_undecided(&self) -> bool {
+        self.base.is_unbounded
+    }
+
     pub(super) fn difference_ns(&self) -> f64 {
         self.new.ns - self.base.ns
     }

@@ -68,6 +68,12 @@ impl<'a> Headline<'a> {
             .sum()
     }
 
+    /// The margin in ns for a latency of `ns`: a share is at least 1 us.
+    pub(super) fn margin_of_latency_ns(&self, ns: f64) -> f64 {
+        let least = if self.margin.ends_with('%') { 1e3 } else { 0.0 };
+        self.margin_ns(ns).max(least)
+    }
+
     /// The margin in ns for a value of `ns`; 0 if it is not known.
     pub(super) fn margin_ns(&self, ns: f64) -> f64 {
         let percent = self.margin.strip_suffix(" %");
@@ -96,6 +102,8 @@ fn outer_parts(text: &str) -> Vec<&str> {
 pub(super) struct NamedRow<'a> {
     pub(super) verdict: String,
     pub(super) row: &'a str,
+    /// The same by the probe's name, where a table has several probes.
+    pub(super) key: &'a str,
     pub(super) changes: &'a str,
 }
 
@@ -107,6 +115,7 @@ pub(super) fn named<'a>(headline: &Headline<'a>) -> Vec<NamedRow<'a>> {
         Some(NamedRow {
             verdict: verdict.to_owned(),
             row,
+            key: row,
             changes: changes.split(')').next().unwrap_or(""),
         })
     };
@@ -121,14 +130,20 @@ pub(super) fn named<'a>(headline: &Headline<'a>) -> Vec<NamedRow<'a>> {
 /// quantile of cyclic latency under io: +10.4 us may or may not exceed the margin`.
 fn one_row<'a>(headline: &Headline<'a>) -> Option<NamedRow<'a>> {
     let (subject, rest) = headline.said.split_once(": ")?;
-    let row = match subject.split_once(" latency under ") {
-        Some((_, row)) => row,
-        None if subject.ends_with(" latency") => "whole run",
-        None => return None,
+    let quantity = |name: &str| {
+        [" latency", " interval error"]
+            .into_iter()
+            .any(|of| name.ends_with(of))
+    };
+    let row = match subject.split_once(" under ") {
+        Some((of, row)) if quantity(of) => row,
+        None if quantity(subject) => "whole run",
+        _ => return None,
     };
     Some(NamedRow {
         verdict: headline.word.to_lowercase(),
         row,
+        key: subject.split_once(" of ").map_or(subject, |(_, key)| key),
         changes: rest.split(" (").next().unwrap_or(""),
     })
 }

@@ -4,7 +4,10 @@ mod changes;
 mod headline;
 
 use super::Findings;
-use super::numbers::{Duration, duration_after, half_of_last_digit, number_before, word_before};
+use super::numbers::{
+    Duration, duration_after, half_of_last_digit, number_after, number_before, share_of_column,
+    word_before,
+};
 use super::tables::{COMPARISON, Row, Table};
 use changes::{Change, changes, column_at_start, verdict};
 use headline::{GROUPS, Headline, NamedRow, named};
@@ -32,6 +35,8 @@ pub(super) fn check(paragraphs: &[String], tables: &[Table], exit_code: i32, fou
         }
     }
     check_named_rows(&headline, table, found);
+    check_alike(&headline, table, found);
+    check_marks(paragraphs, table, found);
 }
 
 fn check_exit_code(headline: &Headline, exit_code: i32, found: &mut Findings) {
@@ -147,12 +152,7 @@ fn check_change(headline: &Headline, row: &Row, change: &Change, found: &mut Fin
         change.decides() && (is_against_verdict || is_too_small),
         format_args!("{place} decides the verdict {verdict} (margin {margin})"),
     );
-    let is_bounded = !base.is_unbounded && !new.is_unbounded && change.column != "max";
-    let is_beyond = margin_ns > 0.0 && is_bounded && size_ns - rounding_ns > margin_ns;
-    found.add_if(
-        verdict == "equivalent" && is_beyond,
-        format_args!("{place} is beyond the margin {margin}, the verdict of its row is equivalent"),
-    );
+    check_unmarked(headline, verdict, change, &place, found);
     found.add_if(
         !change.is_relative_right(),
         format_args!("{place}: the percentage does not follow"),
@@ -163,9 +163,77 @@ fn check_change(headline: &Headline, row: &Row, change: &Change, found: &mut Fin
     );
 }
 
+/// A number without a mark was compared and decided, so it agrees with the verdict of its row: it
+/// lies beyond the margin only in the direction of the verdict.
+fn check_unmarked(
+    headline: &Headline,
+    verdict: &str,
+    change: &Change,
+    place: &str,
+    found: &mut Findings,
+) {
+    if change.is_undecided() || change.decides() {
+        return;
+    }
+    let beyond = headline.margin_of_latency_ns(change.base.ns) + change.rounding_ns();
+    let (is_longer, is_shorter) = (
+        change.difference_ns() > beyond,
+        change.difference_ns() < -beyond,
+    );
+    let is_against = match verdict {
+        "better" => is_longer,
+        "worse" => is_shorter,
+        "mixed" => false,
+        _ => is_longer || is_shorter,
+    };
+    found.add_if(
+        is_against,
+        format_args!(
+            "{place} is beyond the margin {}, has no mark, and the verdict of its row is {verdict}",
+            headline.margin
+        ),
+    );
+}
+
+/// `all compared quantiles up to 99 %` against the columns of the rows: none of these is marked.
+fn check_alike(headline: &Headline, table: &Table, found: &mut Findings) {
+    let Some(up_to) = number_after(headline.said, "all compared quantiles up to ") else {
+        return;
+    };
+    for row in &table.rows {
+        for change in changes(row) {
+            let share = share_of_column(&change.column);
+            found.add_if(
+                share == Some(up_to / 100.0) && change.is_undecided(),
+                format_args!(
+                    "headline: alike up to {up_to} %, but row {}: {} is undecided: {}",
+                    row.label, change.column, change.cell
+                ),
+            );
+        }
+    }
+}
+
+/// Each mark in the table is explained below it, and only such marks.
+fn check_marks(paragraphs: &[String], table: &Table, found: &mut Findings) {
+    let all: Vec<Change> = table.rows.iter().flat_map(changes).collect();
+    for (mark, is_used) in [
+        ("* ", all.iter().any(Change::decides)),
+        ("~ ", all.iter().any(Change::is_undecided)),
+    ] {
+        let is_explained = paragraphs.iter().any(|line| line.starts_with(mark));
+        // The mark may stand in a column or row that a narrow screen lacks.
+        found.add_if(
+            is_used && !is_explained,
+            format_args!("the mark {}is not explained", mark),
+        );
+    }
+}
+
 fn check_named_rows(headline: &Headline, table: &Table, found: &mut Findings) {
     for named in named(headline) {
-        let Some(row) = table.row(named.row) else {
+        let row = table.row(named.row).or_else(|| table.row(named.key));
+        let Some(row) = row else {
             found.add_if(
                 !table.lacks_rows,
                 format_args!("headline: {} has no row", named.row),

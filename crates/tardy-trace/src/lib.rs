@@ -24,6 +24,9 @@ pub mod live;
 pub mod merge;
 pub mod page;
 pub mod perfetto;
+pub mod stints;
 pub mod symbols;
+#[cfg(test)]
+mod test_events;
 pub mod text;
 pub mod timers;

@@ -15,6 +15,7 @@
 #![warn(missing_docs)]
 
 pub mod bytes;
+pub mod chains;
 pub mod event;
 pub mod explain;
 pub mod file;

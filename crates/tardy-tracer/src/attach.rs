@@ -369,8 +369,8 @@ impl Attachment {
                 let place = place_of(&stint, &self.live, &mut self.places);
                 match stint.doing {
                     Doing::Asleep { .. } => {
-                        let home = self.cutter.waiting_place(stint.thread);
-                        is_inside = home.is_some_and(|home| home != place);
+                        let home = self.cutter.waiting_place(stint.thread).flatten();
+                        is_inside = home.is_some() && place.is_some() && home != place;
                     }
                     Doing::Ready { last } => {
                         let chain = self.chains.run(stint.thread, stint.end, last, is_inside);
@@ -443,14 +443,16 @@ impl Attachment {
             self.stints.unfollow(thread);
             self.cutter.unfollow(thread);
         }
-        if !come.is_empty() || !gone.is_empty() || self.has_new_link {
+        let has_changed = !come.is_empty() || !gone.is_empty();
+        if has_changed || self.has_new_link {
             self.has_new_link = false;
             let followed = self.followed.now.iter().copied();
             for (event, filter) in filters(&self.functions, followed, &self.linked) {
                 // Where an event knows no filters, all of it is recorded anyway.
                 let _ = self.instance.filter(event, &filter);
             }
-            if self.no_stacks.is_none() {
+            // While its trigger is replaced, the kernel records no stacks.
+            if self.no_stacks.is_none() && has_changed {
                 let threads = of_threads("prev_pid", self.followed.now.iter().copied());
                 let recorded = self.instance.record_stacks_of_sleeps(&threads);
                 self.no_stacks = recorded.err().map(|error| error.to_string());

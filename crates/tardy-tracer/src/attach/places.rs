@@ -32,7 +32,7 @@ const SCHEDULER_PREFIXES: [&str; 6] = [
     "trace_event_buffer_",
 ];
 /// How the kernel calls the functions of its system calls.
-const SYSTEM_CALLS: [&str; 8] = [
+const SYSTEM_CALLS: [&str; 9] = [
     "__x64_sys_",
     "__ia32_sys_",
     "__arm64_sys_",
@@ -40,7 +40,16 @@ const SYSTEM_CALLS: [&str; 8] = [
     "__se_sys_",
     "__do_sys_",
     "__sys_",
+    "ksys_",
     "sys_",
+];
+/// Functions that call those of system calls.
+const ENTRIES: [&str; 5] = [
+    "x64_sys_call",
+    "do_syscall_64",
+    "do_int80_emulation",
+    "invoke_syscall",
+    "do_trap_ecall_u",
 ];
 /// The function of clock_nanosleep(2).
 const NANOSLEEP: &str = "do_nanosleep";
@@ -128,7 +137,12 @@ fn place(names: &[&str], is_relative: bool) -> Option<WaitPlace> {
             format!("{call} for a time")
         }
         (false, Some(call)) => call.to_owned(),
-        (false, None) => "kernel".to_owned(),
+        // A function of a system call that ends with a call of another one leaves no frame.
+        (false, None) => names
+            .iter()
+            .position(|name| ENTRIES.contains(name))
+            .and_then(|entry| names.get(entry.checked_sub(1)?))
+            .map_or_else(|| "kernel".to_owned(), |name| (*name).to_owned()),
     };
     Some(WaitPlace {
         call,
@@ -172,6 +186,16 @@ mod tests {
             told(&in_call, false),
             "page fault in write: folio_wait_bit_common"
         );
+        let pipe = [
+            "schedule",
+            "anon_pipe_write",
+            "vfs_write",
+            "ksys_write",
+            "do_syscall_64",
+        ];
+        assert_eq!(told(&pipe, false), "write: anon_pipe_write");
+        let other = ["schedule", "do_epoll_wait", "x64_sys_call", "do_syscall_64"];
+        assert_eq!(told(&other, false), "do_epoll_wait: do_epoll_wait");
         let thread = ["schedule", "exit_to_user_mode_loop"];
         assert_eq!(told(&thread, false), "kernel: exit_to_user_mode_loop");
         assert_eq!(place(&["schedule"], false), None);

@@ -14,6 +14,8 @@ use tardy_trace::timers::{Parts, Start, TimerClock, TimerKind, TimerWakeUp};
 const LOOP: i32 = 10;
 const HOME: u32 = 0;
 const LOCK: u32 = 1;
+/// A sleep for a time.
+const RELATIVE: u32 = 3;
 
 /// Makes stints that follow one another.
 struct Story {
@@ -42,7 +44,7 @@ impl Story {
     fn sleeps(&mut self, length: i64, place: u32, waker: Waker) {
         let asleep = Doing::Asleep {
             stack: None,
-            is_relative: false,
+            is_relative: place == RELATIVE,
             waker,
         };
         let due = self.time + length - 5;
@@ -68,7 +70,7 @@ impl Story {
             call: call.to_owned(),
             function: "waits".to_owned(),
         };
-        let places = [place("home"), place("lock"), place("read")];
+        let places = ["home", "lock", "read", "for a time"].map(place);
         self.cutter.result(&places, &|thread| format!("t{thread}"))
     }
 }
@@ -138,12 +140,32 @@ fn a_worker_that_sleeps_for_a_time_at_work_waits_where_it_slept_longest() {
     for _ in 0..20 {
         story.sleeps(97_000, LOCK, Waker::Thread(20));
         story.runs(10);
-        story.sleeps(3_000, HOME, Waker::Timer);
+        story.sleeps(3_000, RELATIVE, Waker::Timer);
         story.runs(10);
     }
     let found = story.ends();
     assert_eq!(found.threads[0].ends_in.as_ref().unwrap().call, "lock");
     assert_eq!(found.worst[0].response_ns, Nanos(10 + 10 + 3_000 + 10 + 10));
+}
+
+#[test]
+fn a_loop_that_blocks_for_longer_than_it_sleeps_waits_for_its_timer() {
+    let mut story = Story {
+        cutter: Cutter::default(),
+        time: 0,
+    };
+    for cycle in 0..64 {
+        story.sleeps(900, HOME, Waker::Timer);
+        story.runs(100);
+        if cycle % 10 == 9 {
+            story.sleeps(8_000_000, LOCK, Waker::Thread(20));
+            story.runs(7);
+        }
+    }
+    let found = story.ends();
+    let row = &found.threads[0];
+    assert_eq!((row.cycles, row.blocked_in[0].sleeps), (63, 6));
+    assert_eq!(found.worst[0].shares.blocked_ns, Nanos(8_000_000));
 }
 
 #[test]

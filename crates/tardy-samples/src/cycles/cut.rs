@@ -3,8 +3,9 @@
 //! A cycle begins with the wake-up from a sleep in the thread's waiting place and ends when the
 //! thread sleeps there again. The waiting place is found for each group of sleeps, among the places
 //! with at least two of them: one long sleep before a loop is not the loop's wait. It is the place
-//! in which the thread's own timers woke it, if the thread slept there for a tenth of the time. If
-//! there are several or none, it is the place in which the thread slept longest.
+//! in which the thread's own timers woke it at times that it had set, or after times that are a
+//! tenth of its sleep. If there are several or none, it is the place in which the thread slept
+//! longest.
 
 use foldhash::HashMap;
 use tardy_core::histogram::{Budget, Histogram};
@@ -22,8 +23,8 @@ const GROUP_STINTS: usize = 1024;
 /// A place with fewer sleeps of a group is no waiting place, and one where own timers ended fewer
 /// is no timer's place.
 const SLEEPS_MIN: u32 = 2;
-/// A timer's place has at least this part of the time: a worker that waits for work may sleep for
-/// a time at work.
+/// A timer's place with times from then on has at least this part of the time: a worker that waits
+/// for work may sleep for a time at work.
 const TIMERS_SHARE: i64 = 10;
 /// Stretches of a cycle that are kept.
 const STRETCHES_MAX: usize = 32;
@@ -79,6 +80,8 @@ struct ThreadCut {
 struct Sleeps {
     count: u32,
     by_timers: u32,
+    /// Of these, those that a timer set for a time of a clock ended.
+    until_times: u32,
     length: i64,
 }
 
@@ -261,19 +264,30 @@ impl ThreadCut {
             };
             let sleeps = &mut found[place].1;
             sleeps.count += 1;
+            let is_relative = matches!(
+                asleep.stint.doing,
+                Doing::Asleep {
+                    is_relative: true,
+                    ..
+                }
+            );
             sleeps.by_timers += u32::from(ready.due.is_some());
+            sleeps.until_times += u32::from(ready.due.is_some() && !is_relative);
             sleeps.length += asleep.stint.length();
         }
         if found.iter().any(|(_, sleeps)| sleeps.count >= SLEEPS_MIN) {
             found.retain(|(_, sleeps)| sleeps.count >= SLEEPS_MIN);
         }
+        // A stack may be missing.
+        if found.iter().any(|(place, _)| place.is_some()) {
+            found.retain(|(place, _)| place.is_some());
+        }
         let all: i64 = found.iter().map(|(_, sleeps)| sleeps.length).sum();
         let rank = |sleeps: &Sleeps| {
-            let is_timer = sleeps.by_timers >= SLEEPS_MIN;
-            (
-                is_timer && sleeps.length >= all / TIMERS_SHARE,
-                sleeps.length,
-            )
+            let is_long = sleeps.length >= all / TIMERS_SHARE;
+            let is_periodic =
+                sleeps.until_times >= SLEEPS_MIN || sleeps.by_timers >= SLEEPS_MIN && is_long;
+            (is_periodic, sleeps.length)
         };
         let best = found.iter().max_by_key(|(_, sleeps)| rank(sleeps))?;
         Some(best.0)

@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <semaphore.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,7 +21,8 @@
 #define EVERY 20
 #define DELAY_NS 3000000
 
-static sem_t to_control, to_motor, to_hog, hogging;
+static sem_t to_control, to_motor, to_hog;
+static atomic_int hogging;
 static const char *late;
 static int cycles;
 
@@ -67,8 +69,10 @@ static void *control(void *unused)
         if (is_late("control", cycle))
             nanosleep(&delay, NULL);
         if (is_late("motor", cycle)) {
+            hogging = 0;
             sem_post(&to_hog);
-            sem_wait(&hogging);
+            while (!hogging)
+                ;
         }
         sem_post(&to_motor);
     }
@@ -89,7 +93,7 @@ static void *hog(void *unused)
     begin("hog", 30, 1);
     for (;;) {
         sem_wait(&to_hog);
-        sem_post(&hogging);
+        hogging = 1;
         spin();
     }
     return unused;
@@ -107,7 +111,6 @@ int main(int argc, char **argv)
     sem_init(&to_control, 0, 0);
     sem_init(&to_motor, 0, 0);
     sem_init(&to_hog, 0, 0);
-    sem_init(&hogging, 0, 0);
     if (pthread_create(&threads[0], NULL, control, NULL) || pthread_create(&threads[1], NULL, motor, NULL) || pthread_create(&threads[2], NULL, hog, NULL))
         return 1;
     if (getchar() == EOF)

@@ -7,6 +7,7 @@ pub mod attach_text;
 pub mod breakdown_text;
 pub mod compare;
 pub mod cost_text;
+pub mod cycles_text;
 pub mod date;
 pub mod doctor_html;
 pub mod doctor_text;

@@ -7,11 +7,12 @@ use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_core::verdict::{Evidence, Outcome, Verdict, Window, judge};
+use tardy_samples::cycles::Cycles;
 use tardy_trace::timers::{Parts, Start, TimerClock, TimerCounts, TimerKind, TimerWakeUp};
 
 use crate::exit::Exit;
 
-/// Wake-ups that are told one by one.
+/// Wake-ups, and cycles, that are told one by one.
 const WORST_MAX: usize = 10;
 
 /// Why it ended.
@@ -138,6 +139,8 @@ pub struct AttachResult {
     pub clocks: Vec<ClockCount>,
     /// The worst first.
     pub worst: Vec<WorstWakeUp>,
+    /// What the threads did between their sleeps; of cycles, the longest.
+    pub cycles: Cycles,
     pub trace: AttachTrace,
     /// What must be known of the numbers.
     pub notes: Vec<String>,
@@ -158,6 +161,9 @@ pub struct AttachFacts {
     pub names: BTreeMap<i32, String>,
     pub counts: Vec<(TimerKind, TimerCounts)>,
     pub other_wake_ups: u64,
+    pub cycles: Cycles,
+    /// Why it is not known where threads slept.
+    pub no_stacks: Option<String>,
     pub trace: AttachTrace,
     pub folder: Option<String>,
 }
@@ -238,8 +244,9 @@ impl Tally {
 
     /// What it all comes to.
     #[must_use]
-    pub fn result(mut self, attached: AttachFacts) -> AttachResult {
+    pub fn result(mut self, mut attached: AttachFacts) -> AttachResult {
         self.keep_worst();
+        attached.cycles.worst.truncate(WORST_MAX);
         let name = |thread: i32| attached.names.get(&thread).cloned().unwrap_or_default();
         let has_deadline = self.requirement.window.is_some();
         let mut threads: Vec<ThreadRow> = self
@@ -271,7 +278,12 @@ impl Tally {
             .filter(|(_, counts)| counts.started > 0)
             .map(|&(timer, counts)| KindCounts { timer, counts })
             .collect();
-        let notes = self.notes(&timers, &attached.trace, &threads);
+        let mut notes = self.notes(&timers, &attached.trace, &threads);
+        notes.extend(attached.no_stacks.as_ref().map(|why| {
+            format!(
+                "the kernel does not record where threads sleep ({why}): every sleep ends a cycle"
+            )
+        }));
         AttachResult {
             all: figures(&self.all),
             wake_ups: self.all.count(),
@@ -290,6 +302,7 @@ impl Tally {
             begin_ns: begin,
             length_ns: attached.length,
             other_wake_ups: attached.other_wake_ups,
+            cycles: attached.cycles,
             trace: attached.trace,
             folder: attached.folder,
         }
@@ -455,6 +468,8 @@ mod tests {
                 (TimerKind::Itimer, TimerCounts::default()),
             ],
             other_wake_ups: 3,
+            cycles: Cycles::default(),
+            no_stacks: None,
             trace: AttachTrace {
                 events: 10,
                 losses,

@@ -48,6 +48,7 @@ impl Format {
     pub const COST_COMPARE: Self = Self::first("cost-compare");
     pub const COST_COMPARE_OVER_TIME: Self = Self::first("cost-compare-over-time");
     pub const DOCTOR: Self = Self::first("doctor");
+    pub const EXPLAIN_CYCLES: Self = Self::first("explain-cycles");
     pub const EXPLAIN_RUN: Self = Self::first("explain-run");
     pub const EXPLAIN_TRACE: Self = Self::first("explain-trace");
     /// 1 (2026-11): its key `format` was a number. 2: `skipped` was `missed`.

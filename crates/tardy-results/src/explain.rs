@@ -4,6 +4,7 @@
 //! A trace is read twice: once for which clock its stamps are of, once for all else. Nothing of it
 //! is kept but a number a wake-up and component, one row a holder, and the worst wake-ups.
 
+pub mod cycles;
 mod due;
 pub mod executed;
 mod holder;

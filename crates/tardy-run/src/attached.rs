@@ -102,6 +102,12 @@ impl AttachedFolder {
         })
     }
 
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Adds a wake-up of a thread by a timer of this kind.
     ///
     /// # Errors

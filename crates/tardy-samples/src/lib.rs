@@ -14,6 +14,7 @@
 #![warn(missing_docs)]
 
 pub mod blocks;
+pub mod cycles;
 pub mod delay_totals;
 pub mod delays;
 pub mod far_time;

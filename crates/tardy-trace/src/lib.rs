@@ -15,6 +15,7 @@
 #![warn(missing_docs)]
 
 pub mod bytes;
+pub mod chains;
 pub mod event;
 pub mod explain;
 pub mod file;
@@ -24,6 +25,9 @@ pub mod live;
 pub mod merge;
 pub mod page;
 pub mod perfetto;
+pub mod stints;
 pub mod symbols;
+#[cfg(test)]
+mod test_events;
 pub mod text;
 pub mod timers;

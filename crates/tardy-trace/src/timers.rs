@@ -42,7 +42,7 @@ const SETTABLE_CLOCK_NS: i64 = 10_000_000;
 
 /// The least state of a thread that lost its CPU to another one (TASK_REPORT_MAX); one that yields
 /// it has 0.
-const PREEMPTED: i64 = 0x100;
+pub(crate) const PREEMPTED: i64 = 0x100;
 
 /// What a program set, by the function that its timer calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

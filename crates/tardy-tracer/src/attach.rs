@@ -1,6 +1,7 @@
 //! The timers of a running program, followed through the kernel's trace while it goes on as it was:
 //! nothing of it is stopped, changed or read but /proc.
 
+mod places;
 pub mod process;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,16 +15,25 @@ use tardy_machine::journal::{self, Journal, JournalError};
 use tardy_machine::root::Root;
 use tardy_machine::tracefs::{self, Tracefs};
 use tardy_machine::undo::Undo;
+use tardy_samples::cycles::Cycles;
+use tardy_samples::cycles::chains::SlowestChains;
+use tardy_samples::cycles::cut::Cutter;
 use tardy_sys::clock::{self, Clock};
 use tardy_sys::sched;
+use tardy_trace::chains::Chains;
 use tardy_trace::event::{Decoder, Kind};
 use tardy_trace::live::Live;
 use tardy_trace::merge::Item;
+use tardy_trace::stints::{Doing, Stint, Stints, Waker};
+use tardy_trace::symbols::Symbols;
 use tardy_trace::timers::{ClockOffsets, TimerCounts, TimerKind, TimerWakeUp, TimerWatch};
 
+use self::places::Places;
 use self::process::Process;
 use crate::calibration::kernel_symbols;
-use crate::events::of_timers::{CANCEL, EXPIRE_ENTRY, EXPIRE_EXIT, START, SWITCH, WAKING};
+use crate::events::of_timers::{
+    CANCEL, EXPIRE_ENTRY, EXPIRE_EXIT, INTERRUPTS, START, SWITCH, WAKING,
+};
 use crate::instance::Instance;
 use crate::pages::PageReader;
 use crate::tracer::{NotTraced, demand_clock_of_trace};
@@ -34,9 +44,10 @@ const PERIOD: Duration = Duration::from_millis(100);
 const LATE_NS: u64 = 20_000_000;
 /// Threads that a filter names one by one; of more, a range of numbers.
 const FILTER_PIDS_MAX: usize = 32;
-/// A switch away from a thread that could go on; the kernel puts a state of its own
-/// (TASK_REPORT_MAX) for one that was preempted.
-const CAN_GO_ON: &str = "prev_state == 0 || prev_state >= 256";
+/// Threads that wake the followed ones, and whose own wake-ups are recorded.
+const LINKED_MAX: usize = 16;
+/// Names of other threads that are remembered.
+const NAMES_MAX: usize = 4096;
 /// What this thread writes into the trace, to find its own number there.
 const MARK: &str = "tardy: attach";
 
@@ -96,6 +107,10 @@ pub struct Recording {
     pub counts: Vec<(TimerKind, TimerCounts)>,
     /// Wakings of these threads by something else than their timers.
     pub other_wake_ups: u64,
+    /// What the threads did between their sleeps.
+    pub cycles: Cycles,
+    /// Why it is not known where threads slept.
+    pub no_stacks: Option<String>,
     /// Events that were read.
     pub events_read: u64,
     /// Places where events were lost.
@@ -114,6 +129,18 @@ pub struct Attachment {
     only: Option<i32>,
     live: Live,
     watch: TimerWatch,
+    stints: Stints,
+    places: Places,
+    cutter: Cutter,
+    no_stacks: Option<String>,
+    root: Root,
+    chains: Chains,
+    slowest: SlowestChains,
+    /// Threads of other programs that woke these.
+    linked: BTreeSet<i32>,
+    has_new_link: bool,
+    /// Names of other threads that woke these.
+    wakers: BTreeMap<i32, String>,
     /// All so far, with the names that they had last.
     threads: BTreeMap<i32, String>,
     followed: FollowedThreads,
@@ -135,7 +162,8 @@ impl Attachment {
     pub fn start(process: Process, only: Option<u32>, root: &Root) -> Result<Self, NotAttached> {
         let failed = |what| move |error| NotTraced::System { what, error };
         demand_clock_of_trace(root)?;
-        let functions = functions(&kernel_symbols());
+        let symbols = kernel_symbols();
+        let functions = functions(&symbols);
         let tracefs = Tracefs::open(root).map_err(NotTraced::NoTracefs)?;
         if !functions.iter().any(|&(_, kind)| kind == TimerKind::Sleep) {
             return Err(NotAttached::HiddenFunctions);
@@ -155,14 +183,21 @@ impl Attachment {
             .filter(|(id, _)| only.is_none_or(|only| only == *id))
             .collect();
         let cpus = root.online_cpus().unwrap_or_default();
-        let of_threads = filters(&functions, threads.keys().copied());
-        let events: Vec<_> = of_threads
+        let events: Vec<_> = filters(&functions, threads.keys().copied(), &BTreeSet::new())
             .into_iter()
             .map(|(event, filter)| (event, Some(filter)))
             .chain([(EXPIRE_EXIT, None)])
+            .chain(INTERRUPTS.map(|(event, filter)| (event, filter.map(str::to_owned))))
             .collect();
-        let instance =
+        let mut instance =
             Instance::create_of(tracefs, &name, &cpus, &events, root).map_err(NotTraced::from)?;
+        let no_stacks = instance
+            .learn_stacks()
+            .and_then(|()| {
+                instance.record_stacks_of_sleeps(&of_threads("prev_pid", threads.keys().copied()))
+            })
+            .err()
+            .map(|error| error.to_string());
         let mut reader =
             PageReader::open(&instance, &cpus).map_err(failed("cannot read the trace's pages"))?;
         let state = State::open(&instance).map_err(failed("cannot read the state of the trace"))?;
@@ -178,7 +213,11 @@ impl Attachment {
             .map_err(failed("cannot write a mark into the trace"))?;
         let begin = Nanos(clock::monotonic());
         let mut watch = TimerWatch::new(functions.iter().copied());
-        threads.keys().for_each(|&thread| watch.follow(thread));
+        let mut stints = Stints::default();
+        for &thread in threads.keys() {
+            watch.follow(thread);
+            stints.follow(thread);
+        }
         watch.set_offsets(offsets());
         // What lies before the mark is followed too; the mark itself tells of numbers.
         std::thread::sleep(Duration::from_nanos(LATE_NS));
@@ -192,6 +231,7 @@ impl Attachment {
                 number = Some(event.head.pid);
             }
             watch.take(&item);
+            stints.take(&item);
         }
         match number {
             Some(number) if number == sched::thread_id() => {}
@@ -207,6 +247,16 @@ impl Attachment {
             only,
             live,
             watch,
+            stints,
+            places: Places::new(Symbols::parse(&symbols)),
+            cutter: Cutter::default(),
+            no_stacks,
+            root: root.clone(),
+            chains: Chains::default(),
+            slowest: SlowestChains::default(),
+            linked: BTreeSet::new(),
+            has_new_link: false,
+            wakers: BTreeMap::new(),
             threads,
             followed,
             functions,
@@ -264,6 +314,12 @@ impl Attachment {
         self.hand_over(u64::MAX, &mut take);
         self.watch.finish();
         let counts = self.live.counts();
+        let name = |thread: i32| {
+            let known = self.threads.get(&thread).or(self.wakers.get(&thread));
+            known.cloned().unwrap_or_default()
+        };
+        let mut cycles = self.cutter.result(&self.places.into_places(), &name);
+        cycles.chains = self.slowest.result(&name);
         Recording {
             begin: self.begin,
             end,
@@ -272,6 +328,8 @@ impl Attachment {
                 .map(|kind| (kind, self.watch.counts(kind)))
                 .to_vec(),
             other_wake_ups: self.watch.other_wake_ups(),
+            cycles,
+            no_stacks: self.no_stacks,
             events_read: counts.events,
             losses: counts.losses,
             lost_events: counts.lost_events,
@@ -305,12 +363,63 @@ impl Attachment {
             && let Some(item) = self.live.next_before(until)
         {
             self.watch.take(&item);
+            self.link(&item);
+            self.stints.take(&item);
             for wake_up in self.watch.finished() {
+                self.cutter.timer(&wake_up);
                 take(
                     &wake_up,
                     self.threads.get(&wake_up.thread).map_or("", String::as_str),
                 );
             }
+            let mut is_inside = false;
+            for stint in self.stints.finished() {
+                let place = place_of(&stint, &self.live, &mut self.places);
+                match stint.doing {
+                    Doing::Asleep { .. } => {
+                        let home = self.cutter.waiting_place(stint.thread).flatten();
+                        is_inside = home.is_some() && place.is_some() && home != place;
+                    }
+                    Doing::Ready { last } => {
+                        let chain = self.chains.run(stint.thread, stint.end, last, is_inside);
+                        if let Some(chain) = chain {
+                            self.slowest.add(chain);
+                        }
+                    }
+                    Doing::Running | Doing::Preempted { .. } => {}
+                }
+                self.cutter.take(stint, place);
+            }
+        }
+    }
+
+    /// Takes in who wakes whom.
+    fn link(&mut self, item: &Item) {
+        self.chains.take_loss(item);
+        let Item::Event(event) = item else {
+            return;
+        };
+        match event.kind {
+            Kind::Waking { .. } => {
+                let waker = self.stints.waker(event);
+                self.chains.wake(event, waker);
+                if let Waker::Thread(thread) = waker
+                    && thread != 0
+                    && !self.wakers.contains_key(&thread)
+                    && self.wakers.len() < NAMES_MAX
+                {
+                    self.wakers.insert(thread, thread_name(&self.root, thread));
+                    if !self.threads.contains_key(&thread) && self.linked.len() < LINKED_MAX {
+                        self.has_new_link |= self.linked.insert(thread);
+                    }
+                }
+            }
+            // What the followed threads do is known from their stints.
+            Kind::Switch { previous, next, .. } if self.linked.contains(&next.pid) => {
+                let time = i64::try_from(event.time).unwrap_or(i64::MAX);
+                self.chains.run(next.pid, time, previous, false);
+            }
+            _ => {}
         }
     }
 
@@ -333,12 +442,28 @@ impl Attachment {
                 *name_before = name;
             }
         }
-        come.iter().for_each(|&thread| self.watch.follow(thread));
-        gone.iter().for_each(|&thread| self.watch.unfollow(thread));
-        if !come.is_empty() || !gone.is_empty() {
-            for (event, filter) in filters(&self.functions, self.followed.now.iter().copied()) {
+        for &thread in &come {
+            self.watch.follow(thread);
+            self.stints.follow(thread);
+        }
+        for &thread in &gone {
+            self.watch.unfollow(thread);
+            self.stints.unfollow(thread);
+            self.cutter.unfollow(thread);
+        }
+        let has_changed = !come.is_empty() || !gone.is_empty();
+        if has_changed || self.has_new_link {
+            self.has_new_link = false;
+            let followed = self.followed.now.iter().copied();
+            for (event, filter) in filters(&self.functions, followed, &self.linked) {
                 // Where an event knows no filters, all of it is recorded anyway.
                 let _ = self.instance.filter(event, &filter);
+            }
+            // While its trigger is replaced, the kernel records no stacks.
+            if self.no_stacks.is_none() && has_changed {
+                let threads = of_threads("prev_pid", self.followed.now.iter().copied());
+                let recorded = self.instance.record_stacks_of_sleeps(&threads);
+                self.no_stacks = recorded.err().map(|error| error.to_string());
             }
         }
         true
@@ -428,15 +553,43 @@ fn functions(symbols: &str) -> Vec<(u64, TimerKind)> {
     symbols.lines().filter_map(function).collect()
 }
 
-/// What is recorded of each event, for these threads: each event costs the program some hundred ns,
-/// and most are of no use here.
-fn filters(
-    functions: &[(u64, TimerKind)],
-    threads: impl Iterator<Item = i32>,
-) -> [(crate::events::WantedEvent, String); 5] {
+/// Where a thread slept.
+fn place_of(stint: &Stint, live: &Live, places: &mut Places) -> Option<u32> {
+    match stint.doing {
+        Doing::Asleep {
+            stack: Some(stack),
+            is_relative,
+            ..
+        } => places.number(stack, is_relative, live.stack(stack)),
+        _ => None,
+    }
+}
+
+/// The name of a thread of any program; empty once it has ended.
+fn thread_name(root: &Root, thread: i32) -> String {
+    let name = root.text(format!("proc/{thread}/comm")).unwrap_or_default();
+    let name: String = name
+        .chars()
+        .map(|character| {
+            if character.is_control() {
+                '?'
+            } else {
+                character
+            }
+        })
+        .collect();
+    // The kernel appends what a worker does, which changes.
+    match name.split_once(['-', '+']) {
+        Some((worker, _)) if worker.starts_with("kworker/") => worker.to_owned(),
+        _ => name,
+    }
+}
+
+/// The part of a filter that names these threads.
+fn of_threads(field: &str, threads: impl Iterator<Item = i32>) -> String {
     let mut threads: Vec<i32> = threads.collect();
     threads.sort_unstable();
-    let of_threads = |field: &str| match threads.as_slice() {
+    match threads.as_slice() {
         [] => format!("{field} < 0"),
         [first, .., last] if threads.len() > FILTER_PIDS_MAX => {
             format!("({field} >= {first} && {field} <= {last})")
@@ -449,7 +602,24 @@ fn filters(
                 .collect::<Vec<_>>()
                 .join(" || ")
         ),
-    };
+    }
+}
+
+/// What is recorded of each event, for these threads: each event costs the program some hundred ns,
+/// and most are of no use here.
+fn filters(
+    functions: &[(u64, TimerKind)],
+    threads: impl Iterator<Item = i32>,
+    linked: &BTreeSet<i32>,
+) -> [(crate::events::WantedEvent, String); 5] {
+    let threads: Vec<i32> = threads.collect();
+    // A range of many threads would take in those of other programs.
+    let linked = linked
+        .iter()
+        .filter(|_| threads.len() + linked.len() <= FILTER_PIDS_MAX);
+    let woken: Vec<i32> = threads.iter().chain(linked).copied().collect();
+    let of_woken = |field: &str| self::of_threads(field, woken.iter().copied());
+    let of_threads = |field: &str| self::of_threads(field, threads.iter().copied());
     let of_functions = functions
         .iter()
         .map(|(address, _)| format!("function == {address:#x}"))
@@ -462,14 +632,10 @@ fn filters(
         ),
         (CANCEL, of_threads("common_pid")),
         (EXPIRE_ENTRY, of_functions),
-        (WAKING, of_threads("pid")),
+        (WAKING, of_woken("pid")),
         (
             SWITCH,
-            format!(
-                "{} || ({CAN_GO_ON}) && {}",
-                of_threads("next_pid"),
-                of_threads("prev_pid")
-            ),
+            format!("{} || {}", of_woken("next_pid"), of_threads("prev_pid")),
         ),
     ]
 }
@@ -531,7 +697,7 @@ mod tests {
     fn filters_name_threads_one_by_one_and_many_by_a_range() {
         let functions = [(0x10, TimerKind::Sleep), (0x20, TimerKind::Timerfd)];
         let [start, cancel, entry, waking, switch] =
-            filters(&functions, [9, 7].into_iter()).map(|(_, filter)| filter);
+            filters(&functions, [9, 7].into_iter(), &BTreeSet::new()).map(|(_, filter)| filter);
         assert_eq!(
             start,
             "(function == 0x10 || function == 0x20) && (common_pid == 7 || common_pid == 9)"
@@ -546,18 +712,22 @@ mod tests {
         );
         assert_eq!(
             switch,
-            "(next_pid == 7 || next_pid == 9) || (prev_state == 0 || prev_state >= 256) && \
-             (prev_pid == 7 || prev_pid == 9)"
+            "(next_pid == 7 || next_pid == 9) || (prev_pid == 7 || prev_pid == 9)"
         );
-        let [.., switch] = filters(&functions, 100..200).map(|(_, filter)| filter);
+        let [.., switch] =
+            filters(&functions, 100..200, &BTreeSet::from([7])).map(|(_, filter)| filter);
         assert!(
             switch.starts_with("(next_pid >= 100 && next_pid <= 199) || "),
             "{switch}"
         );
-        let nobody = &filters(&functions, std::iter::empty())[4].1;
-        assert!(
-            nobody.starts_with("next_pid < 0 || ") && nobody.ends_with(" && prev_pid < 0"),
-            "{nobody}"
+        let [_, _, _, waking, switch] =
+            filters(&functions, [7].into_iter(), &BTreeSet::from([8])).map(|(_, filter)| filter);
+        assert_eq!(waking, "(pid == 7 || pid == 8)", "a waker's own wake-ups");
+        assert_eq!(
+            switch,
+            "(next_pid == 7 || next_pid == 8) || (prev_pid == 7)"
         );
+        let nobody = &filters(&functions, std::iter::empty(), &BTreeSet::new())[4].1;
+        assert_eq!(nobody, "next_pid < 0 || prev_pid < 0");
     }
 }

@@ -68,7 +68,7 @@ pub const INTERRUPT_SYSTEMS: [&str; 2] = ["irq_vectors", "ipi"];
 
 /// What tells of the timers of a running program, and of the wake-ups by them.
 pub mod of_timers {
-    use super::{WantedEvent, needed};
+    use super::{WantedEvent, helpful, needed};
 
     /// A timer is set.
     pub const START: WantedEvent = needed("timer", "hrtimer_start");
@@ -82,6 +82,16 @@ pub mod of_timers {
     pub const WAKING: WantedEvent = needed("sched", "sched_waking");
     /// A thread runs.
     pub const SWITCH: WantedEvent = needed("sched", "sched_switch");
+    /// Interrupts and softirqs that may wake a thread, and which of them are recorded: softirqs of
+    /// networks, block devices and tasklets. The others come with every tick.
+    pub const INTERRUPTS: [(WantedEvent, Option<&str>); 4] = [
+        (helpful("irq", "irq_handler_entry"), None),
+        (helpful("irq", "irq_handler_exit"), None),
+        (helpful("irq", "softirq_entry"), Some(OF_DEVICES)),
+        (helpful("irq", "softirq_exit"), Some(OF_DEVICES)),
+    ];
+    /// From NET_TX_SOFTIRQ to TASKLET_SOFTIRQ of include/linux/interrupt.h.
+    const OF_DEVICES: &str = "vec >= 2 && vec <= 6";
 }
 
 const fn needed(system: &'static str, event: &'static str) -> WantedEvent {

@@ -304,14 +304,7 @@ impl Instance {
     /// # Errors
     /// If its events have no such triggers.
     pub fn record_stacks(&mut self) -> Result<(), InstanceError> {
-        let top = self
-            .tracefs
-            .path()
-            .join("events/ftrace/kernel_stack/format");
-        let text = read_at_once(&top)
-            .map_err(|error| system("events/ftrace/kernel_stack/format", error))?;
-        self.formats.push(EventFormat::parse("ftrace", &text)?);
-        self.head.tracer_formats.push(text);
+        self.learn_stacks()?;
         let events = self.path.join("events");
         let there = TIMER_INTERRUPTS
             .into_iter()
@@ -321,6 +314,33 @@ impl Instance {
             &format!("events/{there}/trigger"),
             "stacktrace if common_pid != 0",
         )
+    }
+
+    /// Reads the format of stacks, which a decoder needs.
+    ///
+    /// # Errors
+    /// If the kernel has none.
+    pub fn learn_stacks(&mut self) -> Result<(), InstanceError> {
+        const FORMAT: &str = "events/ftrace/kernel_stack/format";
+        let text = read_at_once(&self.tracefs.path().join(FORMAT))
+            .map_err(|error| system(FORMAT, error))?;
+        self.formats.push(EventFormat::parse("ftrace", &text)?);
+        self.head.tracer_formats.push(text);
+        Ok(())
+    }
+
+    /// Has the kernel record its stack whenever one of the threads that `of_threads` lets through
+    /// goes to sleep, in place of those that were named before.
+    ///
+    /// # Errors
+    /// If the event has no such trigger.
+    pub fn record_stacks_of_sleeps(&self, of_threads: &str) -> Result<(), InstanceError> {
+        const TRIGGER: &str = "events/sched/sched_switch/trigger";
+        // An event has one trigger of a kind. The first time there is none to take away.
+        let _ = self.write(TRIGGER, "!stacktrace");
+        // The kernel adds TASK_REPORT_MAX to the state of a thread that was preempted.
+        let sleeps = "prev_state != 0 && prev_state < 256";
+        self.write(TRIGGER, &format!("stacktrace if {sleeps} && {of_threads}"))
     }
 
     /// Runs the tracer timerlat in this instance, which records what it tells.

@@ -7,6 +7,7 @@ use tardy_core::units::Nanos;
 use tardy_results::attach::{AttachEnd, AttachResult, Figures, KindCounts, ThreadRow};
 use tardy_trace::timers::{Parts, TimerClock};
 
+use super::cycles_text;
 use super::screen::push_wrapped;
 use super::summary_text::word;
 use super::table::Table;
@@ -22,9 +23,19 @@ const PARTS: [&str; Parts::NAMES.len()] = ["set late", "slack", "timer", "waking
 #[must_use]
 pub fn text(result: &AttachResult, columns: usize) -> String {
     let mut out = String::new();
+    cycle_headline(&mut out, result, columns);
     head(&mut out, result, columns);
     for note in &result.notes {
         let _ = writeln!(out, "! {note}");
+    }
+    cycles_text::rows(&mut out, &result.cycles.threads, columns);
+    if let Some(longest) = result.cycles.worst.first() {
+        let shown = cycles_text::STRETCHES_OF_SCREEN;
+        cycles_text::story(&mut out, longest, result.begin_ns, columns, shown);
+    }
+    if let Some(slowest) = result.cycles.chains.first() {
+        let words = cycles_text::chain_words(slowest);
+        push_wrapped(&mut out, &words, columns, (0, 2));
     }
     if let Some(all) = result.all {
         out.push_str(&threads(result, all, columns));
@@ -35,10 +46,24 @@ pub fn text(result: &AttachResult, columns: usize) -> String {
     if let Some(folder) = &result.folder {
         let _ = writeln!(
             out,
-            "next: tardy show {folder} | tardy plot {folder} --kind ccdf -o tail.svg"
+            "next: tardy explain {folder} | tardy plot {folder} --kind ccdf -o tail.svg"
         );
     }
     out
+}
+
+/// Answers first why the program is late, if its longest cycle lost more time in a call than the
+/// worst wake-up took.
+fn cycle_headline(out: &mut String, result: &AttachResult, columns: usize) {
+    let worst_wake_up = result.all.map_or(Nanos::ZERO, |all| all.max_ns);
+    if let Some(longest) = result
+        .cycles
+        .worst
+        .first()
+        .filter(|longest| longest.shares.blocked_ns > worst_wake_up)
+    {
+        push_wrapped(out, &cycles_text::headline(longest), columns, (0, 2));
+    }
 }
 
 fn head(out: &mut String, result: &AttachResult, columns: usize) {

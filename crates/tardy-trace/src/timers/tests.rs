@@ -1,8 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::event::Thread;
-use crate::text::Text;
+use crate::test_events::*;
 
 const WAKEUP: u64 = 0xf000;
 const TIMERFD: u64 = 0xf001;
@@ -15,101 +14,6 @@ const OFFSETS: ClockOffsets = ClockOffsets {
     boottime: 60_000_000_000,
     tai: 1_790_000_037_000_000_000,
 };
-const HARD_INTERRUPT: u8 = 0x08;
-
-fn thread(pid: i32) -> Thread {
-    Thread {
-        pid,
-        priority: 120,
-        name: Text::default(),
-    }
-}
-
-fn event(time: u64, cpu: u32, pid: i32, flags: u8, kind: Kind) -> Item {
-    Item::Event(Event {
-        time,
-        cpu,
-        head: Head {
-            flags,
-            preempt_count: 0,
-            pid,
-        },
-        kind,
-    })
-}
-
-/// A thread sets a timer for `soft_expires`, and allows it to be late until `expires`.
-fn start(time: u64, pid: i32, timer: u64, function: u64, soft_expires: i64, expires: i64) -> Item {
-    event(
-        time,
-        0,
-        pid,
-        0,
-        Kind::TimerStart {
-            timer,
-            function,
-            expires,
-            soft_expires,
-            mode: Some(0),
-        },
-    )
-}
-
-fn cancel(time: u64, pid: i32, timer: u64) -> Item {
-    event(time, 0, pid, 0, Kind::TimerCancel { timer })
-}
-
-/// In the interrupt that came into `pid`.
-fn entry(time: u64, pid: i32, timer: u64, function: u64, now: i64) -> Item {
-    event(
-        time,
-        0,
-        pid,
-        HARD_INTERRUPT,
-        Kind::TimerExpireEntry {
-            timer,
-            function,
-            now,
-        },
-    )
-}
-
-fn exit(time: u64, pid: i32, timer: u64) -> Item {
-    event(
-        time,
-        0,
-        pid,
-        HARD_INTERRUPT,
-        Kind::TimerExpireExit { timer },
-    )
-}
-
-fn waking(time: u64, by: i32, flags: u8, pid: i32) -> Item {
-    event(
-        time,
-        0,
-        by,
-        flags,
-        Kind::Waking {
-            thread: thread(pid),
-            target_cpu: 0,
-        },
-    )
-}
-
-fn switch(time: u64, previous: i32, next: i32) -> Item {
-    event(
-        time,
-        0,
-        previous,
-        0,
-        Kind::Switch {
-            previous: thread(previous),
-            previous_state: 1,
-            next: thread(next),
-        },
-    )
-}
 
 fn watch() -> TimerWatch {
     let mut watch = TimerWatch::new([(WAKEUP, TimerKind::Sleep), (TIMERFD, TimerKind::Timerfd)]);

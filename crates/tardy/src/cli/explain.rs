@@ -15,8 +15,8 @@ use super::positive_duration;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct ExplainArgs {
-    /// Run made with --explain, lab run made with --watch, or trace.dat of trace-cmd (version 6 or
-    /// 7); a trace.dat needs --task
+    /// Run made with --explain, lab run made with --watch, folder of `tardy attach --out`, or
+    /// trace.dat of trace-cmd (version 6 or 7); a trace.dat needs --task
     #[arg(value_name = "RUN|TRACE")]
     pub path: PathBuf,
     /// Thread to explain in a trace.dat: its name, or its number
@@ -25,8 +25,8 @@ pub struct ExplainArgs {
     /// Number of worst samples or wake-ups to show as a time line
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub worst: u16,
-    /// Explain samples with a larger latency, as in 100us [default: the run's deadline; else the
-    /// worst 0.1 %, at least 20]
+    /// Explain samples with a larger latency or cycles with a longer response time, as in 100us
+    /// [default: the run's deadline; else the worst 0.1 %, at least 20; cycles: the longest]
     #[arg(long, value_name = "TIME", value_parser = positive_duration)]
     pub above: Option<Nanos>,
     /// How the traced kernel preempts its own code (its /sys/kernel/debug/sched/preempt)
@@ -128,6 +128,21 @@ impl ExplainArgs {
             .map(|(flag, _)| flag)
     }
 
+    /// The flag that needs what a run of `tardy attach` does not have.
+    #[must_use]
+    pub fn only_for_explained_runs(&self) -> Option<&'static str> {
+        let flags = [
+            ("--outside", self.outside),
+            ("--perfetto", self.perfetto.is_some()),
+            ("--trace-dat", self.trace_dat.is_some()),
+            ("--folded", self.folded.is_some()),
+        ];
+        flags
+            .into_iter()
+            .find(|&(_, is_given)| is_given)
+            .map(|(flag, _)| flag)
+    }
+
     /// What is asked of a trace.dat, of the wake-ups of this thread.
     #[must_use]
     pub fn question(&self, task: &str) -> Question {
@@ -156,6 +171,8 @@ const AFTER_HELP: &str = "A run can record its own trace (as root):
   tardy explain board7 --perfetto board7.pftrace
   tardy explain board7 --trace-dat board7.dat              # after a run with --keep-trace
   tardy explain board7 --folded board7.folded              # after a run with --explain=stacks
+A program that tardy attach followed has cycles, from wake-up to sleep:
+  tardy attach $(pidof my_loop) --out mine; tardy explain mine --above 2ms
 For your own application, record its trace while it runs:
   trace-cmd record -C mono -e sched:sched_switch -e sched:sched_waking -e sched:sched_migrate_task \
                           -e irq -e irq_vectors -e timer:hrtimer_start \\

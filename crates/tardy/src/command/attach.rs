@@ -84,6 +84,12 @@ pub fn run(args: &AttachArgs) -> Exit {
         .iter()
         .map(|(kind, counts)| (kind.word(), counts.lost))
         .collect();
+    let kept = folder
+        .as_ref()
+        .map(|folder| recorded.cycles.write(folder.path()));
+    if let Some(Err(error)) = kept {
+        unwritten.get_or_insert(error);
+    }
     let result = tally.result(AttachFacts {
         process: process_told,
         end: match recorded.why {
@@ -97,6 +103,8 @@ pub fn run(args: &AttachArgs) -> Exit {
         names: recorded.threads,
         counts: recorded.counts,
         other_wake_ups: recorded.other_wake_ups,
+        cycles: recorded.cycles,
+        no_stacks: recorded.no_stacks,
         trace: AttachTrace {
             events: recorded.events_read,
             losses: recorded.losses,

@@ -4,9 +4,10 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use tardy_outside::census::watched_runs;
-use tardy_report::report::{explain_run_text, explain_text};
+use tardy_report::report::{cycles_text, explain_run_text, explain_text};
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
+use tardy_results::explain::cycles::explain_cycles;
 use tardy_results::explain::run::{RunError, is_evidence, trace_dat};
 use tardy_results::explain::source::{explain_run, perfetto};
 use tardy_results::explain::stacks::write_folded;
@@ -33,6 +34,8 @@ enum CommandError {
     NotWatched(PathBuf),
     #[error("{flag} is for a trace.dat, but {} is a folder: leave out the option, or give the trace.dat that trace-cmd recorded", path.display())]
     NotOfRuns { flag: &'static str, path: PathBuf },
+    #[error("{flag} needs the kernel's trace, but `tardy attach` made {} and keeps no trace: leave out the option", path.display())]
+    NotOfAttached { flag: &'static str, path: PathBuf },
     #[error("{flag} is for a run that kept its trace or stacks, but {} is a file: leave out the option", path.display())]
     NotOfTraces { flag: &'static str, path: PathBuf },
     #[error("{}: the late samples have no stacks: measure with `tardy run --explain=stacks`", path.display())]
@@ -110,6 +113,21 @@ fn of_run(args: &ExplainArgs) -> Result<String, CommandError> {
     if let Some(flag) = args.only_for_traces() {
         return Err(CommandError::NotOfRuns { flag, path });
     }
+    let question = args.run_question();
+    let of_run = |error| CommandError::Run {
+        path: path.clone(),
+        error,
+    };
+    if let Some(found) = explain_cycles(&path, args.above, question.worst).map_err(of_run)? {
+        if let Some(flag) = args.only_for_explained_runs() {
+            return Err(CommandError::NotOfAttached { flag, path });
+        }
+        return Ok(if args.json {
+            Format::EXPLAIN_CYCLES.document(&found)
+        } else {
+            output::fitted(&cycles_text::text(&found, output::screen_or_page().columns))
+        });
+    }
     let files: [(_, RunWriter); 2] = [(&args.perfetto, perfetto), (&args.trace_dat, trace_dat)];
     for (place, write) in files
         .into_iter()
@@ -129,11 +147,7 @@ fn of_run(args: &ExplainArgs) -> Result<String, CommandError> {
             },
         })?;
     }
-    let explanation =
-        explain_run(&path, args.run_question()).map_err(|error| CommandError::Run {
-            path: path.clone(),
-            error,
-        })?;
+    let explanation = explain_run(&path, question).map_err(of_run)?;
     if let Some(place) = &args.folded {
         if explanation.stacks.is_empty() {
             return Err(CommandError::NoStacks { path });

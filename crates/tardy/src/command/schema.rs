@@ -64,6 +64,11 @@ pub const SCHEMAS: &[Schema] = &[
         "tardy compare --over-time COST... --format json"
     ),
     schema!(DOCTOR, "doctor", "tardy doctor --json"),
+    schema!(
+        EXPLAIN_CYCLES,
+        "explain-cycles",
+        "tardy explain FOLDER-OF-ATTACH --json"
+    ),
     schema!(EXPLAIN_RUN, "explain-run", "tardy explain RUN --json"),
     schema!(
         EXPLAIN_TRACE,

@@ -433,7 +433,7 @@ fn the_text_has_each_thread_its_parts_and_what_became_of_its_timers() {
         format!("timers/{id}"),
         format!("sleep: {CYCLES} set: {CYCLES} woke a thread"),
         "worst at".to_owned(),
-        "next: tardy show run".to_owned(),
+        "next: tardy explain run".to_owned(),
     ];
     for words in words {
         assert!(text.contains(&words), "no {words:?} in {text}");

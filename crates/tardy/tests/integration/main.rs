@@ -13,6 +13,7 @@ mod advise;
 mod advise_figures;
 mod app;
 mod attach;
+mod attach_cycles;
 mod bad_input;
 mod bounded_disk;
 mod bounds;

@@ -1,0 +1,379 @@
+//! Cycles of threads as text: the response times, what the threads did, and the longest cycles
+//! with what delayed them.
+
+use std::fmt::Write as _;
+
+use tardy_core::units::Nanos;
+use tardy_results::explain::cycles::{
+    Cycle, CycleExplanation, CycleRow, Stretch, StretchKind, WakeUpChain,
+};
+
+use super::screen::push_wrapped;
+use super::table::Table;
+
+/// Rows of threads.
+const ROWS_MAX: usize = 8;
+/// Places of a thread where it slept.
+const PLACES_MAX: usize = 3;
+/// Stretches of a cycle on the screen of `attach`.
+pub(super) const STRETCHES_OF_SCREEN: usize = 3;
+/// Chains that are listed.
+const CHAINS_MAX: usize = 3;
+/// Cycles that are listed.
+const CYCLES_MAX: usize = 20;
+
+/// The cycles of a run folder.
+#[must_use]
+pub fn text(found: &CycleExplanation, columns: usize) -> String {
+    let mut out = String::new();
+    let longest = found.worst.first();
+    match (found.above_ns, longest) {
+        (Some(above), None) => {
+            let _ = writeln!(out, "no cycle of {} took longer than {above}", found.cycles);
+        }
+        (Some(above), Some(longest)) => {
+            let line = format!(
+                "{} of {} cycles took longer than {above}: {}",
+                found.worst.len(),
+                found.cycles,
+                headline(longest)
+            );
+            push_wrapped(&mut out, &line, columns, (0, 2));
+        }
+        (None, Some(longest)) => push_wrapped(&mut out, &headline(longest), columns, (0, 2)),
+        (None, None) => out.push_str("no cycle was measured from begin to end\n"),
+    }
+    if found
+        .above_ns
+        .is_some_and(|above| above < found.complete_above_ns)
+    {
+        let line = format!(
+            "! the folder keeps the longest cycles of each thread: the list has gaps below {}",
+            found.complete_above_ns
+        );
+        push_wrapped(&mut out, &line, columns, (0, 2));
+    }
+    rows(&mut out, &found.threads, columns);
+    for cycle in found.worst.iter().take(CYCLES_MAX) {
+        story(&mut out, cycle, found.begin_ns, columns, usize::MAX);
+    }
+    if let Some(more) = found.worst.len().checked_sub(CYCLES_MAX)
+        && more > 0
+    {
+        let _ = writeln!(out, "{more} more: --json lists all");
+    }
+    for chain in found.chains.iter().take(CHAINS_MAX) {
+        push_wrapped(&mut out, &chain_words(chain), columns, (0, 2));
+    }
+    out
+}
+
+/// A chain, as in "irq eth0 -> recv/12 -> motor/14: 412 us, of which 380 us motor/14 waiting for the
+/// CPU behind kworker/1:2/99; last link 380 us".
+#[must_use]
+pub fn chain_words(chain: &WakeUpChain) -> String {
+    let first = match (&chain.origin, chain.is_longer) {
+        (_, true) => "...".to_owned(),
+        (Some(origin), false) => origin.clone(),
+        (None, false) => "unknown".to_owned(),
+    };
+    let names = chain
+        .links
+        .iter()
+        .map(|link| thread(&link.name, link.thread));
+    let way: Vec<String> = [first].into_iter().chain(names).collect();
+    let worst = chain
+        .links
+        .iter()
+        .max_by_key(|link| link.waited_ns.max(link.took_ns));
+    let of_which = worst.map_or_else(String::new, |link| {
+        let name = thread(&link.name, link.thread);
+        if link.took_ns > link.waited_ns {
+            format!(
+                ", of which {} passed in {name} before it woke the next thread",
+                link.took_ns
+            )
+        } else {
+            let behind = link.behind.as_deref().unwrap_or("an idle thread");
+            format!(
+                ", of which {} {name} waiting for the CPU behind {behind}",
+                link.waited_ns
+            )
+        }
+    });
+    let last = chain
+        .links
+        .last()
+        .map_or(Nanos::ZERO, |link| link.waited_ns);
+    let way = way.join(" -> ");
+    format!("{way}: {}{of_which}; last link {last}", chain.latency_ns)
+}
+
+/// Where the longest cycle went.
+#[must_use]
+pub fn headline(cycle: &Cycle) -> String {
+    let shares = cycle.shares;
+    let (response, name) = (cycle.response_ns, thread(&cycle.name, cycle.thread));
+    let largest = |kind: StretchKind| {
+        cycle
+            .stretches
+            .iter()
+            .filter(|stretch| stretch.kind == kind)
+            .max_by_key(|stretch| stretch.length_ns)
+    };
+    let most = [
+        shares.wake_up_ns,
+        shares.running_ns,
+        shares.preempted_ns,
+        shares.blocked_ns,
+    ]
+    .into_iter()
+    .max()
+    .unwrap_or_default();
+    if most == shares.blocked_ns
+        && let Some(stretch) = largest(StretchKind::Blocked)
+    {
+        format!(
+            "the longest cycle of {name} took {response}, and was blocked for {}: {}",
+            shares.blocked_ns,
+            words(stretch)
+        )
+    } else if most == shares.preempted_ns
+        && let Some(stretch) = largest(StretchKind::Preempted)
+    {
+        format!(
+            "the longest cycle of {name} took {response}, and was preempted for {}: {}",
+            shares.preempted_ns,
+            words(stretch)
+        )
+    } else if most == shares.running_ns {
+        format!(
+            "the longest cycle of {name} took {response}, and ran for {}",
+            shares.running_ns
+        )
+    } else {
+        format!(
+            "the longest cycle of {name} took {response}, with a wake-up latency of {}",
+            shares.wake_up_ns
+        )
+    }
+}
+
+fn thread(name: &str, number: i32) -> String {
+    format!("{name}/{number}")
+}
+
+/// What a stretch was, as in "3.02 ms in fsync (folio_wait_bit_common), until kworker/1:2 woke it".
+fn words(stretch: &Stretch) -> String {
+    let length = stretch.length_ns;
+    let by = stretch.by.as_deref();
+    match (stretch.kind, &stretch.place) {
+        (StretchKind::Blocked, Some(place)) => {
+            let by = by.map_or_else(String::new, |by| format!(", until {by} woke it up"));
+            format!("{length} in {} ({}){by}", place.call, place.function)
+        }
+        // A part of it may be the way of a late timer interrupt.
+        (StretchKind::WakeUp, _) => match by {
+            Some(by) => format!("{length}; {by} had the CPU last"),
+            None => format!("{length}; the CPU was idle"),
+        },
+        _ => match (by, &stretch.then) {
+            (Some(by), Some(then)) => format!("{length} behind {by}, at last behind {then}"),
+            (Some(by), None) => format!("{length} behind {by}"),
+            (None, _) => format!("{length} on an idle CPU"),
+        },
+    }
+}
+
+/// The response times of each thread, and where it slept in its cycles.
+pub(super) fn rows(out: &mut String, threads: &[CycleRow], columns: usize) {
+    if threads.is_empty() {
+        return;
+    }
+    let head = [
+        "cycles of",
+        "cycles",
+        "median",
+        "99 %",
+        "max",
+        "all wake-up",
+        "all running",
+        "all preempted",
+        "all blocked",
+    ];
+    let mut table = Table::new(head);
+    for row in threads.iter().take(ROWS_MAX) {
+        table.row([
+            thread(&row.name, row.thread),
+            row.cycles.to_string(),
+            row.median_ns.to_string(),
+            row.p99_ns.to_string(),
+            row.max_ns.to_string(),
+            row.sum.wake_up_ns.to_string(),
+            row.sum.running_ns.to_string(),
+            row.sum.preempted_ns.to_string(),
+            row.sum.blocked_ns.to_string(),
+        ]);
+    }
+    let importance = ["max", "all blocked", "all preempted", "cycles", "median"];
+    out.push_str(&table.chosen(columns, &importance));
+    if let Some(more) = threads.len().checked_sub(ROWS_MAX)
+        && more > 0
+    {
+        let _ = writeln!(out, "{more} more, with shorter cycles");
+    }
+    for row in threads.iter().take(1) {
+        for place in row.blocked_in.iter().take(PLACES_MAX) {
+            let line = format!(
+                "blocked in {} ({}): {} times, {} in all, {} at most",
+                place.place.call, place.place.function, place.sleeps, place.sum_ns, place.max_ns
+            );
+            push_wrapped(out, &line, columns, (0, 2));
+        }
+        if let Some(place) = &row.ends_in {
+            let line = format!("cycles end in {} ({})", place.call, place.function);
+            push_wrapped(out, &line, columns, (0, 2));
+        }
+    }
+}
+
+/// One cycle: its closed sum and its longest stretches, in the order of time.
+pub(super) fn story(
+    out: &mut String,
+    cycle: &Cycle,
+    begin: Nanos,
+    columns: usize,
+    stretches: usize,
+) {
+    let shares = cycle.shares;
+    let line = format!(
+        "{} at {:.6} s: {} = {} wake-up + {} running + {} preempted + {} blocked",
+        thread(&cycle.name, cycle.thread),
+        (cycle.begin_ns - begin).as_secs_f64(),
+        cycle.response_ns,
+        shares.wake_up_ns,
+        shares.running_ns,
+        shares.preempted_ns,
+        shares.blocked_ns
+    );
+    push_wrapped(out, &line, columns, (0, 2));
+    let mut shown: Vec<&Stretch> = cycle.stretches.iter().collect();
+    shown.sort_by_key(|stretch| std::cmp::Reverse(stretch.length_ns));
+    shown.truncate(stretches);
+    shown.sort_by_key(|stretch| stretch.at_ns);
+    for stretch in shown {
+        let kind = match stretch.kind {
+            StretchKind::WakeUp => "waited",
+            StretchKind::Preempted => "preempted",
+            StretchKind::Blocked => "blocked",
+        };
+        let line = format!("  at {}: {kind} {}", stretch.at_ns, words(stretch));
+        push_wrapped(out, &line, columns, (0, 4));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tardy_results::explain::cycles::{Shares, WaitPlace};
+
+    fn cycle(shares: Shares, kind: StretchKind, then: Option<&str>) -> Cycle {
+        let place = (kind == StretchKind::Blocked).then(|| WaitPlace {
+            call: "fsync".to_owned(),
+            function: "folio_wait_bit_common".to_owned(),
+        });
+        Cycle {
+            thread: 7,
+            name: "loop".to_owned(),
+            begin_ns: Nanos(1_500_000_000),
+            response_ns: shares.sum(),
+            shares,
+            stretches: vec![Stretch {
+                kind,
+                at_ns: Nanos(100_000),
+                length_ns: Nanos(3_000_000),
+                place,
+                by: Some("other/8".to_owned()),
+                then: then.map(str::to_owned),
+            }],
+            left_out: 0,
+            left_out_ns: Nanos::ZERO,
+        }
+    }
+
+    #[test]
+    fn the_headline_names_what_took_the_most_of_the_cycle() {
+        let mut shares = Shares {
+            wake_up_ns: Nanos(60_000),
+            running_ns: Nanos(40_000),
+            preempted_ns: Nanos(0),
+            blocked_ns: Nanos(3_000_000),
+        };
+        assert_eq!(
+            headline(&cycle(shares, StretchKind::Blocked, None)),
+            "the longest cycle of loop/7 took 3.10 ms, and was blocked for 3.00 ms: 3.00 ms in \
+             fsync (folio_wait_bit_common), until other/8 woke it up"
+        );
+        std::mem::swap(&mut shares.blocked_ns, &mut shares.preempted_ns);
+        assert_eq!(
+            headline(&cycle(shares, StretchKind::Preempted, Some("last/9"))),
+            "the longest cycle of loop/7 took 3.10 ms, and was preempted for 3.00 ms: 3.00 ms \
+             behind other/8, at last behind last/9"
+        );
+        shares.running_ns = Nanos(9_000_000);
+        let ran = headline(&cycle(shares, StretchKind::Preempted, None));
+        assert!(ran.ends_with("and ran for 9.00 ms"), "{ran}");
+    }
+
+    #[test]
+    fn a_chain_names_the_thread_that_took_the_longest() {
+        let link = |thread, waited, took| tardy_results::explain::cycles::ChainLink {
+            thread,
+            name: "t".to_owned(),
+            waited_ns: Nanos(waited),
+            behind: (waited > 100_000).then(|| "kworker/1:2/99".to_owned()),
+            took_ns: Nanos(took),
+        };
+        let mut chain = WakeUpChain {
+            begin_ns: Nanos(0),
+            latency_ns: Nanos(412_000),
+            origin: Some("irq eth0".to_owned()),
+            links: vec![
+                link(1, 6_000, 6_000),
+                link(2, 380_000, 10_000),
+                link(3, 10_000, 0),
+            ],
+            is_longer: false,
+        };
+        assert_eq!(
+            chain_words(&chain),
+            "irq eth0 -> t/1 -> t/2 -> t/3: 412 us, of which 380 us t/2 waiting for the CPU behind \
+             kworker/1:2/99; last link 10.0 us"
+        );
+        chain.links[0] = link(1, 6_000, 3_000_000);
+        let words = chain_words(&chain);
+        assert!(
+            words.contains("of which 3.00 ms passed in t/1 before it woke the next thread"),
+            "{words}"
+        );
+    }
+
+    #[test]
+    fn a_cycle_is_told_as_a_closed_sum() {
+        let shares = Shares {
+            wake_up_ns: Nanos(60_000),
+            running_ns: Nanos(40_000),
+            preempted_ns: Nanos(0),
+            blocked_ns: Nanos(3_000_000),
+        };
+        let mut out = String::new();
+        let cycle = cycle(shares, StretchKind::Blocked, None);
+        story(&mut out, &cycle, Nanos(1_000_000_000), 200, 3);
+        assert_eq!(
+            out,
+            "loop/7 at 0.500000 s: 3.10 ms = 60.0 us wake-up + 40.0 us running + 0 ns preempted + \
+             3.00 ms blocked\n  at 100 us: blocked 3.00 ms in fsync (folio_wait_bit_common), until \
+             other/8 woke it up\n"
+        );
+    }
+}

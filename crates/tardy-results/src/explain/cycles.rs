@@ -1,0 +1,143 @@
+//! The cycles of a program that `tardy attach` followed, from its run folder.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use serde::Serialize;
+use tardy_core::units::Nanos;
+use tardy_run::folder;
+use tardy_samples::cycles::FILE;
+pub use tardy_samples::cycles::chains::{ChainLink, WakeUpChain};
+pub use tardy_samples::cycles::{Cycle, CycleRow, Cycles, Shares, Stretch, StretchKind, WaitPlace};
+
+use super::run::RunError;
+
+/// Cycles explained.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct CycleExplanation {
+    /// Start of the recording, by the monotonic clock.
+    pub begin_ns: Nanos,
+    /// The response time above which cycles are listed; absent if none was given.
+    pub above_ns: Option<Nanos>,
+    /// Cycles of all threads.
+    pub cycles: u64,
+    /// Cycles that were begun and not measured to their end.
+    pub cut_off: u64,
+    /// The folder has all cycles that are longer than this.
+    pub complete_above_ns: Nanos,
+    /// The thread with the longest cycle first.
+    pub threads: Vec<CycleRow>,
+    /// The longest first.
+    pub worst: Vec<Cycle>,
+    /// The slowest chains of wake-ups, the slowest first.
+    pub chains: Vec<WakeUpChain>,
+}
+
+/// Explains the cycles of the run in `folder`, those above `above` or else the `worst` longest;
+/// nothing if it is no run of `tardy attach`.
+///
+/// # Errors
+/// [`RunError`].
+pub fn explain_cycles(
+    folder: &Path,
+    above: Option<Nanos>,
+    worst: usize,
+) -> Result<Option<CycleExplanation>, RunError> {
+    if !folder.join(FILE).exists() {
+        return Ok(None);
+    }
+    let begin = folder::open(folder)?.started.monotonic_ns;
+    let read = Cycles::read(folder).map_err(|error| RunError::Unreadable {
+        path: folder.join(FILE),
+        error,
+    })?;
+    Ok(read.map(|cycles| explained(cycles, begin, above, worst)))
+}
+
+fn explained(cycles: Cycles, begin: Nanos, above: Option<Nanos>, worst: usize) -> CycleExplanation {
+    let complete_above_ns = complete_above(&cycles);
+    let mut listed = cycles.worst;
+    match above {
+        Some(above) => listed.retain(|cycle| cycle.response_ns > above),
+        None => listed.truncate(worst),
+    }
+    CycleExplanation {
+        begin_ns: begin,
+        above_ns: above,
+        cycles: cycles.threads.iter().map(|row| row.cycles).sum(),
+        cut_off: cycles.cut_off,
+        complete_above_ns,
+        threads: cycles.threads,
+        worst: listed,
+        chains: cycles.chains,
+    }
+}
+
+/// Of each thread only the longest cycles are kept.
+fn complete_above(cycles: &Cycles) -> Nanos {
+    let mut kept: HashMap<i32, (u64, Nanos)> = HashMap::new();
+    for cycle in &cycles.worst {
+        let (count, shortest) = kept.entry(cycle.thread).or_insert((0, cycle.response_ns));
+        *count += 1;
+        *shortest = cycle.response_ns.min(*shortest);
+    }
+    let of_thread = |row: &CycleRow| match kept.get(&row.thread) {
+        Some(&(count, shortest)) if count < row.cycles => shortest,
+        Some(_) => Nanos::ZERO,
+        None => row.max_ns,
+    };
+    cycles
+        .threads
+        .iter()
+        .map(of_thread)
+        .max()
+        .unwrap_or(Nanos::ZERO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cycle(thread: i32, response: i64) -> Cycle {
+        Cycle {
+            thread,
+            name: "loop".to_owned(),
+            begin_ns: Nanos(0),
+            response_ns: Nanos(response),
+            shares: Shares::default(),
+            stretches: Vec::new(),
+            left_out: 0,
+            left_out_ns: Nanos::ZERO,
+        }
+    }
+
+    fn row(thread: i32, cycles: u64) -> CycleRow {
+        CycleRow {
+            thread,
+            name: "loop".to_owned(),
+            cycles,
+            ends_in: None,
+            median_ns: Nanos(1),
+            p99_ns: Nanos(1),
+            max_ns: Nanos(90),
+            sum: Shares::default(),
+            blocked_in: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn cycles_above_a_time_are_listed_and_it_is_known_which_are_missing() {
+        let cycles = Cycles {
+            threads: vec![row(1, 3), row(2, 1)],
+            worst: vec![cycle(1, 90), cycle(1, 50), cycle(2, 20)],
+            chains: Vec::new(),
+            cut_off: 4,
+            has_more_threads: false,
+        };
+        let found = explained(cycles.clone(), Nanos(7), Some(Nanos(50)), 0);
+        assert_eq!((found.cycles, found.worst.len()), (4, 1));
+        assert_eq!(found.complete_above_ns, Nanos(50));
+        let found = explained(cycles, Nanos(7), None, 2);
+        assert_eq!(found.worst.len(), 2);
+    }
+}

@@ -1,0 +1,195 @@
+//! Cycles of a followed thread: from a wake-up to the next sleep of the same kind, as a closed sum
+//! of what the thread did. [`cut`] makes them from stints; the file `cycles.json` of a run folder
+//! keeps what it found.
+
+pub mod chains;
+pub mod cut;
+
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use tardy_core::units::Nanos;
+use tardy_sys::regular_file;
+
+use self::chains::WakeUpChain;
+
+/// The file in a run folder.
+pub const FILE: &str = "cycles.json";
+/// The largest file that is read.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+
+/// What a thread did for a part of a cycle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StretchKind {
+    /// It waited for a CPU after the wake-up that began the cycle.
+    WakeUp,
+    /// It could have run, but another thread had its CPU.
+    Preempted,
+    /// It slept in a call.
+    Blocked,
+}
+
+/// A sleep, by where in the kernel a thread slept.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct WaitPlace {
+    /// The system call, or what else took the thread into the kernel.
+    pub call: String,
+    /// The function of the kernel that waited.
+    pub function: String,
+}
+
+/// A part of a cycle in which the thread did not run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stretch {
+    /// What the thread did.
+    pub kind: StretchKind,
+    /// From the begin of the cycle.
+    pub at_ns: Nanos,
+    /// How long it took.
+    pub length_ns: Nanos,
+    /// Where the thread slept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<WaitPlace>,
+    /// Who ended the sleep, or who had the CPU first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// Who had the CPU last, if that was another thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<String>,
+}
+
+/// Times of one cycle, or of many: their sum is the response time, always.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Shares {
+    /// It waited for a CPU after the wake-up that began the cycle.
+    pub wake_up_ns: Nanos,
+    /// It had a CPU.
+    pub running_ns: Nanos,
+    /// It could have run, but another thread had its CPU.
+    pub preempted_ns: Nanos,
+    /// It slept.
+    pub blocked_ns: Nanos,
+}
+
+impl Shares {
+    /// Their sum.
+    #[must_use]
+    pub fn sum(&self) -> Nanos {
+        [self.running_ns, self.preempted_ns, self.blocked_ns]
+            .into_iter()
+            .fold(self.wake_up_ns, Nanos::saturating_add)
+    }
+
+    fn add(&mut self, other: &Self) {
+        let pairs = [
+            (&mut self.wake_up_ns, other.wake_up_ns),
+            (&mut self.running_ns, other.running_ns),
+            (&mut self.preempted_ns, other.preempted_ns),
+            (&mut self.blocked_ns, other.blocked_ns),
+        ];
+        for (sum, value) in pairs {
+            *sum = sum.saturating_add(value);
+        }
+    }
+}
+
+/// A cycle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cycle {
+    /// ID of the thread.
+    pub thread: i32,
+    /// Its name.
+    pub name: String,
+    /// By the monotonic clock: when the wake-up was due, or when the thread was woken.
+    pub begin_ns: Nanos,
+    /// From there to the sleep that ends the cycle.
+    pub response_ns: Nanos,
+    /// What the thread did in it.
+    #[serde(flatten)]
+    pub shares: Shares,
+    /// In the order of time; the longest ones, where there are many.
+    pub stretches: Vec<Stretch>,
+    /// Stretches that were left out because they were short.
+    pub left_out: u64,
+    /// The length of these.
+    pub left_out_ns: Nanos,
+}
+
+/// What cycles of one thread lost in one place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlaceRow {
+    /// Where the thread slept.
+    #[serde(flatten)]
+    pub place: WaitPlace,
+    /// Sleeps there.
+    pub sleeps: u64,
+    /// All sleeps there together.
+    pub sum_ns: Nanos,
+    /// The longest.
+    pub max_ns: Nanos,
+}
+
+/// The cycles of one thread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CycleRow {
+    /// ID of the thread.
+    pub thread: i32,
+    /// Its name.
+    pub name: String,
+    /// Cycles from begin to end.
+    pub cycles: u64,
+    /// Where the thread sleeps between cycles; absent where the kernel does not say where threads
+    /// sleep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends_in: Option<WaitPlace>,
+    /// Half of the response times are at or below this one.
+    pub median_ns: Nanos,
+    /// 99 % of them are at or below this one.
+    pub p99_ns: Nanos,
+    /// The longest.
+    pub max_ns: Nanos,
+    /// All cycles together.
+    pub sum: Shares,
+    /// Sleeps inside cycles by place, the longest sum first.
+    pub blocked_in: Vec<PlaceRow>,
+}
+
+/// The cycles of a program.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Cycles {
+    /// The thread with the longest cycle first.
+    pub threads: Vec<CycleRow>,
+    /// The longest cycles of each thread, the longest first.
+    pub worst: Vec<Cycle>,
+    /// The slowest chains of wake-ups that began a cycle.
+    pub chains: Vec<WakeUpChain>,
+    /// Cycles that were begun and not measured to their end, because events were lost or because
+    /// the thread came to wait elsewhere.
+    pub cut_off: u64,
+    /// Whether there were more threads than are looked at.
+    pub has_more_threads: bool,
+}
+
+impl Cycles {
+    /// Writes the file into a run folder.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write(&self, folder: &Path) -> io::Result<()> {
+        std::fs::write(folder.join(FILE), serde_json::to_vec(self)?)
+    }
+
+    /// Reads the file of a run folder; nothing if there is none.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is damaged.
+    pub fn read(folder: &Path) -> io::Result<Option<Self>> {
+        match regular_file::read(&folder.join(FILE), FILE_BYTES_MAX) {
+            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The slowest chains of wake-ups that end with a followed thread.
+
+use serde::{Deserialize, Serialize};
+use tardy_core::units::Nanos;
+use tardy_trace::chains::Chain;
+
+use super::cut::{told_thread, told_waker};
+
+/// Chains that are kept.
+const KEPT_MAX: usize = 10;
+
+/// A thread on the way from an interrupt to a followed thread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChainLink {
+    /// ID of the thread.
+    pub thread: i32,
+    /// Its name.
+    pub name: String,
+    /// It was woken, and waited so long for a CPU.
+    pub waited_ns: Nanos,
+    /// Who had the CPU last; absent if it was idle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<String>,
+    /// From there until it woke the next thread.
+    pub took_ns: Nanos,
+}
+
+/// Who woke whom, until a followed thread ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WakeUpChain {
+    /// The first wake-up, by the monotonic clock.
+    pub begin_ns: Nanos,
+    /// From there to when the last thread ran: the sum of all times of the links.
+    pub latency_ns: Nanos,
+    /// Who woke the first thread; absent if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+    /// In the order of time.
+    pub links: Vec<ChainLink>,
+    /// Whether more threads came before these.
+    pub is_longer: bool,
+}
+
+/// Keeps the slowest.
+#[derive(Debug, Default)]
+pub struct SlowestChains {
+    kept: Vec<Chain>,
+}
+
+impl SlowestChains {
+    /// Looks at a chain; a thread that no other thread woke ends none.
+    pub fn add(&mut self, chain: &Chain) {
+        if chain.links.len() < 2 {
+            return;
+        }
+        if self.kept.len() >= KEPT_MAX {
+            let fastest = self
+                .kept
+                .iter()
+                .enumerate()
+                .min_by_key(|(_, kept)| kept.latency());
+            match fastest {
+                Some((at, fastest)) if fastest.latency() < chain.latency() => {
+                    self.kept.swap_remove(at);
+                }
+                _ => return,
+            }
+        }
+        self.kept.push(chain.clone());
+    }
+
+    /// The slowest first.
+    #[must_use]
+    pub fn result(mut self, name: &impl Fn(i32) -> String) -> Vec<WakeUpChain> {
+        self.kept
+            .sort_by_key(|chain| std::cmp::Reverse(chain.latency()));
+        self.kept.iter().map(|chain| told(chain, name)).collect()
+    }
+}
+
+fn told(chain: &Chain, name: &impl Fn(i32) -> String) -> WakeUpChain {
+    let links = chain.parts().map(|(link, waited, took)| ChainLink {
+        thread: link.thread,
+        name: name(link.thread),
+        waited_ns: Nanos(waited),
+        behind: told_thread(link.last),
+        took_ns: Nanos(took),
+    });
+    WakeUpChain {
+        begin_ns: Nanos(chain.links.first().map_or(0, |link| link.woken)),
+        latency_ns: Nanos(chain.latency()),
+        origin: told_waker(chain.origin, name),
+        links: links.collect(),
+        is_longer: chain.is_longer,
+    }
+}

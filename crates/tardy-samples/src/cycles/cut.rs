@@ -1,0 +1,535 @@
+//! Cuts the stints of a thread into cycles.
+//!
+//! A cycle begins with the wake-up from a sleep in the thread's waiting place and ends when the
+//! thread sleeps there again. The waiting place is found for each group of sleeps, among the places
+//! with at least two of them: one long sleep before a loop is not the loop's wait. It is the place
+//! in which the thread's own timers woke it at times that it had set, or after times that are a
+//! tenth of its sleep. If there are several or none, it is the place in which the thread slept
+//! longest.
+
+use foldhash::HashMap;
+use tardy_core::histogram::{Budget, Histogram};
+use tardy_core::units::Nanos;
+use tardy_trace::event::Thread;
+use tardy_trace::stints::{Doing, Stint, Waker};
+use tardy_trace::timers::TimerWakeUp;
+
+use super::{Cycle, CycleRow, Cycles, PlaceRow, Shares, Stretch, StretchKind, WaitPlace};
+
+/// Sleeps of a thread for which its waiting place is found at once.
+const GROUP_SLEEPS: usize = 32;
+/// Stints that are kept until then.
+const GROUP_STINTS: usize = 1024;
+/// A place with fewer sleeps of a group is no waiting place, and one where own timers ended fewer
+/// is no timer's place.
+const SLEEPS_MIN: u32 = 2;
+/// A timer's place with times from then on has at least this part of the time: a worker that waits
+/// for work may sleep for a time at work.
+const TIMERS_SHARE: i64 = 10;
+/// Stretches of a cycle that are kept.
+const STRETCHES_MAX: usize = 32;
+/// Cycles that are kept, of all threads together.
+const WORST_MAX: usize = 3200;
+/// Cycles of a thread that are kept in any case.
+const WORST_OF_THREAD: usize = 10;
+/// Threads that are looked at.
+const THREADS_MAX: usize = 1024;
+/// Places of a thread that are counted one by one.
+const PLACES_MAX: usize = 64;
+
+/// A place, by its number in the list that [`Cutter::result`] gets; none where it is unknown.
+type Place = Option<u32>;
+
+/// Makes cycles of stints.
+#[derive(Debug, Default)]
+pub struct Cutter {
+    threads: HashMap<i32, ThreadCut>,
+    /// The last wake-up of each thread by a timer.
+    timers: HashMap<i32, TimerWakeUp>,
+    cut_off: u64,
+    has_more_threads: bool,
+}
+
+/// A stint with what is known beside it.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    stint: Stint,
+    place: Place,
+    /// Of the wait for a CPU after a timer of the thread: the due time.
+    due: Option<i64>,
+}
+
+#[derive(Debug)]
+struct ThreadCut {
+    group: Vec<Piece>,
+    sleeps: usize,
+    home: Option<Place>,
+    /// The end of the last stint.
+    last: i64,
+    /// The start of the last sleep in the waiting place.
+    slept_at_home: Option<i64>,
+    open: Option<OpenCycle>,
+    response: Histogram,
+    sum: Shares,
+    places: Vec<(Place, Total)>,
+    worst: Vec<RawCycle>,
+}
+
+/// Sleeps of a group in one place.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sleeps {
+    count: u32,
+    by_timers: u32,
+    /// Of these, those that a timer set for a time of a clock ended.
+    until_times: u32,
+    length: i64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Total {
+    sleeps: u64,
+    sum: i64,
+    max: i64,
+}
+
+#[derive(Debug, Clone, Default)]
+struct OpenCycle {
+    begin: i64,
+    shares: Shares,
+    stretches: Vec<RawStretch>,
+    left_out: u64,
+    left_out_ns: i64,
+}
+
+#[derive(Debug, Clone)]
+struct RawCycle {
+    end: i64,
+    cycle: OpenCycle,
+}
+
+impl RawCycle {
+    fn response(&self) -> i64 {
+        self.end - self.cycle.begin
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct RawStretch {
+    kind: StretchKind,
+    start: i64,
+    length: i64,
+    place: Place,
+    by: By,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum By {
+    Waker(Waker),
+    Threads(Thread, Thread),
+}
+
+impl Default for ThreadCut {
+    fn default() -> Self {
+        Self {
+            group: Vec::new(),
+            sleeps: 0,
+            home: None,
+            last: 0,
+            slept_at_home: None,
+            open: None,
+            response: Histogram::new(Budget::RECORDER),
+            sum: Shares::default(),
+            places: Vec::new(),
+            worst: Vec::new(),
+        }
+    }
+}
+
+impl Cutter {
+    /// Takes in a wake-up by a timer, before the stint that ends with it.
+    pub fn timer(&mut self, wake_up: &TimerWakeUp) {
+        if self.timers.len() < THREADS_MAX || self.timers.contains_key(&wake_up.thread) {
+            self.timers.insert(wake_up.thread, *wake_up);
+        }
+    }
+
+    /// Takes in what a thread did next; `place` is where it slept, if it did.
+    pub fn take(&mut self, stint: Stint, place: Place) {
+        if self.threads.len() >= THREADS_MAX && !self.threads.contains_key(&stint.thread) {
+            self.has_more_threads = true;
+            return;
+        }
+        let kept = self.kept_of_thread();
+        let thread = self.threads.entry(stint.thread).or_default();
+        let mut due = None;
+        if let Doing::Ready { .. } = stint.doing {
+            thread.sleeps += 1;
+            due = self
+                .timers
+                .get(&stint.thread)
+                .filter(|wake_up| wake_up.ran == stint.end)
+                .map(|wake_up| wake_up.due);
+        }
+        thread.group.push(Piece { stint, place, due });
+        if thread.sleeps >= GROUP_SLEEPS || thread.group.len() >= GROUP_STINTS {
+            self.cut_off += thread.cut_group();
+            thread.keep_worst(kept);
+        }
+    }
+
+    fn kept_of_thread(&self) -> usize {
+        (WORST_MAX / self.threads.len().max(1)).max(WORST_OF_THREAD)
+    }
+
+    /// Where a thread sleeps between cycles, as far as it is known by now.
+    #[must_use]
+    pub fn waiting_place(&self, thread: i32) -> Option<Option<u32>> {
+        self.threads.get(&thread)?.home
+    }
+
+    /// A thread has ended.
+    pub fn unfollow(&mut self, thread: i32) {
+        self.timers.remove(&thread);
+        if let Some(thread) = self.threads.get_mut(&thread) {
+            self.cut_off += thread.cut_group();
+            thread.group = Vec::new();
+            thread.open = None;
+        }
+    }
+
+    /// What came of it, with the places and names by number.
+    #[must_use]
+    pub fn result(mut self, places: &[WaitPlace], name: &impl Fn(i32) -> String) -> Cycles {
+        for thread in self.threads.values_mut() {
+            self.cut_off += thread.cut_group();
+        }
+        let mut cycles = Cycles {
+            cut_off: self.cut_off,
+            has_more_threads: self.has_more_threads,
+            ..Cycles::default()
+        };
+        let kept = self.kept_of_thread();
+        for (&number, thread) in &mut self.threads {
+            let Some(row) = thread.row(number, places, name) else {
+                continue;
+            };
+            thread.keep_worst(kept);
+            let told = |raw: &RawCycle| raw.told(number, &row.name, places, name);
+            cycles.worst.extend(thread.worst.iter().map(told));
+            cycles.threads.push(row);
+        }
+        let longest = |cycle: &Cycle| (std::cmp::Reverse(cycle.response_ns), cycle.begin_ns);
+        cycles.worst.sort_by_key(longest);
+        cycles
+            .threads
+            .sort_by_key(|row| (std::cmp::Reverse(row.max_ns), row.thread));
+        cycles
+    }
+}
+
+impl ThreadCut {
+    /// Cuts what was kept, and returns how many cycles have no end.
+    fn cut_group(&mut self) -> u64 {
+        let home = self.waiting_place();
+        let mut cut_off = 0;
+        if home.is_some() && home != self.home {
+            cut_off += u64::from(self.open.take().is_some());
+            self.home = home;
+            self.slept_at_home = None;
+        }
+        let group = std::mem::take(&mut self.group);
+        for piece in &group {
+            cut_off += self.cut(piece);
+        }
+        self.group = group;
+        self.group.clear();
+        self.sleeps = 0;
+        cut_off
+    }
+
+    /// Where the thread sleeps between cycles, by this group; nothing if it did not sleep.
+    fn waiting_place(&self) -> Option<Place> {
+        let mut found: Vec<(Place, Sleeps)> = Vec::new();
+        for pair in self.group.windows(2) {
+            let [asleep, ready] = pair else { continue };
+            if !matches!(asleep.stint.doing, Doing::Asleep { .. }) {
+                continue;
+            }
+            let place = match found.iter().position(|(place, ..)| *place == asleep.place) {
+                Some(place) => place,
+                None => {
+                    found.push((asleep.place, Sleeps::default()));
+                    found.len() - 1
+                }
+            };
+            let sleeps = &mut found[place].1;
+            sleeps.count += 1;
+            let is_relative = matches!(
+                asleep.stint.doing,
+                Doing::Asleep {
+                    is_relative: true,
+                    ..
+                }
+            );
+            sleeps.by_timers += u32::from(ready.due.is_some());
+            sleeps.until_times += u32::from(ready.due.is_some() && !is_relative);
+            sleeps.length += asleep.stint.length();
+        }
+        if found.iter().any(|(_, sleeps)| sleeps.count >= SLEEPS_MIN) {
+            found.retain(|(_, sleeps)| sleeps.count >= SLEEPS_MIN);
+        }
+        // A stack may be missing.
+        if found.iter().any(|(place, _)| place.is_some()) {
+            found.retain(|(place, _)| place.is_some());
+        }
+        let all: i64 = found.iter().map(|(_, sleeps)| sleeps.length).sum();
+        let rank = |sleeps: &Sleeps| {
+            let is_long = sleeps.length >= all / TIMERS_SHARE;
+            let is_periodic =
+                sleeps.until_times >= SLEEPS_MIN || sleeps.by_timers >= SLEEPS_MIN && is_long;
+            (is_periodic, sleeps.length)
+        };
+        let best = found.iter().max_by_key(|(_, sleeps)| rank(sleeps))?;
+        Some(best.0)
+    }
+
+    /// Takes the next stint into the open cycle. Returns 1 if the cycle has no end.
+    fn cut(&mut self, piece: &Piece) -> u64 {
+        let stint = piece.stint;
+        let mut cut_off = 0;
+        if stint.start != self.last {
+            // Events were lost.
+            cut_off = u64::from(self.open.take().is_some());
+            self.slept_at_home = None;
+        }
+        self.last = stint.end;
+        let length = stint.length();
+        match stint.doing {
+            Doing::Asleep { .. } if self.home == Some(piece.place) => {
+                if let Some(cycle) = self.open.take() {
+                    self.close(RawCycle {
+                        end: stint.start,
+                        cycle,
+                    });
+                }
+                self.slept_at_home = Some(stint.start);
+            }
+            Doing::Ready { last } => match (self.slept_at_home.take(), &mut self.open) {
+                (Some(slept), _) => {
+                    let begin = piece.due.map_or(stint.start, |due| due.max(slept));
+                    let mut cycle = OpenCycle {
+                        begin,
+                        ..OpenCycle::default()
+                    };
+                    cycle.shares.wake_up_ns = Nanos(stint.end - begin);
+                    cycle.push(StretchKind::WakeUp, begin, stint.end, None, by_last(last));
+                    self.open = Some(cycle);
+                }
+                (None, Some(cycle)) => {
+                    cycle.shares.preempted_ns += Nanos(length);
+                    let (start, end) = (stint.start, stint.end);
+                    cycle.push(StretchKind::Preempted, start, end, None, by_last(last));
+                }
+                (None, None) => {}
+            },
+            Doing::Asleep { waker, .. } => {
+                if let Some(cycle) = &mut self.open {
+                    cycle.shares.blocked_ns += Nanos(length);
+                    let (start, end) = (stint.start, stint.end);
+                    let by = By::Waker(waker);
+                    cycle.push(StretchKind::Blocked, start, end, piece.place, by);
+                }
+            }
+            Doing::Preempted { first, last } => {
+                if let Some(cycle) = &mut self.open {
+                    cycle.shares.preempted_ns += Nanos(length);
+                    let (start, end) = (stint.start, stint.end);
+                    let by = By::Threads(first, last);
+                    cycle.push(StretchKind::Preempted, start, end, None, by);
+                }
+            }
+            Doing::Running => {
+                if let Some(cycle) = &mut self.open {
+                    cycle.shares.running_ns += Nanos(length);
+                }
+            }
+        }
+        cut_off
+    }
+
+    fn close(&mut self, raw: RawCycle) {
+        debug_assert_eq!(raw.cycle.shares.sum(), Nanos(raw.response()));
+        self.response.record(raw.response());
+        self.sum.add(&raw.cycle.shares);
+        for stretch in &raw.cycle.stretches {
+            if stretch.kind != StretchKind::Blocked {
+                continue;
+            }
+            let known = self.places.iter().position(|(at, _)| *at == stretch.place);
+            let place = match known {
+                Some(place) => place,
+                None if self.places.len() < PLACES_MAX => {
+                    self.places.push((stretch.place, Total::default()));
+                    self.places.len() - 1
+                }
+                None => continue,
+            };
+            let total = &mut self.places[place].1;
+            total.sleeps += 1;
+            total.sum += stretch.length;
+            total.max = total.max.max(stretch.length);
+        }
+        self.worst.push(raw);
+    }
+
+    fn keep_worst(&mut self, kept: usize) {
+        if self.worst.len() <= kept {
+            return;
+        }
+        self.worst
+            .sort_by_key(|raw| (std::cmp::Reverse(raw.response()), raw.cycle.begin));
+        self.worst.truncate(kept);
+    }
+
+    fn row(
+        &self,
+        thread: i32,
+        places: &[WaitPlace],
+        name: &impl Fn(i32) -> String,
+    ) -> Option<CycleRow> {
+        let cycles = self.response.count();
+        let ranks = [cycles.div_ceil(2), cycles - cycles / 100, cycles];
+        let values = self.response.values_at(&ranks);
+        let [Some(median), Some(p99), Some(max)] = *values.as_slice() else {
+            return None;
+        };
+        let mut blocked_in: Vec<PlaceRow> = self
+            .places
+            .iter()
+            .map(|(place, total)| PlaceRow {
+                place: told_place(*place, places),
+                sleeps: total.sleeps,
+                sum_ns: Nanos(total.sum),
+                max_ns: Nanos(total.max),
+            })
+            .collect();
+        blocked_in.sort_by(|a, b| (b.sum_ns, &a.place).cmp(&(a.sum_ns, &b.place)));
+        Some(CycleRow {
+            thread,
+            name: name(thread),
+            cycles,
+            ends_in: self
+                .home
+                .flatten()
+                .map(|home| told_place(Some(home), places)),
+            median_ns: Nanos(median),
+            p99_ns: Nanos(p99),
+            max_ns: Nanos(max),
+            sum: self.sum,
+            blocked_in,
+        })
+    }
+}
+
+impl OpenCycle {
+    fn push(&mut self, kind: StretchKind, start: i64, end: i64, place: Place, by: By) {
+        self.stretches.push(RawStretch {
+            kind,
+            start,
+            length: end - start,
+            place,
+            by,
+        });
+        if self.stretches.len() <= STRETCHES_MAX {
+            return;
+        }
+        let shortest = self
+            .stretches
+            .iter()
+            .enumerate()
+            .min_by_key(|(_, stretch)| stretch.length)
+            .map(|(at, _)| at);
+        if let Some(at) = shortest {
+            let left_out = self.stretches.remove(at);
+            self.left_out += 1;
+            self.left_out_ns += left_out.length;
+        }
+    }
+}
+
+impl RawCycle {
+    fn told(
+        &self,
+        thread: i32,
+        own: &str,
+        places: &[WaitPlace],
+        name: &impl Fn(i32) -> String,
+    ) -> Cycle {
+        let stretch = |raw: &RawStretch| {
+            let (by, then) = match raw.by {
+                By::Waker(waker) => (told_waker(waker, name), None),
+                By::Threads(first, last) => {
+                    let by = told_thread(first);
+                    let then = told_thread(last).filter(|_| first.pid != last.pid);
+                    (by, then)
+                }
+            };
+            Stretch {
+                kind: raw.kind,
+                at_ns: Nanos(raw.start - self.cycle.begin),
+                length_ns: Nanos(raw.length),
+                place: (raw.kind == StretchKind::Blocked).then(|| told_place(raw.place, places)),
+                by,
+                then,
+            }
+        };
+        Cycle {
+            thread,
+            name: own.to_owned(),
+            begin_ns: Nanos(self.cycle.begin),
+            response_ns: Nanos(self.response()),
+            shares: self.cycle.shares,
+            stretches: self.cycle.stretches.iter().map(stretch).collect(),
+            left_out: self.cycle.left_out,
+            left_out_ns: Nanos(self.cycle.left_out_ns),
+        }
+    }
+}
+
+fn by_last(last: Thread) -> By {
+    By::Threads(last, last)
+}
+
+/// As people name it; nobody where the CPU was idle.
+pub(super) fn told_thread(thread: Thread) -> Option<String> {
+    (thread.pid != 0).then(|| format!("{}/{}", thread.name, thread.pid))
+}
+
+fn told_place(place: Place, places: &[WaitPlace]) -> WaitPlace {
+    let known = place.and_then(|place| places.get(place as usize));
+    known.cloned().unwrap_or_else(|| WaitPlace {
+        call: "unknown".to_owned(),
+        function: "unknown".to_owned(),
+    })
+}
+
+/// Softirqs by number (include/linux/interrupt.h).
+const SOFTIRQS: [&str; 10] = [
+    "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
+];
+
+pub(super) fn told_waker(waker: Waker, name: &impl Fn(i32) -> String) -> Option<String> {
+    match waker {
+        Waker::Unknown => None,
+        Waker::Timer => Some("timer".to_owned()),
+        Waker::Interrupt(handler) if handler.is_empty() => Some("interrupt".to_owned()),
+        Waker::Interrupt(handler) => Some(format!("irq {handler}")),
+        Waker::Softirq(number) => Some(
+            number
+                .and_then(|number| SOFTIRQS.get(usize::try_from(number).ok()?))
+                .map_or_else(|| "softirq".to_owned(), |name| format!("softirq {name}")),
+        ),
+        Waker::Thread(0) => Some("idle".to_owned()),
+        Waker::Thread(thread) => Some(format!("{}/{thread}", name(thread))),
+    }
+}

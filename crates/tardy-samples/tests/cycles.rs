@@ -1,0 +1,187 @@
+//! Cycles cut from stints of known lengths.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test ends where something is not as expected"
+)]
+
+use tardy_core::units::Nanos;
+use tardy_samples::cycles::cut::Cutter;
+use tardy_samples::cycles::{Cycles, Shares, StretchKind, WaitPlace};
+use tardy_trace::event::Thread;
+use tardy_trace::stints::{Doing, Stint, Waker};
+use tardy_trace::timers::{Parts, Start, TimerClock, TimerKind, TimerWakeUp};
+
+const LOOP: i32 = 10;
+const HOME: u32 = 0;
+const LOCK: u32 = 1;
+/// A sleep for a time.
+const RELATIVE: u32 = 3;
+
+/// Makes stints that follow one another.
+struct Story {
+    cutter: Cutter,
+    time: i64,
+}
+
+impl Story {
+    fn does(&mut self, length: i64, doing: Doing, place: Option<u32>) {
+        let (start, end) = (self.time, self.time + length);
+        self.time = end;
+        let stint = Stint {
+            thread: LOOP,
+            start,
+            end,
+            doing,
+        };
+        self.cutter.take(stint, place);
+    }
+
+    fn runs(&mut self, length: i64) {
+        self.does(length, Doing::Running, None);
+    }
+
+    /// Sleeps, and waits for a CPU for 10 ns. A timer is due at the end of the sleep.
+    fn sleeps(&mut self, length: i64, place: u32, waker: Waker) {
+        let asleep = Doing::Asleep {
+            stack: None,
+            is_relative: place == RELATIVE,
+            waker,
+        };
+        let due = self.time + length - 5;
+        self.does(length, asleep, Some(place));
+        if waker == Waker::Timer {
+            self.cutter.timer(&TimerWakeUp {
+                thread: LOOP,
+                kind: TimerKind::Sleep,
+                clock: TimerClock::Monotonic,
+                cpu: 0,
+                due,
+                ran: self.time + 10,
+                parts: Parts::default(),
+                start: Start::Switch,
+            });
+        }
+        let last = Thread::default();
+        self.does(10, Doing::Ready { last }, None);
+    }
+
+    fn ends(self) -> Cycles {
+        let place = |call: &str| WaitPlace {
+            call: call.to_owned(),
+            function: "waits".to_owned(),
+        };
+        let places = ["home", "lock", "read", "for a time"].map(place);
+        self.cutter.result(&places, &|thread| format!("t{thread}"))
+    }
+}
+
+#[test]
+fn a_cycle_is_a_closed_sum_from_the_due_time_to_the_next_sleep_in_the_waiting_place() {
+    let mut story = Story {
+        cutter: Cutter::default(),
+        time: 0,
+    };
+    // One long sleep before the loop is not its wait.
+    story.sleeps(1_000_000, 2, Waker::Thread(20));
+    for cycle in 0..100 {
+        story.runs(100);
+        if cycle == 50 {
+            story.sleeps(3_000, LOCK, Waker::Thread(20));
+            story.runs(7);
+            let other = Thread {
+                pid: 30,
+                ..Thread::default()
+            };
+            let preempted = Doing::Preempted {
+                first: other,
+                last: other,
+            };
+            story.does(40, preempted, None);
+            story.runs(3);
+        }
+        story.sleeps(900, HOME, Waker::Timer);
+    }
+    let found = story.ends();
+    let row = &found.threads[0];
+    assert_eq!((row.cycles, found.cut_off), (99, 0));
+    assert_eq!(row.ends_in.as_ref().unwrap().call, "home");
+    assert_eq!(
+        row.median_ns,
+        Nanos(115),
+        "5 ns from the due time, 10 ns to a CPU"
+    );
+    let longest = &found.worst[0];
+    let shares = Shares {
+        wake_up_ns: Nanos(15),
+        running_ns: Nanos(110),
+        preempted_ns: Nanos(50),
+        blocked_ns: Nanos(3_000),
+    };
+    assert_eq!(
+        (longest.shares, longest.response_ns),
+        (shares, shares.sum())
+    );
+    let blocked = &longest.stretches[1];
+    assert_eq!(
+        (blocked.kind, blocked.at_ns),
+        (StretchKind::Blocked, Nanos(115))
+    );
+    assert_eq!(blocked.place.as_ref().unwrap().call, "lock");
+    assert_eq!(blocked.by.as_deref(), Some("t20/20"));
+    assert_eq!(row.blocked_in[0].sum_ns, Nanos(3_000));
+}
+
+#[test]
+fn a_worker_that_sleeps_for_a_time_at_work_waits_where_it_slept_longest() {
+    let mut story = Story {
+        cutter: Cutter::default(),
+        time: 0,
+    };
+    for _ in 0..20 {
+        story.sleeps(97_000, LOCK, Waker::Thread(20));
+        story.runs(10);
+        story.sleeps(3_000, RELATIVE, Waker::Timer);
+        story.runs(10);
+    }
+    let found = story.ends();
+    assert_eq!(found.threads[0].ends_in.as_ref().unwrap().call, "lock");
+    assert_eq!(found.worst[0].response_ns, Nanos(10 + 10 + 3_000 + 10 + 10));
+}
+
+#[test]
+fn a_loop_that_blocks_for_longer_than_it_sleeps_waits_for_its_timer() {
+    let mut story = Story {
+        cutter: Cutter::default(),
+        time: 0,
+    };
+    for cycle in 0..64 {
+        story.sleeps(900, HOME, Waker::Timer);
+        story.runs(100);
+        if cycle % 10 == 9 {
+            story.sleeps(8_000_000, LOCK, Waker::Thread(20));
+            story.runs(7);
+        }
+    }
+    let found = story.ends();
+    let row = &found.threads[0];
+    assert_eq!((row.cycles, row.blocked_in[0].sleeps), (63, 6));
+    assert_eq!(found.worst[0].shares.blocked_ns, Nanos(8_000_000));
+}
+
+#[test]
+fn where_events_were_lost_no_cycle_spans_the_gap() {
+    let mut story = Story {
+        cutter: Cutter::default(),
+        time: 0,
+    };
+    for cycle in 0..10 {
+        story.runs(100);
+        story.sleeps(900, HOME, Waker::Timer);
+        if cycle == 5 {
+            story.time += 1_000_000;
+        }
+    }
+    let found = story.ends();
+    assert_eq!((found.threads[0].cycles, found.cut_off), (8, 1));
+    assert_eq!(found.threads[0].max_ns, Nanos(115));
+}

@@ -1,0 +1,201 @@
+//! Chains of wake-ups: an interrupt wakes a thread, which wakes the next one, up to a followed
+//! thread.
+//!
+//! A chain is followed back from a thread to its waker, and from there to the wake-up that began
+//! the waker's cycle, until an interrupt or a timer, or a thread of which no wake-up is known. Its
+//! times are a closed sum: each thread waited for a CPU, and then took its time until it woke the
+//! next one.
+
+use foldhash::HashMap;
+
+use crate::event::{Event, Kind, Thread};
+use crate::merge::Item;
+use crate::stints::Waker;
+
+/// Links of a chain that are kept, the last ones.
+pub const LINKS_MAX: usize = 8;
+/// Threads whose last wake-up is remembered.
+const THREADS_MAX: usize = 4096;
+
+/// A thread on the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link {
+    /// The thread, by its number outside of any container.
+    pub thread: i32,
+    /// When it was woken, in ns of the trace's clock.
+    pub woken: i64,
+    /// When it got a CPU.
+    pub ran: i64,
+    /// The thread that had this CPU last; number 0 is the idle one.
+    pub last: Thread,
+}
+
+/// Who woke whom, until a followed thread ran.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chain {
+    /// Who woke the first thread.
+    pub origin: Waker,
+    /// In the order of time.
+    pub links: Vec<Link>,
+    /// Whether more links lie before these.
+    pub is_longer: bool,
+}
+
+impl Chain {
+    /// From the first wake-up to when the last thread ran, in ns.
+    #[must_use]
+    pub fn latency(&self) -> i64 {
+        match (self.links.first(), self.links.last()) {
+            (Some(first), Some(last)) => last.ran - first.woken,
+            _ => 0,
+        }
+    }
+
+    /// For each link, its wait for a CPU and the time from there until it woke the next thread, in
+    /// ns. Their sum is the latency.
+    pub fn parts(&self) -> impl Iterator<Item = (Link, i64, i64)> {
+        let next = self.links.iter().skip(1).map(|link| Some(link.woken));
+        self.links
+            .iter()
+            .zip(next.chain([None]))
+            .map(|(link, next)| {
+                let took = next.map_or(0, |next| next - link.ran);
+                (*link, link.ran - link.woken, took)
+            })
+    }
+}
+
+/// A wake-up whose thread has no CPU yet.
+#[derive(Debug, Clone)]
+struct Pending {
+    before: Option<Chain>,
+    waker: Waker,
+    woken: i64,
+}
+
+/// Takes a trace in, event by event, and knows the chain of each thread that it has wake-ups of.
+#[derive(Debug, Default)]
+pub struct Chains {
+    pending: HashMap<i32, Pending>,
+    current: HashMap<i32, Chain>,
+}
+
+impl Chains {
+    /// Takes in an event that wakes a thread; `waker` is who does it.
+    pub fn wake(&mut self, event: &Event, waker: Waker) {
+        let Kind::Waking { thread, .. } = event.kind else {
+            return;
+        };
+        if self.pending.len() >= THREADS_MAX && !self.pending.contains_key(&thread.pid) {
+            return;
+        }
+        let before = match waker {
+            Waker::Thread(by) => self.current.get(&by).cloned(),
+            _ => None,
+        };
+        let woken = i64::try_from(event.time).unwrap_or(i64::MAX);
+        let pending = Pending {
+            before,
+            waker,
+            woken,
+        };
+        self.pending.insert(thread.pid, pending);
+    }
+
+    /// A woken thread got the CPU that `last` had. A wake-up inside of the thread's cycle begins no
+    /// chain: what it waited for is a part of its time. Returns the chain that ends with it.
+    pub fn run(&mut self, thread: i32, time: i64, last: Thread, is_inside: bool) -> Option<&Chain> {
+        let pending = self.pending.remove(&thread)?;
+        if is_inside && self.current.contains_key(&thread) {
+            return None;
+        }
+        let mut chain = match pending.before {
+            Some(before) => before,
+            None => Chain {
+                origin: pending.waker,
+                links: Vec::new(),
+                is_longer: false,
+            },
+        };
+        if chain.links.len() >= LINKS_MAX {
+            chain.links.remove(0);
+            chain.is_longer = true;
+        }
+        chain.links.push(Link {
+            thread,
+            woken: pending.woken,
+            ran: time.max(pending.woken),
+            last,
+        });
+        if self.current.len() >= THREADS_MAX && !self.current.contains_key(&thread) {
+            self.current.clear();
+        }
+        self.current.insert(thread, chain);
+        self.current.get(&thread)
+    }
+
+    /// Events were lost: no wake-up so far explains one that follows.
+    pub fn take_loss(&mut self, item: &Item) {
+        if matches!(item, Item::Lost { .. }) {
+            self.pending.clear();
+            self.current.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_events::*;
+
+    fn wake(chains: &mut Chains, time: u64, waker: Waker, pid: i32) {
+        let Item::Event(event) = waking(time, 0, 0, pid) else {
+            return;
+        };
+        chains.wake(&event, waker);
+    }
+
+    const IRQ: Waker = Waker::Softirq(Some(3));
+
+    #[test]
+    fn a_chain_goes_back_to_the_interrupt_and_its_parts_add_up() {
+        let mut chains = Chains::default();
+        wake(&mut chains, 100, IRQ, 1);
+        chains.run(1, 110, thread(0), false).unwrap();
+        wake(&mut chains, 150, Waker::Thread(1), 2);
+        chains.run(2, 500, thread(77), false).unwrap();
+        // It blocks on its way: the wait is a part of its time.
+        wake(&mut chains, 550, IRQ, 2);
+        assert_eq!(chains.run(2, 560, thread(0), true), None);
+        wake(&mut chains, 600, Waker::Thread(2), 3);
+        let chain = chains.run(3, 620, thread(0), false).unwrap();
+        assert_eq!((chain.origin, chain.latency()), (IRQ, 520));
+        let parts: Vec<(i32, i64, i64)> = chain
+            .parts()
+            .map(|(link, waited, took)| (link.thread, waited, took))
+            .collect();
+        assert_eq!(parts, [(1, 10, 40), (2, 350, 100), (3, 20, 0)]);
+        assert_eq!(chain.links[1].last, thread(77));
+    }
+
+    #[test]
+    fn a_long_chain_keeps_its_last_links_and_a_loss_ends_all() {
+        let mut chains = Chains::default();
+        wake(&mut chains, 100, IRQ, 1);
+        chains.run(1, 110, thread(0), false).unwrap();
+        for pid in 2..=12 {
+            let time = 100 * u64::try_from(pid).unwrap();
+            wake(&mut chains, time, Waker::Thread(pid - 1), pid);
+            let chain = chains
+                .run(pid, i64::from(pid) * 100 + 10, thread(0), false)
+                .unwrap();
+            let parts: i64 = chain.parts().map(|(_, waited, took)| waited + took).sum();
+            assert_eq!(parts, chain.latency());
+            assert_eq!(chain.is_longer, pid > 8);
+            assert!(chain.links.len() <= LINKS_MAX);
+        }
+        wake(&mut chains, 2_000, Waker::Thread(12), 13);
+        chains.take_loss(&lost(2_001));
+        assert_eq!(chains.run(13, 2_010, thread(0), false), None);
+    }
+}

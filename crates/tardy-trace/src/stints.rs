@@ -1,0 +1,327 @@
+//! What each followed thread did, stint by stint: it ran, was preempted, slept, or waited for a
+//! CPU after its wake-up.
+//!
+//! The stints of a thread follow one another without a gap. The events that this needs:
+//! `sched_switch` from and to the threads, `sched_waking` of them, and a stack of the kernel behind
+//! each switch with which a thread went to sleep. The entries and exits of timers' functions,
+//! interrupts and softirqs name the waker; without them, a waker in an interrupt has no name.
+//!
+//! Interrupts and softirqs that come while a thread runs count as running.
+
+use foldhash::HashMap;
+
+use crate::event::{Event, Kind, Thread};
+use crate::merge::Item;
+use crate::text::Text;
+use crate::timers::PREEMPTED;
+
+/// States of a thread that has ended (EXIT_DEAD and EXIT_ZOMBIE of include/linux/sched.h).
+const ENDED: i64 = 0x10 | 0x20;
+/// CPUs whose interrupts are told; Linux has no more (NR_CPUS).
+const CPUS_MAX: usize = 8192;
+
+/// Who ended a sleep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Waker {
+    /// The trace does not say.
+    #[default]
+    Unknown,
+    /// A timer's function.
+    Timer,
+    /// An interrupt; its handler, where that is known.
+    Interrupt(Text),
+    /// A softirq; its number, where that is known.
+    Softirq(Option<i64>),
+    /// The thread with this number.
+    Thread(i32),
+}
+
+/// What a thread did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// It had a CPU.
+    Running,
+    /// It could have gone on, but lost its CPU.
+    Preempted {
+        /// The thread that got the CPU first.
+        first: Thread,
+        /// The thread that had the CPU last.
+        last: Thread,
+    },
+    /// It slept.
+    Asleep {
+        /// Its stack, by its place among those of the trace.
+        stack: Option<u32>,
+        /// Whether its last timer before the sleep was set for a time from then on.
+        is_relative: bool,
+        /// Who ended the sleep.
+        waker: Waker,
+    },
+    /// It was woken, and waited for a CPU.
+    Ready {
+        /// The thread that had the CPU last; number 0 is the idle one.
+        last: Thread,
+    },
+}
+
+/// What a thread did for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stint {
+    /// The thread, by its number outside of any container.
+    pub thread: i32,
+    /// In ns of the trace's clock.
+    pub start: i64,
+    /// The start of the next stint.
+    pub end: i64,
+    /// What the thread did.
+    pub doing: Doing,
+}
+
+impl Stint {
+    /// In ns.
+    #[must_use]
+    pub fn length(&self) -> i64 {
+        self.end - self.start
+    }
+}
+
+/// What a thread does now.
+#[derive(Debug, Clone, Copy)]
+enum State {
+    Running {
+        since: i64,
+        /// It may have been woken on its way to sleep.
+        woken: Option<(i64, Waker)>,
+        is_relative: bool,
+    },
+    Preempted {
+        since: i64,
+        first: Thread,
+        is_relative: bool,
+    },
+    Asleep {
+        since: i64,
+        stack: Option<u32>,
+        is_relative: bool,
+        woken: Option<(i64, Waker)>,
+    },
+}
+
+/// What a CPU is in, as far as it may wake a thread.
+#[derive(Debug, Clone, Copy, Default)]
+struct Context {
+    timer: Option<u64>,
+    interrupt: Option<Text>,
+    softirq: Option<i64>,
+}
+
+/// Takes a trace in, event by event, and gives stints out.
+#[derive(Debug, Default)]
+pub struct Stints {
+    /// Threads that are followed; nothing is known of one until an event says what it does.
+    threads: HashMap<i32, Option<State>>,
+    cpus: HashMap<u32, Context>,
+    finished: Vec<Stint>,
+}
+
+impl Stints {
+    /// Also looks at this thread, by its number outside of any container.
+    pub fn follow(&mut self, thread: i32) {
+        self.threads.entry(thread).or_default();
+    }
+
+    /// Looks at it no more.
+    pub fn unfollow(&mut self, thread: i32) {
+        self.threads.remove(&thread);
+    }
+
+    /// The stints that are known since the last call, each in the order in which it ended.
+    pub fn finished(&mut self) -> impl Iterator<Item = Stint> {
+        self.finished.drain(..)
+    }
+
+    /// Takes in what comes next.
+    pub fn take(&mut self, item: &Item) {
+        match item {
+            Item::Event(event) => self.take_event(event),
+            Item::Lost { .. } => {
+                self.threads.values_mut().for_each(|state| *state = None);
+                self.cpus.clear();
+            }
+        }
+    }
+
+    /// Who wakes a thread by this event.
+    #[must_use]
+    pub fn waker(&self, event: &Event) -> Waker {
+        let context = self.cpus.get(&event.cpu).copied().unwrap_or_default();
+        let is_interrupt = event.head.is_in_interrupt() || event.head.is_in_nmi();
+        if context.timer.is_some() && (is_interrupt || event.head.is_in_softirq()) {
+            Waker::Timer
+        } else if is_interrupt {
+            Waker::Interrupt(context.interrupt.unwrap_or_default())
+        } else if event.head.is_in_softirq() {
+            Waker::Softirq(context.softirq)
+        } else {
+            Waker::Thread(event.head.pid)
+        }
+    }
+
+    fn take_event(&mut self, event: &Event) {
+        let time = i64::try_from(event.time).unwrap_or(i64::MAX);
+        match event.kind {
+            Kind::Switch {
+                previous,
+                previous_state,
+                next,
+            } => {
+                self.leaves(time, previous.pid, previous_state, next);
+                self.gets(time, next.pid, previous);
+            }
+            Kind::Waking { thread, .. } if self.threads.contains_key(&thread.pid) => {
+                let waker = self.waker(event);
+                if let Some(Some(State::Running { woken, .. } | State::Asleep { woken, .. })) =
+                    self.threads.get_mut(&thread.pid)
+                {
+                    *woken = Some((time, waker));
+                }
+            }
+            Kind::Stack { place } => {
+                if let Some(Some(State::Asleep { stack, .. })) =
+                    self.threads.get_mut(&event.head.pid)
+                    && stack.is_none()
+                {
+                    *stack = place;
+                }
+            }
+            Kind::TimerStart {
+                mode: Some(mode), ..
+            } if !event.head.is_in_interrupt() && !event.head.is_in_softirq() => {
+                if let Some(Some(State::Running { is_relative, .. })) =
+                    self.threads.get_mut(&event.head.pid)
+                {
+                    *is_relative = mode & 1 != 0;
+                }
+            }
+            _ => self.enter_or_leave(event),
+        }
+    }
+
+    fn enter_or_leave(&mut self, event: &Event) {
+        let change: fn(&mut Context, Kind) = match event.kind {
+            Kind::TimerExpireEntry { .. }
+            | Kind::TimerExpireExit { .. }
+            | Kind::IrqEntry { .. }
+            | Kind::IrqExit { .. }
+            | Kind::SoftirqEntry { .. }
+            | Kind::SoftirqExit { .. } => Context::take,
+            _ => return,
+        };
+        if self.cpus.len() < CPUS_MAX || self.cpus.contains_key(&event.cpu) {
+            change(self.cpus.entry(event.cpu).or_default(), event.kind);
+        }
+    }
+
+    /// A thread loses its CPU to `next`.
+    fn leaves(&mut self, time: i64, thread: i32, state: i64, next: Thread) {
+        let Some(known) = self.threads.get_mut(&thread) else {
+            return;
+        };
+        let (mut relative, mut woken_before) = (false, None);
+        if let Some(State::Running {
+            since,
+            woken,
+            is_relative,
+        }) = *known
+        {
+            (relative, woken_before) = (is_relative, woken);
+            self.finished.push(Stint {
+                thread,
+                start: since,
+                end: time,
+                doing: Doing::Running,
+            });
+        }
+        *known = if state == 0 || state >= PREEMPTED {
+            Some(State::Preempted {
+                since: time,
+                first: next,
+                is_relative: relative,
+            })
+        } else if state & ENDED != 0 {
+            None
+        } else {
+            Some(State::Asleep {
+                since: time,
+                stack: None,
+                is_relative: relative,
+                woken: woken_before,
+            })
+        };
+    }
+
+    /// A thread gets the CPU that `last` had.
+    fn gets(&mut self, time: i64, thread: i32, last: Thread) {
+        let Some(known) = self.threads.get_mut(&thread) else {
+            return;
+        };
+        let mut push = |start, end, doing| {
+            self.finished.push(Stint {
+                thread,
+                start,
+                end,
+                doing,
+            });
+        };
+        let mut relative = false;
+        match *known {
+            Some(State::Preempted {
+                since,
+                first,
+                is_relative,
+            }) => {
+                push(since, time, Doing::Preempted { first, last });
+                relative = is_relative;
+            }
+            Some(State::Asleep {
+                since,
+                stack,
+                is_relative,
+                woken,
+            }) => {
+                let (woke, waker) = woken.unwrap_or((time, Waker::Unknown));
+                let woke = woke.clamp(since, time);
+                let asleep = Doing::Asleep {
+                    stack,
+                    is_relative,
+                    waker,
+                };
+                push(since, woke, asleep);
+                push(woke, time, Doing::Ready { last });
+            }
+            Some(State::Running { .. }) | None => {}
+        }
+        *known = Some(State::Running {
+            since: time,
+            woken: None,
+            is_relative: relative,
+        });
+    }
+}
+
+impl Context {
+    fn take(&mut self, kind: Kind) {
+        match kind {
+            Kind::TimerExpireEntry { timer, .. } => self.timer = Some(timer),
+            Kind::TimerExpireExit { timer } if self.timer == Some(timer) => self.timer = None,
+            Kind::IrqEntry { name, .. } => self.interrupt = Some(name),
+            Kind::IrqExit { .. } => self.interrupt = None,
+            Kind::SoftirqEntry { vector } => self.softirq = Some(vector),
+            Kind::SoftirqExit { .. } => self.softirq = None,
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+use super::*;
+use crate::test_events::*;
+
+const LOOP: i32 = 10;
+const OTHER: i32 = 20;
+
+fn stints(items: &[Item]) -> Vec<(i64, i64, Doing)> {
+    let mut stints = Stints::default();
+    stints.follow(LOOP);
+    items.iter().for_each(|item| stints.take(item));
+    stints
+        .finished()
+        .map(|stint| (stint.start, stint.end, stint.doing))
+        .collect()
+}
+
+fn asleep(stack: Option<u32>, is_relative: bool, waker: Waker) -> Doing {
+    Doing::Asleep {
+        stack,
+        is_relative,
+        waker,
+    }
+}
+
+fn ready(last: i32) -> Doing {
+    Doing::Ready { last: thread(last) }
+}
+
+#[test]
+fn stints_follow_one_another_and_each_sleep_has_its_stack_and_its_waker() {
+    let irq = Kind::IrqEntry {
+        irq: 34,
+        name: "eth0".into(),
+    };
+    let found = stints(&[
+        switch_of(100, 0, (OTHER, 1), LOOP),
+        switch_of(150, 0, (LOOP, PREEMPTED), OTHER),
+        switch_of(170, 0, (OTHER, 0), 21),
+        switch_of(180, 0, (21, 1), LOOP),
+        switch_of(200, 0, (LOOP, 2), OTHER),
+        stack(201, 0, LOOP, 7),
+        event(250, 1, 0, HARD_INTERRUPT, irq),
+        event(
+            260,
+            1,
+            0,
+            HARD_INTERRUPT,
+            Kind::Waking {
+                thread: thread(LOOP),
+                target_cpu: 0,
+            },
+        ),
+        switch_of(300, 0, (0, 0), LOOP),
+        start(310, LOOP, 5, 0xf000, 400, 400),
+        switch_of(320, 0, (LOOP, 1), 0),
+        entry(400, 0, 5, 0xf000, 400),
+        waking(410, 0, HARD_INTERRUPT, LOOP),
+        exit(420, 0, 5),
+        switch_of(430, 0, (OTHER, 0), LOOP),
+        switch_of(440, 0, (LOOP, 1), 0),
+        waking(500, OTHER, 0, LOOP),
+        switch_of(510, 0, (0, 0), LOOP),
+    ]);
+    let preempted = Doing::Preempted {
+        first: thread(OTHER),
+        last: thread(21),
+    };
+    let expected = [
+        (100, 150, Doing::Running),
+        (150, 180, preempted),
+        (180, 200, Doing::Running),
+        (
+            200,
+            260,
+            asleep(Some(7), false, Waker::Interrupt("eth0".into())),
+        ),
+        (260, 300, ready(0)),
+        (300, 320, Doing::Running),
+        (320, 410, asleep(None, false, Waker::Timer)),
+        (410, 430, ready(OTHER)),
+        (430, 440, Doing::Running),
+        (440, 500, asleep(None, false, Waker::Thread(OTHER))),
+        (500, 510, ready(0)),
+    ];
+    assert_eq!(found, expected);
+    assert!(found.windows(2).all(|pair| pair[0].1 == pair[1].0));
+}
+
+#[test]
+fn a_thread_woken_on_its_way_to_sleep_sleeps_no_time_but_an_old_wake_up_ends_no_later_sleep() {
+    let on_its_way = stints(&[
+        switch_of(100, 0, (OTHER, 1), LOOP),
+        waking(190, OTHER, 0, LOOP),
+        switch_of(200, 0, (LOOP, 1), OTHER),
+        switch_of(230, 0, (OTHER, 1), LOOP),
+    ]);
+    assert_eq!(
+        on_its_way[1..],
+        [
+            (200, 200, asleep(None, false, Waker::Thread(OTHER))),
+            (200, 230, ready(OTHER))
+        ]
+    );
+    // It had not left the CPU: the sleep that follows is another one.
+    let later = stints(&[
+        switch_of(100, 0, (OTHER, 1), LOOP),
+        waking(110, OTHER, 0, LOOP),
+        switch_of(200, 0, (LOOP, 1), OTHER),
+        waking(300, 21, 0, LOOP),
+        switch_of(330, 0, (OTHER, 1), LOOP),
+    ]);
+    assert_eq!(later[1], (200, 300, asleep(None, false, Waker::Thread(21))));
+}
+
+#[test]
+fn nothing_is_known_behind_lost_events_until_the_next_switch() {
+    let found = stints(&[
+        switch_of(100, 0, (OTHER, 1), LOOP),
+        lost(150),
+        switch_of(200, 0, (LOOP, 1), OTHER),
+        waking(300, OTHER, 0, LOOP),
+        switch_of(310, 0, (OTHER, 1), LOOP),
+    ]);
+    assert_eq!(
+        found,
+        [
+            (200, 300, asleep(None, false, Waker::Thread(OTHER))),
+            (300, 310, ready(OTHER))
+        ]
+    );
+    let others = stints(&[switch_of(100, 0, (OTHER, 1), 21), waking(110, 21, 0, OTHER)]);
+    assert_eq!(others, []);
+}

@@ -1,0 +1,223 @@
+//! Where threads sleep in the kernel: the stack of a thread that leaves its CPU, as a system call
+//! and the function that waits.
+
+use std::collections::HashMap;
+
+use tardy_samples::cycles::WaitPlace;
+use tardy_trace::symbols::Symbols;
+
+/// Places that are told apart.
+const PLACES_MAX: usize = 4096;
+/// Stacks whose place is remembered; as many as the trace's reader tells apart, each with and
+/// without a time from now on.
+const STACKS_MAX: usize = 1 << 17;
+/// Functions of the scheduler, and of recording: the function that waits called them.
+const SCHEDULER: [&str; 8] = [
+    "__schedule",
+    "schedule",
+    "schedule_timeout",
+    "schedule_preempt_disabled",
+    "schedule_rtlock",
+    "io_schedule",
+    "io_schedule_timeout",
+    "rt_mutex_schedule",
+];
+/// The same by their beginnings.
+const SCHEDULER_PREFIXES: [&str; 6] = [
+    "trace_event_raw_",
+    "event_triggers_",
+    "__traceiter_",
+    "__bpf_trace_",
+    "schedule_hrtimeout",
+    "trace_event_buffer_",
+];
+/// How the kernel calls the functions of its system calls.
+const SYSTEM_CALLS: [&str; 9] = [
+    "__x64_sys_",
+    "__ia32_sys_",
+    "__arm64_sys_",
+    "__riscv_sys_",
+    "__se_sys_",
+    "__do_sys_",
+    "__sys_",
+    "ksys_",
+    "sys_",
+];
+/// Functions that call those of system calls.
+const ENTRIES: [&str; 5] = [
+    "x64_sys_call",
+    "do_syscall_64",
+    "do_int80_emulation",
+    "invoke_syscall",
+    "do_trap_ecall_u",
+];
+/// The function of clock_nanosleep(2).
+const NANOSLEEP: &str = "do_nanosleep";
+
+/// Places by stack.
+#[derive(Debug)]
+pub(super) struct Places {
+    symbols: Symbols,
+    of_stacks: HashMap<(u32, bool), Option<u32>>,
+    numbers: HashMap<WaitPlace, u32>,
+    places: Vec<WaitPlace>,
+}
+
+impl Places {
+    /// By the addresses of the kernel's functions.
+    pub(super) fn new(symbols: Symbols) -> Self {
+        Self {
+            symbols,
+            of_stacks: HashMap::new(),
+            numbers: HashMap::new(),
+            places: Vec::new(),
+        }
+    }
+
+    /// The number of the place at which a thread slept with this stack, whose number is `stack`.
+    pub(super) fn number(&mut self, stack: u32, is_relative: bool, frames: &[u64]) -> Option<u32> {
+        if let Some(&number) = self.of_stacks.get(&(stack, is_relative)) {
+            return number;
+        }
+        let names: Vec<&str> = frames
+            .iter()
+            .filter_map(|&address| self.symbols.name(address))
+            .collect();
+        let number = place(&names, is_relative).and_then(|place| {
+            let next = u32::try_from(self.places.len()).ok()?;
+            match self.numbers.get(&place) {
+                Some(&number) => Some(number),
+                None if self.places.len() < PLACES_MAX => {
+                    self.numbers.insert(place.clone(), next);
+                    self.places.push(place);
+                    Some(next)
+                }
+                None => None,
+            }
+        });
+        if self.of_stacks.len() < STACKS_MAX {
+            self.of_stacks.insert((stack, is_relative), number);
+        }
+        number
+    }
+
+    /// All, by number.
+    pub(super) fn into_places(self) -> Vec<WaitPlace> {
+        self.places
+    }
+}
+
+/// The place that these functions mean, the innermost first.
+fn place(names: &[&str], is_relative: bool) -> Option<WaitPlace> {
+    // Compilers append to names, as in `do_nanosleep.isra.0`.
+    let names: Vec<&str> = names
+        .iter()
+        .map(|name| name.split('.').next().unwrap_or(name))
+        .collect();
+    let is_waiting = |name: &&&str| {
+        !SCHEDULER.contains(*name)
+            && !SCHEDULER_PREFIXES
+                .iter()
+                .any(|prefix| name.starts_with(prefix))
+    };
+    let function = names.iter().find(is_waiting)?;
+    let system_call = names.iter().rev().find_map(|name| {
+        SYSTEM_CALLS
+            .iter()
+            .find_map(|prefix| name.strip_prefix(prefix))
+    });
+    let is_fault = names
+        .iter()
+        .take_while(|name| system_call.is_none_or(|call| !name.ends_with(call)))
+        .any(|name| ["handle_mm_fault", "exc_page_fault", "do_page_fault"].contains(name));
+    let call = match (is_fault, system_call) {
+        (true, Some(call)) => format!("page fault in {call}"),
+        (true, None) => "page fault".to_owned(),
+        (false, Some(call)) if *function == NANOSLEEP && is_relative => {
+            format!("{call} for a time")
+        }
+        (false, Some(call)) => call.to_owned(),
+        // A function of a system call that ends with a call of another one leaves no frame.
+        (false, None) => names
+            .iter()
+            .position(|name| ENTRIES.contains(name))
+            .and_then(|entry| names.get(entry.checked_sub(1)?))
+            .map_or_else(|| "kernel".to_owned(), |name| (*name).to_owned()),
+    };
+    Some(WaitPlace {
+        call,
+        function: (*function).to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_means_a_call_and_the_function_that_waits() {
+        let told = |names: &[&str], is_relative| {
+            let place = place(names, is_relative).unwrap();
+            format!("{}: {}", place.call, place.function)
+        };
+        let sleep = [
+            "__schedule",
+            "schedule",
+            "do_nanosleep.isra.0",
+            "hrtimer_nanosleep",
+            "__x64_sys_clock_nanosleep",
+            "do_syscall_64",
+        ];
+        assert_eq!(told(&sleep, false), "clock_nanosleep: do_nanosleep");
+        assert_eq!(
+            told(&sleep, true),
+            "clock_nanosleep for a time: do_nanosleep"
+        );
+        let fault = [
+            "io_schedule",
+            "folio_wait_bit_common",
+            "filemap_fault",
+            "handle_mm_fault",
+            "exc_page_fault",
+        ];
+        assert_eq!(told(&fault, true), "page fault: folio_wait_bit_common");
+        let in_call = [&fault[..], &["vfs_write", "__arm64_sys_write"]].concat();
+        assert_eq!(
+            told(&in_call, false),
+            "page fault in write: folio_wait_bit_common"
+        );
+        let pipe = [
+            "schedule",
+            "anon_pipe_write",
+            "vfs_write",
+            "ksys_write",
+            "do_syscall_64",
+        ];
+        assert_eq!(told(&pipe, false), "write: anon_pipe_write");
+        let other = ["schedule", "do_epoll_wait", "x64_sys_call", "do_syscall_64"];
+        assert_eq!(told(&other, false), "do_epoll_wait: do_epoll_wait");
+        let thread = ["schedule", "exit_to_user_mode_loop"];
+        assert_eq!(told(&thread, false), "kernel: exit_to_user_mode_loop");
+        assert_eq!(place(&["schedule"], false), None);
+    }
+
+    #[test]
+    fn each_place_has_one_number() {
+        let symbols = "ffffffff81000000 t schedule\nffffffff81000100 t pipe_write\n\
+                       ffffffff81000200 t __x64_sys_write\n";
+        let mut places = Places::new(Symbols::parse(symbols));
+        let frames = [
+            0xffff_ffff_8100_0010,
+            0xffff_ffff_8100_0110,
+            0xffff_ffff_8100_0210,
+        ];
+        assert_eq!(places.number(5, false, &frames), Some(0));
+        assert_eq!(places.number(6, true, &frames), Some(0));
+        assert_eq!(places.number(7, false, &[]), None);
+        let place = WaitPlace {
+            call: "write".to_owned(),
+            function: "pipe_write".to_owned(),
+        };
+        assert_eq!(places.into_places(), [place]);
+    }
+}

@@ -1,0 +1,131 @@
+/*
+ * Three threads that wake one another, for tests of the chains of `tardy attach`: a timer wakes recv, which wakes control, which wakes motor.
+ *
+ *     chain LINK CYCLES PERIOD_US
+ *
+ * Every 20th cycle has a delay of 3 ms in one link. LINK: recv (it computes for so long), control (it sleeps), motor (a thread of higher priority has its
+ * CPU). It begins when a line comes on standard input, and ends when all cycles are over.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <semaphore.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#define EVERY 20
+#define DELAY_NS 3000000
+
+static sem_t to_control, to_motor, to_hog;
+static atomic_int hogging;
+static const char *late;
+static int cycles;
+
+static int64_t now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * 1000000000LL + time.tv_nsec;
+}
+
+static void spin(void)
+{
+    int64_t end = now() + DELAY_NS;
+
+    while (now() < end)
+        ;
+}
+
+static int is_late(const char *link, int cycle)
+{
+    return cycle % EVERY == EVERY / 2 && !strcmp(link, late);
+}
+
+static void begin(const char *name, int priority, int cpu)
+{
+    struct sched_param param = { .sched_priority = priority };
+    cpu_set_t set;
+
+    prctl(PR_SET_NAME, name);
+    pthread_setschedparam(pthread_self(), SCHED_FIFO, &param);
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    sched_setaffinity(0, sizeof(set), &set);
+}
+
+static void *control(void *unused)
+{
+    struct timespec delay = { .tv_nsec = DELAY_NS };
+
+    begin("control", 20, 0);
+    for (int cycle = 0; cycle < cycles; cycle++) {
+        sem_wait(&to_control);
+        if (is_late("control", cycle))
+            nanosleep(&delay, NULL);
+        if (is_late("motor", cycle)) {
+            hogging = 0;
+            sem_post(&to_hog);
+            while (!hogging)
+                ;
+        }
+        sem_post(&to_motor);
+    }
+    return unused;
+}
+
+static void *motor(void *unused)
+{
+    begin("motor", 20, 1);
+    for (int cycle = 0; cycle < cycles; cycle++)
+        sem_wait(&to_motor);
+    return unused;
+}
+
+/* It has the CPU of motor before motor is woken. */
+static void *hog(void *unused)
+{
+    begin("hog", 30, 1);
+    for (;;) {
+        sem_wait(&to_hog);
+        hogging = 1;
+        spin();
+    }
+    return unused;
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t threads[3];
+
+    if (argc != 4)
+        return 2;
+    late = argv[1];
+    cycles = atoi(argv[2]);
+    int64_t period = atoll(argv[3]) * 1000;
+    sem_init(&to_control, 0, 0);
+    sem_init(&to_motor, 0, 0);
+    sem_init(&to_hog, 0, 0);
+    if (pthread_create(&threads[0], NULL, control, NULL) || pthread_create(&threads[1], NULL, motor, NULL) || pthread_create(&threads[2], NULL, hog, NULL))
+        return 1;
+    if (getchar() == EOF)
+        return 0;
+    begin("recv", 20, 0);
+    int64_t due = now();
+    for (int cycle = 0; cycle < cycles; cycle++) {
+        due += period;
+        struct timespec time = { .tv_sec = due / 1000000000, .tv_nsec = due % 1000000000 };
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL);
+        if (is_late("recv", cycle))
+            spin();
+        sem_post(&to_control);
+    }
+    pthread_join(threads[0], NULL);
+    pthread_join(threads[1], NULL);
+    return 0;
+}

@@ -1,0 +1,258 @@
+//! The cycles that `tardy attach` finds, against a program that stamps its own blocking calls; and
+//! its chains of wake-ups, against a program with a delay in a known link.
+
+use crate::support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use support::machine;
+use support::workplace::{RunningCommand, Workplace, finish};
+use tardy_machine::root::Root;
+use tardy_machine::tracefs::Tracefs;
+
+const CYCLES: usize = 200;
+/// Blocking calls among them, as tests/data/cycles.c has it.
+const CALLS: usize = CYCLES / 20;
+
+/// A blocking call by the program's own clocks, in ns.
+#[derive(Debug, Clone, Copy)]
+struct Call {
+    before: i64,
+    after: i64,
+    /// CPU time of the thread between the two.
+    cpu: i64,
+}
+
+fn number(value: &Value) -> i64 {
+    value
+        .as_i64()
+        .unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// Starts tests/data/NAME.c, which waits for its line, and follows it.
+fn attached(place: &Workplace, name: &str, kind: &str) -> (Child, RunningCommand) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/{name}.c"));
+    let mut cc = place.prepared(
+        machine::program("cc", "build-essential"),
+        ["-O2", "-Wall", "-Wextra", "-Werror", "-pthread"],
+    );
+    cc.arg("-o").arg(name).arg(source);
+    finish(cc).ends_with(0);
+    let words = [kind, &CYCLES.to_string(), "5000"];
+    let mut command = place.prepared(Command::new(place.path(name)), words);
+    let program = command.stdin(Stdio::piped()).spawn().unwrap();
+    let mut attach = place.start(&format!(
+        "attach {} --for 60s --json --out run",
+        program.id()
+    ));
+    attach.until("it records", || {
+        place.path("run/samples").is_dir().then_some(())
+    });
+    (program, attach)
+}
+
+fn can_trace(test: &str) -> bool {
+    let can = machine::is_root() && Tracefs::open(&Root::system()).is_ok();
+    if !can {
+        machine::left_out(test, "it needs root and a tracefs");
+    }
+    can
+}
+
+/// Follows the program while it blocks in calls of this kind: its stamps, and the cycles that the
+/// run folder has.
+fn followed(place: &Workplace, kind: &str) -> (i64, Vec<Call>, Value) {
+    let (mut program, attach) = attached(place, "cycles", kind);
+    let mut input = program.stdin.take().unwrap();
+    writeln!(input).unwrap();
+    let mut input = Some(input);
+    let output = BufReader::new(program.stdout.take().unwrap());
+    let mut calls = Vec::new();
+    for line in output.lines() {
+        let line = line.unwrap();
+        let words: Vec<i64> = line.split(' ').map(|word| word.parse().unwrap()).collect();
+        let [before, after, cpu] = *words else {
+            panic!("{line}")
+        };
+        calls.push(Call { before, after, cpu });
+        // It ends when its input does.
+        input.take();
+    }
+    program.wait().unwrap();
+    assert_eq!(calls.len(), CALLS);
+    let attached = attach.wait().ends_with(0).json();
+    let found = place
+        .tardy("explain run --above 1ns --json")
+        .ends_with(0)
+        .json();
+    assert_eq!(
+        attached["cycles"]["worst"][0], found["worst"][0],
+        "the folder has what the screen had"
+    );
+    (program.id().into(), calls, found)
+}
+
+/// The cycles of the loop: their times add up, and so do their stretches.
+fn adds_up(found: &Value, thread: i64) {
+    let rows = found["threads"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["thread"] == thread).unwrap();
+    assert_eq!(row["ends_in"]["call"], "clock_nanosleep", "{row}");
+    assert!(number(&row["cycles"]) > CYCLES as i64 / 2, "{row}");
+    for cycle in found["worst"].as_array().unwrap() {
+        let shares = ["wake_up_ns", "running_ns", "preempted_ns", "blocked_ns"]
+            .map(|share| number(&cycle[share]));
+        let response = number(&cycle["response_ns"]);
+        assert_eq!(shares.iter().sum::<i64>(), response, "{cycle}");
+        assert!(shares.iter().all(|share| *share >= 0), "{cycle}");
+        let listed: i64 = cycle["stretches"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|stretch| number(&stretch["length_ns"]))
+            .sum();
+        assert_eq!(
+            listed + number(&cycle["left_out_ns"]),
+            response - shares[1],
+            "{cycle}"
+        );
+    }
+}
+
+/// Each blocking call has its stretches, with this call and this waker. Their sum is the time off
+/// the CPU between the program's stamps. The time between the stamps is no reference by itself: it
+/// has the work of the call.
+fn blocks_in(test: &str, kind: &str, call: &str, waker: Option<&str>) {
+    if !can_trace(test) {
+        return;
+    }
+    let place = Workplace::new();
+    let (thread, calls, found) = followed(&place, kind);
+    adds_up(&found, thread);
+    let (mut named, mut by_calls, mut by_cycles) = (0, 0, 0);
+    for stamps in &calls {
+        let mut off_cpu = 0;
+        let mut longest: Option<&Value> = None;
+        let cycles = found["worst"].as_array().unwrap().iter();
+        for cycle in cycles.filter(|cycle| cycle["thread"] == thread) {
+            let begin = number(&cycle["begin_ns"]);
+            for stretch in cycle["stretches"].as_array().unwrap() {
+                let start = begin + number(&stretch["at_ns"]);
+                let length = number(&stretch["length_ns"]);
+                if start < stamps.before || start + length > stamps.after {
+                    continue;
+                }
+                off_cpu += length;
+                if stretch["kind"] == "blocked"
+                    && longest.is_none_or(|before| number(&before["length_ns"]) < length)
+                {
+                    longest = Some(stretch);
+                }
+            }
+        }
+        let own = stamps.after - stamps.before - stamps.cpu;
+        by_calls += own;
+        by_cycles += off_cpu;
+        // The kernel leaves interrupts out of the CPU time, and reads its clock later than this.
+        assert!(
+            (own - off_cpu).abs() <= (own / 50).max(100_000),
+            "{kind}: {off_cpu} ns of {own} ns off the CPU in {stamps:?}"
+        );
+        // The answer of a quick disk may be there before the thread sleeps.
+        let Some(longest) = longest else { continue };
+        named += 1;
+        assert_eq!(longest["place"]["call"], call, "{longest}");
+        if let Some(waker) = waker {
+            let by = longest["by"].as_str().unwrap();
+            assert!(by.starts_with(waker), "{longest}");
+        }
+    }
+    eprintln!("{kind}: off the CPU for {by_calls} ns by the program, {by_cycles} ns by attach");
+    assert!(named > CALLS / 2, "{named} of {CALLS} calls are named");
+    let text = place.tardy("explain run --above 1ns").ends_with(0).stdout;
+    assert!(text.contains(&format!(" in {call} (")), "{text}");
+}
+
+#[test]
+fn a_lock_that_a_thread_of_lower_priority_holds_is_named_with_its_holder() {
+    blocks_in(
+        "a_lock_that_a_thread_of_lower_priority_holds_is_named_with_its_holder",
+        "lock",
+        "futex",
+        Some("holder/"),
+    );
+}
+
+#[test]
+fn a_loop_that_waits_for_its_disk_is_blocked_in_fsync() {
+    blocks_in(
+        "a_loop_that_waits_for_its_disk_is_blocked_in_fsync",
+        "fsync",
+        "fsync",
+        None,
+    );
+}
+
+#[test]
+fn a_page_that_is_read_from_a_file_is_a_page_fault() {
+    blocks_in(
+        "a_page_that_is_read_from_a_file_is_a_page_fault",
+        "fault",
+        "page fault",
+        None,
+    );
+}
+
+#[test]
+fn a_full_pipe_is_named_with_the_thread_that_drains_it() {
+    blocks_in(
+        "a_full_pipe_is_named_with_the_thread_that_drains_it",
+        "pipe",
+        "write",
+        Some("drainer/"),
+    );
+}
+
+#[test]
+fn a_delay_in_a_link_of_a_chain_is_found_in_this_link() {
+    if !can_trace("a_delay_in_a_link_of_a_chain_is_found_in_this_link") {
+        return;
+    }
+    for link in ["recv", "control", "motor"] {
+        let place = Workplace::new();
+        let (mut program, attach) = attached(&place, "chain", link);
+        writeln!(program.stdin.take().unwrap()).unwrap();
+        program.wait().unwrap();
+        let found = attach.wait().ends_with(0).json();
+        let chains = found["cycles"]["chains"].as_array().unwrap();
+        let mut right = 0;
+        for chain in chains {
+            let links = chain["links"].as_array().unwrap();
+            let parts = |link: &Value| [number(&link["waited_ns"]), number(&link["took_ns"])];
+            let sum: i64 = links.iter().flat_map(parts).sum();
+            assert_eq!(sum, number(&chain["latency_ns"]), "{chain}");
+            let names: Vec<&str> = links
+                .iter()
+                .map(|link| link["name"].as_str().unwrap())
+                .collect();
+            let worst = links
+                .iter()
+                .max_by_key(|link| parts(link).into_iter().max())
+                .unwrap();
+            let is_behind = |name: &str| {
+                let behind = worst["behind"].as_str();
+                behind.is_some_and(|behind| behind.starts_with(name))
+            };
+            right += usize::from(
+                chain["origin"] == "timer"
+                    && names == ["recv", "control", "motor"]
+                    && worst["name"] == link
+                    && (link != "motor" || is_behind("hog/")),
+            );
+        }
+        // Something else may delay the program, too, and other threads wake one another.
+        assert!(right >= 6, "{link}: {right} of {chains:?}");
+    }
+}

@@ -154,7 +154,7 @@ fn rate_of_events(output: &str, field: &str) -> Option<f64> {
     let at = |event: &Value| event["at"].as_f64();
     let seconds =
         (of("ended").filter_map(at).fold(0.0, f64::max) - of("started").find_map(at)?) / 1e9;
-    let work = of("work").last()?[field].as_f64()?;
+    let work = of("work").next_back()?[field].as_f64()?;
     (seconds > 0.0 && work > 0.0).then(|| work / seconds)
 }
 

@@ -5,7 +5,8 @@
 //! [`read_series`], with a histogram ([`histogram_file`]) where not all of them are kept. In runs
 //! with `--disk`, a series has several files ([`rotation`]), the oldest of which are folded into
 //! histograms by hour ([`hours`]). [`delays`] hold the causes of each late sample, and
-//! [`delay_totals`] add them up.
+//! [`delay_totals`] add them up. [`cycles`] are what the threads of a followed program did between two
+//! sleeps.
 //!
 //! One pass over a series makes its stretches of time for comparisons ([`blocks`]), its extremes
 //! for charts ([`sweep`]), its largest samples for a model of the tail ([`tail`]), or the grid

@@ -314,6 +314,8 @@ mod tests {
                 },
             )],
             other_wake_ups: 9,
+            cycles: tardy_results::explain::cycles::Cycles::default(),
+            no_stacks: None,
             trace: AttachTrace {
                 events: 1,
                 losses: 0,

@@ -267,8 +267,8 @@ pub(super) fn story(
             StretchKind::Preempted => "preempted",
             StretchKind::Blocked => "blocked",
         };
-        let line = format!("  at {}: {kind} {}", stretch.at_ns, words(stretch));
-        push_wrapped(out, &line, columns, (0, 4));
+        let line = format!("at {}: {kind} {}", stretch.at_ns, words(stretch));
+        push_wrapped(out, &line, columns, (2, 4));
     }
 }
 
@@ -371,7 +371,7 @@ mod tests {
         story(&mut out, &cycle, Nanos(1_000_000_000), 200, 3);
         assert_eq!(
             out,
-            "loop/7 at 0.500000 s: 3.10 ms = 60.0 us wake-up + 40.0 us running + 0 ns preempted + \
+            "loop/7 at 0.500000 s: 3.10 ms = 60.0 us wake-up + 40.0 us running + 0 preempted + \
              3.00 ms blocked\n  at 100 us: blocked 3.00 ms in fsync (folio_wait_bit_common), until \
              other/8 woke it up\n"
         );

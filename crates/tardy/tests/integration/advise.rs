@@ -645,13 +645,13 @@ fn completions_of_other_work_are_put_right_by_the_model_and_of_another_kind_are_
     let shorter = advise("shorter").ends_with(1).stdout;
     assert!(
         shorter.contains("of work of 60us")
-            && shorter.contains("40.0 us added by a model")
+            && shorter.contains("a model added 40.0 us")
             && shorter.contains("done after 260 us"),
         "{shorter}"
     );
     let longer = advise("longer").ends_with(0).stdout;
     assert!(
-        longer.contains("100 us subtracted by a model") && longer.contains("done after 240 us"),
+        longer.contains("a model subtracted 100 us") && longer.contains("done after 240 us"),
         "{longer}"
     );
     // Of several the nearest is taken, whatever the order.

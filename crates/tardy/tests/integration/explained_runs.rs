@@ -224,7 +224,7 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
         .ends_with(0)
         .stdout;
     assert!(
-        text.contains("! the run kept the trace around its worst samples only")
+        text.contains("! the run kept only the parts of the trace around its worst samples")
             && !text.contains("larger buffer"),
         "{text}"
     );

@@ -231,7 +231,9 @@ mod tests {
                 ..Request::default()
             };
             for phase in request::scenario(&asked).unwrap().phases {
-                let Some((load, needed)) = first_work(&phase) else {
+                // A phase that lasts for a number of cycles has no length of its own.
+                let Some((load, needed)) = first_work(&phase).filter(|_| phase.cycles.is_none())
+                else {
                     continue;
                 };
                 assert!(

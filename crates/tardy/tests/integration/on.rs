@@ -240,7 +240,8 @@ fn several_boards_give_one_table_and_a_folder_each_and_keep_nothing() {
         );
     }
     assert!(
-        all.stderr.contains("tardy: 127.0.0.1: not reached: "),
+        all.stderr
+            .contains("tardy: 127.0.0.1: the machine could not be reached: "),
         "{}",
         all.stderr
     );

@@ -1,8 +1,7 @@
 //! The kernel's traces as values: event formats and ring-buffer pages of tracefs, files of
 //! trace-cmd, the events that decide when a thread runs, and who held the CPU while one waited.
 //!
-//! Nothing here measures, prints or touches a tracefs. Every byte is taken for hostile: a reader
-//! returns an error, it neither panics nor takes more memory than its limits say.
+//! Nothing here measures, prints or touches a tracefs.
 //!
 //! From bytes to an explanation: [`file::TraceFile`] (`trace.dat`) → [`page::Page`] →
 //! [`event::Decoder`] → [`merge::Merge`] (one stream of all CPUs) → [`explain::Explainer`]
@@ -25,6 +24,7 @@ pub mod live;
 pub mod merge;
 pub mod page;
 pub mod perfetto;
+mod recent;
 pub mod stints;
 pub mod symbols;
 #[cfg(test)]

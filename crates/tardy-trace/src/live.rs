@@ -10,18 +10,17 @@ use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use foldhash::HashMap;
-
 use crate::event::{Decoder, Kind};
 use crate::layout::PageLayout;
 use crate::merge::Item;
 use crate::page::{LostEvents, Page, PageError};
+use crate::recent::Recent;
 
 /// Events that wait at most: 4 million, or some 500 MB; 2 s at a million events a second.
 const WAITING_MAX: usize = 4 << 20;
 /// A queue keeps room for so many events.
 const ROOM_KEPT: usize = 1 << 12;
-/// Stacks of a generation.
+/// Stacks that are remembered, at least.
 const STACKS_MAX: usize = 1 << 12;
 
 /// One stream from pages as they come.
@@ -37,22 +36,26 @@ pub struct Live {
     stacks: Stacks,
 }
 
-/// The stacks of the kernel that came last, each once. When a generation is full, it replaces the
-/// one before it: a stack is forgotten after between 4,096 and 8,192 others.
-#[derive(Debug, Default)]
+/// The stacks of the kernel that came last, each once.
+#[derive(Debug)]
 struct Stacks {
-    newer: Generation,
-    older: Generation,
+    places: Recent<Arc<[u64]>, u32>,
+    stacks: Recent<u32, Arc<[u64]>>,
     /// No place is given to two stacks.
     next: u32,
     /// Of the one that is taken in: kept, so that a known one needs no memory of its own.
     frames: Vec<u64>,
 }
 
-#[derive(Debug, Default)]
-struct Generation {
-    places: HashMap<Arc<[u64]>, u32>,
-    stacks: HashMap<u32, Arc<[u64]>>,
+impl Default for Stacks {
+    fn default() -> Self {
+        Self {
+            places: Recent::new(STACKS_MAX),
+            stacks: Recent::new(STACKS_MAX),
+            next: 0,
+            frames: Vec::new(),
+        }
+    }
 }
 
 impl Stacks {
@@ -60,31 +63,15 @@ impl Stacks {
     fn place(&mut self, frames: impl Iterator<Item = u64>) -> Option<u32> {
         self.frames.clear();
         self.frames.extend(frames);
-        if let Some(&place) = self.newer.places.get(&*self.frames) {
+        if let Some(&mut place) = self.places.touch(&*self.frames) {
+            self.stacks.touch(&place);
             return Some(place);
         }
-        let known = self.older.places.get_key_value(&*self.frames);
-        let (stack, place) = match known {
-            Some((stack, &place)) => (Arc::clone(stack), place),
-            None => {
-                let place = self.next;
-                self.next = place.checked_add(1)?;
-                (self.frames.as_slice().into(), place)
-            }
-        };
-        if self.newer.places.len() == STACKS_MAX {
-            self.older = std::mem::take(&mut self.newer);
-        }
-        self.newer.places.insert(Arc::clone(&stack), place);
-        self.newer.stacks.insert(place, stack);
+        let (stack, place) = (Arc::<[u64]>::from(&*self.frames), self.next);
+        self.next = place.checked_add(1)?;
+        self.places.insert(Arc::clone(&stack), place);
+        self.stacks.insert(place, stack);
         Some(place)
-    }
-
-    fn get(&self, place: u32) -> Option<&[u64]> {
-        let stack = self.newer.stacks.get(&place);
-        stack
-            .or_else(|| self.older.stacks.get(&place))
-            .map(|stack| &**stack)
     }
 }
 
@@ -190,7 +177,7 @@ impl Live {
     /// The addresses of the stack at a place, the innermost first; none if it was forgotten.
     #[must_use]
     pub fn stack(&self, place: u32) -> &[u64] {
-        self.stacks.get(place).unwrap_or(&[])
+        self.stacks.stacks.get(&place).map_or(&[], |stack| stack)
     }
 
     /// What was read so far.
@@ -326,11 +313,7 @@ mod tests {
         );
         assert_eq!(found[5].as_ref().map(Vec::len), Some(64), "{found:?}");
         assert_eq!(
-            (
-                live.counts().stacks,
-                live.counts().events,
-                live.stacks.newer.stacks.len()
-            ),
+            (live.counts().stacks, live.counts().events, live.stacks.next),
             (6, 0, 4)
         );
         assert_eq!(live.stack(9_999), &[0_u64; 0]);
@@ -360,16 +343,15 @@ mod tests {
     #[test]
     fn stacks_that_came_long_ago_are_forgotten() {
         let mut stacks = Stacks::default();
-        let (first, most) = (stacks.place([7, 8].into_iter()), STACKS_MAX as u64);
-        for address in 0..10 * most {
+        let first = stacks.place([7, 8].into_iter()).unwrap();
+        let again = stacks.place([9].into_iter()).unwrap();
+        for address in 100..100 + 10 * STACKS_MAX as u64 {
             let place = stacks.place(std::iter::once(address)).unwrap();
-            assert_eq!(stacks.get(place), Some(&[address][..]));
+            assert_eq!(stacks.stacks.get(&place).unwrap()[..], [address]);
             // One that comes again and again keeps its place.
-            assert_eq!(stacks.place(std::iter::once(1)), Some(2));
-            assert!(stacks.newer.stacks.len() + stacks.older.stacks.len() <= 2 * STACKS_MAX);
+            assert_eq!(stacks.place([9].into_iter()), Some(again));
         }
-        assert_eq!(stacks.get(first.unwrap()), None);
-        assert_eq!(stacks.get(2), Some(&[1][..]));
-        assert_eq!(stacks.newer.places.len(), stacks.newer.stacks.len());
+        assert_eq!(stacks.stacks.get(&first), None);
+        assert_eq!(stacks.stacks.get(&again).unwrap()[..], [9]);
     }
 }

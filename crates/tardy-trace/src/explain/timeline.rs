@@ -7,6 +7,7 @@ use foldhash::HashMap;
 
 use super::expiring::ExpiringTimer;
 use crate::event::{Event, Head, Kind, Thread};
+use crate::recent::Recent;
 use crate::text::Text;
 
 /// How many moments of a CPU are kept: at 10,000 events a second 13 s, at 200,000 half a second, in
@@ -162,7 +163,7 @@ impl Timeline {
     pub(super) fn apply(
         &mut self,
         event: &Event,
-        known: &HashMap<i32, Thread>,
+        known: &Recent<i32, Thread>,
         sender: Option<Text>,
     ) {
         self.learn_thread(event.head, known);
@@ -342,7 +343,7 @@ impl Timeline {
 
     /// Some kernels trace no switch out of idle; then the next event tells which thread has the
     /// CPU, at some time since the event before.
-    fn learn_thread(&mut self, head: Head, known: &HashMap<i32, Thread>) {
+    fn learn_thread(&mut self, head: Head, known: &Recent<i32, Thread>) {
         if self.thread.is_some_and(|thread| thread.pid == head.pid) {
             return;
         }

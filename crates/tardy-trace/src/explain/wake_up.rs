@@ -21,10 +21,13 @@ use super::waiting::{Functions, Target, WaitingThread, Way};
 use super::{Component, DueFrom, Facts, Grid, Piece, WakeUp, Waker};
 use crate::event::{Event, Kind, Thread};
 use crate::merge::Item;
+use crate::recent::Recent;
 use crate::text::Text;
 
-/// The most threads that are remembered.
-const REMEMBERED_MAX: usize = 1 << 18;
+/// Threads that are remembered, at least.
+const THREADS_MAX: usize = 1 << 14;
+/// The most kernel workers that are remembered.
+const WORKERS_MAX: usize = 1 << 18;
 /// Pieces that most wake-ups have at most: room for so many is made at once.
 pub(super) const PIECES_USUAL: usize = 8;
 /// Room for pieces that is kept, by wake-ups.
@@ -44,7 +47,7 @@ pub struct Explainer {
     facts: Facts,
     cpus: Cpus,
     /// What was heard last of each thread.
-    threads: HashMap<i32, Thread>,
+    threads: Recent<i32, Thread>,
     timers: SetTimers,
     /// What kernel workers are busy with.
     work: HashMap<i32, u64>,
@@ -71,21 +74,20 @@ impl Explainer {
         facts: Facts,
         threads: &std::collections::HashMap<i32, Text>,
     ) -> Self {
-        let thread = |(&pid, &name)| {
-            (
+        let mut known = Recent::new(THREADS_MAX);
+        for (&pid, &name) in threads {
+            let thread = Thread {
                 pid,
-                Thread {
-                    pid,
-                    priority: 120,
-                    name,
-                },
-            )
-        };
+                priority: 120,
+                name,
+            };
+            known.insert(pid, thread);
+        }
         Self {
             target,
             facts,
             cpus: Cpus::default(),
-            threads: threads.iter().map(thread).collect(),
+            threads: known,
             timers: SetTimers::default(),
             work: HashMap::default(),
             waiting: HashMap::default(),
@@ -239,7 +241,7 @@ impl Explainer {
                 self.end_expiry(event, |expiring| !expiring.is_in_interrupt)
             }
             Kind::IpiSend { cpu, mask } => self.send(event, cpu, mask),
-            Kind::WorkStart { function } if self.work.len() < REMEMBERED_MAX => {
+            Kind::WorkStart { function } if self.work.len() < WORKERS_MAX => {
                 self.work.insert(event.head.pid, function);
             }
             Kind::WorkEnd => drop(self.work.remove(&event.head.pid)),
@@ -307,13 +309,9 @@ impl Explainer {
     }
 
     fn learn(&mut self, event: &Event) {
-        let mut learn = |thread: Thread| {
-            let is_room = self.threads.len() < REMEMBERED_MAX;
-            match self.threads.get_mut(&thread.pid) {
-                Some(known) => *known = thread,
-                None if is_room => drop(self.threads.insert(thread.pid, thread)),
-                None => {}
-            }
+        let mut learn = |thread: Thread| match self.threads.touch(&thread.pid) {
+            Some(known) => *known = thread,
+            None => self.threads.insert(thread.pid, thread),
         };
         match event.kind {
             Kind::Switch { previous, next, .. } => {

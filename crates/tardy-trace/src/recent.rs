@@ -1,0 +1,74 @@
+//! A map that forgets what was not used for long.
+
+use std::borrow::Borrow;
+use std::hash::Hash;
+
+use foldhash::HashMap;
+
+/// Entries in two generations: when the newer one is full, it replaces the older one. An entry is
+/// forgotten after between one and two times `capacity` others were used.
+#[derive(Debug)]
+pub(crate) struct Recent<K, V> {
+    newer: HashMap<K, V>,
+    older: HashMap<K, V>,
+    capacity: usize,
+}
+
+impl<K: Eq + Hash, V> Recent<K, V> {
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self {
+            newer: HashMap::default(),
+            older: HashMap::default(),
+            capacity,
+        }
+    }
+
+    pub(crate) fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.newer.get(key).or_else(|| self.older.get(key))
+    }
+
+    /// The same, and the entry counts as used.
+    pub(crate) fn touch<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
+        if let Some((key, value)) = self.older.remove_entry(key) {
+            self.insert(key, value);
+        }
+        self.newer.get_mut(key)
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+        self.newer.values().chain(self.older.values())
+    }
+
+    /// Adds a key that is not in the map.
+    pub(crate) fn insert(&mut self, key: K, value: V) {
+        if self.newer.len() >= self.capacity {
+            self.older = std::mem::take(&mut self.newer);
+        }
+        self.newer.insert(key, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_that_is_used_stays_and_the_others_are_forgotten() {
+        let mut recent = Recent::new(100);
+        for number in 0..10_000 {
+            recent.insert(number, number);
+            assert_eq!(recent.touch(&0).copied(), Some(0));
+            assert_eq!(recent.get(&number), Some(&number));
+            assert!(recent.newer.len() + recent.older.len() <= 200);
+        }
+        let left = (0..10_000).filter(|number| recent.get(number).is_some());
+        assert!((100..=200).contains(&left.count()));
+        assert_eq!(recent.get(&5_000), None);
+    }
+}

@@ -18,8 +18,7 @@ pub fn table(ladder: &Ladder, probe: &str, is_named: bool) -> Table {
         std::iter::once(title).chain(ladder.rungs.iter().map(|rung| rung.deadline_ns.exact())),
     );
     table.row(
-        std::iter::once("misses".to_owned())
-            .chain(ladder.rungs.iter().map(|rung| rung.misses.to_string())),
+        std::iter::once("misses".to_owned()).chain(ladder.rungs.iter().map(Rung::misses_in_words)),
     );
     // Of some imports the length is not known.
     if ladder

@@ -69,9 +69,9 @@ pub(super) fn ladder(
     deadlines.sort_unstable();
     deadlines.dedup();
     let is_work = descriptor.is_work();
-    let is_decided = |deadline: &Nanos| {
+    let are_skips_decided = |deadline: &Nanos| {
         let window = Window::deadline(*deadline);
-        stated::undecided(series, window) == 0 && all.misses_of(&window, is_work).undecided == 0
+        all.misses_of(&window, is_work).undecided == 0
     };
     let latest = all
         .latency_skipped_at_most
@@ -80,10 +80,15 @@ pub(super) fn ladder(
     // The largest value of a file that rounds is not the largest latency.
     let is_rounded = |read: &&SeriesData| read.stated.is_some_and(|stated| stated.is_rounded());
     let of_latest = Some(latest.max(Nanos::ZERO))
-        .filter(|latest| !series.iter().any(is_rounded) && is_decided(latest))
-        .map(rung);
+        .filter(|latest| !series.iter().any(is_rounded) && are_skips_decided(latest))
+        .map(rung)
+        .filter(|rung| rung.misses_at_least.is_none());
     Some(Ladder {
-        rungs: deadlines.into_iter().filter(is_decided).map(rung).collect(),
+        rungs: deadlines
+            .into_iter()
+            .filter(are_skips_decided)
+            .map(rung)
+            .collect(),
         // Work that was skipped missed every deadline.
         every_deadline_missed: of_latest.as_ref().is_some_and(|rung| rung.misses > 0),
         smallest: of_latest.filter(|rung| rung.misses == 0),
@@ -108,9 +113,11 @@ fn of_deadline(
     evidence.clustering =
         Some(dependence.above(evidence.misses as f64 / evidence.due_times.max(1) as f64));
     let verdict = judge(&requirement, evidence);
+    let undecided = stated::undecided(series, Window::deadline(deadline));
     Rung {
         deadline_ns: deadline,
         misses: verdict.evidence.misses,
+        misses_at_least: (undecided > 0).then(|| verdict.evidence.misses.saturating_sub(undecided)),
         misses_an_hour_at_most: verdict.misses_an_hour_at_most(),
     }
 }

@@ -163,10 +163,24 @@ pub struct Ladder {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rung {
     pub deadline_ns: Nanos,
-    /// Due times that missed it.
+    /// Due times that missed it, at most where the samples of an import do not decide it.
     pub misses: u64,
+    /// The fewest that missed it; absent where the samples decide it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub misses_at_least: Option<u64>,
     /// Misses in an hour at most, at 95 %; absent where the length of the measurement is not known.
     pub misses_an_hour_at_most: Option<f64>,
+}
+
+impl Rung {
+    /// The misses in words: a number, or the fewest and the most.
+    #[must_use]
+    pub fn misses_in_words(&self) -> String {
+        match self.misses_at_least {
+            Some(fewest) => format!("{fewest} to {}", self.misses),
+            None => self.misses.to_string(),
+        }
+    }
 }
 
 /// A load and the worst that it did.

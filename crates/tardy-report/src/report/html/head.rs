@@ -162,7 +162,7 @@ fn rungs(ladder: &Ladder) -> Markup {
             .map_or_else(|| "–".to_owned(), significant)
     };
     let rows = vec![
-        row("misses", &|rung| rung.misses.to_string()),
+        row("misses", &Rung::misses_in_words),
         row("an hour, upper bound (95 %)", &an_hour),
     ];
     html! {

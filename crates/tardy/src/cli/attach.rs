@@ -26,8 +26,8 @@ pub struct AttachArgs {
     /// Share of wake-ups that may miss the deadline, as in 1e-6 [default: 0]
     #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true, requires = "deadline")]
     pub misses: Option<f64>,
-    /// New folder for a run with every wake-up; `show`, `plot`, `compare`, `report` and `export`
-    /// read it
+    /// New folder for a run with every wake-up; `show`, `explain`, `plot`, `compare`, `report` and
+    /// `export` read it
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
     /// Print as JSON
@@ -44,12 +44,15 @@ fn process_number(text: &str) -> Result<u32, String> {
 
 const AFTER_HELP: &str = "As root, while the program runs unmodified:
   tardy attach $(pidof my_loop)
-  tardy attach 1234 --for 1m --deadline 200us --out mine; tardy plot mine --kind ccdf -o mine.svg
+  tardy attach 1234 --for 1m --deadline 200us --out mine; tardy explain mine --above 2ms
 A wake-up is due when the program's timer is due. Its timers are sleeps, waits with a time limit \
                           (poll, futex, select), timer_create, timerfd and setitimer. The latency \
                           ends with the switch to the thread. Loops that wait for something else \
                           (a device, a socket, another thread) have no due time, so their wake-ups \
                           are only counted.
+A cycle lasts from a wake-up to the next sleep between two cycles. For each thread, the tool also \
+                          prints how long its cycles took, which calls blocked it, and who kept \
+                          the CPU from it.
 The numbers come from the kernel's trace (events hrtimer_* and sched_*); the program is neither \
                           modified nor stopped. docs/attach.md explains the numbers.
 Exit codes: 0 done, and any deadline was met; 1 the deadline was missed; 2 wrong use, no such \

@@ -92,6 +92,10 @@ fn followed(place: &Workplace, kind: &str) -> (i64, Vec<Call>, Value) {
         attached["cycles"]["worst"][0], found["worst"][0],
         "the folder has what the screen had"
     );
+    eprintln!(
+        "{}, {} cycles cut off",
+        attached["trace"], attached["cycles"]["cut_off"]
+    );
     (program.id().into(), calls, found)
 }
 

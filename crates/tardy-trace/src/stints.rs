@@ -169,6 +169,10 @@ impl Stints {
 
     fn take_event(&mut self, event: &Event) {
         let time = i64::try_from(event.time).unwrap_or(i64::MAX);
+        // A stack carries the number of the thread before the switch.
+        if !matches!(event.kind, Kind::Stack { .. }) {
+            self.runs(time, event.head.pid);
+        }
         match event.kind {
             Kind::Switch {
                 previous,
@@ -220,6 +224,26 @@ impl Stints {
         if self.cpus.len() < CPUS_MAX || self.cpus.contains_key(&event.cpu) {
             change(self.cpus.entry(event.cpu).or_default(), event.kind);
         }
+    }
+
+    /// An event of a thread shows that it has a CPU. Where the kernel does not trace the switch from
+    /// the idle task, this is the first sign: the thread got the CPU when it was woken, because the
+    /// CPU was idle.
+    fn runs(&mut self, time: i64, thread: i32) {
+        let since = match self.threads.get(&thread) {
+            Some(Some(State::Asleep {
+                woken: Some((woke, _)),
+                ..
+            })) => *woke,
+            Some(Some(State::Preempted { .. })) => time,
+            _ => return,
+        };
+        let idle = Thread {
+            pid: 0,
+            priority: 120,
+            name: Text::default(),
+        };
+        self.gets(since.min(time), thread, idle);
     }
 
     /// A thread loses its CPU to `next`.

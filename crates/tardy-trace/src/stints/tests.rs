@@ -131,3 +131,39 @@ fn nothing_is_known_behind_lost_events_until_the_next_switch() {
     let others = stints(&[switch_of(100, 0, (OTHER, 1), 21), waking(110, 21, 0, OTHER)]);
     assert_eq!(others, []);
 }
+
+#[test]
+fn a_thread_that_an_idle_cpu_got_without_a_traced_switch_runs_since_its_wake_up() {
+    let found = stints(&[
+        switch_of(100, 0, (OTHER, 1), LOOP),
+        switch_of(200, 0, (LOOP, 1), 0),
+        stack(201, 0, LOOP, 7),
+        waking(250, 0, HARD_INTERRUPT, LOOP),
+        start(260, LOOP, 5, 0xf000, 400, 400),
+        switch_of(300, 0, (LOOP, 1), 0),
+        waking(400, 0, HARD_INTERRUPT, LOOP),
+        switch_of(450, 0, (LOOP, PREEMPTED), OTHER),
+        start(500, LOOP, 5, 0xf000, 600, 600),
+        switch_of(550, 0, (LOOP, 1), 0),
+    ]);
+    let times: Vec<(i64, i64)> = found.iter().map(|&(start, end, _)| (start, end)).collect();
+    let expected = [
+        (100, 200),
+        (200, 250),
+        (250, 250),
+        (250, 300),
+        (300, 400),
+        (400, 400),
+        (400, 450),
+        (450, 500),
+        (500, 550),
+    ];
+    assert_eq!(times, expected);
+    assert!(
+        found
+            .iter()
+            .filter(|(.., doing)| *doing == Doing::Running)
+            .count()
+            == 4
+    );
+}

@@ -1,6 +1,6 @@
-//! Cycles of a followed thread: from a wake-up to the next sleep of the same kind, as a closed sum
-//! of what the thread did. [`cut`] makes them from stints; the file `cycles.json` of a run folder
-//! keeps what it found.
+//! Cycles of a followed thread, from a wake-up to the next sleep in the thread's waiting place. The
+//! times of a cycle add up. [`cut`] makes cycles from stints, and the file `cycles.json` of a run
+//! folder keeps them.
 
 pub mod chains;
 pub mod cut;
@@ -19,7 +19,7 @@ pub const FILE: &str = "cycles.json";
 /// The largest file that is read.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
-/// What a thread did for a part of a cycle.
+/// Reason why a thread did not run for a part of a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StretchKind {
@@ -34,7 +34,7 @@ pub enum StretchKind {
 /// A sleep, by where in the kernel a thread slept.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WaitPlace {
-    /// The system call, or what else took the thread into the kernel.
+    /// The system call, or another entry into the kernel, such as a page fault.
     pub call: String,
     /// The function of the kernel that waited.
     pub function: String,
@@ -43,19 +43,19 @@ pub struct WaitPlace {
 /// A part of a cycle in which the thread did not run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stretch {
-    /// What the thread did.
+    /// Reason why the thread did not run.
     pub kind: StretchKind,
-    /// From the begin of the cycle.
+    /// Start of the part, from the start of the cycle.
     pub at_ns: Nanos,
     /// How long it took.
     pub length_ns: Nanos,
     /// Where the thread slept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<WaitPlace>,
-    /// Who ended the sleep, or who had the CPU first.
+    /// Waker that ended the sleep, or first thread that had the CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// Who had the CPU last, if that was another thread.
+    /// Last thread that had the CPU, if not the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<String>,
 }

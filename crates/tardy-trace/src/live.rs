@@ -18,7 +18,7 @@ use crate::recent::Recent;
 
 /// Events that wait at most: 4 million, or some 500 MB; 2 s at a million events a second.
 const WAITING_MAX: usize = 4 << 20;
-/// A queue keeps room for so many events.
+/// Events for which a queue always keeps memory.
 const ROOM_KEPT: usize = 1 << 12;
 /// Stacks that are remembered, at least.
 const STACKS_MAX: usize = 1 << 12;
@@ -41,7 +41,7 @@ pub struct Live {
 struct Stacks {
     places: Recent<Arc<[u64]>, u32>,
     stacks: Recent<u32, Arc<[u64]>>,
-    /// No place is given to two stacks.
+    /// The next place; places are never reused.
     next: u32,
     /// Of the one that is taken in: kept, so that a known one needs no memory of its own.
     frames: Vec<u64>,
@@ -59,7 +59,7 @@ impl Default for Stacks {
 }
 
 impl Stacks {
-    /// The place of a stack; nothing once there are no more places.
+    /// Returns the place of a stack; absent when all numbers of places are used up.
     fn place(&mut self, frames: impl Iterator<Item = u64>) -> Option<u32> {
         self.frames.clear();
         self.frames.extend(frames);

@@ -1,5 +1,5 @@
-//! What each followed thread did, stint by stint: it ran, was preempted, slept, or waited for a
-//! CPU after its wake-up.
+//! Stints of followed threads: a thread runs, is preempted, sleeps, or waits for a CPU after its
+//! wake-up.
 //!
 //! The stints of a thread follow one another without a gap. The events that this needs:
 //! `sched_switch` from and to the threads, `sched_waking` of them, and a stack of the kernel behind
@@ -17,10 +17,10 @@ use crate::timers::PREEMPTED;
 
 /// States of a thread that has ended (EXIT_DEAD and EXIT_ZOMBIE of include/linux/sched.h).
 const ENDED: i64 = 0x10 | 0x20;
-/// CPUs whose interrupts are told; Linux has no more (NR_CPUS).
+/// CPUs with recorded interrupts, at most (NR_CPUS).
 const CPUS_MAX: usize = 8192;
 
-/// Who ended a sleep.
+/// Waker of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Waker {
     /// The trace does not say.
@@ -36,7 +36,7 @@ pub enum Waker {
     Thread(i32),
 }
 
-/// What a thread did.
+/// State of a thread during a stint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
     /// It had a CPU.
@@ -64,7 +64,7 @@ pub enum Doing {
     },
 }
 
-/// What a thread did for a while.
+/// A period in one state of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stint {
     /// The thread, by its number outside of any container.
@@ -73,7 +73,7 @@ pub struct Stint {
     pub start: i64,
     /// The start of the next stint.
     pub end: i64,
-    /// What the thread did.
+    /// State of the thread.
     pub doing: Doing,
 }
 
@@ -85,7 +85,7 @@ impl Stint {
     }
 }
 
-/// What a thread does now.
+/// Current state of a thread.
 #[derive(Debug, Clone, Copy)]
 enum State {
     Running {
@@ -107,7 +107,7 @@ enum State {
     },
 }
 
-/// What a CPU is in, as far as it may wake a thread.
+/// Interrupt context of a CPU, which may wake a thread.
 #[derive(Debug, Clone, Copy, Default)]
 struct Context {
     timer: Option<u64>,

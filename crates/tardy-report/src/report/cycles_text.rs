@@ -1,5 +1,5 @@
-//! Cycles of threads as text: the response times, what the threads did, and the longest cycles
-//! with what delayed them.
+//! Cycles of threads as text: response times, their parts, and the longest cycles with the causes of
+//! their delays.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use super::table::Table;
 
 /// Rows of threads.
 const ROWS_MAX: usize = 8;
-/// Places of a thread where it slept.
+/// Rows of places in which a thread slept.
 const PLACES_MAX: usize = 3;
 /// Stretches of a cycle on the screen of `attach`.
 pub(super) const STRETCHES_OF_SCREEN: usize = 3;

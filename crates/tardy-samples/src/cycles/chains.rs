@@ -16,23 +16,23 @@ pub struct ChainLink {
     pub thread: i32,
     /// Its name.
     pub name: String,
-    /// It was woken, and waited so long for a CPU.
+    /// Wait for a CPU after the wake-up.
     pub waited_ns: Nanos,
-    /// Who had the CPU last; absent if it was idle.
+    /// Thread that had the CPU last; absent if the CPU was idle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<String>,
-    /// From there until it woke the next thread.
+    /// Time from the end of this wait until the thread woke the next one.
     pub took_ns: Nanos,
 }
 
-/// Who woke whom, until a followed thread ran.
+/// Wake-ups that led to the run of a followed thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WakeUpChain {
     /// The first wake-up, by the monotonic clock.
     pub begin_ns: Nanos,
     /// From there to when the last thread ran: the sum of all times of the links.
     pub latency_ns: Nanos,
-    /// Who woke the first thread; absent if unknown.
+    /// Waker of the first thread; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
     /// In the order of time.

@@ -26,7 +26,7 @@ const SLEEPS_MIN: u32 = 2;
 /// A timer's place with times from then on has at least this part of the time: a worker that waits
 /// for work may sleep for a time at work.
 const TIMERS_SHARE: i64 = 10;
-/// Stretches of a cycle that are kept.
+/// Stretches that a cycle keeps.
 const STRETCHES_MAX: usize = 32;
 /// Cycles that are kept, of all threads together.
 const WORST_MAX: usize = 3200;
@@ -34,10 +34,10 @@ const WORST_MAX: usize = 3200;
 const WORST_OF_THREAD: usize = 10;
 /// Threads that are looked at.
 const THREADS_MAX: usize = 1024;
-/// Places of a thread that are counted one by one.
+/// Places that a thread counts separately.
 const PLACES_MAX: usize = 64;
 
-/// A place, by its number in the list that [`Cutter::result`] gets; none where it is unknown.
+/// Index of a place in the list for [`Cutter::result`]; absent if the place is unknown.
 type Place = Option<u32>;
 
 /// Makes cycles of stints.

@@ -363,7 +363,6 @@ impl Attachment {
             && let Some(item) = self.live.next_before(until)
         {
             self.watch.take(&item);
-            self.link(&item);
             self.stints.take(&item);
             for wake_up in self.watch.finished() {
                 self.cutter.timer(&wake_up);
@@ -390,6 +389,8 @@ impl Attachment {
                 }
                 self.cutter.take(stint, place);
             }
+            // Only now: this event may be the first sign that the waker runs.
+            self.link(&item);
         }
     }
 

@@ -14,6 +14,15 @@ use crate::exit::Exit;
 
 /// Wake-ups, and cycles, that are told one by one.
 const WORST_MAX: usize = 10;
+/// Rows of a recording without an end.
+const ROWS_MAX: usize = 256;
+/// Room of each of their distributions.
+const BOUNDED: Budget = Budget {
+    pages: 4,
+    values: 1024,
+};
+/// In place of the ID of a thread: all that have no row of their own.
+const OTHERS: i32 = 0;
 
 /// Why it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -27,6 +36,8 @@ pub enum AttachEnd {
     ProcessEnded,
     /// The trace was of no more use.
     TraceEnded,
+    /// A latency above the deadline ended it (`--on-threshold`).
+    Threshold,
 }
 
 /// The program that was looked at.
@@ -123,7 +134,10 @@ pub struct ClockCount {
 /// What `tardy attach` found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AttachResult {
-    pub process: AttachedProcess,
+    /// Absent if every real-time thread of the machine was looked at.
+    pub process: Option<AttachedProcess>,
+    /// Threads that were followed, whether or not a timer woke them.
+    pub threads_followed: usize,
     pub end: AttachEnd,
     /// When the recording began, by the monotonic clock.
     pub begin_ns: Nanos,
@@ -153,7 +167,7 @@ pub struct AttachResult {
 /// What is known beside the wake-ups.
 #[derive(Debug, Clone)]
 pub struct AttachFacts {
-    pub process: AttachedProcess,
+    pub process: Option<AttachedProcess>,
     pub end: AttachEnd,
     pub begin: Nanos,
     pub length: Nanos,
@@ -173,6 +187,9 @@ pub struct AttachFacts {
 pub struct Tally {
     requirement: Requirement,
     rows: BTreeMap<(i32, TimerKind), Row>,
+    /// Threads and kinds with a row of their own.
+    rows_max: usize,
+    budgets: (Budget, Budget),
     all: Histogram,
     clocks: BTreeMap<TimerClock, u64>,
     /// The worst so far, in no order.
@@ -205,23 +222,40 @@ impl Tally {
         Self {
             requirement,
             rows: BTreeMap::new(),
+            rows_max: usize::MAX,
+            budgets: (Budget::ANALYSIS, Budget::RECORDER),
             all,
             clocks: BTreeMap::new(),
             worst: Vec::new(),
         }
     }
 
+    /// The same for a recording without an end: the wake-ups of threads beyond the first
+    /// [`ROWS_MAX`] are counted together.
+    #[must_use]
+    pub fn bounded(self) -> Self {
+        Self {
+            rows_max: ROWS_MAX,
+            budgets: (BOUNDED, BOUNDED),
+            ..self
+        }
+    }
+
     /// Counts a wake-up.
     pub fn add(&mut self, wake_up: &TimerWakeUp) {
-        let row = self
-            .rows
-            .entry((wake_up.thread, wake_up.kind))
-            .or_insert_with(|| Row {
-                lateness: Histogram::new(Budget::ANALYSIS),
-                parts: std::array::from_fn(|_| Histogram::new(Budget::RECORDER)),
-                misses: 0,
-                unseen: 0,
-            });
+        let (of_all, of_parts) = self.budgets;
+        let own = (wake_up.thread, wake_up.kind);
+        let key = if self.rows.len() < self.rows_max || self.rows.contains_key(&own) {
+            own
+        } else {
+            (OTHERS, wake_up.kind)
+        };
+        let row = self.rows.entry(key).or_insert_with(|| Row {
+            lateness: Histogram::new(of_all),
+            parts: std::array::from_fn(|_| Histogram::new(of_parts)),
+            misses: 0,
+            unseen: 0,
+        });
         let lateness = wake_up.lateness();
         row.lateness.record(lateness);
         row.parts
@@ -247,6 +281,8 @@ impl Tally {
     pub fn result(mut self, mut attached: AttachFacts) -> AttachResult {
         self.keep_worst();
         attached.cycles.worst.truncate(WORST_MAX);
+        let threads_followed = attached.names.len();
+        attached.names.insert(OTHERS, "others".to_owned());
         let name = |thread: i32| attached.names.get(&thread).cloned().unwrap_or_default();
         let has_deadline = self.requirement.window.is_some();
         let mut threads: Vec<ThreadRow> = self
@@ -298,6 +334,7 @@ impl Tally {
             timers,
             notes,
             process: attached.process,
+            threads_followed,
             end: attached.end,
             begin_ns: begin,
             length_ns: attached.length,
@@ -454,11 +491,11 @@ mod tests {
 
     fn attached(counts: TimerCounts, losses: u64) -> AttachFacts {
         AttachFacts {
-            process: AttachedProcess {
+            process: Some(AttachedProcess {
                 id: 7,
                 name: "loop".into(),
                 thread: None,
-            },
+            }),
             end: AttachEnd::Finished,
             begin: Nanos(1_000),
             length: Nanos(1_000_000_000),
@@ -568,5 +605,23 @@ mod tests {
         let mut interrupted = result(None, 0);
         interrupted.end = AttachEnd::Interrupted;
         assert_eq!(interrupted.exit(), Exit::Interrupted);
+    }
+
+    #[test]
+    fn a_bounded_tally_counts_the_threads_that_it_has_no_row_for_together() {
+        let mut tally = Tally::new(Some(Nanos(100)), None).bounded();
+        let threads = i32::try_from(ROWS_MAX).unwrap() + 50;
+        for thread in (1..=threads).chain(1..=threads) {
+            tally.add(&wake_up(thread, 0, i64::from(thread)));
+        }
+        let found = tally.result(attached(TimerCounts::default(), 0));
+        assert_eq!(found.threads.len(), ROWS_MAX + 1);
+        let others = &found.threads[0];
+        assert_eq!(
+            (others.name.as_str(), others.wake_ups, others.misses),
+            ("others", 100, Some(100))
+        );
+        let wake_ups: u64 = found.threads.iter().map(|row| row.wake_ups).sum();
+        assert_eq!((wake_ups, found.wake_ups), (612, 612));
     }
 }

@@ -1,111 +1,215 @@
-//! The run folder of a program that was watched from outside: a series for each thread and kind of
+//! The run folder of threads that were watched from outside: a series for each thread and kind of
 //! its timers, which come as they are found.
 //!
 //! It is a run of kind `imported`: nothing was planned, and the samples were not taken by a probe.
+//!
+//! A recording without an end has a bounded number of series. A new thread continues the series of
+//! a thread of the same name that has ended. When all series are taken, the wake-ups of further
+//! threads go into one series for each kind, [`OTHERS`].
 
-use std::collections::BTreeMap;
+mod division;
+mod series;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
-use tardy_core::accounting::Counts;
-use tardy_core::chunk::ChunkEncoder;
 use tardy_core::cpu::CpuList;
-use tardy_core::sample::{Record, Sample};
+use tardy_core::openmetrics::SeriesMetrics;
+use tardy_core::sample::Sample;
 use tardy_core::series::{ClockKind, Descriptor, Schedule};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_core::warning::Warning;
 use tardy_machine::facts::MachineFacts;
+use tardy_machine::root::Root;
+use tardy_samples::hours;
+use tardy_samples::rotation::{Rotation, RotationRule};
 
+pub use self::division::{AttachedDivision, DISK_LEAST};
+use self::series::Series;
 use crate::folder::{FolderError, RunFolder};
 use crate::imported::{FORMAT_OF_TIMERS, ImportRecord, StatedTotals};
 use crate::plan::Plan;
 use crate::record::{RunKind, RunRecord, SeriesRecord, StartTime, State};
-use tardy_samples::series_writer::SeriesWriter;
+use crate::resume::{self, ResumeError};
+use crate::threshold::ThresholdAction;
 
-/// Many samples a chunk, and what a killed tool loses of a series at most.
-const SAMPLES_A_CHUNK: u64 = 1024;
+/// Name of the series of threads that have none of their own.
+const OTHERS: &str = "others";
+
+/// What is recorded, and how.
+#[derive(Debug, Clone)]
+pub struct AttachedPlan {
+    /// The threads, in words.
+    pub target: String,
+    /// What wake-ups are held to.
+    pub requirement: Requirement,
+    /// Whether the recording ends only when somebody stops it.
+    pub until_stopped: bool,
+    /// Bytes that the folder may take.
+    pub disk: Option<u64>,
+    /// What is done at a miss.
+    pub on_threshold: Vec<ThresholdAction>,
+    /// Whether each series also has a distribution in memory, for metrics.
+    pub has_metrics: bool,
+}
 
 /// A folder that is being written.
 #[derive(Debug)]
 pub struct AttachedFolder {
     folder: RunFolder,
     record: RunRecord,
-    series: BTreeMap<(i32, &'static str), Series>,
+    series: Vec<Series>,
+    /// The series of a thread and kind, by place.
+    of: BTreeMap<(i32, &'static str), usize>,
+    division: Option<AttachedDivision>,
+    series_max: usize,
+    has_metrics: bool,
 }
 
-#[derive(Debug)]
-struct Series {
-    descriptor: Descriptor,
-    /// A program may have had more threads than a process may have files open: the file is opened
-    /// for each chunk.
-    path: PathBuf,
-    encoder: ChunkEncoder,
-    bytes: Vec<u8>,
-    counts: Counts,
-    /// Its place in the record.
-    place: usize,
-}
-
-impl Series {
-    fn write(&mut self, is_last: bool) -> io::Result<()> {
-        self.bytes.clear();
-        self.encoder.finish(&self.counts, is_last, &mut self.bytes);
-        let mut writer = SeriesWriter::reopen(&self.path)?;
-        writer.append(&self.bytes)?;
-        if is_last { writer.sync() } else { Ok(()) }
-    }
-}
-
-impl AttachedFolder {
-    /// Makes the folder `path`, which must not exist, for the program called `name`, whose wake-ups
-    /// are held to `requirement`.
-    ///
-    /// # Errors
-    /// [`FolderError`].
-    pub fn create(
-        path: &Path,
-        (process, name): (u32, &str),
-        requirement: Requirement,
-        machine: MachineFacts,
-        started: StartTime,
-    ) -> Result<Self, FolderError> {
-        let folder = RunFolder::create(path)?;
+impl AttachedPlan {
+    fn record(&self, machine: MachineFacts, started: StartTime) -> RunRecord {
         let cpus = CpuList::default();
         let Requirement {
             window,
             misses_allowed,
             skipped_allowed,
-        } = requirement;
+        } = self.requirement;
         let plan = Plan {
             window,
             misses_allowed,
             skipped_allowed,
+            until_stopped: self.until_stopped,
+            disk: self.disk,
+            on_threshold: self.on_threshold.clone(),
             ..Plan::without_probes("attached", &cpus, &cpus)
         };
         let imported = ImportRecord {
             format: FORMAT_OF_TIMERS.to_owned(),
-            file: format!("process {process} ({name})"),
+            file: self.target.clone(),
             command_line: None,
             series: Vec::new(),
             has_no_times: false,
         };
-        let record = RunRecord {
+        RunRecord {
             imported: Some(imported),
             ..RunRecord::begun(RunKind::Imported, plan, machine, started)
-        };
+        }
+    }
+}
+
+impl AttachedFolder {
+    /// Makes the folder `path`, which must not exist.
+    ///
+    /// # Errors
+    /// [`FolderError`].
+    pub fn create(
+        path: &Path,
+        plan: &AttachedPlan,
+        machine: MachineFacts,
+        started: StartTime,
+    ) -> Result<Self, FolderError> {
+        let folder = RunFolder::create(path)?;
+        let record = plan.record(machine, started);
         folder.publish(&record)?;
-        Ok(Self {
+        Ok(Self::with(folder, record, plan))
+    }
+
+    /// Continues the recording in the folder `path`; makes a new one if there is none.
+    ///
+    /// # Errors
+    /// [`ResumeError`]; the folder is then as it was.
+    pub fn resume(
+        path: &Path,
+        plan: &AttachedPlan,
+        machine: MachineFacts,
+        started: StartTime,
+        root: &Root,
+    ) -> Result<Self, ResumeError> {
+        let mut record = plan.record(machine.clone(), started);
+        let Some((folder, earlier)) = resume::resume(path, &record.plan, started, root)? else {
+            return Ok(Self::create(path, plan, machine, started)?);
+        };
+        record.go_on(&earlier);
+        record.imported = earlier.imported;
+        let mut resumed = Self::with(folder, record, plan);
+        resumed
+            .take_up_series()
+            .map_err(|error| ResumeError::System {
+                path: path.to_owned(),
+                error,
+            })?;
+        resumed.folder.publish(&resumed.record)?;
+        Ok(resumed)
+    }
+
+    fn with(folder: RunFolder, record: RunRecord, plan: &AttachedPlan) -> Self {
+        let division = plan.disk.map(AttachedDivision::of);
+        let series_max = if plan.until_stopped {
+            division.map_or(division::SERIES_MAX, |division| division.series)
+        } else {
+            usize::MAX
+        };
+        Self {
             folder,
             record,
-            series: BTreeMap::new(),
-        })
+            series: Vec::new(),
+            of: BTreeMap::new(),
+            division,
+            series_max,
+            has_metrics: plan.has_metrics,
+        }
+    }
+
+    fn take_up_series(&mut self) -> io::Result<()> {
+        let Some(rule) = self.rule() else {
+            return Ok(());
+        };
+        for entry in std::mem::take(&mut self.record.series) {
+            let path = self.folder.samples().join(&entry.file);
+            // One that had no sample begins with the next one.
+            if hours::path(&path).try_exists()? {
+                let series = Series::take_up(&path, rule.clone(), self.has_metrics)?;
+                self.series.push(series);
+                self.record.series.push(entry);
+            }
+        }
+        if let Some(imported) = &mut self.record.imported {
+            imported.series.truncate(self.series.len());
+        }
+        Ok(())
+    }
+
+    fn rule(&self) -> Option<RotationRule> {
+        let division = self.division?.samples;
+        let window = self.record.plan.window;
+        Some(RotationRule::of(division, window, Vec::new()))
     }
 
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// The folder as it was made.
+    #[must_use]
+    pub fn identity(&self) -> &crate::folder::FolderIdentity {
+        self.folder.identity()
+    }
+
+    /// What is known of the recording by now.
+    #[must_use]
+    pub fn record(&self) -> &RunRecord {
+        &self.record
+    }
+
+    /// How the bytes of `--disk` are divided.
+    #[must_use]
+    pub fn division(&self) -> Option<AttachedDivision> {
+        self.division
     }
 
     /// Adds a wake-up of a thread by a timer of this kind.
@@ -119,31 +223,49 @@ impl AttachedFolder {
         due: Nanos,
         latency: Nanos,
     ) -> io::Result<()> {
-        if !self.series.contains_key(&(thread, timer)) {
-            self.open(thread, name, timer)?;
-        }
-        let Some(series) = self.series.get_mut(&(thread, timer)) else {
-            return Ok(());
+        let place = match self.of.get(&(thread, timer)) {
+            Some(&place) => place,
+            None => {
+                let place = self.series_for(thread, name, timer)?;
+                self.of.insert((thread, timer), place);
+                place
+            }
         };
-        series.counts.recorded += 1;
-        series.counts.expected += 1;
-        series.encoder.push(Record::Sample(Sample {
+        let sample = Sample {
             due,
             latency,
             skipped: 0,
-        }));
-        if series.encoder.samples() >= SAMPLES_A_CHUNK {
-            series.write(false)
-        } else {
-            Ok(())
+        };
+        self.series[place].push(sample, self.record.plan.window)
+    }
+
+    /// The series of a thread that has none yet.
+    fn series_for(&mut self, thread: i32, name: &str, timer: &'static str) -> io::Result<usize> {
+        if self.series_max == usize::MAX {
+            return self.open(Some(thread), name, timer);
+        }
+        let probe = series_name(name, timer);
+        let is_free = |series: &Series| series.owner.is_none() && series.descriptor.probe == probe;
+        if let Some(place) = self.series.iter().position(is_free) {
+            self.series[place].owner = Some(thread);
+            return Ok(place);
+        }
+        if self.series.len() < self.series_max - division::OTHERS_MAX {
+            return self.open(Some(thread), name, timer);
+        }
+        let others = series_name(OTHERS, timer);
+        let is_others = |series: &Series| series.descriptor.probe == others;
+        match self.series.iter().position(is_others) {
+            Some(place) => Ok(place),
+            None => self.open(None, OTHERS, timer),
         }
     }
 
-    fn open(&mut self, thread: i32, name: &str, timer: &'static str) -> io::Result<()> {
+    fn open(&mut self, owner: Option<i32>, name: &str, timer: &'static str) -> io::Result<usize> {
         let probe = series_name(name, timer);
         let before = self
             .series
-            .values()
+            .iter()
             .filter(|series| series.descriptor.probe == probe)
             .count();
         let copy = u32::try_from(before).ok().filter(|&before| before > 0);
@@ -157,9 +279,7 @@ impl AttachedFolder {
         );
         let descriptor = Descriptor { copy, ..plain };
         let path = self.folder.samples().join(descriptor.file_name());
-        drop(SeriesWriter::create(&path, &descriptor)?);
-        let encoder = ChunkEncoder::new(&descriptor);
-        self.record.series.push(SeriesRecord {
+        let entry = SeriesRecord {
             file: descriptor.file_name(),
             probe: descriptor.probe.clone(),
             cpu: None,
@@ -167,25 +287,66 @@ impl AttachedFolder {
             observed_ns: None,
             failure: None,
             elsewhere: Vec::new(),
-        });
+        };
+        let place = self.series.len();
+        let mut series = Series::create(&path, descriptor, self.rule(), self.has_metrics)?;
+        series.owner = owner;
+        self.series.push(series);
+        self.record.series.push(entry);
         if let Some(imported) = &mut self.record.imported {
             imported.series.push(StatedTotals {
                 resolution_ns: Nanos(1),
                 ..StatedTotals::default()
             });
         }
-        let place = self.record.series.len() - 1;
-        let series = Series {
-            descriptor,
-            path,
-            encoder,
-            bytes: Vec::new(),
-            counts: Counts::default(),
-            place,
-        };
-        self.series.insert((thread, timer), series);
         // Whoever reads the folder while it grows finds the series.
-        self.folder.publish(&self.record).map_err(io::Error::other)
+        self.folder
+            .publish(&self.record)
+            .map_err(io::Error::other)?;
+        Ok(place)
+    }
+
+    /// Notes that these threads are no longer followed.
+    pub fn left(&mut self, threads: &BTreeSet<i32>) {
+        if self.series_max == usize::MAX {
+            return;
+        }
+        self.of.retain(|(thread, _), _| !threads.contains(thread));
+        for series in &mut self.series {
+            series.owner = series.owner.filter(|owner| !threads.contains(owner));
+        }
+    }
+
+    /// Writes the samples that are in memory only: a kill loses no sample before this.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.series
+            .iter_mut()
+            .filter(|series| series.has_samples())
+            .try_for_each(|series| series.write(false))
+    }
+
+    /// Series whose oldest samples must give way: whoever asks calls [`Rotation::make_room`] on
+    /// another thread.
+    pub fn full(&self) -> impl Iterator<Item = Arc<Rotation>> + '_ {
+        self.rotations().filter(|rotation| rotation.wants_room())
+    }
+
+    /// Series with a new segment: whoever asks calls [`Rotation::settle`] on another thread.
+    pub fn unsettled(&self) -> impl Iterator<Item = Arc<Rotation>> + '_ {
+        self.rotations()
+            .filter(|rotation| rotation.has_new_segment())
+    }
+
+    fn rotations(&self) -> impl Iterator<Item = Arc<Rotation>> + '_ {
+        self.series.iter().filter_map(Series::rotation).cloned()
+    }
+
+    /// What metrics show of each series: what was recorded since this tool has started.
+    pub fn metrics(&self) -> impl Iterator<Item = SeriesMetrics> + '_ {
+        self.series.iter().filter_map(Series::metrics)
     }
 
     /// Writes the rest, and how it ended. `lost` are timers of each kind of which the trace lost
@@ -200,20 +361,24 @@ impl AttachedFolder {
         notes: Vec<Warning>,
         lost: &[(&'static str, u64)],
     ) -> io::Result<()> {
-        let mut left: BTreeMap<&str, u64> = lost.iter().copied().collect();
-        for ((_, timer), series) in &mut self.series {
-            let lost = left.remove(timer).unwrap_or(0);
-            series.counts.lost += lost;
-            series.counts.expected += lost;
-            series.write(true)?;
-            if let Some(entry) = self.record.series.get_mut(series.place) {
-                debug_assert_eq!(entry.file, series.descriptor.file_name());
-                entry.counts = Some(series.counts);
+        for &(timer, lost) in lost {
+            let ending = format!(".{timer}");
+            let is_of_kind = |series: &&mut Series| series.descriptor.probe.ends_with(&ending);
+            if let Some(series) = self.series.iter_mut().find(is_of_kind) {
+                series.lose(lost);
+            }
+        }
+        for (series, entry) in self.series.iter_mut().zip(&mut self.record.series) {
+            debug_assert_eq!(entry.file, series.descriptor.file_name());
+            series.finish()?;
+            entry.counts = Some(series.counts());
+            if let Some(failure) = series.failure() {
+                entry.failure = Some(failure.clone());
             }
         }
         self.record.state = state;
         self.record.ended_ns = Some(ended);
-        self.record.warnings = notes;
+        self.record.warnings.extend(notes);
         self.folder.finish(&self.record).map_err(io::Error::other)
     }
 }
@@ -241,7 +406,10 @@ fn series_name(name: &str, timer: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
+
     use crate::folder;
+    use tardy_core::accounting::Counts;
     use tardy_samples::read_series::SeriesFile;
 
     #[test]
@@ -256,14 +424,16 @@ mod tests {
             misses_allowed: Some(1e-3),
             ..Requirement::deadline(Nanos(20))
         };
-        let mut attached = AttachedFolder::create(
-            &path,
-            (7, "my/loop"),
-            required,
-            MachineFacts::default(),
-            started,
-        )
-        .unwrap();
+        let plan = AttachedPlan {
+            target: "process 7 (my/loop)".into(),
+            requirement: required,
+            until_stopped: false,
+            disk: None,
+            on_threshold: Vec::new(),
+            has_metrics: false,
+        };
+        let facts = MachineFacts::default;
+        let mut attached = AttachedFolder::create(&path, &plan, facts(), started).unwrap();
         assert_eq!(folder::open(&path).unwrap().state, State::Running);
         for due in 0..3_000 {
             attached
@@ -355,13 +525,7 @@ mod tests {
             skipped: 0,
         };
         assert!(read.into_iter().eq((0..3_000).map(written)));
-        let again = AttachedFolder::create(
-            &path,
-            (7, "loop"),
-            required,
-            MachineFacts::default(),
-            started,
-        );
+        let again = AttachedFolder::create(&path, &plan, facts(), started);
         assert!(again.is_err(), "a run is never overwritten");
     }
 }

@@ -25,7 +25,9 @@ use tardy_core::warning::Warning;
 use tardy_machine::root::Root;
 use tardy_sys::file;
 
+use crate::attached::AttachedDivision;
 use crate::folder::{self, FolderError, RunFolder};
+use crate::imported::ImportRecord;
 use crate::plan::Plan;
 use crate::record::{Interruption, RunRecord, SeriesRecord, StartTime, State, StoreFailure};
 use tardy_samples::hours::{self, Hours};
@@ -51,8 +53,8 @@ pub enum ResumeError {
     Folder(#[from] FolderError),
     /// Samples of other kinds of runs cannot give way to histograms by hour.
     #[error(
-        "{0} cannot be resumed: only a run of `tardy run --until-stopped --disk SIZE` without \
-         loads can be resumed; give another folder with --out"
+        "{0} cannot be resumed: only a run without loads, or a recording of `tardy attach`, \
+         with --until-stopped and --disk SIZE can be resumed; give another folder with --out"
     )]
     NotBounded(PathBuf),
     /// It would not be the same run.
@@ -261,8 +263,7 @@ fn fill(
     root: &Root,
 ) -> io::Result<RunRecord> {
     let bytes = record.plan.disk.unwrap_or_default();
-    let division = DiskDivision::of(bytes, record.series.len())
-        .map_err(|least| io::Error::other(format!("--disk was below {least} bytes")))?;
+    let division = division(&record, bytes)?;
     let mut earlier = Vec::new();
     for series in &record.series {
         let file = path.join("samples").join(&series.file);
@@ -327,6 +328,19 @@ fn fill(
         .for_each(|series| series.counts = None);
     new.update(&record).map_err(io::Error::other)?;
     Ok(record)
+}
+
+/// How the bytes of `--disk` were divided.
+fn division(record: &RunRecord, bytes: u64) -> io::Result<DiskDivision> {
+    if record
+        .imported
+        .as_ref()
+        .is_some_and(ImportRecord::is_of_timers)
+    {
+        return Ok(AttachedDivision::of(bytes).samples);
+    }
+    DiskDivision::of(bytes, record.series.len())
+        .map_err(|least| io::Error::other(format!("--disk was below {least} bytes")))
 }
 
 /// Refuses a series with fewer samples than `run.json` counts, or without its histograms by hour.

@@ -173,12 +173,22 @@ pub struct Cycles {
 }
 
 impl Cycles {
-    /// Writes the file into a run folder.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn write(&self, folder: &Path) -> io::Result<()> {
-        std::fs::write(folder.join(FILE), serde_json::to_vec(self)?)
+    /// The content of the file. If it is longer than `bytes_max`, it has fewer of the longest
+    /// cycles, and then of the threads.
+    #[must_use]
+    pub fn encode(mut self, bytes_max: Option<u64>) -> Vec<u8> {
+        loop {
+            let bytes = serde_json::to_vec(&self).expect("all keys are text");
+            let is_short = bytes_max.is_none_or(|bytes_max| bytes.len() as u64 <= bytes_max);
+            if !self.worst.is_empty() && !is_short {
+                self.worst.truncate(self.worst.len() / 2);
+            } else if !self.threads.is_empty() && !is_short {
+                self.threads.truncate(self.threads.len() / 2);
+                self.has_more_threads = true;
+            } else {
+                return bytes;
+            }
+        }
     }
 
     /// Reads the file of a run folder; nothing if there is none.

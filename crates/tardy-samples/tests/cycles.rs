@@ -65,12 +65,13 @@ impl Story {
         self.does(10, Doing::Ready { last }, None);
     }
 
-    fn ends(self) -> Cycles {
+    fn ends(mut self) -> Cycles {
         let place = |call: &str| WaitPlace {
             call: call.to_owned(),
             function: "waits".to_owned(),
         };
         let places = ["home", "lock", "read", "for a time"].map(place);
+        self.cutter.finish();
         self.cutter.result(&places, &|thread| format!("t{thread}"))
     }
 }

@@ -1,8 +1,10 @@
 //! The timers of a running program, followed through the kernel's trace while it goes on as it was:
 //! nothing of it is stopped, changed or read but /proc.
 
+mod filters;
 mod places;
 pub mod process;
+pub mod target;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -22,18 +24,19 @@ use tardy_sys::clock::{self, Clock};
 use tardy_sys::sched;
 use tardy_trace::chains::Chains;
 use tardy_trace::event::{Decoder, Kind};
+use tardy_trace::file::TraceHead;
 use tardy_trace::live::Live;
 use tardy_trace::merge::Item;
 use tardy_trace::stints::{Doing, Stint, Stints, Waker};
 use tardy_trace::symbols::Symbols;
 use tardy_trace::timers::{ClockOffsets, TimerCounts, TimerKind, TimerWakeUp, TimerWatch};
 
+use self::filters::{filters, of_threads};
 use self::places::Places;
-use self::process::Process;
+use self::target::{Look, Target};
 use crate::calibration::kernel_symbols;
-use crate::events::of_timers::{
-    CANCEL, EXPIRE_ENTRY, EXPIRE_EXIT, INTERRUPTS, START, SWITCH, WAKING,
-};
+use crate::events::of_timers::{EXPIRE_EXIT, INTERRUPTS};
+use crate::evidence::Evidence;
 use crate::instance::Instance;
 use crate::pages::PageReader;
 use crate::tracer::{NotTraced, demand_clock_of_trace};
@@ -42,8 +45,6 @@ use crate::tracer::{NotTraced, demand_clock_of_trace};
 const PERIOD: Duration = Duration::from_millis(100);
 /// An event may be written this long after its time, in ns: as for explanations.
 const LATE_NS: u64 = 20_000_000;
-/// Threads that a filter names one by one; of more, a range of numbers.
-const FILTER_PIDS_MAX: usize = 32;
 /// Threads that wake the followed ones, and whose own wake-ups are recorded.
 const LINKED_MAX: usize = 16;
 /// Names of other threads that are remembered.
@@ -121,12 +122,29 @@ pub struct Recording {
     pub incomplete: Option<String>,
 }
 
-/// A program that is followed.
+/// What is done with what is found, while threads are followed.
+pub trait Observer {
+    /// Waits for as long, and returns whether following is to end.
+    fn wait(&mut self, pause: Duration) -> bool;
+
+    /// Takes a wake-up of a thread with this name.
+    fn wake_up(&mut self, wake_up: &TimerWakeUp, name: &str);
+
+    /// Hears which threads are no longer followed.
+    fn left(&mut self, threads: &BTreeSet<i32>);
+
+    /// Looks at what was found so far, after each period.
+    fn turn(&mut self, so_far: SoFar<'_>);
+}
+
+/// What was found so far.
+#[derive(Debug)]
+pub struct SoFar<'a>(&'a mut Attachment);
+
+/// Threads that are followed.
 #[derive(Debug)]
 pub struct Attachment {
-    process: Process,
-    /// The one thread that is asked about, if any.
-    only: Option<i32>,
+    target: Target,
     live: Live,
     watch: TimerWatch,
     stints: Stints,
@@ -147,6 +165,8 @@ pub struct Attachment {
     functions: Vec<(u64, TimerKind)>,
     begin: Nanos,
     incomplete: Option<String>,
+    /// The trace around the worst wake-ups, if it is kept.
+    evidence: Option<Evidence>,
     // Dropped in this order: open files keep the instance, and the journal ends after the instance.
     state: State,
     reader: PageReader,
@@ -155,11 +175,11 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Records the timers of `process`, or of one thread of it, from now on.
+    /// Records the timers of the threads of `target` from now on.
     ///
     /// # Errors
     /// [`NotAttached`]; nothing is left of it then.
-    pub fn start(process: Process, only: Option<u32>, root: &Root) -> Result<Self, NotAttached> {
+    pub fn start(mut target: Target, root: &Root) -> Result<Self, NotAttached> {
         let failed = |what| move |error| NotTraced::System { what, error };
         demand_clock_of_trace(root)?;
         let symbols = kernel_symbols();
@@ -176,12 +196,11 @@ impl Attachment {
             Vec::new(),
             vec![Undo::RemoveTraceInstance(name.clone())],
         )?;
-        let only = only.and_then(|thread| i32::try_from(thread).ok());
-        let threads: BTreeMap<_, _> = process
-            .threads()
-            .into_iter()
-            .filter(|(id, _)| only.is_none_or(|only| only == *id))
-            .collect();
+        let threads = match target.look() {
+            Look::There(threads) => threads,
+            // The first turn sees why.
+            Look::Unknown | Look::Ended => BTreeMap::new(),
+        };
         let cpus = root.online_cpus().unwrap_or_default();
         let events: Vec<_> = filters(&functions, threads.keys().copied(), &BTreeSet::new())
             .into_iter()
@@ -222,7 +241,7 @@ impl Attachment {
         // What lies before the mark is followed too; the mark itself tells of numbers.
         std::thread::sleep(Duration::from_nanos(LATE_NS));
         let until = u64::try_from(begin.get()).unwrap_or_default();
-        read(&mut reader, &mut live).map_err(failed("cannot read the trace's pages"))?;
+        read(&mut reader, &mut live, &mut None).map_err(failed("cannot read the trace's pages"))?;
         let mut number = None;
         while let Some(item) = live.next_before(until) {
             if let Item::Event(event) = &item
@@ -243,8 +262,7 @@ impl Attachment {
             absent: BTreeSet::new(),
         };
         Ok(Self {
-            process,
-            only,
+            target,
             live,
             watch,
             stints,
@@ -262,6 +280,7 @@ impl Attachment {
             functions,
             begin,
             incomplete: None,
+            evidence: None,
             state,
             reader,
             instance,
@@ -275,51 +294,45 @@ impl Attachment {
         self.begin
     }
 
-    /// The names of the threads so far.
+    /// Keeps the raw trace around the worst wake-ups, in at most `bytes_max` bytes.
     #[must_use]
-    pub fn threads(&self) -> &BTreeMap<i32, String> {
-        &self.threads
+    pub fn keeping_worst(self, bytes_max: Option<u64>) -> Self {
+        Self {
+            evidence: Some(Evidence::new(self.reader.cpus().len(), bytes_max)),
+            ..self
+        }
     }
 
-    /// Follows until `until` by the monotonic clock, the end of the program, or the end that `wait`
-    /// tells: it waits for as long as it is given, and says whether to end. `take` gets each
-    /// wake-up, with the name of its thread.
-    pub fn follow(
-        mut self,
-        until: Nanos,
-        mut wait: impl FnMut(Duration) -> bool,
-        mut take: impl FnMut(&TimerWakeUp, &str),
-    ) -> Recording {
+    /// Follows until `until` by the monotonic clock, the end of the program, or the end that the
+    /// observer asks for.
+    pub fn follow(mut self, until: Nanos, observer: &mut impl Observer) -> Recording {
         let why = loop {
             let left = until - Nanos(clock::monotonic());
             if left <= Nanos::ZERO {
                 break End::Time;
             }
             let pause = PERIOD.min(Duration::from_nanos(left.get().unsigned_abs()));
-            if wait(pause) {
+            if observer.wait(pause) {
                 break End::Stopped;
             }
-            self.advance(&mut take);
+            self.advance(observer);
             if self.incomplete.is_some() {
                 break End::Trace;
             }
-            if !self.look_for_threads() {
+            if !self.look_for_threads(observer) {
                 break End::Process;
             }
+            observer.turn(SoFar(&mut self));
         };
         let end = Nanos(clock::monotonic());
-        self.advance(&mut take);
+        self.advance(observer);
         self.instance.stop();
         self.read();
-        self.hand_over(u64::MAX, &mut take);
+        self.hand_over(u64::MAX, observer);
         self.watch.finish();
+        self.cutter.finish();
+        observer.turn(SoFar(&mut self));
         let counts = self.live.counts();
-        let name = |thread: i32| {
-            let known = self.threads.get(&thread).or(self.wakers.get(&thread));
-            known.cloned().unwrap_or_default()
-        };
-        let mut cycles = self.cutter.result(&self.places.into_places(), &name);
-        cycles.chains = self.slowest.result(&name);
         Recording {
             begin: self.begin,
             end,
@@ -328,7 +341,7 @@ impl Attachment {
                 .map(|kind| (kind, self.watch.counts(kind)))
                 .to_vec(),
             other_wake_ups: self.watch.other_wake_ups(),
-            cycles,
+            cycles: SoFar(&mut self).cycles(),
             no_stacks: self.no_stacks,
             events_read: counts.events,
             losses: counts.losses,
@@ -339,26 +352,26 @@ impl Attachment {
     }
 
     /// Reads what there is, and hands over the wake-ups that are known by then.
-    fn advance(&mut self, take: &mut impl FnMut(&TimerWakeUp, &str)) {
+    fn advance(&mut self, observer: &mut impl Observer) {
         let now = u64::try_from(clock::monotonic()).unwrap_or_default();
         self.read();
         // After a change, the events recorded since the last check cannot be used.
         if let Some(change) = self.state.change() {
             self.incomplete.get_or_insert(change);
         }
-        self.hand_over(now.saturating_sub(LATE_NS), take);
+        self.hand_over(now.saturating_sub(LATE_NS), observer);
     }
 
     fn read(&mut self) {
         self.watch.set_offsets(offsets());
-        if let Err(error) = read(&mut self.reader, &mut self.live) {
+        if let Err(error) = read(&mut self.reader, &mut self.live, &mut self.evidence) {
             self.incomplete
                 .get_or_insert_with(|| format!("the trace could not be read to its end: {error}"));
         }
     }
 
     /// Hands over wake-ups until `until`, as long as the trace is complete.
-    fn hand_over(&mut self, until: u64, take: &mut impl FnMut(&TimerWakeUp, &str)) {
+    fn hand_over(&mut self, until: u64, observer: &mut impl Observer) {
         while self.incomplete.is_none()
             && let Some(item) = self.live.next_before(until)
         {
@@ -366,10 +379,14 @@ impl Attachment {
             self.stints.take(&item);
             for wake_up in self.watch.finished() {
                 self.cutter.timer(&wake_up);
-                take(
-                    &wake_up,
-                    self.threads.get(&wake_up.thread).map_or("", String::as_str),
-                );
+                let name = self.threads.get(&wake_up.thread).map_or("", String::as_str);
+                observer.wake_up(&wake_up, name);
+                if let Some(evidence) = &mut self.evidence
+                    && let Ok(due) = u64::try_from(wake_up.due)
+                    && let Ok(ran) = u64::try_from(wake_up.ran)
+                {
+                    evidence.sample(due, ran.max(due));
+                }
             }
             let mut is_inside = false;
             for stint in self.stints.finished() {
@@ -426,16 +443,12 @@ impl Attachment {
 
     /// Follows threads that have come, too, and no longer those that have gone. False once the
     /// program has ended.
-    fn look_for_threads(&mut self) -> bool {
-        if !self.process.is_there() {
-            return false;
-        }
-        let mut there = self.process.threads();
-        // A program that is there has a thread: the list could not be read.
-        if there.is_empty() {
-            return true;
-        }
-        there.retain(|thread, _| self.only.is_none_or(|only| only == *thread));
+    fn look_for_threads(&mut self, observer: &mut impl Observer) -> bool {
+        let there = match self.target.look() {
+            Look::There(there) => there,
+            Look::Unknown => return true,
+            Look::Ended => return false,
+        };
         let (come, gone) = self.followed.look(there.keys().copied().collect());
         for (thread, name) in there {
             let name_before = self.threads.entry(thread).or_default();
@@ -451,6 +464,13 @@ impl Attachment {
             self.watch.unfollow(thread);
             self.stints.unfollow(thread);
             self.cutter.unfollow(thread);
+            // The names of threads that have gone are shown, but not without end.
+            if self.threads.len() > NAMES_MAX {
+                self.threads.remove(&thread);
+            }
+        }
+        if !gone.is_empty() {
+            observer.left(&gone);
         }
         let has_changed = !come.is_empty() || !gone.is_empty();
         if has_changed || self.has_new_link {
@@ -468,6 +488,59 @@ impl Attachment {
             }
         }
         true
+    }
+}
+
+impl SoFar<'_> {
+    /// Cycles that are measured by now, and the slowest chains.
+    pub fn cycles(&mut self) -> Cycles {
+        let Attachment {
+            cutter,
+            places,
+            threads,
+            wakers,
+            slowest,
+            ..
+        } = &mut *self.0;
+        let name = |thread: i32| {
+            let known = threads.get(&thread).or(wakers.get(&thread));
+            known.cloned().unwrap_or_default()
+        };
+        let mut cycles = cutter.result(places.all(), &name);
+        cycles.chains = slowest.result(&name);
+        cycles
+    }
+
+    /// How many threads are followed now.
+    #[must_use]
+    pub fn followed(&self) -> usize {
+        self.0.followed.now.len()
+    }
+
+    /// A trace.dat around the worst wake-ups, if that has changed since the last call.
+    pub fn worst_trace(&mut self) -> Option<Vec<u8>> {
+        let Attachment {
+            evidence,
+            instance,
+            reader,
+            threads,
+            ..
+        } = &mut *self.0;
+        let head = || TraceHead {
+            commands: threads
+                .iter()
+                .map(|(thread, name)| format!("{thread} {name}\n"))
+                .collect(),
+            ..instance.head.clone()
+        };
+        evidence.as_mut()?.changed(head, reader.cpus())
+    }
+
+    /// Forgets the worst wake-ups, so that those of the next hour are kept.
+    pub fn forget_worst(&mut self) {
+        if let Some(evidence) = &mut self.0.evidence {
+            evidence.forget();
+        }
     }
 }
 
@@ -525,11 +598,18 @@ impl FollowedThreads {
 }
 
 /// Reads all pages that there are.
-fn read(reader: &mut PageReader, live: &mut Live) -> io::Result<()> {
+fn read(
+    reader: &mut PageReader,
+    live: &mut Live,
+    evidence: &mut Option<Evidence>,
+) -> io::Result<()> {
     for place in 0..reader.cpus().len() {
         while let Some(page) = reader.next(place)? {
             // A damaged one is a loss, which the stream tells.
-            let _ = live.page(place, &page);
+            let begins = live.page(place, &page);
+            if let (Some(evidence), Ok(begins)) = (evidence.as_mut(), begins) {
+                evidence.page(place, begins, page);
+            }
         }
     }
     Ok(())
@@ -586,61 +666,6 @@ fn thread_name(root: &Root, thread: i32) -> String {
     }
 }
 
-/// The part of a filter that names these threads.
-fn of_threads(field: &str, threads: impl Iterator<Item = i32>) -> String {
-    let mut threads: Vec<i32> = threads.collect();
-    threads.sort_unstable();
-    match threads.as_slice() {
-        [] => format!("{field} < 0"),
-        [first, .., last] if threads.len() > FILTER_PIDS_MAX => {
-            format!("({field} >= {first} && {field} <= {last})")
-        }
-        named => format!(
-            "({})",
-            named
-                .iter()
-                .map(|thread| format!("{field} == {thread}"))
-                .collect::<Vec<_>>()
-                .join(" || ")
-        ),
-    }
-}
-
-/// What is recorded of each event, for these threads: each event costs the program some hundred ns,
-/// and most are of no use here.
-fn filters(
-    functions: &[(u64, TimerKind)],
-    threads: impl Iterator<Item = i32>,
-    linked: &BTreeSet<i32>,
-) -> [(crate::events::WantedEvent, String); 5] {
-    let threads: Vec<i32> = threads.collect();
-    // A range of many threads would take in those of other programs.
-    let linked = linked
-        .iter()
-        .filter(|_| threads.len() + linked.len() <= FILTER_PIDS_MAX);
-    let woken: Vec<i32> = threads.iter().chain(linked).copied().collect();
-    let of_woken = |field: &str| self::of_threads(field, woken.iter().copied());
-    let of_threads = |field: &str| self::of_threads(field, threads.iter().copied());
-    let of_functions = functions
-        .iter()
-        .map(|(address, _)| format!("function == {address:#x}"))
-        .collect::<Vec<_>>()
-        .join(" || ");
-    [
-        (
-            START,
-            format!("({of_functions}) && {}", of_threads("common_pid")),
-        ),
-        (CANCEL, of_threads("common_pid")),
-        (EXPIRE_ENTRY, of_functions),
-        (WAKING, of_woken("pid")),
-        (
-            SWITCH,
-            format!("{} || {}", of_woken("next_pid"), of_threads("prev_pid")),
-        ),
-    ]
-}
-
 fn offsets() -> ClockOffsets {
     ClockOffsets {
         realtime: Clock::Realtime.ahead(),
@@ -692,43 +717,5 @@ mod tests {
             "9 was there all the while"
         );
         assert_eq!(followed.look([7, 8].into()), ([].into(), [].into()));
-    }
-
-    #[test]
-    fn filters_name_threads_one_by_one_and_many_by_a_range() {
-        let functions = [(0x10, TimerKind::Sleep), (0x20, TimerKind::Timerfd)];
-        let [start, cancel, entry, waking, switch] =
-            filters(&functions, [9, 7].into_iter(), &BTreeSet::new()).map(|(_, filter)| filter);
-        assert_eq!(
-            start,
-            "(function == 0x10 || function == 0x20) && (common_pid == 7 || common_pid == 9)"
-        );
-        assert_eq!(entry, "function == 0x10 || function == 0x20");
-        assert_eq!(
-            (cancel.as_str(), waking.as_str()),
-            (
-                "(common_pid == 7 || common_pid == 9)",
-                "(pid == 7 || pid == 9)"
-            )
-        );
-        assert_eq!(
-            switch,
-            "(next_pid == 7 || next_pid == 9) || (prev_pid == 7 || prev_pid == 9)"
-        );
-        let [.., switch] =
-            filters(&functions, 100..200, &BTreeSet::from([7])).map(|(_, filter)| filter);
-        assert!(
-            switch.starts_with("(next_pid >= 100 && next_pid <= 199) || "),
-            "{switch}"
-        );
-        let [_, _, _, waking, switch] =
-            filters(&functions, [7].into_iter(), &BTreeSet::from([8])).map(|(_, filter)| filter);
-        assert_eq!(waking, "(pid == 7 || pid == 8)", "a waker's own wake-ups");
-        assert_eq!(
-            switch,
-            "(next_pid == 7 || next_pid == 8) || (prev_pid == 7)"
-        );
-        let nobody = &filters(&functions, std::iter::empty(), &BTreeSet::new())[4].1;
-        assert_eq!(nobody, "next_pid < 0 || prev_pid < 0");
     }
 }

@@ -109,10 +109,25 @@ impl Evidence {
 
     /// Replaces the file if there is something new. `cpus` are the CPUs by place.
     pub(crate) fn write(&mut self, path: &Path, head: &TraceHead, cpus: &[u32]) -> io::Result<()> {
-        if !std::mem::take(&mut self.has_changed) {
-            return Ok(());
+        match self.changed(|| head.clone(), cpus) {
+            Some(bytes) => reserved_file::replace(path, &bytes),
+            None => Ok(()),
         }
-        reserved_file::replace(path, &self.encode(head, cpus))
+    }
+
+    /// The bytes of the file, if they have changed since the last call.
+    pub(crate) fn changed(
+        &mut self,
+        head: impl FnOnce() -> TraceHead,
+        cpus: &[u32],
+    ) -> Option<Vec<u8>> {
+        std::mem::take(&mut self.has_changed).then(|| self.encode(&head(), cpus))
+    }
+
+    /// Forgets the worst samples; the recent pages stay.
+    pub(crate) fn forget(&mut self) {
+        self.worst.clear();
+        self.has_changed = false;
     }
 
     fn encode(&self, head: &TraceHead, cpus: &[u32]) -> Vec<u8> {

@@ -28,11 +28,11 @@ const STACK_BYTES: usize = 256 << 10;
 
 /// Hands files to the thread; clones hand them to the same one.
 #[derive(Debug, Clone)]
-pub(super) struct BackgroundWriter(Arc<SharedQueue>);
+pub struct BackgroundWriter(Arc<SharedQueue>);
 
 /// The thread; it ends when this is dropped or finished.
 #[derive(Debug)]
-pub(super) struct KeeperThread {
+pub struct KeeperThread {
     keeper: BackgroundWriter,
     handle: Option<JoinHandle<()>>,
 }
@@ -80,7 +80,7 @@ impl BackgroundWriter {
     /// Replaces the file at `path` by `content`, some time later, unless newer content comes
     /// before; returns at once. A full disk keeps the older file. After the end nothing is written
     /// any more.
-    pub(super) fn replace(&self, path: &Path, content: Vec<u8>) {
+    pub fn replace(&self, path: &Path, content: Vec<u8>) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if !queue.is_ending {
             queue.replaced.insert(path.to_owned(), content);
@@ -90,7 +90,7 @@ impl BackgroundWriter {
 
     /// Adds `content` to the file at `path`, which must be there, some time later; returns at once.
     /// Where that fails once nothing more is added, so that no line comes after half of one.
-    pub(super) fn append(&self, path: &Path, content: &[u8]) {
+    pub fn append(&self, path: &Path, content: &[u8]) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.is_ending {
             return;
@@ -104,7 +104,7 @@ impl BackgroundWriter {
 
     /// Lets the file at `path`, whose lines [`Self::append`] adds, become no longer than this: of
     /// older lines every second one gives way then.
-    pub(super) fn bound(&self, path: &Path, bytes_max: u64) {
+    pub fn bound(&self, path: &Path, bytes_max: u64) {
         self.0
             .queue
             .lock()
@@ -114,7 +114,7 @@ impl BackgroundWriter {
     }
 
     /// Has the oldest samples of a series give way, before anything else; returns at once.
-    pub(super) fn make_room(&self, rotation: Arc<Rotation>) {
+    pub fn make_room(&self, rotation: Arc<Rotation>) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if !queue.is_ending {
             queue.full.push(rotation);
@@ -124,7 +124,7 @@ impl BackgroundWriter {
 
     /// Brings to the disk what tells of the newest segment of a series, some time later; returns at
     /// once.
-    pub(super) fn settle(&self, rotation: Arc<Rotation>) {
+    pub fn settle(&self, rotation: Arc<Rotation>) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if !queue.is_ending {
             queue.unsettled.push(rotation);
@@ -134,7 +134,7 @@ impl BackgroundWriter {
 
     /// Brings the file at `path` to the disk, some time later, so that a failure of power leaves
     /// what stands in it now; returns at once.
-    pub(super) fn sync(&self, path: &Path) {
+    pub fn sync(&self, path: &Path) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if !queue.is_ending && queue.synced.insert(path.to_owned()) {
             self.0.has_changed.notify_one();
@@ -143,7 +143,7 @@ impl BackgroundWriter {
 
     /// Whether the run's folder was removed, moved, or replaced by another one. Nothing is written
     /// to its files from then on.
-    pub(super) fn is_folder_gone(&self) -> bool {
+    pub fn is_folder_gone(&self) -> bool {
         self.0.is_folder_gone.load(Ordering::Acquire)
     }
 
@@ -189,7 +189,7 @@ impl KeeperThread {
     ///
     /// # Errors
     /// Those of starting a thread.
-    pub(super) fn start(cpus: &CpuList, folder: FolderIdentity) -> io::Result<Self> {
+    pub fn start(cpus: &CpuList, folder: FolderIdentity) -> io::Result<Self> {
         let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
         let mut broken = BTreeSet::new();
         let write = move |job| match job {
@@ -249,12 +249,12 @@ impl KeeperThread {
     }
 
     /// For whoever has files to be kept.
-    pub(super) fn keeper(&self) -> BackgroundWriter {
+    pub fn keeper(&self) -> BackgroundWriter {
         self.keeper.clone()
     }
 
     /// Returns when all that waits is written: from then on the caller may write the same files.
-    pub(super) fn finish(self) {
+    pub fn finish(self) {
         drop(self);
     }
 }

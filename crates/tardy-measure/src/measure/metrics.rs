@@ -42,7 +42,7 @@ const QUESTION_BYTES_MAX: usize = 8 << 10;
 
 /// What the run leaves for the thread.
 #[derive(Debug, Default)]
-pub(super) struct Desk {
+pub struct Desk {
     is_wanted: AtomicBool,
     numbers: Mutex<Numbers>,
     have_come: Condvar,
@@ -67,7 +67,7 @@ struct RunStatus {
 
 /// The thread, and the place that it answers at.
 #[derive(Debug)]
-pub(super) struct MetricsServer {
+pub struct MetricsServer {
     desk: Arc<Desk>,
     is_ending: Arc<AtomicBool>,
     handle: Option<JoinHandle<()>>,
@@ -75,12 +75,12 @@ pub(super) struct MetricsServer {
 
 impl Desk {
     /// Whether somebody waits for new numbers.
-    pub(super) fn is_wanted(&self) -> bool {
+    pub fn is_wanted(&self) -> bool {
         self.is_wanted.load(Ordering::Acquire)
     }
 
     /// Leaves new numbers, unless the older ones are looked at just now.
-    pub(super) fn leave_series(&self, series: impl Iterator<Item = SeriesMetrics>) {
+    pub fn leave_series(&self, series: impl Iterator<Item = SeriesMetrics>) {
         if let Ok(mut numbers) = self.numbers.try_lock() {
             numbers.series = series.collect();
             numbers.edition += 1;
@@ -90,7 +90,7 @@ impl Desk {
     }
 
     /// The same with how far the run is.
-    pub(super) fn leave_run(&self, record: &RunRecord, now: Nanos) {
+    pub fn leave_run(&self, record: &RunRecord, now: Nanos) {
         let Ok(mut numbers) = self.numbers.try_lock() else {
             return;
         };
@@ -254,7 +254,7 @@ impl MetricsServer {
     ///
     /// # Errors
     /// Those of starting a thread.
-    pub(super) fn start(listener: TcpListener, cpus: &CpuList) -> io::Result<Self> {
+    pub fn start(listener: TcpListener, cpus: &CpuList) -> io::Result<Self> {
         let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
         let desk = Arc::new(Desk::default());
         let is_ending = Arc::new(AtomicBool::new(false));
@@ -282,7 +282,7 @@ impl MetricsServer {
     }
 
     /// Where numbers are left.
-    pub(super) fn desk(&self) -> &Arc<Desk> {
+    pub fn desk(&self) -> &Arc<Desk> {
         &self.desk
     }
 }

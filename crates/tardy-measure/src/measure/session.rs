@@ -5,7 +5,6 @@ mod arming;
 pub(super) mod closing;
 mod follow;
 mod loads;
-mod threshold;
 mod tracing;
 
 use std::net::TcpListener;

@@ -67,31 +67,37 @@ fn cycle_headline(out: &mut String, result: &AttachResult, columns: usize) {
 }
 
 fn head(out: &mut String, result: &AttachResult, columns: usize) {
-    let process = &result.process;
-    let thread = process
-        .thread
-        .map_or_else(String::new, |thread| format!(", thread {thread}"));
+    let target = match &result.process {
+        Some(process) => {
+            let thread = process
+                .thread
+                .map_or_else(String::new, |thread| format!(", thread {thread}"));
+            format!("process {} ({}){thread}", process.id, process.name)
+        }
+        None if result.threads_followed == 1 => "1 real-time thread".to_owned(),
+        None => format!("{} real-time threads", result.threads_followed),
+    };
     let end = match result.end {
         AttachEnd::Finished => "",
         AttachEnd::Interrupted => ", interrupted",
         AttachEnd::ProcessEnded => ", until the process exited",
         AttachEnd::TraceEnded => ", until the trace ended",
+        AttachEnd::Threshold => ", until a miss",
     };
     let wake_ups = match result.wake_ups {
         0 => "no wake-up by a timer".to_owned(),
         1 => "1 wake-up by a timer".to_owned(),
         count => format!("{count} wake-ups by timers"),
     };
-    let line = format!(
-        "process {} ({}){thread}: {wake_ups} in {}{end}",
-        process.id, process.name, result.length_ns
-    );
+    let line = format!("{target}: {wake_ups} in {}{end}", result.length_ns);
     push_wrapped(out, &line, columns, (0, 2));
     if let Some(verdict) = &result.verdict {
         let _ = writeln!(out, "{}: {}", word(verdict.outcome), verdict.sentence);
     }
     if result.wake_ups == 0 {
-        let why = if result.timers.is_empty() {
+        let why = if result.process.is_none() && result.timers.is_empty() {
+            "no thread with a real-time policy set a timer"
+        } else if result.timers.is_empty() {
             "the program set no timer while attached: it waits without a time limit, does not wait \
              at all, or sleeps for longer than --for"
         } else {
@@ -292,11 +298,11 @@ mod tests {
         }
         let wake_ups = u64::try_from(i64::from(threads) * wake_ups).unwrap();
         tally.result(AttachFacts {
-            process: AttachedProcess {
+            process: Some(AttachedProcess {
                 id: 1,
                 name: "loop".into(),
                 thread: None,
-            },
+            }),
             end: AttachEnd::ProcessEnded,
             begin: Nanos::ZERO,
             length: Nanos(2_000_000_000),

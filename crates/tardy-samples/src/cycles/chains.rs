@@ -71,7 +71,7 @@ impl SlowestChains {
 
     /// The slowest first.
     #[must_use]
-    pub fn result(mut self, name: &impl Fn(i32) -> String) -> Vec<WakeUpChain> {
+    pub fn result(&mut self, name: &impl Fn(i32) -> String) -> Vec<WakeUpChain> {
         self.kept
             .sort_by_key(|chain| std::cmp::Reverse(chain.latency()));
         self.kept.iter().map(|chain| told(chain, name)).collect()

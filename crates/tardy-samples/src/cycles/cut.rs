@@ -197,12 +197,16 @@ impl Cutter {
         }
     }
 
-    /// What came of it, with the places and names by number.
-    #[must_use]
-    pub fn result(mut self, places: &[WaitPlace], name: &impl Fn(i32) -> String) -> Cycles {
+    /// No more stints come: the last sleeps of each thread are cut, too.
+    pub fn finish(&mut self) {
         for thread in self.threads.values_mut() {
             self.cut_off += thread.cut_group();
         }
+    }
+
+    /// The cycles so far, with the places and names by number.
+    #[must_use]
+    pub fn result(&mut self, places: &[WaitPlace], name: &impl Fn(i32) -> String) -> Cycles {
         let mut cycles = Cycles {
             cut_off: self.cut_off,
             has_more_threads: self.has_more_threads,

@@ -102,8 +102,8 @@ impl Places {
     }
 
     /// All, by number.
-    pub(super) fn into_places(self) -> Vec<WaitPlace> {
-        self.places
+    pub(super) fn all(&self) -> &[WaitPlace] {
+        &self.places
     }
 }
 
@@ -218,6 +218,6 @@ mod tests {
             call: "write".to_owned(),
             function: "pipe_write".to_owned(),
         };
-        assert_eq!(places.into_places(), [place]);
+        assert_eq!(places.all(), [place]);
     }
 }

@@ -7,7 +7,7 @@ use tardy_machine::process;
 use tardy_machine::root::Root;
 
 /// Of the flags in /proc/PID/stat: a thread of the kernel (include/linux/sched.h).
-const PF_KTHREAD: u64 = 0x0020_0000;
+pub(super) const PF_KTHREAD: u64 = 0x0020_0000;
 /// errno-base.h; the process has ended since its file was opened.
 const ESRCH: i32 = 3;
 
@@ -161,7 +161,7 @@ impl Process {
 }
 
 /// A program names its threads as it likes; what it wrote must not reach a terminal as it is.
-fn printable(name: &str) -> String {
+pub(super) fn printable(name: &str) -> String {
     name.chars()
         .map(|character| {
             if character.is_control() {

@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use tardy_core::bytes::{format_bytes, parse_bytes};
 use tardy_core::units::Nanos;
+use tardy_run::attached::DISK_LEAST;
+use tardy_run::threshold::ThresholdAction;
 
 use super::{positive_duration, share};
 
@@ -12,24 +15,50 @@ use super::{positive_duration, share};
 #[command(after_help = AFTER_HELP)]
 pub struct AttachArgs {
     /// Process ID of the running program
-    #[arg(value_name = "PID", value_parser = process_number)]
-    pub process: u32,
+    #[arg(value_name = "PID", value_parser = process_number, required_unless_present = "realtime", conflicts_with = "realtime")]
+    pub process: Option<u32>,
+    /// Measure every real-time thread of the machine instead of a program: SCHED_FIFO, SCHED_RR and
+    /// SCHED_DEADLINE, except threads of the kernel and of tardy
+    #[arg(long)]
+    pub realtime: bool,
     /// Measure only the thread with this ID
-    #[arg(long, value_name = "TID", value_parser = process_number)]
+    #[arg(long, value_name = "TID", value_parser = process_number, conflicts_with = "realtime")]
     pub thread: Option<u32>,
     /// How long to measure; Ctrl-C or the end of the program stops the measurement earlier
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = positive_duration, allow_hyphen_values = true)]
     pub length: Nanos,
+    /// Measure until Ctrl-C, SIGTERM, or the end of the program
+    #[arg(long, conflicts_with = "length")]
+    pub until_stopped: bool,
     /// Deadline: the largest allowed latency, as in 200us
     #[arg(long, alias = "limit", value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub deadline: Option<Nanos>,
     /// Share of wake-ups that may miss the deadline, as in 1e-6 [default: 0]
     #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true, requires = "deadline")]
     pub misses: Option<f64>,
+    /// Action at the first latency above --deadline, which also ends the measurement: trace,
+    /// shell=COMMAND, signal=PID, signal,num=N,pid=PID, or continue
+    ///
+    /// As in `tardy run`: with continue, the measurement does not end, and the actions are repeated
+    /// at each latency that is larger than all before. Repeat the option for several actions. With
+    /// --out, the folder then has the kernel's trace around the worst wake-ups, and the command
+    /// finds the folder in TARDY_RUN.
+    #[arg(long, value_name = "ACTION", requires = "deadline")]
+    pub on_threshold: Vec<ThresholdAction>,
     /// New folder for a run with every wake-up; `show`, `explain`, `plot`, `compare`, `report` and
     /// `export` read it
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
+    /// Disk budget of the folder, as in 200MiB; beyond it, the oldest samples are folded into hourly
+    /// histograms
+    #[arg(long, value_name = "SIZE", value_parser = disk_size, requires_all = ["until_stopped", "out"])]
+    pub disk: Option<u64>,
+    /// Continue the measurement in --out if that folder exists, also after a kill or a reboot
+    #[arg(long, requires_all = ["until_stopped", "disk", "out"])]
+    pub resume: bool,
+    /// Serve metrics at this port while the measurement lasts, for readers such as Prometheus
+    #[arg(long, value_name = "[ADDRESS:]PORT", requires = "out")]
+    pub metrics: Option<String>,
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
@@ -42,9 +71,19 @@ fn process_number(text: &str) -> Result<u32, String> {
     })
 }
 
+fn disk_size(text: &str) -> Result<u64, String> {
+    match parse_bytes(text) {
+        Some(bytes) if bytes >= DISK_LEAST => Ok(bytes),
+        Some(_) => Err(format!("it must be at least {}", format_bytes(DISK_LEAST))),
+        None => Err("it is not a size: write it with its unit, as in 200MiB".to_owned()),
+    }
+}
+
 const AFTER_HELP: &str = "As root, while the program runs unmodified:
   tardy attach $(pidof my_loop)
   tardy attach 1234 --for 1m --deadline 200us --out mine; tardy explain mine --above 2ms
+  tardy attach 1234 --deadline 1ms --out mine --on-threshold 'shell=./late.sh'
+  tardy attach --realtime --until-stopped --disk 200MiB --out machine
 A wake-up is due when the program's timer is due. Its timers are sleeps, waits with a time limit \
                           (poll, futex, select), timer_create, timerfd and setitimer. The latency \
                           ends with the switch to the thread. Loops that wait for something else \

@@ -1,103 +1,192 @@
-//! `tardy attach`: how late the timers of a running program wake it.
+//! `tardy attach`: how late the timers of a running program, or of every real-time thread, wake it.
+
+mod recorder;
+mod writer;
 
 use std::fmt::Display;
-use std::os::fd::AsFd;
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_machine::facts::MachineFacts;
 use tardy_machine::root::Root;
+use tardy_measure::measure::metrics;
+use tardy_measure::measure::threshold::Threshold;
 use tardy_report::report::attach_text;
-use tardy_results::attach::{self, AttachEnd, AttachFacts, AttachTrace, AttachedProcess, Tally};
+use tardy_results::attach::{
+    self, AttachEnd, AttachFacts, AttachResult, AttachTrace, AttachedProcess, Tally,
+};
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
-use tardy_run::attached::AttachedFolder;
+use tardy_run::attached::{AttachedFolder, AttachedPlan};
 use tardy_run::record::{StartTime, State};
 use tardy_sys::clock;
-use tardy_sys::signal::{self, SignalFd, wait_readable_within};
+use tardy_sys::signal::{self, SignalFd};
 use tardy_tracer::attach::process::Process;
-use tardy_tracer::attach::{Attachment, End};
+use tardy_tracer::attach::target::{RealTimeThreads, Target};
+use tardy_tracer::attach::{Attachment, End, Recording};
 
+use self::recorder::Recorder;
+use self::writer::FolderWriter;
 use super::output;
 use crate::cli::attach::AttachArgs;
+
+/// What ends the command before its result.
+struct Refusal(Exit, String);
+
+impl Refusal {
+    fn new(exit: Exit) -> impl Fn(&dyn Display) -> Self {
+        move |why| Self(exit, why.to_string())
+    }
+}
 
 /// Runs the command.
 #[must_use]
 pub fn run(args: &AttachArgs) -> Exit {
-    let signals = match SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP]) {
-        Ok(signals) => signals,
-        Err(error) => return refused(Exit::Machine, &error),
-    };
+    measure(args).unwrap_or_else(|Refusal(exit, why)| refused(exit, &why))
+}
+
+fn measure(args: &AttachArgs) -> Result<Exit, Refusal> {
+    let (usage, machine) = (Refusal::new(Exit::Usage), Refusal::new(Exit::Machine));
+    let signals = SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP])
+        .map_err(|error| machine(&error))?;
     let root = Root::system();
-    let process = match Process::find(&root, args.process) {
-        Ok(process) => process,
-        Err(error) => return refused(Exit::Usage, &error),
-    };
-    if let Some(Err(error)) = args.thread.map(|thread| process.check_thread(thread)) {
-        return refused(Exit::Usage, &error);
+    let process = args
+        .process
+        .map(|process| Process::find(&root, process))
+        .transpose()
+        .map_err(|error| usage(&error))?;
+    if let (Some(process), Some(thread)) = (&process, args.thread) {
+        process
+            .check_thread(thread)
+            .map_err(|error| usage(&error))?;
     }
-    let process_told = AttachedProcess {
+    let metrics = args.metrics.as_deref().map(metrics::listen).transpose();
+    let metrics = metrics.map_err(|error| machine(&error))?;
+    let process_told = process.as_ref().map(|process| AttachedProcess {
         id: process.id,
         name: process.name.clone(),
         thread: args.thread,
+    });
+    let target = match process {
+        Some(process) => {
+            let only = args.thread.and_then(|thread| i32::try_from(thread).ok());
+            Target::Process { process, only }
+        }
+        None => Target::RealTime(RealTimeThreads::new(&root)),
     };
-    let attachment = match Attachment::start(process, args.thread, &root) {
-        Ok(attachment) => attachment,
-        Err(error) => return refused(Exit::Machine, &error),
-    };
+    let attachment = Attachment::start(target, &root).map_err(|error| machine(&error))?;
     let started = StartTime {
         realtime_ns: Nanos(clock::realtime()),
         monotonic_ns: attachment.begin(),
     };
-    let named = (process_told.id, process_told.name.as_str());
-    let required = attach::requirement(args.deadline, args.misses);
-    let folder = args.out.as_ref().map(|out| {
-        AttachedFolder::create(out, named, required, MachineFacts::read(&root), started)
+    let writer = folder(args, process_told.as_ref(), started, &root)
+        .map_err(|error| usage(&error))?
+        .map(|folder| FolderWriter::start(folder, metrics))
+        .transpose()
+        .map_err(|error| machine(&error))?;
+    let keeps_traces = args.until_stopped || !args.on_threshold.is_empty();
+    let attachment = match &writer {
+        Some(writer) if keeps_traces => attachment.keeping_worst(writer.trace_bytes()),
+        _ => attachment,
+    };
+    let tally = Tally::new(args.deadline, args.misses);
+    let tally = if args.until_stopped {
+        tally.bounded()
+    } else {
+        tally
+    };
+    let threshold = args.deadline.and_then(|deadline| {
+        let run = args.out.clone().unwrap_or_default();
+        Threshold::new(args.on_threshold.clone(), deadline, run)
     });
-    let mut folder = match folder.transpose() {
-        Ok(folder) => folder,
-        Err(error) => return refused(Exit::Usage, &error),
+    let mut recorder = Recorder::new(&signals, tally, threshold, writer);
+    let until = if args.until_stopped {
+        Nanos::MAX
+    } else {
+        started.monotonic_ns.saturating_add(args.length)
     };
-    let mut unwritten = None;
-    let mut tally = Tally::new(args.deadline, args.misses);
-    let wait = |pause| {
-        let _ = wait_readable_within(&[signals.as_fd()], Some(pause));
-        matches!(signals.take(), Ok(Some(_)))
+    let recorded = attachment.follow(until, &mut recorder);
+    let is_at_threshold = recorder.is_at_threshold();
+    let (tally, writer, problems) = recorder.finish();
+    let (end, state) = match recorded.why {
+        End::Process => (AttachEnd::ProcessEnded, State::Finished),
+        End::Trace => (AttachEnd::TraceEnded, State::Finished),
+        End::Stopped if is_at_threshold => (AttachEnd::Threshold, State::Stopped),
+        // Nothing was cut short.
+        End::Stopped if args.until_stopped => (AttachEnd::Finished, State::Finished),
+        End::Stopped => (AttachEnd::Interrupted, State::Interrupted),
+        End::Time => (AttachEnd::Finished, State::Finished),
     };
-    let recorded = attachment.follow(
-        started.monotonic_ns.saturating_add(args.length),
-        wait,
-        |wake_up, name| {
-            tally.add(wake_up);
-            let (due, lateness) = (Nanos(wake_up.due), Nanos(wake_up.lateness()));
-            let written = folder.as_mut().map(|folder| {
-                folder.push((wake_up.thread, name), wake_up.kind.word(), due, lateness)
-            });
-            if let Some(Err(error)) = written {
-                unwritten.get_or_insert(error);
-            }
-        },
-    );
-    let length = recorded.end - recorded.begin;
-    let lost: Vec<_> = recorded
+    let (ended, lost) = (recorded.end, lost(&recorded));
+    let has_exited = recorded.why == End::Process;
+    let mut result = result(args, process_told, end, recorded, tally);
+    result.notes.extend(problems);
+    let unkept = writer.and_then(|writer| {
+        let warnings = warnings(&result, has_exited);
+        writer.finish(&result, state, ended, warnings, &lost).err()
+    });
+    show(args, &result)?;
+    match unkept {
+        Some(error) => Err(machine(&format!(
+            "cannot write {}: {error}",
+            result.folder.as_deref().unwrap_or_default()
+        ))),
+        None => Ok(result.exit()),
+    }
+}
+
+/// The folder of `--out`.
+fn folder(
+    args: &AttachArgs,
+    process: Option<&AttachedProcess>,
+    started: StartTime,
+    root: &Root,
+) -> Result<Option<AttachedFolder>, Box<dyn Display>> {
+    let Some(out) = &args.out else {
+        return Ok(None);
+    };
+    let plan = AttachedPlan {
+        target: process.map_or_else(
+            || "real-time threads".to_owned(),
+            |process| format!("process {} ({})", process.id, process.name),
+        ),
+        requirement: attach::requirement(args.deadline, args.misses),
+        until_stopped: args.until_stopped,
+        disk: args.disk,
+        on_threshold: args.on_threshold.clone(),
+        has_metrics: args.metrics.is_some(),
+    };
+    let machine = MachineFacts::read(root);
+    let made = if args.resume {
+        AttachedFolder::resume(out, &plan, machine, started, root)
+            .map_err(|error| Box::new(error) as Box<dyn Display>)
+    } else {
+        AttachedFolder::create(out, &plan, machine, started)
+            .map_err(|error| Box::new(error) as Box<dyn Display>)
+    };
+    made.map(Some)
+}
+
+/// Timers of each kind of which the trace lost the end.
+fn lost(recorded: &Recording) -> Vec<(&'static str, u64)> {
+    recorded
         .counts
         .iter()
         .map(|(kind, counts)| (kind.word(), counts.lost))
-        .collect();
-    let kept = folder
-        .as_ref()
-        .map(|folder| recorded.cycles.write(folder.path()));
-    if let Some(Err(error)) = kept {
-        unwritten.get_or_insert(error);
-    }
-    let result = tally.result(AttachFacts {
-        process: process_told,
-        end: match recorded.why {
-            End::Time => AttachEnd::Finished,
-            End::Stopped => AttachEnd::Interrupted,
-            End::Process => AttachEnd::ProcessEnded,
-            End::Trace => AttachEnd::TraceEnded,
-        },
+        .collect()
+}
+
+fn result(
+    args: &AttachArgs,
+    process: Option<AttachedProcess>,
+    end: AttachEnd,
+    recorded: Recording,
+    tally: Tally,
+) -> AttachResult {
+    let length = recorded.end - recorded.begin;
+    tally.result(AttachFacts {
+        process,
+        end,
         begin: recorded.begin,
         length,
         names: recorded.threads,
@@ -112,50 +201,32 @@ pub fn run(args: &AttachArgs) -> Exit {
             incomplete: recorded.incomplete,
         },
         folder: args.out.as_ref().map(|out| out.display().to_string()),
-    });
-    let mut unkept = None;
-    if let Some(folder) = folder {
-        let state = if recorded.why == End::Stopped {
-            State::Interrupted
-        } else {
-            State::Finished
-        };
-        let ended =
-            (recorded.why == End::Process).then(|| "the process ended by itself".to_owned());
-        let warnings = result
-            .notes
-            .iter()
-            .cloned()
-            .chain(ended)
-            .map(|text| match &result.trace.incomplete {
-                Some(reason) if *reason == text => Warning::MaximumUnsure { reason: text },
-                _ => Warning::Note { text },
-            })
-            .collect();
-        let finished = folder.finish(state, recorded.end, warnings, &lost);
-        unkept = unwritten.or(finished.err());
-    }
+    })
+}
+
+/// What the folder says of the recording.
+fn warnings(result: &AttachResult, has_exited: bool) -> Vec<Warning> {
+    let exited = has_exited.then(|| "the process ended by itself".to_owned());
+    result
+        .notes
+        .iter()
+        .cloned()
+        .chain(exited)
+        .map(|text| match &result.trace.incomplete {
+            Some(reason) if *reason == text => Warning::MaximumUnsure { reason: text },
+            _ => Warning::Note { text },
+        })
+        .collect()
+}
+
+fn show(args: &AttachArgs, result: &AttachResult) -> Result<(), Refusal> {
     let text = if args.json {
-        Format::ATTACH.document(&result)
+        Format::ATTACH.document(result)
     } else {
-        output::fitted(&attach_text::text(
-            &result,
-            output::screen_or_page().columns,
-        ))
+        output::fitted(&attach_text::text(result, output::screen_or_page().columns))
     };
-    match output::print(&text) {
-        Ok(()) => match unkept {
-            Some(error) => refused(
-                Exit::Machine,
-                &format!(
-                    "cannot write {}: {error}",
-                    result.folder.as_deref().unwrap_or_default()
-                ),
-            ),
-            None => result.exit(),
-        },
-        Err(error) => refused(Exit::Machine, &format!("cannot write the result: {error}")),
-    }
+    output::print(&text)
+        .map_err(|error| Refusal(Exit::Machine, format!("cannot write the result: {error}")))
 }
 
 fn refused(exit: Exit, why: &dyn Display) -> Exit {

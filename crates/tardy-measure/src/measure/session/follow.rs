@@ -14,13 +14,13 @@ use tardy_sys::{clock, watched};
 
 use super::arming::ActiveRun;
 use super::loads::Loads;
-use super::threshold::Threshold;
 use super::{SessionError, system};
 use crate::measure::cycles::CycleCount;
 use crate::measure::live::{Live, ProgressDisplay};
 use crate::measure::phases::{STUCK, Step, Timeline};
 use crate::measure::service::{ServiceManager, ServiceNotifier};
 use crate::measure::state_log::StateLog;
+use crate::measure::threshold::Threshold;
 
 /// The longest wait between two looks at threads that may have ended by themselves.
 const LOOK: Nanos = Nanos::from_millis(250);

@@ -1,5 +1,5 @@
-//! What is done when a latency is above the threshold (`--on-threshold`), by the main thread: the
-//! measuring ones start no processes.
+//! What is done when a latency is above the threshold (`--on-threshold`), of a run and of threads
+//! that are followed. The main thread does it: measuring ones start no processes.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -17,7 +17,7 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(10);
 
 /// The actions of a run under way.
 #[derive(Debug)]
-pub(super) struct Threshold {
+pub struct Threshold {
     actions: Vec<ThresholdAction>,
     limit: Nanos,
     run: PathBuf,
@@ -29,10 +29,17 @@ pub(super) struct Threshold {
 
 impl Threshold {
     /// Those of a plan that has some.
-    pub(super) fn of(plan: &Plan, run: PathBuf) -> Option<Self> {
-        let limit = plan.stop_above.filter(|_| !plan.on_threshold.is_empty())?;
-        Some(Self {
-            actions: plan.on_threshold.clone(),
+    #[must_use]
+    pub fn of(plan: &Plan, run: PathBuf) -> Option<Self> {
+        Self::new(plan.on_threshold.clone(), plan.stop_above?, run)
+    }
+
+    /// These actions, above `limit`; `None` if there are none. `run` is the folder of the run, empty
+    /// if it has none.
+    #[must_use]
+    pub fn new(actions: Vec<ThresholdAction>, limit: Nanos, run: PathBuf) -> Option<Self> {
+        (!actions.is_empty()).then_some(Self {
+            actions,
             limit,
             run,
             worst: limit,
@@ -42,14 +49,21 @@ impl Threshold {
     }
 
     /// Whether the run goes on at the threshold.
-    pub(super) fn goes_on(&self) -> bool {
+    #[must_use]
+    pub fn goes_on(&self) -> bool {
         self.actions.contains(&ThresholdAction::Continue)
+    }
+
+    /// Whether [`Self::look`] would act on this latency.
+    #[must_use]
+    pub fn is_new(&self, latency: Nanos) -> bool {
+        latency > self.worst
     }
 
     /// Acts on the first latency above the threshold, and on each one that is larger than those
     /// before.
-    pub(super) fn look(&mut self, cpu: Option<CpuId>, latency: Nanos, due: Nanos) {
-        if latency <= self.worst {
+    pub fn look(&mut self, cpu: Option<CpuId>, latency: Nanos, due: Nanos) {
+        if !self.is_new(latency) {
             return;
         }
         self.worst = latency;
@@ -91,7 +105,7 @@ impl Threshold {
     }
 
     /// Waits for commands that are under way, and tells what went wrong.
-    pub(super) fn finish(mut self) -> impl Iterator<Item = Warning> {
+    pub fn finish(mut self) -> impl Iterator<Item = Warning> {
         let end = Instant::now() + COMMAND_LIMIT;
         for child in &mut self.commands {
             loop {

@@ -1,0 +1,157 @@
+//! Filters of the trace's events, for the threads that are followed. The kernel takes a filter of
+//! less than a page (kernel/trace/trace_events.c, `event_filter_write`): however many threads there
+//! are, a filter has at most [`RANGES_MAX`] ranges of their numbers for each field.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use tardy_trace::timers::TimerKind;
+
+use crate::events::WantedEvent;
+use crate::events::of_timers::{CANCEL, EXPIRE_ENTRY, START, SWITCH, WAKING};
+
+/// Ranges of thread numbers in a filter: two fields with as many of seven digits fit into a page.
+const RANGES_MAX: usize = 32;
+
+/// The part of a filter that names these threads. Of many, ranges of numbers that take in as few
+/// other threads as possible: those cost some time, and readers leave their events out.
+pub(super) fn of_threads(field: &str, threads: impl Iterator<Item = i32>) -> String {
+    let threads: BTreeSet<i32> = threads.collect();
+    if threads.is_empty() {
+        return format!("{field} < 0");
+    }
+    let ranges = ranges(&threads).into_iter().map(|(first, last)| {
+        if first == last {
+            format!("{field} == {first}")
+        } else {
+            format!("{field} >= {first} && {field} <= {last}")
+        }
+    });
+    format!("({})", ranges.collect::<Vec<_>>().join(" || "))
+}
+
+/// At most [`RANGES_MAX`] ranges with all these numbers, and with as few others as possible: only
+/// the widest gaps between the numbers are left out.
+fn ranges(threads: &BTreeSet<i32>) -> Vec<(i32, i32)> {
+    let numbers: Vec<i32> = threads.iter().copied().collect();
+    let mut gaps: Vec<usize> = (1..numbers.len()).collect();
+    gaps.sort_by_key(|&at| Reverse(i64::from(numbers[at]) - i64::from(numbers[at - 1])));
+    gaps.truncate(RANGES_MAX - 1);
+    gaps.sort_unstable();
+    let begins = std::iter::once(0).chain(gaps.iter().copied());
+    let ends = gaps.iter().copied().chain([numbers.len()]);
+    begins
+        .zip(ends)
+        .map(|(begin, end)| (numbers[begin], numbers[end - 1]))
+        .collect()
+}
+
+/// What is recorded of each event, for these threads: each event costs the program some hundred ns,
+/// and most are of no use here.
+pub(super) fn filters(
+    functions: &[(u64, TimerKind)],
+    threads: impl Iterator<Item = i32>,
+    linked: &BTreeSet<i32>,
+) -> [(WantedEvent, String); 5] {
+    let threads: Vec<i32> = threads.collect();
+    // Ranges of many threads may take in those of other programs.
+    let linked = linked
+        .iter()
+        .filter(|_| threads.len() + linked.len() <= RANGES_MAX);
+    let woken: Vec<i32> = threads.iter().chain(linked).copied().collect();
+    let of_woken = |field: &str| self::of_threads(field, woken.iter().copied());
+    let of_threads = |field: &str| self::of_threads(field, threads.iter().copied());
+    let of_functions = functions
+        .iter()
+        .map(|(address, _)| format!("function == {address:#x}"))
+        .collect::<Vec<_>>()
+        .join(" || ");
+    [
+        (
+            START,
+            format!("({of_functions}) && {}", of_threads("common_pid")),
+        ),
+        (CANCEL, of_threads("common_pid")),
+        (EXPIRE_ENTRY, of_functions),
+        (WAKING, of_woken("pid")),
+        (
+            SWITCH,
+            format!("{} || {}", of_woken("next_pid"), of_threads("prev_pid")),
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_name_threads_one_by_one_and_many_by_a_range() {
+        let functions = [(0x10, TimerKind::Sleep), (0x20, TimerKind::Timerfd)];
+        let [start, cancel, entry, waking, switch] =
+            filters(&functions, [9, 7].into_iter(), &BTreeSet::new()).map(|(_, filter)| filter);
+        assert_eq!(
+            start,
+            "(function == 0x10 || function == 0x20) && (common_pid == 7 || common_pid == 9)"
+        );
+        assert_eq!(entry, "function == 0x10 || function == 0x20");
+        assert_eq!(
+            (cancel.as_str(), waking.as_str()),
+            (
+                "(common_pid == 7 || common_pid == 9)",
+                "(pid == 7 || pid == 9)"
+            )
+        );
+        assert_eq!(
+            switch,
+            "(next_pid == 7 || next_pid == 9) || (prev_pid == 7 || prev_pid == 9)"
+        );
+        let [.., switch] = filters(&functions, (100..300).step_by(2), &BTreeSet::from([7]))
+            .map(|(_, filter)| filter);
+        assert!(
+            switch.starts_with("(next_pid == 100 || next_pid == 102 || "),
+            "{switch}"
+        );
+        assert!(
+            !switch.contains("== 7 "),
+            "no thread of other programs among many: {switch}"
+        );
+        let [_, _, _, waking, switch] =
+            filters(&functions, [7].into_iter(), &BTreeSet::from([8])).map(|(_, filter)| filter);
+        assert_eq!(waking, "(pid == 7 || pid == 8)", "a waker's own wake-ups");
+        assert_eq!(
+            switch,
+            "(next_pid == 7 || next_pid == 8) || (prev_pid == 7)"
+        );
+        let nobody = &filters(&functions, std::iter::empty(), &BTreeSet::new())[4].1;
+        assert_eq!(nobody, "next_pid < 0 || prev_pid < 0");
+    }
+
+    #[test]
+    fn many_threads_become_ranges_with_the_fewest_others_in_a_filter_that_the_kernel_takes() {
+        // Pairs that are 100 apart, with a pair of its own at a distance.
+        let threads: Vec<i32> = (0..300).map(|n| 1_000_000 + n / 2 * 100 + n % 2).collect();
+        let found = ranges(
+            &threads
+                .iter()
+                .copied()
+                .chain([4_000_000, 4_000_005])
+                .collect(),
+        );
+        assert_eq!(found.len(), RANGES_MAX);
+        assert_eq!(found.last(), Some(&(4_000_000, 4_000_005)));
+        for thread in threads.iter().copied().chain([4_000_000, 4_000_005]) {
+            assert!(
+                found
+                    .iter()
+                    .any(|&(first, last)| first <= thread && thread <= last)
+            );
+        }
+        let few = ranges(&BTreeSet::from([5, 6, 7, 90]));
+        assert_eq!(few, [(5, 5), (6, 6), (7, 7), (90, 90)]);
+        let functions = [(u64::MAX, TimerKind::Sleep); 4];
+        for (_, filter) in filters(&functions, threads.into_iter(), &BTreeSet::new()) {
+            assert!(filter.len() < 4096, "{} bytes", filter.len());
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What is done while threads are followed: wake-ups are counted and stored, and misses are acted on.
+
+use std::collections::BTreeSet;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use tardy_core::cpu::CpuId;
+use tardy_core::units::Nanos;
+use tardy_core::warning::Warning;
+use tardy_measure::measure::threshold::Threshold;
+use tardy_results::attach::Tally;
+use tardy_sys::signal::{SignalFd, wait_readable_within};
+use tardy_trace::timers::TimerWakeUp;
+use tardy_tracer::attach::{Observer, SoFar};
+
+use super::writer::FolderWriter;
+
+/// Counts, stores, and acts.
+pub(super) struct Recorder<'a> {
+    signals: &'a SignalFd,
+    tally: Tally,
+    threshold: Option<Threshold>,
+    /// The wake-up that is acted on next.
+    late: Option<TimerWakeUp>,
+    writer: Option<FolderWriter>,
+    is_at_threshold: bool,
+}
+
+impl<'a> Recorder<'a> {
+    pub(super) fn new(
+        signals: &'a SignalFd,
+        tally: Tally,
+        threshold: Option<Threshold>,
+        writer: Option<FolderWriter>,
+    ) -> Self {
+        Self {
+            signals,
+            tally,
+            threshold,
+            late: None,
+            writer,
+            is_at_threshold: false,
+        }
+    }
+
+    /// Whether a miss ended the measurement.
+    pub(super) fn is_at_threshold(&self) -> bool {
+        self.is_at_threshold
+    }
+
+    /// What was counted, the folder, and what went wrong with actions.
+    pub(super) fn finish(self) -> (Tally, Option<FolderWriter>, Vec<String>) {
+        let problems = self.threshold.into_iter().flat_map(Threshold::finish);
+        let problems = problems.map(|warning| match warning {
+            Warning::Problem { text } => text,
+            other => other.to_string(),
+        });
+        (self.tally, self.writer, problems.collect())
+    }
+
+    /// Acts on the latest miss, once its trace is in the folder.
+    fn act(&mut self, so_far: &mut SoFar<'_>) {
+        let (Some(threshold), Some(late)) = (&mut self.threshold, self.late.take()) else {
+            return;
+        };
+        if let Some(writer) = &mut self.writer {
+            writer.keep_trace(so_far);
+        }
+        let (latency, due) = (Nanos(late.lateness()), Nanos(late.due));
+        threshold.look(Some(CpuId(late.cpu)), latency, due);
+        self.is_at_threshold = !threshold.goes_on();
+    }
+}
+
+impl Observer for Recorder<'_> {
+    fn wait(&mut self, pause: Duration) -> bool {
+        let _ = wait_readable_within(&[self.signals.as_fd()], Some(pause));
+        let is_stopped = matches!(self.signals.take(), Ok(Some(_)));
+        is_stopped
+            || self.is_at_threshold
+            || self.writer.as_ref().is_some_and(FolderWriter::is_gone)
+    }
+
+    fn wake_up(&mut self, wake_up: &TimerWakeUp, name: &str) {
+        // The miss that ends the measurement is its last wake-up.
+        if self.is_at_threshold {
+            return;
+        }
+        self.tally.add(wake_up);
+        if let Some(writer) = &mut self.writer {
+            writer.push(wake_up, name);
+        }
+        if let Some(threshold) = &self.threshold
+            && threshold.is_new(Nanos(wake_up.lateness()))
+        {
+            let is_first = self.late.is_none();
+            let is_larger = |late: TimerWakeUp| late.lateness() < wake_up.lateness();
+            if is_first || threshold.goes_on() && self.late.is_some_and(is_larger) {
+                self.late = Some(*wake_up);
+            }
+        }
+    }
+
+    fn left(&mut self, threads: &BTreeSet<i32>) {
+        if let Some(writer) = &mut self.writer {
+            writer.left(threads);
+        }
+    }
+
+    fn turn(&mut self, mut so_far: SoFar<'_>) {
+        self.act(&mut so_far);
+        if let Some(writer) = &mut self.writer {
+            writer.turn(&mut so_far);
+        }
+    }
+}

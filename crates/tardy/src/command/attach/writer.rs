@@ -1,0 +1,219 @@
+//! The folder of threads that are followed, while it grows. Samples are written by the thread that
+//! reads the trace; what waits for the disk is left to another one (`tardy_measure::measure::keeper`).
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::net::TcpListener;
+use std::path::PathBuf;
+
+use tardy_core::cpu::CpuList;
+use tardy_core::units::Nanos;
+use tardy_core::warning::Warning;
+use tardy_measure::measure::keeper::KeeperThread;
+use tardy_measure::measure::metrics::MetricsServer;
+use tardy_results::attach::AttachResult;
+use tardy_run::attached::AttachedFolder;
+use tardy_run::record::State;
+use tardy_samples::cycles;
+use tardy_samples::hours::HOUR;
+use tardy_samples::reserved_file;
+use tardy_sys::clock;
+use tardy_trace::timers::TimerWakeUp;
+use tardy_tracer::attach::SoFar;
+
+/// How long samples are in memory only: a kill loses these.
+const FLUSH: Nanos = Nanos::from_secs(1);
+/// How often the trace around the worst wake-ups is written, if it has changed.
+const TRACES: Nanos = Nanos::from_secs(10);
+/// The same for cycles, and how many times the time that they take.
+const CYCLES: Nanos = Nanos::from_secs(5);
+const CYCLES_PAUSES: i64 = 50;
+/// Of the bytes for traces, an hour takes at most this part.
+const HOURS_LEAST: u64 = 4;
+/// The folder of traces.
+const TRACE: &str = "trace";
+
+/// Writes the folder.
+pub(super) struct FolderWriter {
+    folder: AttachedFolder,
+    keeper: KeeperThread,
+    metrics: Option<MetricsServer>,
+    flush_due: Nanos,
+    traces_due: Nanos,
+    cycles_due: Nanos,
+    /// The hour of the recording that the worst wake-ups are of.
+    hour: i64,
+    unwritten: Option<io::Error>,
+}
+
+impl FolderWriter {
+    /// Writes into `folder`, and answers at `metrics`.
+    pub(super) fn start(folder: AttachedFolder, metrics: Option<TcpListener>) -> io::Result<Self> {
+        let cpus = CpuList::default();
+        let keeper = KeeperThread::start(&cpus, folder.identity().clone())?;
+        let metrics = metrics.map(|listener| MetricsServer::start(listener, &cpus));
+        let now = Nanos(clock::monotonic());
+        let mut writer = Self {
+            folder,
+            keeper,
+            metrics: metrics.transpose()?,
+            flush_due: now + FLUSH,
+            traces_due: now + TRACES,
+            cycles_due: now + CYCLES,
+            hour: 0,
+            unwritten: None,
+        };
+        writer.hour = writer.hour_at(now);
+        Ok(writer)
+    }
+
+    /// Bytes that the trace of an hour may take.
+    pub(super) fn trace_bytes(&self) -> Option<u64> {
+        let division = self.folder.division()?;
+        Some(division.traces_bytes / HOURS_LEAST)
+    }
+
+    /// Whether the folder was removed, moved or replaced.
+    pub(super) fn is_gone(&self) -> bool {
+        self.keeper.keeper().is_folder_gone()
+    }
+
+    pub(super) fn push(&mut self, wake_up: &TimerWakeUp, name: &str) {
+        let (due, lateness) = (Nanos(wake_up.due), Nanos(wake_up.lateness()));
+        let thread = (wake_up.thread, name);
+        let pushed = self.folder.push(thread, wake_up.kind.word(), due, lateness);
+        self.note(pushed);
+    }
+
+    pub(super) fn left(&mut self, threads: &BTreeSet<i32>) {
+        self.folder.left(threads);
+    }
+
+    fn note(&mut self, written: io::Result<()>) {
+        if let Err(error) = written {
+            self.unwritten.get_or_insert(error);
+        }
+    }
+
+    /// Writes what is due.
+    pub(super) fn turn(&mut self, so_far: &mut SoFar<'_>) {
+        let now = Nanos(clock::monotonic());
+        let keeper = self.keeper.keeper();
+        if now >= self.flush_due {
+            self.flush_due = now + FLUSH;
+            let flushed = self.folder.flush();
+            self.note(flushed);
+        }
+        self.folder
+            .full()
+            .for_each(|rotation| keeper.make_room(rotation));
+        self.folder
+            .unsettled()
+            .for_each(|rotation| keeper.settle(rotation));
+        let hour = self.hour_at(now);
+        if now >= self.traces_due || hour != self.hour {
+            self.traces_due = now + TRACES;
+            if let Some(bytes) = so_far.worst_trace() {
+                keeper.replace(&self.trace_path(), bytes);
+            }
+        }
+        if hour != self.hour {
+            self.hour = hour;
+            so_far.forget_worst();
+            self.remove_old_traces();
+        }
+        if now >= self.cycles_due {
+            let bytes = self.cycles(so_far);
+            keeper.replace(&self.folder.path().join(cycles::FILE), bytes);
+            let took = Nanos(clock::monotonic()) - now;
+            self.cycles_due = now + CYCLES.max(took * CYCLES_PAUSES);
+        }
+        if let Some(metrics) = &self.metrics {
+            let desk = metrics.desk();
+            if desk.is_wanted() {
+                desk.leave_series(self.folder.metrics());
+            }
+            desk.leave_run(self.folder.record(), now);
+        }
+    }
+
+    fn cycles(&self, so_far: &mut SoFar<'_>) -> Vec<u8> {
+        let bytes_max = self.folder.division().map(|division| division.cycles_bytes);
+        so_far.cycles().encode(bytes_max)
+    }
+
+    /// Writes the trace around the worst wake-ups now.
+    pub(super) fn keep_trace(&mut self, so_far: &mut SoFar<'_>) {
+        if let Some(bytes) = so_far.worst_trace() {
+            let path = self.trace_path();
+            let folder = self.folder.path().join(TRACE);
+            let written = fs::create_dir_all(folder)
+                .and_then(|()| reserved_file::replace_in_memory(&path, &bytes));
+            self.note(written);
+        }
+    }
+
+    /// The hour of the recording at `now`.
+    fn hour_at(&self, now: Nanos) -> i64 {
+        let since = now - self.folder.record().started.monotonic_ns;
+        since.get().div_euclid(HOUR.get())
+    }
+
+    fn trace_path(&self) -> PathBuf {
+        let name = format!("worst-{:05}.dat", self.hour);
+        self.folder.path().join(TRACE).join(name)
+    }
+
+    /// Removes the oldest traces until there is room for that of one more hour.
+    fn remove_old_traces(&self) {
+        let Some(division) = self.folder.division() else {
+            return;
+        };
+        let entries = fs::read_dir(self.folder.path().join(TRACE));
+        let mut traces: Vec<(PathBuf, u64)> = entries
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| {
+                let entry = entry.ok()?;
+                Some((entry.path(), entry.metadata().ok()?.len()))
+            })
+            .collect();
+        traces.sort();
+        // A file is replaced as a whole: the old and the new one are there for a moment.
+        let room = 2 * division.traces_bytes / HOURS_LEAST;
+        let mut bytes: u64 = traces.iter().map(|(_, bytes)| bytes).sum();
+        for (path, length) in traces {
+            if bytes + room <= division.traces_bytes {
+                break;
+            }
+            if fs::remove_file(path).is_ok() {
+                bytes -= length;
+            }
+        }
+    }
+
+    /// Writes the rest, and how it ended.
+    pub(super) fn finish(
+        mut self,
+        result: &AttachResult,
+        state: State,
+        ended: Nanos,
+        warnings: Vec<Warning>,
+        lost: &[(&'static str, u64)],
+    ) -> io::Result<()> {
+        drop(self.metrics.take());
+        self.keeper.finish();
+        let division = self.folder.division();
+        let bytes = result
+            .cycles
+            .clone()
+            .encode(division.map(|division| division.cycles_bytes));
+        let cycles = reserved_file::replace(&self.folder.path().join(cycles::FILE), &bytes);
+        let finished = self.folder.finish(state, ended, warnings, lost);
+        match self.unwritten {
+            Some(error) => Err(error),
+            None => cycles.and(finished),
+        }
+    }
+}

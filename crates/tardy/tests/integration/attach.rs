@@ -20,7 +20,7 @@ use tardy_sys::signal;
 const CYCLES: usize = 400;
 
 /// Whether this machine lets a program be followed.
-fn can_trace(test: &str) -> bool {
+pub(crate) fn can_trace(test: &str) -> bool {
     let can = machine::is_root() && Tracefs::open(&Root::system()).is_ok();
     if !can {
         machine::left_out(test, "it needs root and a tracefs");
@@ -39,10 +39,15 @@ fn instances_of(process: i32) -> usize {
 }
 
 /// The program of tests/data/timers.c, waiting for its line.
-struct Timers(Child);
+pub(crate) struct Timers(Child);
 
 impl Timers {
-    fn start(place: &Workplace, kind: &str, cycles: usize) -> Self {
+    pub(crate) fn start(place: &Workplace, kind: &str, cycles: usize) -> Self {
+        Self::with_period(place, kind, cycles, 2000)
+    }
+
+    /// The same with another period, in us.
+    pub(crate) fn with_period(place: &Workplace, kind: &str, cycles: usize, period: u32) -> Self {
         if !place.path("timers").exists() {
             let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/timers.c");
             let mut cc = place.prepared(
@@ -54,17 +59,17 @@ impl Timers {
         }
         let mut command = place.prepared(
             Command::new(place.path("timers")),
-            [kind, &cycles.to_string(), "2000"],
+            [kind, &cycles.to_string(), &period.to_string()],
         );
         Self(command.stdin(Stdio::piped()).spawn().unwrap())
     }
 
-    fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.0.id()
     }
 
     /// Has it go through its cycles, and ends it: when each was due, and when it says that it woke.
-    fn cycles(&mut self) -> Vec<(i64, i64)> {
+    pub(crate) fn cycles(&mut self) -> Vec<(i64, i64)> {
         let mut input = self.0.stdin.take().unwrap();
         writeln!(input).unwrap();
         let output = BufReader::new(self.0.stdout.take().unwrap());

@@ -14,7 +14,7 @@ use support::machine;
 use support::workplace::{PATIENCE, Workplace};
 
 /// A port that nobody had just now.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -23,7 +23,7 @@ fn free_port() -> u16 {
 }
 
 /// What is at `target`, with its head; nothing where nobody answers.
-fn get(port: u16, target: &str) -> Option<String> {
+pub(crate) fn get(port: u16, target: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     write!(
@@ -49,7 +49,7 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 /// The sum of the values whose line begins so.
-fn sum(text: &str, begin: &str) -> f64 {
+pub(crate) fn sum(text: &str, begin: &str) -> f64 {
     text.lines()
         .filter(|line| line.starts_with(begin))
         .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())

@@ -115,7 +115,8 @@ impl FolderWriter {
         if now >= self.traces_due || hour != self.hour {
             self.traces_due = now + TRACES;
             if let Some(bytes) = so_far.worst_trace() {
-                keeper.replace(&self.trace_path(), bytes);
+                let path = self.trace_path();
+                self.note(path.map(|path| keeper.replace(&path, bytes)));
             }
         }
         if hour != self.hour {
@@ -147,10 +148,7 @@ impl FolderWriter {
     pub(super) fn keep_trace(&mut self, so_far: &mut SoFar<'_>) {
         if let Some(bytes) = so_far.worst_trace() {
             let path = self.trace_path();
-            let folder = self.folder.path().join(TRACE);
-            let written = fs::create_dir_all(folder)
-                .and_then(|()| reserved_file::replace_in_memory(&path, &bytes));
-            self.note(written);
+            self.note(path.and_then(|path| reserved_file::replace_in_memory(&path, &bytes)));
         }
     }
 
@@ -160,9 +158,11 @@ impl FolderWriter {
         since.get().div_euclid(HOUR.get())
     }
 
-    fn trace_path(&self) -> PathBuf {
-        let name = format!("worst-{:05}.dat", self.hour);
-        self.folder.path().join(TRACE).join(name)
+    /// The file of this hour; its folder is made.
+    fn trace_path(&self) -> io::Result<PathBuf> {
+        let folder = self.folder.path().join(TRACE);
+        fs::create_dir_all(&folder)?;
+        Ok(folder.join(format!("worst-{:05}.dat", self.hour)))
     }
 
     /// Removes the oldest traces until there is room for that of one more hour.

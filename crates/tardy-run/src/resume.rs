@@ -53,8 +53,8 @@ pub enum ResumeError {
     Folder(#[from] FolderError),
     /// Samples of other kinds of runs cannot give way to histograms by hour.
     #[error(
-        "{0} cannot be resumed: only a run without loads, or a recording of `tardy attach`, \
-         with --until-stopped and --disk SIZE can be resumed; give another folder with --out"
+        "{0} cannot be resumed: only a run of `tardy run --until-stopped --disk SIZE` without \
+         loads, or one of `tardy attach` with these options, can be resumed; give another folder with --out"
     )]
     NotBounded(PathBuf),
     /// It would not be the same run.

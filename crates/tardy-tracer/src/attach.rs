@@ -135,6 +135,9 @@ pub trait Observer {
 
     /// Looks at what was found so far, after each period.
     fn turn(&mut self, so_far: SoFar<'_>);
+
+    /// Looks at all that was found.
+    fn end(&mut self, found: SoFar<'_>);
 }
 
 /// What was found so far.
@@ -331,7 +334,7 @@ impl Attachment {
         self.hand_over(u64::MAX, observer);
         self.watch.finish();
         self.cutter.finish();
-        observer.turn(SoFar(&mut self));
+        observer.end(SoFar(&mut self));
         let counts = self.live.counts();
         Recording {
             begin: self.begin,

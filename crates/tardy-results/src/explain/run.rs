@@ -287,7 +287,9 @@ pub fn trace_dat(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError>
 /// and what lies between was never kept.
 #[must_use]
 pub fn is_evidence(trace: &Path) -> bool {
-    let is_named_so = trace.file_name() == Path::new(EVIDENCE).file_name();
+    let name = trace.file_name().and_then(|name| name.to_str());
+    // A recording by `tardy attach` has one for each hour.
+    let is_named_so = name.is_some_and(|name| name.starts_with("worst") && name.ends_with(".dat"));
     is_named_so
         && trace
             .parent()
@@ -644,6 +646,7 @@ mod tests {
         assert!(!is_evidence(&place.join("worst.dat")), "it lies in no run");
         fs::write(folder.path().join("run.json"), "").unwrap();
         assert!(is_evidence(&place.join("worst.dat")));
+        assert!(is_evidence(&place.join("worst-00007.dat")));
         assert!(!is_evidence(&place.join("trace.dat")));
     }
 }

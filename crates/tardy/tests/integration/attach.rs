@@ -43,22 +43,28 @@ pub(crate) struct Timers(Child);
 
 impl Timers {
     pub(crate) fn start(place: &Workplace, kind: &str, cycles: usize) -> Self {
-        Self::with_period(place, kind, cycles, 2000)
+        Self::named(place, "timers", kind, (cycles, 2000))
     }
 
-    /// The same with another period, in us.
-    pub(crate) fn with_period(place: &Workplace, kind: &str, cycles: usize, period: u32) -> Self {
-        if !place.path("timers").exists() {
+    /// The same as a program with this name, which tells it from those of other tests, and with a
+    /// period in us.
+    pub(crate) fn named(
+        place: &Workplace,
+        name: &str,
+        kind: &str,
+        (cycles, period): (usize, u32),
+    ) -> Self {
+        if !place.path(name).exists() {
             let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/timers.c");
             let mut cc = place.prepared(
                 machine::program("cc", "build-essential"),
                 ["-O2", "-Wall", "-Wextra", "-Werror", "-pthread"],
             );
-            cc.arg("-o").arg("timers").arg(source).arg("-lrt");
+            cc.arg("-o").arg(name).arg(source).arg("-lrt");
             finish(cc).ends_with(0);
         }
         let mut command = place.prepared(
-            Command::new(place.path("timers")),
+            Command::new(place.path(name)),
             [kind, &cycles.to_string(), &period.to_string()],
         );
         Self(command.stdin(Stdio::piped()).spawn().unwrap())

@@ -4,6 +4,7 @@
 use crate::support;
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 use support::machine;
@@ -148,7 +149,7 @@ fn real_time_threads_are_followed_from_when_they_become_so_and_others_are_not() 
 
 #[test]
 fn a_killed_recording_opens_and_adds_up_and_the_next_one_continues_it() {
-    const CYCLES: usize = 5000;
+    const CYCLES: usize = 6000;
     if !can_trace("a_killed_recording_opens_and_adds_up_and_the_next_one_continues_it") {
         return;
     }
@@ -156,23 +157,26 @@ fn a_killed_recording_opens_and_adds_up_and_the_next_one_continues_it() {
     let run = place.path("machine");
     let port = free_port();
     let flags = format!("--disk 16MiB --resume --metrics {port}");
-    let mut program = Timers::start(&place, "monotonic", CYCLES);
+    let mut program = Timers::named(&place, "killed", "monotonic", (CYCLES, 2000));
     make_real_time(&program);
     let mut killed = record(&place, &flags);
     let own = std::thread::scope(|scope| {
         let cycles = scope.spawn(|| program.cycles());
         let text = killed.until("metrics have wake-ups", || {
             let text = get(port, "/metrics")?;
-            (sum(&text, "tardy_latency_seconds_count{probe=\"timers.sleep\"") > 0.0).then_some(text)
+            (sum(&text, "tardy_latency_seconds_count{probe=\"killed.sleep\"") > 0.0).then_some(text)
         });
         assert!(text.ends_with("# EOF\n"), "{text}");
         let mut top = InTerminal::start(&place, "top machine", (120, 30));
-        let seen = top.until_seen("the thread", |seen| seen.contains("timers.sleep"));
+        let seen = top.until_seen("the thread", |seen| seen.contains("killed.sleep"));
         assert!(!seen.contains("CUT OFF"), "{seen}");
         top.type_keys("q");
         assert_eq!(top.end().0.code(), Some(0));
-        killed.until("cycles are stored", || {
-            run.join("cycles.json").exists().then_some(())
+        killed.until("cycles and traces are stored", || {
+            let are_there = ["cycles.json", "trace/worst-00000.dat"]
+                .iter()
+                .all(|file| run.join(file).exists());
+            are_there.then_some(())
         });
         killed.signal(process::KILL);
         cycles.join().unwrap()
@@ -192,7 +196,7 @@ fn a_killed_recording_opens_and_adds_up_and_the_next_one_continues_it() {
     };
     assert_eq!(of_summary(&shown, "expected"), before);
     assert_eq!(of_summary(&shown, "recorded"), before);
-    let file = run.join("samples/timers.sleep.series");
+    let file = run.join("samples/killed.sleep.series");
     let (earlier, stored) = samples(&file);
     assert_eq!(earlier, 0);
     assert!(stored.len() > 100, "{} of a loop of seconds", stored.len());
@@ -203,7 +207,7 @@ fn a_killed_recording_opens_and_adds_up_and_the_next_one_continues_it() {
             .eq(stored.iter().copied()),
         "the first wake-ups, without a gap"
     );
-    let mut program = Timers::start(&place, "monotonic", 300);
+    let mut program = Timers::named(&place, "killed", "monotonic", (300, 2000));
     make_real_time(&program);
     let mut resumed = place.start(&format!("attach {RECORDER} {flags}"));
     resumed.until("it continues", || {
@@ -218,6 +222,10 @@ fn a_killed_recording_opens_and_adds_up_and_the_next_one_continues_it() {
     let after = before + found["wake_ups"].as_u64().unwrap();
     assert_eq!(of_summary(&shown, "expected"), after);
     assert_eq!(samples_of_all(&run), after);
+    let traces = std::fs::read_dir(run.join("trace")).unwrap();
+    let mut traces: Vec<_> = traces.map(|entry| entry.unwrap().file_name()).collect();
+    traces.sort();
+    assert_eq!(traces, ["worst-00000-1.dat", "worst-00000.dat"]);
     // The thread of the same name goes on with its series.
     let (earlier, stored_now) = samples(&file);
     assert_eq!(
@@ -229,41 +237,44 @@ fn a_killed_recording_opens_and_adds_up_and_the_next_one_continues_it() {
 
 #[test]
 fn a_small_disk_holds_a_recording_and_every_wake_up_is_counted() {
-    const CYCLES: usize = 60_000;
     const DISK: u64 = 16 << 20;
     if !can_trace("a_small_disk_holds_a_recording_and_every_wake_up_is_counted") {
         return;
     }
     let place = Workplace::new();
     let run = place.path("machine");
-    let mut program = Timers::with_period(&place, "monotonic", CYCLES, 200);
-    make_real_time(&program);
-    let id = program.id();
     let mut recorder = record(&place, "--disk 16MiB");
-    let file = run.join("samples/timers.sleep.series");
+    let file = run.join("samples/many.sleep.series");
+    let has_given_way = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let cycles = scope.spawn(|| program.cycles());
+        let loops = scope.spawn(|| {
+            // On a busy machine, a loop has fewer wake-ups than cycles.
+            for _ in 0..6 {
+                if !has_given_way.load(Ordering::Relaxed) {
+                    let mut program = Timers::named(&place, "many", "monotonic", (20_000, 300));
+                    make_real_time(&program);
+                    program.cycles();
+                }
+            }
+        });
         recorder.until("a segment gave way", || {
             let taken = bytes(&run);
             assert!(taken <= DISK, "{taken} of {DISK} bytes");
             std::thread::sleep(std::time::Duration::from_millis(100));
-            let gave_way = SeriesFile::open(&file)
-                .ok()
-                .and_then(|open| Some(open.hours()?.samples > 0));
-            gave_way.unwrap_or(false).then_some(())
+            let hours = SeriesFile::open(&file).ok()?.hours()?.samples;
+            (hours > 0).then_some(())
         });
-        cycles.join().unwrap();
+        has_given_way.store(true, Ordering::Relaxed);
+        loops.join().unwrap();
     });
     recorder.signal(signal::TERMINATE);
-    let found = recorder.wait().ends_with(0).json();
+    let outcome = recorder.wait();
+    // Where events were lost, nothing is decided; what was counted adds up all the same.
+    assert!([0, 4].contains(&outcome.code()), "{outcome:?}");
+    let found = outcome.json();
     let (earlier, kept) = samples(&file);
-    assert!(earlier > 0);
-    assert_eq!(wake_ups(&found, id), earlier + kept.len() as u64);
-    assert_eq!(
-        found["wake_ups"].as_u64(),
-        Some(samples_of_all(&run)),
-        "{found}"
-    );
+    assert!(earlier > 0 && !kept.is_empty());
+    assert_eq!(found["wake_ups"].as_u64(), Some(samples_of_all(&run)));
     assert!(bytes(&run) <= DISK);
     place.tardy("show machine").ends_with(0);
 }

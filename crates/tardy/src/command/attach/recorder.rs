@@ -113,4 +113,10 @@ impl Observer for Recorder<'_> {
             writer.turn(&mut so_far);
         }
     }
+    fn end(&mut self, mut found: SoFar<'_>) {
+        self.act(&mut found);
+        if let Some(writer) = &mut self.writer {
+            writer.keep_trace(&mut found);
+        }
+    }
 }

@@ -44,6 +44,9 @@ pub(super) struct FolderWriter {
     cycles_due: Nanos,
     /// The hour of the recording that the worst wake-ups are of.
     hour: i64,
+    /// How often the recording was continued in this hour.
+    part: u32,
+    series: usize,
     unwritten: Option<io::Error>,
 }
 
@@ -62,9 +65,15 @@ impl FolderWriter {
             traces_due: now + TRACES,
             cycles_due: now + CYCLES,
             hour: 0,
+            part: 0,
+            series: 0,
             unwritten: None,
         };
         writer.hour = writer.hour_at(now);
+        while writer.trace_path().try_exists()? {
+            writer.part += 1;
+        }
+        writer.remove_old_traces();
         Ok(writer)
     }
 
@@ -111,16 +120,18 @@ impl FolderWriter {
         self.folder
             .unsettled()
             .for_each(|rotation| keeper.settle(rotation));
+        let series = self.folder.record().series.len();
+        if series != self.series {
+            self.series = series;
+            keeper.sync(&self.folder.path().join("run.json"));
+        }
         let hour = self.hour_at(now);
         if now >= self.traces_due || hour != self.hour {
             self.traces_due = now + TRACES;
-            if let Some(bytes) = so_far.worst_trace() {
-                let path = self.trace_path();
-                self.note(path.map(|path| keeper.replace(&path, bytes)));
-            }
+            self.keep_trace(so_far);
         }
         if hour != self.hour {
-            self.hour = hour;
+            (self.hour, self.part) = (hour, 0);
             so_far.forget_worst();
             self.remove_old_traces();
         }
@@ -146,9 +157,15 @@ impl FolderWriter {
 
     /// Writes the trace around the worst wake-ups now.
     pub(super) fn keep_trace(&mut self, so_far: &mut SoFar<'_>) {
-        if let Some(bytes) = so_far.worst_trace() {
-            let path = self.trace_path();
-            self.note(path.and_then(|path| reserved_file::replace_in_memory(&path, &bytes)));
+        let Some(bytes) = so_far.worst_trace() else {
+            return;
+        };
+        let path = self.trace_path();
+        let written = fs::create_dir_all(self.folder.path().join(TRACE))
+            .and_then(|()| reserved_file::replace_in_memory(&path, &bytes));
+        match written {
+            Ok(()) => self.keeper.keeper().sync(&path),
+            Err(error) => self.note(Err(error)),
         }
     }
 
@@ -158,11 +175,13 @@ impl FolderWriter {
         since.get().div_euclid(HOUR.get())
     }
 
-    /// The file of this hour; its folder is made.
-    fn trace_path(&self) -> io::Result<PathBuf> {
-        let folder = self.folder.path().join(TRACE);
-        fs::create_dir_all(&folder)?;
-        Ok(folder.join(format!("worst-{:05}.dat", self.hour)))
+    /// The file of this hour, or of the rest of an hour in which a recording was continued.
+    fn trace_path(&self) -> PathBuf {
+        let name = match self.part {
+            0 => format!("worst-{:05}.dat", self.hour),
+            part => format!("worst-{:05}-{part}.dat", self.hour),
+        };
+        self.folder.path().join(TRACE).join(name)
     }
 
     /// Removes the oldest traces until there is room for that of one more hour.

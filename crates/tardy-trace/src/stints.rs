@@ -231,10 +231,12 @@ impl Stints {
     /// CPU was idle.
     fn runs(&mut self, time: i64, thread: i32) {
         let since = match self.threads.get(&thread) {
+            // It may have been woken on its way to sleep.
             Some(Some(State::Asleep {
+                since,
                 woken: Some((woke, _)),
                 ..
-            })) => *woke,
+            })) => *woke.max(since),
             Some(Some(State::Preempted { .. })) => time,
             _ => return,
         };

@@ -167,3 +167,16 @@ fn a_thread_that_an_idle_cpu_got_without_a_traced_switch_runs_since_its_wake_up(
             == 4
     );
 }
+
+#[test]
+fn a_thread_that_was_woken_on_its_way_to_sleep_runs_on_without_a_traced_switch() {
+    let found = stints(&[
+        switch_of(100, 0, (OTHER, 1), LOOP),
+        waking(190, 1, HARD_INTERRUPT, LOOP),
+        switch_of(200, 0, (LOOP, 1), 0),
+        start(260, LOOP, 5, 0xf000, 400, 400),
+        switch_of(300, 0, (LOOP, 1), 0),
+    ]);
+    let times: Vec<(i64, i64)> = found.iter().map(|&(start, end, _)| (start, end)).collect();
+    assert_eq!(times, [(100, 200), (200, 200), (200, 200), (200, 300)]);
+}

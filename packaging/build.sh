@@ -17,7 +17,7 @@ rm -rf "$root"
 
 install -D "$binary" "$root/usr/bin/tardy"
 put() { install -D -m 644 "$1" "$root/$2"; }
-for unit in tardy@.service tardy-watch.service; do
+for unit in tardy@.service tardy-watch.service tardy-record.service; do
     put packaging/$unit usr/lib/systemd/system/$unit
 done
 put packaging/tardy-latency.sysusers usr/lib/sysusers.d/tardy-latency.conf

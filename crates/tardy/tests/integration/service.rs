@@ -201,6 +201,10 @@ fn the_units_are_exposed_little_and_each_capability_has_its_reason() {
             "tardy@.service",
             include_str!("../../../../packaging/tardy@.service"),
         ),
+        (
+            "tardy-record.service",
+            include_str!("../../../../packaging/tardy-record.service"),
+        ),
     ] {
         let (comments, lines): (Vec<&str>, Vec<&str>) =
             unit.lines().partition(|line| line.starts_with('#'));

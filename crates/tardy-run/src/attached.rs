@@ -1,5 +1,5 @@
 //! The run folder of a program that was watched from outside: a series for each thread and kind of
-//! its timers, which come as they are found.
+//! its wake-ups, which come as they are found.
 //!
 //! It is a run of kind `imported`: nothing was planned, and the samples were not taken by a probe.
 
@@ -11,7 +11,7 @@ use tardy_core::accounting::Counts;
 use tardy_core::chunk::ChunkEncoder;
 use tardy_core::cpu::CpuList;
 use tardy_core::sample::{Record, Sample};
-use tardy_core::series::{ClockKind, Descriptor, Schedule};
+use tardy_core::series::{ClockKind, Descriptor, Reference, Schedule};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_core::warning::Warning;
@@ -22,6 +22,8 @@ use crate::imported::{FORMAT_OF_TIMERS, ImportRecord, StatedTotals};
 use crate::plan::Plan;
 use crate::record::{RunKind, RunRecord, SeriesRecord, StartTime, State};
 use tardy_samples::series_writer::SeriesWriter;
+use tardy_samples::wake_up_kind::{WakeUpKind, WokenBy};
+use tardy_trace::timers::TimerKind;
 
 /// Many samples a chunk, and what a killed tool loses of a series at most.
 const SAMPLES_A_CHUNK: u64 = 1024;
@@ -31,7 +33,7 @@ const SAMPLES_A_CHUNK: u64 = 1024;
 pub struct AttachedFolder {
     folder: RunFolder,
     record: RunRecord,
-    series: BTreeMap<(i32, &'static str), Series>,
+    series: BTreeMap<(i32, WakeUpKind), Series>,
 }
 
 #[derive(Debug)]
@@ -108,21 +110,22 @@ impl AttachedFolder {
         self.folder.path()
     }
 
-    /// Adds a wake-up of a thread by a timer of this kind.
+    /// Adds a wake-up of a thread of this kind.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn push(
         &mut self,
         (thread, name): (i32, &str),
-        timer: &'static str,
+        kind: &WakeUpKind,
         due: Nanos,
         latency: Nanos,
     ) -> io::Result<()> {
-        if !self.series.contains_key(&(thread, timer)) {
-            self.open(thread, name, timer)?;
+        let key = (thread, kind.clone());
+        if !self.series.contains_key(&key) {
+            self.open(thread, name, kind)?;
         }
-        let Some(series) = self.series.get_mut(&(thread, timer)) else {
+        let Some(series) = self.series.get_mut(&key) else {
             return Ok(());
         };
         series.counts.recorded += 1;
@@ -139,8 +142,8 @@ impl AttachedFolder {
         }
     }
 
-    fn open(&mut self, thread: i32, name: &str, timer: &'static str) -> io::Result<()> {
-        let probe = series_name(name, timer);
+    fn open(&mut self, thread: i32, name: &str, kind: &WakeUpKind) -> io::Result<()> {
+        let probe = series_name(name, &kind.name());
         let before = self
             .series
             .values()
@@ -155,7 +158,17 @@ impl AttachedFolder {
                 request: Nanos::ZERO,
             },
         );
-        let descriptor = Descriptor { copy, ..plain };
+        let reference = match kind.woken_by() {
+            WokenBy::Timer => Reference::Planned,
+            WokenBy::Interrupt => Reference::Interrupt,
+            WokenBy::Softirq => Reference::Softirq,
+            WokenBy::Thread => Reference::Waking,
+        };
+        let descriptor = Descriptor {
+            copy,
+            reference,
+            ..plain
+        };
         let path = self.folder.samples().join(descriptor.file_name());
         drop(SeriesWriter::create(&path, &descriptor)?);
         let encoder = ChunkEncoder::new(&descriptor);
@@ -183,7 +196,7 @@ impl AttachedFolder {
             counts: Counts::default(),
             place,
         };
-        self.series.insert((thread, timer), series);
+        self.series.insert((thread, kind.clone()), series);
         // Whoever reads the folder while it grows finds the series.
         self.folder.publish(&self.record).map_err(io::Error::other)
     }
@@ -198,11 +211,12 @@ impl AttachedFolder {
         state: State,
         ended: Nanos,
         notes: Vec<Warning>,
-        lost: &[(&'static str, u64)],
+        lost: &[(TimerKind, u64)],
     ) -> io::Result<()> {
-        let mut left: BTreeMap<&str, u64> = lost.iter().copied().collect();
-        for ((_, timer), series) in &mut self.series {
-            let lost = left.remove(timer).unwrap_or(0);
+        let mut left: BTreeMap<TimerKind, u64> = lost.iter().copied().collect();
+        for ((_, kind), series) in &mut self.series {
+            let lost = kind.timer().and_then(|timer| left.remove(&timer));
+            let lost = lost.unwrap_or(0);
             series.counts.lost += lost;
             series.counts.expected += lost;
             series.write(true)?;
@@ -221,7 +235,7 @@ impl AttachedFolder {
 /// A name that is the same in the next run of the program, so that the two can be compared, and
 /// that is one of a file: a program names its threads as it likes. Threads of the same name are
 /// copies, in the order in which they were first woken.
-fn series_name(name: &str, timer: &str) -> String {
+fn series_name(name: &str, kind: &str) -> String {
     let plain = |character: char| {
         if character.is_ascii_alphanumeric() || "-_".contains(character) {
             character
@@ -235,7 +249,7 @@ fn series_name(name: &str, timer: &str) -> String {
     } else {
         name
     };
-    format!("{name}.{timer}")
+    format!("{name}.{kind}")
 }
 
 #[cfg(test)]
@@ -243,6 +257,7 @@ mod tests {
     use super::*;
     use crate::folder;
     use tardy_samples::read_series::SeriesFile;
+    use tardy_trace::wake_ups::Cause;
 
     #[test]
     fn a_folder_has_a_series_for_each_thread_and_kind_and_reads_as_it_was_written() {
@@ -265,21 +280,24 @@ mod tests {
         )
         .unwrap();
         assert_eq!(folder::open(&path).unwrap().state, State::Running);
+        let sleep = WakeUpKind::Timer(TimerKind::Sleep);
+        let call = tardy_samples::wake_up_kind::call("futex");
+        let futex = WakeUpKind::new(&Cause::Thread(9), Some(&call));
         for due in 0..3_000 {
             attached
                 .push(
                     (7, "../my loop"),
-                    "sleep",
+                    &sleep,
                     Nanos(200 + due * 1000),
                     Nanos(due % 77 - 1),
                 )
                 .unwrap();
         }
         attached
-            .push((8, ""), "timerfd", Nanos(300), Nanos(9))
+            .push((8, ""), &futex, Nanos(300), Nanos(9))
             .unwrap();
         attached
-            .push((9, "../my loop"), "sleep", Nanos(400), Nanos(7))
+            .push((9, "../my loop"), &sleep, Nanos(400), Nanos(7))
             .unwrap();
         let links = std::fs::read_dir("/proc/self/fd")
             .unwrap()
@@ -303,7 +321,7 @@ mod tests {
                 State::Finished,
                 Nanos(5_000_000),
                 vec![note],
-                &[("sleep", 2), ("timerfd", 0), ("itimer", 1)],
+                &[(TimerKind::Sleep, 2), (TimerKind::Itimer, 1)],
             )
             .unwrap();
         let record = folder::open(&path).unwrap();
@@ -325,7 +343,7 @@ mod tests {
             files,
             [
                 "___my_loop.sleep.series",
-                "thread.timerfd.series",
+                "thread.futex-thread.series",
                 "___my_loop.sleep.copy1.series"
             ]
         );
@@ -355,6 +373,9 @@ mod tests {
             skipped: 0,
         };
         assert!(read.into_iter().eq((0..3_000).map(written)));
+        let futex = SeriesFile::open(&path.join("samples").join(files[1])).unwrap();
+        assert_eq!(futex.descriptor().reference, Reference::Waking);
+        assert_eq!(file.descriptor().reference, Reference::Planned);
         let again = AttachedFolder::create(
             &path,
             (7, "loop"),

@@ -1,6 +1,7 @@
-//! The timers of a running program, followed through the kernel's trace while it goes on as it was:
-//! nothing of it is stopped, changed or read but /proc.
+//! The wake-ups of a running program, followed through the kernel's trace while it goes on as it
+//! was: nothing of it is stopped, changed or read but /proc.
 
+mod filters;
 mod places;
 pub mod process;
 
@@ -18,22 +19,24 @@ use tardy_machine::undo::Undo;
 use tardy_samples::cycles::Cycles;
 use tardy_samples::cycles::chains::SlowestChains;
 use tardy_samples::cycles::cut::Cutter;
+use tardy_samples::wake_up_kind::WakeUpKind;
 use tardy_sys::clock::{self, Clock};
 use tardy_sys::sched;
 use tardy_trace::chains::Chains;
+use tardy_trace::contexts::Waker;
 use tardy_trace::event::{Decoder, Kind};
 use tardy_trace::live::Live;
 use tardy_trace::merge::Item;
-use tardy_trace::stints::{Doing, Stint, Stints, Waker};
+use tardy_trace::stints::{Doing, Stint, Stints};
 use tardy_trace::symbols::Symbols;
-use tardy_trace::timers::{ClockOffsets, TimerCounts, TimerKind, TimerWakeUp, TimerWatch};
+use tardy_trace::timers::{ClockOffsets, TimerCounts, TimerKind};
+use tardy_trace::wake_ups::{WakeUp, WakeUpWatch, WakingCounts};
 
+use self::filters::{filters, of_threads};
 use self::places::Places;
 use self::process::Process;
 use crate::calibration::kernel_symbols;
-use crate::events::of_timers::{
-    CANCEL, EXPIRE_ENTRY, EXPIRE_EXIT, INTERRUPTS, START, SWITCH, WAKING,
-};
+use crate::events::of_timers::{EXPIRE_EXIT, INTERRUPTS};
 use crate::instance::Instance;
 use crate::pages::PageReader;
 use crate::tracer::{NotTraced, demand_clock_of_trace};
@@ -42,8 +45,6 @@ use crate::tracer::{NotTraced, demand_clock_of_trace};
 const PERIOD: Duration = Duration::from_millis(100);
 /// An event may be written this long after its time, in ns: as for explanations.
 const LATE_NS: u64 = 20_000_000;
-/// Threads that a filter names one by one; of more, a range of numbers.
-const FILTER_PIDS_MAX: usize = 32;
 /// Threads that wake the followed ones, and whose own wake-ups are recorded.
 const LINKED_MAX: usize = 16;
 /// Names of other threads that are remembered.
@@ -105,8 +106,12 @@ pub struct Recording {
     pub threads: BTreeMap<i32, String>,
     /// What became of the timers of each kind.
     pub counts: Vec<(TimerKind, TimerCounts)>,
-    /// Wakings of these threads by something else than their timers.
+    /// What became of the wakings of these threads.
+    pub wakings: WakingCounts,
+    /// Those by something else than their timers.
     pub other_wake_ups: u64,
+    /// Names of other threads that woke these.
+    pub wakers: BTreeMap<i32, String>,
     /// What the threads did between their sleeps.
     pub cycles: Cycles,
     /// Why it is not known where threads slept.
@@ -128,9 +133,13 @@ pub struct Attachment {
     /// The one thread that is asked about, if any.
     only: Option<i32>,
     live: Live,
-    watch: TimerWatch,
+    watch: WakeUpWatch,
     stints: Stints,
     places: Places,
+    /// When each thread's last sleep ended, and the place of this sleep.
+    slept: BTreeMap<i32, (i64, Option<u32>)>,
+    /// Stints that have just ended.
+    ended: Vec<(Stint, Option<u32>)>,
     cutter: Cutter,
     no_stacks: Option<String>,
     root: Root,
@@ -212,7 +221,7 @@ impl Attachment {
         mark.and_then(|mut file| file.write_all(MARK.as_bytes()))
             .map_err(failed("cannot write a mark into the trace"))?;
         let begin = Nanos(clock::monotonic());
-        let mut watch = TimerWatch::new(functions.iter().copied());
+        let mut watch = WakeUpWatch::new(functions.iter().copied());
         let mut stints = Stints::default();
         for &thread in threads.keys() {
             watch.follow(thread);
@@ -249,6 +258,8 @@ impl Attachment {
             watch,
             stints,
             places: Places::new(Symbols::parse(&symbols)),
+            slept: BTreeMap::new(),
+            ended: Vec::new(),
             cutter: Cutter::default(),
             no_stacks,
             root: root.clone(),
@@ -283,12 +294,12 @@ impl Attachment {
 
     /// Follows until `until` by the monotonic clock, the end of the program, or the end that `wait`
     /// tells: it waits for as long as it is given, and says whether to end. `take` gets each
-    /// wake-up, with the name of its thread.
+    /// wake-up, with its kind and the name of its thread.
     pub fn follow(
         mut self,
         until: Nanos,
         mut wait: impl FnMut(Duration) -> bool,
-        mut take: impl FnMut(&TimerWakeUp, &str),
+        mut take: impl FnMut(&WakeUp, &WakeUpKind, &str),
     ) -> Recording {
         let why = loop {
             let left = until - Nanos(clock::monotonic());
@@ -327,7 +338,9 @@ impl Attachment {
             counts: TimerKind::ALL
                 .map(|kind| (kind, self.watch.counts(kind)))
                 .to_vec(),
+            wakings: self.watch.wakings(),
             other_wake_ups: self.watch.other_wake_ups(),
+            wakers: self.wakers,
             cycles,
             no_stacks: self.no_stacks,
             events_read: counts.events,
@@ -339,7 +352,7 @@ impl Attachment {
     }
 
     /// Reads what there is, and hands over the wake-ups that are known by then.
-    fn advance(&mut self, take: &mut impl FnMut(&TimerWakeUp, &str)) {
+    fn advance(&mut self, take: &mut impl FnMut(&WakeUp, &WakeUpKind, &str)) {
         let now = u64::try_from(clock::monotonic()).unwrap_or_default();
         self.read();
         // After a change, the events recorded since the last check cannot be used.
@@ -358,22 +371,38 @@ impl Attachment {
     }
 
     /// Hands over wake-ups until `until`, as long as the trace is complete.
-    fn hand_over(&mut self, until: u64, take: &mut impl FnMut(&TimerWakeUp, &str)) {
+    fn hand_over(&mut self, until: u64, take: &mut impl FnMut(&WakeUp, &WakeUpKind, &str)) {
         while self.incomplete.is_none()
             && let Some(item) = self.live.next_before(until)
         {
             self.watch.take(&item);
             self.stints.take(&item);
+            let mut ended = std::mem::take(&mut self.ended);
+            ended.extend(self.stints.finished().map(|stint| {
+                let place = place_of(&stint, &self.live, &mut self.places);
+                (stint, place)
+            }));
+            for (stint, place) in &ended {
+                if let Doing::Asleep { .. } = stint.doing {
+                    self.slept.insert(stint.thread, (stint.end, *place));
+                }
+            }
             for wake_up in self.watch.finished() {
-                self.cutter.timer(&wake_up);
+                self.cutter.wake_up(&wake_up);
+                // A thread that was woken on its way to sleep did not sleep since.
+                let slept = self.slept.get(&wake_up.thread);
+                let call = slept
+                    .filter(|(end, _)| *end >= wake_up.woken())
+                    .and_then(|(_, place)| self.places.call((*place)?));
+                let name = self.threads.get(&wake_up.thread);
                 take(
                     &wake_up,
-                    self.threads.get(&wake_up.thread).map_or("", String::as_str),
+                    &WakeUpKind::new(&wake_up.cause, call),
+                    name.map_or("", String::as_str),
                 );
             }
             let mut is_inside = false;
-            for stint in self.stints.finished() {
-                let place = place_of(&stint, &self.live, &mut self.places);
+            for (stint, place) in ended.drain(..) {
                 match stint.doing {
                     Doing::Asleep { .. } => {
                         let home = self.cutter.waiting_place(stint.thread).flatten();
@@ -389,6 +418,7 @@ impl Attachment {
                 }
                 self.cutter.take(stint, place);
             }
+            self.ended = ended;
             // Only now: this event may be the first sign that the waker runs.
             self.link(&item);
         }
@@ -451,6 +481,7 @@ impl Attachment {
             self.watch.unfollow(thread);
             self.stints.unfollow(thread);
             self.cutter.unfollow(thread);
+            self.slept.remove(&thread);
         }
         let has_changed = !come.is_empty() || !gone.is_empty();
         if has_changed || self.has_new_link {
@@ -586,61 +617,6 @@ fn thread_name(root: &Root, thread: i32) -> String {
     }
 }
 
-/// The part of a filter that names these threads.
-fn of_threads(field: &str, threads: impl Iterator<Item = i32>) -> String {
-    let mut threads: Vec<i32> = threads.collect();
-    threads.sort_unstable();
-    match threads.as_slice() {
-        [] => format!("{field} < 0"),
-        [first, .., last] if threads.len() > FILTER_PIDS_MAX => {
-            format!("({field} >= {first} && {field} <= {last})")
-        }
-        named => format!(
-            "({})",
-            named
-                .iter()
-                .map(|thread| format!("{field} == {thread}"))
-                .collect::<Vec<_>>()
-                .join(" || ")
-        ),
-    }
-}
-
-/// What is recorded of each event, for these threads: each event costs the program some hundred ns,
-/// and most are of no use here.
-fn filters(
-    functions: &[(u64, TimerKind)],
-    threads: impl Iterator<Item = i32>,
-    linked: &BTreeSet<i32>,
-) -> [(crate::events::WantedEvent, String); 5] {
-    let threads: Vec<i32> = threads.collect();
-    // A range of many threads would take in those of other programs.
-    let linked = linked
-        .iter()
-        .filter(|_| threads.len() + linked.len() <= FILTER_PIDS_MAX);
-    let woken: Vec<i32> = threads.iter().chain(linked).copied().collect();
-    let of_woken = |field: &str| self::of_threads(field, woken.iter().copied());
-    let of_threads = |field: &str| self::of_threads(field, threads.iter().copied());
-    let of_functions = functions
-        .iter()
-        .map(|(address, _)| format!("function == {address:#x}"))
-        .collect::<Vec<_>>()
-        .join(" || ");
-    [
-        (
-            START,
-            format!("({of_functions}) && {}", of_threads("common_pid")),
-        ),
-        (CANCEL, of_threads("common_pid")),
-        (EXPIRE_ENTRY, of_functions),
-        (WAKING, of_woken("pid")),
-        (
-            SWITCH,
-            format!("{} || {}", of_woken("next_pid"), of_threads("prev_pid")),
-        ),
-    ]
-}
-
 fn offsets() -> ClockOffsets {
     ClockOffsets {
         realtime: Clock::Realtime.ahead(),
@@ -692,43 +668,5 @@ mod tests {
             "9 was there all the while"
         );
         assert_eq!(followed.look([7, 8].into()), ([].into(), [].into()));
-    }
-
-    #[test]
-    fn filters_name_threads_one_by_one_and_many_by_a_range() {
-        let functions = [(0x10, TimerKind::Sleep), (0x20, TimerKind::Timerfd)];
-        let [start, cancel, entry, waking, switch] =
-            filters(&functions, [9, 7].into_iter(), &BTreeSet::new()).map(|(_, filter)| filter);
-        assert_eq!(
-            start,
-            "(function == 0x10 || function == 0x20) && (common_pid == 7 || common_pid == 9)"
-        );
-        assert_eq!(entry, "function == 0x10 || function == 0x20");
-        assert_eq!(
-            (cancel.as_str(), waking.as_str()),
-            (
-                "(common_pid == 7 || common_pid == 9)",
-                "(pid == 7 || pid == 9)"
-            )
-        );
-        assert_eq!(
-            switch,
-            "(next_pid == 7 || next_pid == 9) || (prev_pid == 7 || prev_pid == 9)"
-        );
-        let [.., switch] =
-            filters(&functions, 100..200, &BTreeSet::from([7])).map(|(_, filter)| filter);
-        assert!(
-            switch.starts_with("(next_pid >= 100 && next_pid <= 199) || "),
-            "{switch}"
-        );
-        let [_, _, _, waking, switch] =
-            filters(&functions, [7].into_iter(), &BTreeSet::from([8])).map(|(_, filter)| filter);
-        assert_eq!(waking, "(pid == 7 || pid == 8)", "a waker's own wake-ups");
-        assert_eq!(
-            switch,
-            "(next_pid == 7 || next_pid == 8) || (prev_pid == 7)"
-        );
-        let nobody = &filters(&functions, std::iter::empty(), &BTreeSet::new())[4].1;
-        assert_eq!(nobody, "next_pid < 0 || prev_pid < 0");
     }
 }

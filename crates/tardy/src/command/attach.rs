@@ -1,4 +1,4 @@
-//! `tardy attach`: how late the timers of a running program wake it.
+//! `tardy attach`: how late a running program wakes up.
 
 use std::fmt::Display;
 use std::os::fd::AsFd;
@@ -67,12 +67,12 @@ pub fn run(args: &AttachArgs) -> Exit {
     let recorded = attachment.follow(
         started.monotonic_ns.saturating_add(args.length),
         wait,
-        |wake_up, name| {
-            tally.add(wake_up);
+        |wake_up, kind, name| {
+            tally.add(wake_up, kind);
             let (due, lateness) = (Nanos(wake_up.due), Nanos(wake_up.lateness()));
-            let written = folder.as_mut().map(|folder| {
-                folder.push((wake_up.thread, name), wake_up.kind.word(), due, lateness)
-            });
+            let written = folder
+                .as_mut()
+                .map(|folder| folder.push((wake_up.thread, name), kind, due, lateness));
             if let Some(Err(error)) = written {
                 unwritten.get_or_insert(error);
             }
@@ -82,7 +82,7 @@ pub fn run(args: &AttachArgs) -> Exit {
     let lost: Vec<_> = recorded
         .counts
         .iter()
-        .map(|(kind, counts)| (kind.word(), counts.lost))
+        .map(|&(kind, counts)| (kind, counts.lost))
         .collect();
     let kept = folder
         .as_ref()
@@ -90,6 +90,8 @@ pub fn run(args: &AttachArgs) -> Exit {
     if let Some(Err(error)) = kept {
         unwritten.get_or_insert(error);
     }
+    let mut names = recorded.wakers;
+    names.extend(recorded.threads);
     let result = tally.result(AttachFacts {
         process: process_told,
         end: match recorded.why {
@@ -100,8 +102,9 @@ pub fn run(args: &AttachArgs) -> Exit {
         },
         begin: recorded.begin,
         length,
-        names: recorded.threads,
+        names,
         counts: recorded.counts,
+        wakings: recorded.wakings,
         other_wake_ups: recorded.other_wake_ups,
         cycles: recorded.cycles,
         no_stacks: recorded.no_stacks,
@@ -127,9 +130,12 @@ pub fn run(args: &AttachArgs) -> Exit {
             .iter()
             .cloned()
             .chain(ended)
-            .map(|text| match &result.trace.incomplete {
-                Some(reason) if *reason == text => Warning::MaximumUnsure { reason: text },
-                _ => Warning::Note { text },
+            .map(|text| {
+                if result.unsure.contains(&text) {
+                    Warning::MaximumUnsure { reason: text }
+                } else {
+                    Warning::Note { text }
+                }
             })
             .collect();
         let finished = folder.finish(state, recorded.end, warnings, &lost);

@@ -21,7 +21,6 @@ use tardy_samples::cycles::chains::SlowestChains;
 use tardy_samples::cycles::cut::Cutter;
 use tardy_samples::wake_up_kind::WakeUpKind;
 use tardy_sys::clock::{self, Clock};
-use tardy_sys::sched;
 use tardy_trace::chains::Chains;
 use tardy_trace::contexts::Waker;
 use tardy_trace::event::{Decoder, Kind};
@@ -66,8 +65,8 @@ pub enum NotAttached {
     HiddenFunctions,
     /// The numbers of a container.
     #[error(
-        "the kernel's trace and this container use different thread IDs: run outside the \
-         container, or in one that uses the host's IDs (--pid=host)"
+        "the kernel's trace and the PID namespace of this container use different thread IDs: \
+         run outside the container, or in one that uses the host's IDs (--pid=host)"
     )]
     OtherNumbers,
     /// Other events took its place.
@@ -243,7 +242,7 @@ impl Attachment {
             stints.take(&item);
         }
         match number {
-            Some(number) if number == sched::thread_id() => {}
+            Some(number) if number == process::own_number(root) => {}
             Some(_) => return Err(NotAttached::OtherNumbers),
             None => return Err(NotAttached::MarkLost),
         }

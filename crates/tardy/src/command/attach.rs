@@ -33,15 +33,16 @@ pub fn run(args: &AttachArgs) -> Exit {
         Ok(process) => process,
         Err(error) => return refused(Exit::Usage, &error),
     };
-    if let Some(Err(error)) = args.thread.map(|thread| process.check_thread(thread)) {
-        return refused(Exit::Usage, &error);
-    }
+    let thread = match args.thread.map(|thread| process.thread(thread)).transpose() {
+        Ok(thread) => thread,
+        Err(error) => return refused(Exit::Usage, &error),
+    };
     let process_told = AttachedProcess {
         id: process.id,
         name: process.name.clone(),
-        thread: args.thread,
+        thread,
     };
-    let attachment = match Attachment::start(process, args.thread, &root) {
+    let attachment = match Attachment::start(process, thread, &root) {
         Ok(attachment) => attachment,
         Err(error) => return refused(Exit::Machine, &error),
     };

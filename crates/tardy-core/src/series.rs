@@ -97,6 +97,9 @@ pub struct Descriptor {
     /// What the values say.
     #[serde(default, skip_serializing_if = "Meaning::is_plain_lateness")]
     pub meaning: Meaning,
+    /// What the due times are.
+    #[serde(default, skip_serializing_if = "Reference::is_planned")]
+    pub reference: Reference,
     /// Whether the values say nothing about a deadline: the verdict is then given without them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_outside_verdict: bool,
@@ -144,6 +147,29 @@ pub enum Meaning {
     },
 }
 
+/// What the due times of a series are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reference {
+    /// Times that were set beforehand, as for a timer.
+    #[default]
+    Planned,
+    /// The entry of the interrupt that woke the thread.
+    Interrupt,
+    /// The entry of the softirq that woke the thread.
+    Softirq,
+    /// The moment at which another thread woke the thread (`sched_waking`).
+    Waking,
+}
+
+impl Reference {
+    /// Whether due times were set beforehand.
+    #[must_use]
+    pub fn is_planned(&self) -> bool {
+        *self == Self::Planned
+    }
+}
+
 impl Default for Meaning {
     fn default() -> Self {
         Self::Lateness {
@@ -181,6 +207,7 @@ impl Descriptor {
             clock,
             schedule,
             meaning: Meaning::default(),
+            reference: Reference::default(),
             is_outside_verdict: false,
             stands_for_work: false,
             copy: None,

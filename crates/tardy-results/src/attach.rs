@@ -1,4 +1,4 @@
-//! How late a running program's timers woke it, as numbers: what `tardy attach` shows.
+//! How late a running program woke up, as numbers: what `tardy attach` shows.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,10 @@ use tardy_core::units::Nanos;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_core::verdict::{Evidence, Outcome, Verdict, Window, judge};
 use tardy_samples::cycles::Cycles;
-use tardy_trace::timers::{Parts, Start, TimerClock, TimerCounts, TimerKind, TimerWakeUp};
+use tardy_samples::cycles::cut::told_waker;
+use tardy_samples::wake_up_kind::{WakeUpKind, WokenBy};
+use tardy_trace::timers::{TimerClock, TimerCounts, TimerKind};
+use tardy_trace::wake_ups::{Cause, Parts, Start, WakeUp, WakingCounts};
 
 use crate::exit::Exit;
 
@@ -71,7 +74,7 @@ pub struct KindCounts {
     pub counts: TimerCounts,
 }
 
-/// The lateness of a thread's wake-ups by one kind of timer, or a part of it.
+/// The latency of a thread's wake-ups of one kind, or a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Figures {
     pub median_ns: Nanos,
@@ -79,12 +82,17 @@ pub struct Figures {
     pub max_ns: Nanos,
 }
 
-/// A thread's wake-ups by one kind of timer.
+/// A thread's wake-ups of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ThreadRow {
     pub thread: i32,
     pub name: String,
-    pub timer: TimerKind,
+    /// As in the name of its series.
+    pub kind: String,
+    pub woken_by: WokenBy,
+    /// Absent if no timer of the program woke the thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timer: Option<TimerKind>,
     pub wake_ups: u64,
     /// Of these, how many were later than the deadline; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,8 +102,8 @@ pub struct ThreadRow {
     pub unseen: u64,
     #[serde(flatten)]
     pub lateness: Figures,
-    /// The parts of the lateness, in the order of time. Quantiles of parts do not add up to that of
-    /// their sum.
+    /// The parts of the latency that the kind has, in the order of time. Quantiles of parts do not
+    /// add up to that of their sum.
     pub parts: Vec<PartFigures>,
 }
 
@@ -112,10 +120,17 @@ pub struct PartFigures {
 pub struct WorstWakeUp {
     pub thread: i32,
     pub name: String,
-    pub timer: TimerKind,
-    pub clock: TimerClock,
+    /// As in the name of its series.
+    pub kind: String,
+    /// Who woke the thread; absent if a timer of the program did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timer: Option<TimerKind>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock: Option<TimerClock>,
     pub cpu: u32,
-    /// By the monotonic clock, of whatever clock the timer is.
+    /// The reference time by the monotonic clock, of whatever clock the timer is.
     pub due_ns: Nanos,
     /// From the start of the recording.
     pub at_ns: Nanos,
@@ -148,7 +163,9 @@ pub struct AttachResult {
     /// The worst first.
     pub threads: Vec<ThreadRow>,
     pub timers: Vec<KindCounts>,
-    /// Wakings of the threads by something other than their timers.
+    /// What became of the wakings of the threads.
+    pub wakings: WakingCounts,
+    /// Those by something other than their timers.
     pub other_wake_ups: u64,
     pub clocks: Vec<ClockCount>,
     /// The worst first.
@@ -158,6 +175,9 @@ pub struct AttachResult {
     pub trace: AttachTrace,
     /// What must be known of the numbers.
     pub notes: Vec<String>,
+    /// Of the notes, the reasons why wake-ups may have gone unseen.
+    #[serde(skip)]
+    pub unsure: Vec<String>,
     /// Where a deadline was given.
     pub verdict: Option<Verdict>,
     /// The run folder that was made.
@@ -171,9 +191,10 @@ pub struct AttachFacts {
     pub end: AttachEnd,
     pub begin: Nanos,
     pub length: Nanos,
-    /// Names of threads, those that they had last.
+    /// Names of threads and of their wakers, those that they had last.
     pub names: BTreeMap<i32, String>,
     pub counts: Vec<(TimerKind, TimerCounts)>,
+    pub wakings: WakingCounts,
     pub other_wake_ups: u64,
     pub cycles: Cycles,
     /// Why it is not known where threads slept.
@@ -186,14 +207,14 @@ pub struct AttachFacts {
 #[derive(Debug)]
 pub struct Tally {
     requirement: Requirement,
-    rows: BTreeMap<(i32, TimerKind), Row>,
+    rows: BTreeMap<(i32, WakeUpKind), Row>,
     /// Threads and kinds with a row of their own.
     rows_max: usize,
     budgets: (Budget, Budget),
     all: Histogram,
     clocks: BTreeMap<TimerClock, u64>,
     /// The worst so far, in no order.
-    worst: Vec<TimerWakeUp>,
+    worst: Vec<(WakeUp, WakeUpKind)>,
 }
 
 #[derive(Debug)]
@@ -242,13 +263,13 @@ impl Tally {
     }
 
     /// Counts a wake-up.
-    pub fn add(&mut self, wake_up: &TimerWakeUp) {
+    pub fn add(&mut self, wake_up: &WakeUp, kind: &WakeUpKind) {
         let (of_all, of_parts) = self.budgets;
-        let own = (wake_up.thread, wake_up.kind);
+        let own = (wake_up.thread, kind.clone());
         let key = if self.rows.len() < self.rows_max || self.rows.contains_key(&own) {
             own
         } else {
-            (OTHERS, wake_up.kind)
+            (OTHERS, kind.clone())
         };
         let row = self.rows.entry(key).or_insert_with(|| Row {
             lateness: Histogram::new(of_all),
@@ -269,8 +290,10 @@ impl Tally {
         );
         row.unseen += u64::from(wake_up.start == Start::Unseen);
         self.all.record(lateness);
-        *self.clocks.entry(wake_up.clock).or_default() += 1;
-        self.worst.push(*wake_up);
+        if let Some(clock) = clock_of(wake_up) {
+            *self.clocks.entry(clock).or_default() += 1;
+        }
+        self.worst.push((*wake_up, kind.clone()));
         if self.worst.len() >= 2 * WORST_MAX {
             self.keep_worst();
         }
@@ -288,17 +311,22 @@ impl Tally {
         let mut threads: Vec<ThreadRow> = self
             .rows
             .iter()
-            .filter_map(|(&(thread, timer), row)| {
-                row.told(thread, timer, name(thread), has_deadline)
+            .filter_map(|((thread, kind), row)| {
+                row.told(*thread, kind, name(*thread), has_deadline)
             })
             .collect();
         threads.sort_by_key(|row| std::cmp::Reverse(row.lateness.max_ns));
         let begin = attached.begin;
-        let told = |wake_up: &TimerWakeUp| WorstWakeUp {
+        let told = |(wake_up, kind): &(WakeUp, WakeUpKind)| WorstWakeUp {
             thread: wake_up.thread,
             name: name(wake_up.thread),
-            timer: wake_up.kind,
-            clock: wake_up.clock,
+            kind: kind.name(),
+            by: match wake_up.cause {
+                Cause::Timer { .. } => None,
+                cause => told_waker(cause.waker(), &name),
+            },
+            timer: kind.timer(),
+            clock: clock_of(wake_up),
             cpu: wake_up.cpu,
             due_ns: Nanos(wake_up.due),
             at_ns: Nanos(wake_up.due) - begin,
@@ -306,6 +334,7 @@ impl Tally {
             parts: Parts::NAMES
                 .into_iter()
                 .zip(wake_up.parts.values())
+                .skip(parts_before(kind.woken_by()))
                 .collect(),
         };
         let timers: Vec<KindCounts> = attached
@@ -314,7 +343,9 @@ impl Tally {
             .filter(|(_, counts)| counts.started > 0)
             .map(|&(timer, counts)| KindCounts { timer, counts })
             .collect();
-        let mut notes = self.notes(&timers, &attached.trace, &threads);
+        let unsure = unsure(&timers, attached.wakings, &attached.trace);
+        let mut notes = unsure.clone();
+        notes.extend(self.notes(attached.wakings, &threads));
         notes.extend(attached.no_stacks.as_ref().map(|why| {
             format!(
                 "the kernel does not record where threads sleep ({why}): every sleep ends a cycle"
@@ -324,7 +355,7 @@ impl Tally {
             all: figures(&self.all),
             wake_ups: self.all.count(),
             worst: self.worst.iter().map(told).collect(),
-            verdict: has_deadline.then(|| self.verdict(&attached, &timers)),
+            verdict: has_deadline.then(|| self.verdict(attached.length, unsure.clone())),
             clocks: self
                 .clocks
                 .iter()
@@ -333,6 +364,8 @@ impl Tally {
             threads,
             timers,
             notes,
+            unsure,
+            wakings: attached.wakings,
             process: attached.process,
             threads_followed,
             end: attached.end,
@@ -347,37 +380,30 @@ impl Tally {
 
     fn keep_worst(&mut self) {
         self.worst
-            .sort_by_key(|wake_up| (std::cmp::Reverse(wake_up.lateness()), wake_up.due));
+            .sort_by_key(|(wake_up, _)| (std::cmp::Reverse(wake_up.lateness()), wake_up.due));
         self.worst.truncate(WORST_MAX);
     }
 
-    fn verdict(&self, attached: &AttachFacts, timers: &[KindCounts]) -> Verdict {
-        let lost: u64 = timers.iter().map(|row| row.counts.lost).sum();
-        let incomplete =
-            (lost > 0 || attached.trace.losses > 0).then(|| lost_words(lost, &attached.trace));
+    fn verdict(&self, measured: Nanos, incomplete: Vec<String>) -> Verdict {
         let evidence = Evidence {
             misses: self.rows.values().map(|row| row.misses).sum(),
             due_times: self.all.count(),
-            measured: attached.length,
-            incomplete: incomplete
-                .into_iter()
-                .chain(attached.trace.incomplete.clone())
-                .collect(),
+            measured,
+            incomplete,
             ..Evidence::default()
         };
         judge(&self.requirement, evidence)
     }
 
-    fn notes(
-        &self,
-        timers: &[KindCounts],
-        trace: &AttachTrace,
-        threads: &[ThreadRow],
-    ) -> Vec<String> {
-        let mut notes = Vec::from_iter(trace.incomplete.clone());
-        let lost: u64 = timers.iter().map(|row| row.counts.lost).sum();
-        if lost > 0 || trace.losses > 0 {
-            notes.push(lost_words(lost, trace));
+    fn notes(&self, wakings: WakingCounts, threads: &[ThreadRow]) -> Vec<String> {
+        let mut notes = Vec::new();
+        let unmeasured = wakings.no_entry + wakings.unknown_timer;
+        if unmeasured * 10 > wakings.wakings && unmeasured > 1 {
+            notes.push(format!(
+                "{unmeasured} of {} wake-ups have no latency, because their reference time is not \
+                 in the trace",
+                wakings.wakings
+            ));
         }
         let unseen: u64 = threads.iter().map(|row| row.unseen).sum();
         // A thread that is woken on its way to sleep is rare.
@@ -402,7 +428,7 @@ impl Row {
     fn told(
         &self,
         thread: i32,
-        timer: TimerKind,
+        kind: &WakeUpKind,
         name: String,
         has_deadline: bool,
     ) -> Option<ThreadRow> {
@@ -415,7 +441,9 @@ impl Row {
         Some(ThreadRow {
             thread,
             name,
-            timer,
+            kind: kind.name(),
+            woken_by: kind.woken_by(),
+            timer: kind.timer(),
             wake_ups: self.lateness.count(),
             misses: has_deadline.then_some(self.misses),
             unseen: self.unseen,
@@ -423,6 +451,7 @@ impl Row {
             parts: Parts::NAMES
                 .into_iter()
                 .zip(&self.parts)
+                .skip(parts_before(kind.woken_by()))
                 .filter_map(part)
                 .collect(),
         })
@@ -433,27 +462,46 @@ impl AttachResult {
     /// What the command ends with.
     #[must_use]
     pub fn exit(&self) -> Exit {
-        let has_lost = self.timers.iter().any(|row| row.counts.lost > 0) || self.trace.losses > 0;
         match (
             self.verdict.as_ref().map(|verdict| verdict.outcome),
             self.end,
         ) {
             (Some(Outcome::Failed), _) => Exit::Failed,
             (Some(Outcome::Inconclusive), _) => Exit::Inconclusive,
-            _ if has_lost || self.trace.incomplete.is_some() || self.wake_ups == 0 => {
-                Exit::Inconclusive
-            }
+            _ if !self.unsure.is_empty() || self.wake_ups == 0 => Exit::Inconclusive,
             (_, AttachEnd::Interrupted) => Exit::Interrupted,
             _ => Exit::Done,
         }
     }
 }
 
-fn lost_words(lost: u64, trace: &AttachTrace) -> String {
-    format!(
-        "the kernel's trace lost {} events at {} places: the expiry of {lost} timers is unknown",
-        trace.lost_events, trace.losses
-    )
+/// How many parts a wake-up by this has not, of the first ones.
+fn parts_before(by: WokenBy) -> usize {
+    match by {
+        WokenBy::Timer => 0,
+        WokenBy::Interrupt | WokenBy::Softirq => 3,
+        WokenBy::Thread => 4,
+    }
+}
+
+fn clock_of(wake_up: &WakeUp) -> Option<TimerClock> {
+    match wake_up.cause {
+        Cause::Timer { clock, .. } => Some(clock),
+        _ => None,
+    }
+}
+
+/// The reasons why wake-ups may have gone unseen.
+fn unsure(timers: &[KindCounts], wakings: WakingCounts, trace: &AttachTrace) -> Vec<String> {
+    let lost: u64 = timers.iter().map(|row| row.counts.lost).sum();
+    let words = (lost > 0 || wakings.lost > 0 || trace.losses > 0).then(|| {
+        format!(
+            "the kernel's trace lost {} events at {} places: the expiry of {lost} timers, and the \
+             latency of {} wake-ups, is unknown",
+            trace.lost_events, trace.losses, wakings.lost
+        )
+    });
+    trace.incomplete.iter().cloned().chain(words).collect()
 }
 
 /// The values that half, and 99 %, of all are at or below, and the largest.
@@ -471,11 +519,15 @@ fn figures(histogram: &Histogram) -> Option<Figures> {
 mod tests {
     use super::*;
 
-    fn wake_up(thread: i32, due: i64, switch: i64) -> TimerWakeUp {
-        TimerWakeUp {
+    const SLEEP: WakeUpKind = WakeUpKind::Timer(TimerKind::Sleep);
+
+    fn wake_up(thread: i32, due: i64, switch: i64) -> WakeUp {
+        WakeUp {
             thread,
-            kind: TimerKind::Sleep,
-            clock: TimerClock::Monotonic,
+            cause: Cause::Timer {
+                kind: TimerKind::Sleep,
+                clock: TimerClock::Monotonic,
+            },
             cpu: 1,
             due,
             ran: due + 60 + switch,
@@ -504,6 +556,7 @@ mod tests {
                 (TimerKind::Sleep, counts),
                 (TimerKind::Itimer, TimerCounts::default()),
             ],
+            wakings: WakingCounts::default(),
             other_wake_ups: 3,
             cycles: Cycles::default(),
             no_stacks: None,
@@ -519,8 +572,8 @@ mod tests {
 
     fn result(deadline: Option<i64>, lost: u64) -> AttachResult {
         let mut tally = Tally::new(deadline.map(Nanos), None);
-        (1..=1000).for_each(|place| tally.add(&wake_up(7, 1_000 * place, place)));
-        tally.add(&wake_up(8, 5_000, 5_000));
+        (1..=1000).for_each(|place| tally.add(&wake_up(7, 1_000 * place, place), &SLEEP));
+        tally.add(&wake_up(8, 5_000, 5_000), &SLEEP);
         let counts = TimerCounts {
             started: 1001 + lost,
             wake_ups: 1001,
@@ -612,7 +665,10 @@ mod tests {
         let mut tally = Tally::new(Some(Nanos(100)), None).bounded();
         let threads = i32::try_from(ROWS_MAX).unwrap() + 50;
         for thread in (1..=threads).chain(1..=threads) {
-            tally.add(&wake_up(thread, 0, i64::from(thread)));
+            tally.add(
+                &wake_up(thread, 0, i64::from(thread)),
+                &WakeUpKind::Timer(TimerKind::Sleep),
+            );
         }
         let found = tally.result(attached(TimerCounts::default(), 0));
         assert_eq!(found.threads.len(), ROWS_MAX + 1);
@@ -623,5 +679,57 @@ mod tests {
         );
         let wake_ups: u64 = found.threads.iter().map(|row| row.wake_ups).sum();
         assert_eq!((wake_ups, found.wake_ups), (612, 612));
+    }
+
+    #[test]
+    fn wake_ups_by_others_are_rows_with_their_parts_and_count_for_the_deadline() {
+        let mut tally = Tally::new(Some(Nanos(1_000)), None);
+        let call = tardy_samples::wake_up_kind::call("read");
+        let causes = [
+            Cause::Thread(9),
+            Cause::Interrupt("eth0".into()),
+            Cause::Softirq(3),
+        ];
+        for (cause, waking) in causes.into_iter().zip([0, 30, 40]) {
+            let parts = Parts {
+                waking,
+                switch: 2_000,
+                ..Parts::default()
+            };
+            let by_other = WakeUp {
+                cause,
+                parts,
+                ran: 5_000 + waking + 2_000,
+                ..wake_up(7, 5_000, 0)
+            };
+            tally.add(&by_other, &WakeUpKind::new(&cause, Some(&call)));
+        }
+        let mut facts = attached(TimerCounts::default(), 0);
+        facts.names.insert(9, "waker".into());
+        let found = tally.result(facts);
+        assert_eq!((found.exit(), found.wake_ups), (Exit::Failed, 3));
+        assert_eq!(found.clocks, [], "they have no clock of a timer");
+        let rows: Vec<_> = found
+            .threads
+            .iter()
+            .map(|row| (row.kind.as_str(), row.parts.len(), row.misses))
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                ("read-softirq", 2, Some(1)),
+                ("read-irq", 2, Some(1)),
+                ("read-thread", 1, Some(1))
+            ]
+        );
+        let by: Vec<_> = found
+            .worst
+            .iter()
+            .filter_map(|worst| worst.by.as_deref())
+            .collect();
+        assert_eq!(by, ["softirq NET_RX", "irq eth0", "waker/9"]);
+        for worst in &found.worst {
+            assert_eq!(worst.parts.values().sum::<i64>(), worst.lateness_ns.get());
+        }
     }
 }

@@ -1,5 +1,5 @@
 //! The run folder of threads that were watched from outside: a series for each thread and kind of
-//! its timers, which come as they are found.
+//! its wake-ups, which come as they are found.
 //!
 //! It is a run of kind `imported`: nothing was planned, and the samples were not taken by a probe.
 //!
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use tardy_core::cpu::CpuList;
 use tardy_core::openmetrics::SeriesMetrics;
 use tardy_core::sample::Sample;
-use tardy_core::series::{ClockKind, Descriptor, Schedule};
+use tardy_core::series::{ClockKind, Descriptor, Reference, Schedule};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_core::warning::Warning;
@@ -35,6 +35,8 @@ use crate::plan::Plan;
 use crate::record::{RunKind, RunRecord, SeriesRecord, StartTime, State};
 use crate::resume::{self, ResumeError};
 use crate::threshold::ThresholdAction;
+use tardy_samples::wake_up_kind::{WakeUpKind, WokenBy};
+use tardy_trace::timers::TimerKind;
 
 /// Name of the series of threads that have none of their own.
 const OTHERS: &str = "others";
@@ -63,7 +65,7 @@ pub struct AttachedFolder {
     record: RunRecord,
     series: Vec<Series>,
     /// The series of a thread and kind, by place.
-    of: BTreeMap<(i32, &'static str), usize>,
+    of: BTreeMap<(i32, WakeUpKind), usize>,
     division: Option<AttachedDivision>,
     series_max: usize,
     has_metrics: bool,
@@ -212,22 +214,23 @@ impl AttachedFolder {
         self.division
     }
 
-    /// Adds a wake-up of a thread by a timer of this kind.
+    /// Adds a wake-up of a thread of this kind.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn push(
         &mut self,
         (thread, name): (i32, &str),
-        timer: &'static str,
+        kind: &WakeUpKind,
         due: Nanos,
         latency: Nanos,
     ) -> io::Result<()> {
-        let place = match self.of.get(&(thread, timer)) {
+        let key = (thread, kind.clone());
+        let place = match self.of.get(&key) {
             Some(&place) => place,
             None => {
-                let place = self.series_for(thread, name, timer)?;
-                self.of.insert((thread, timer), place);
+                let place = self.series_for(thread, name, kind)?;
+                self.of.insert(key, place);
                 place
             }
         };
@@ -240,29 +243,29 @@ impl AttachedFolder {
     }
 
     /// The series of a thread that has none yet.
-    fn series_for(&mut self, thread: i32, name: &str, timer: &'static str) -> io::Result<usize> {
+    fn series_for(&mut self, thread: i32, name: &str, kind: &WakeUpKind) -> io::Result<usize> {
         if self.series_max == usize::MAX {
-            return self.open(Some(thread), name, timer);
+            return self.open(Some(thread), name, kind);
         }
-        let probe = series_name(name, timer);
+        let probe = series_name(name, &kind.name());
         let is_free = |series: &Series| series.owner.is_none() && series.descriptor.probe == probe;
         if let Some(place) = self.series.iter().position(is_free) {
             self.series[place].owner = Some(thread);
             return Ok(place);
         }
         if self.series.len() < self.series_max - division::OTHERS_MAX {
-            return self.open(Some(thread), name, timer);
+            return self.open(Some(thread), name, kind);
         }
-        let others = series_name(OTHERS, timer);
+        let others = series_name(OTHERS, &kind.name());
         let is_others = |series: &Series| series.descriptor.probe == others;
         match self.series.iter().position(is_others) {
             Some(place) => Ok(place),
-            None => self.open(None, OTHERS, timer),
+            None => self.open(None, OTHERS, kind),
         }
     }
 
-    fn open(&mut self, owner: Option<i32>, name: &str, timer: &'static str) -> io::Result<usize> {
-        let probe = series_name(name, timer);
+    fn open(&mut self, owner: Option<i32>, name: &str, kind: &WakeUpKind) -> io::Result<usize> {
+        let probe = series_name(name, &kind.name());
         let before = self
             .series
             .iter()
@@ -277,7 +280,17 @@ impl AttachedFolder {
                 request: Nanos::ZERO,
             },
         );
-        let descriptor = Descriptor { copy, ..plain };
+        let reference = match kind.woken_by() {
+            WokenBy::Timer => Reference::Planned,
+            WokenBy::Interrupt => Reference::Interrupt,
+            WokenBy::Softirq => Reference::Softirq,
+            WokenBy::Thread => Reference::Waking,
+        };
+        let descriptor = Descriptor {
+            copy,
+            reference,
+            ..plain
+        };
         let path = self.folder.samples().join(descriptor.file_name());
         let entry = SeriesRecord {
             file: descriptor.file_name(),
@@ -359,10 +372,10 @@ impl AttachedFolder {
         state: State,
         ended: Nanos,
         notes: Vec<Warning>,
-        lost: &[(&'static str, u64)],
+        lost: &[(TimerKind, u64)],
     ) -> io::Result<()> {
         for &(timer, lost) in lost {
-            let ending = format!(".{timer}");
+            let ending = format!(".{}", WakeUpKind::Timer(timer).name());
             let is_of_kind = |series: &&mut Series| series.descriptor.probe.ends_with(&ending);
             if let Some(series) = self.series.iter_mut().find(is_of_kind) {
                 series.lose(lost);
@@ -386,7 +399,7 @@ impl AttachedFolder {
 /// A name that is the same in the next run of the program, so that the two can be compared, and
 /// that is one of a file: a program names its threads as it likes. Threads of the same name are
 /// copies, in the order in which they were first woken.
-fn series_name(name: &str, timer: &str) -> String {
+fn series_name(name: &str, kind: &str) -> String {
     let plain = |character: char| {
         if character.is_ascii_alphanumeric() || "-_".contains(character) {
             character
@@ -400,7 +413,7 @@ fn series_name(name: &str, timer: &str) -> String {
     } else {
         name
     };
-    format!("{name}.{timer}")
+    format!("{name}.{kind}")
 }
 
 #[cfg(test)]
@@ -411,6 +424,7 @@ mod tests {
     use crate::folder;
     use tardy_core::accounting::Counts;
     use tardy_samples::read_series::SeriesFile;
+    use tardy_trace::wake_ups::Cause;
 
     #[test]
     fn a_folder_has_a_series_for_each_thread_and_kind_and_reads_as_it_was_written() {
@@ -435,21 +449,24 @@ mod tests {
         let facts = MachineFacts::default;
         let mut attached = AttachedFolder::create(&path, &plan, facts(), started).unwrap();
         assert_eq!(folder::open(&path).unwrap().state, State::Running);
+        let sleep = WakeUpKind::Timer(TimerKind::Sleep);
+        let call = tardy_samples::wake_up_kind::call("futex");
+        let futex = WakeUpKind::new(&Cause::Thread(9), Some(&call));
         for due in 0..3_000 {
             attached
                 .push(
                     (7, "../my loop"),
-                    "sleep",
+                    &sleep,
                     Nanos(200 + due * 1000),
                     Nanos(due % 77 - 1),
                 )
                 .unwrap();
         }
         attached
-            .push((8, ""), "timerfd", Nanos(300), Nanos(9))
+            .push((8, ""), &futex, Nanos(300), Nanos(9))
             .unwrap();
         attached
-            .push((9, "../my loop"), "sleep", Nanos(400), Nanos(7))
+            .push((9, "../my loop"), &sleep, Nanos(400), Nanos(7))
             .unwrap();
         let links = std::fs::read_dir("/proc/self/fd")
             .unwrap()
@@ -473,7 +490,7 @@ mod tests {
                 State::Finished,
                 Nanos(5_000_000),
                 vec![note],
-                &[("sleep", 2), ("timerfd", 0), ("itimer", 1)],
+                &[(TimerKind::Sleep, 2), (TimerKind::Itimer, 1)],
             )
             .unwrap();
         let record = folder::open(&path).unwrap();
@@ -495,7 +512,7 @@ mod tests {
             files,
             [
                 "___my_loop.sleep.series",
-                "thread.timerfd.series",
+                "thread.futex-thread.series",
                 "___my_loop.sleep.copy1.series"
             ]
         );

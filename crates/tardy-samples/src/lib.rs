@@ -6,7 +6,7 @@
 //! with `--disk`, a series has several files ([`rotation`]), the oldest of which are folded into
 //! histograms by hour ([`hours`]). [`delays`] hold the causes of each late sample, and
 //! [`delay_totals`] add them up. [`cycles`] are what the threads of a followed program did between two
-//! sleeps.
+//! sleeps, and [`wake_up_kind`] names what ended a sleep.
 //!
 //! One pass over a series makes its stretches of time for comparisons ([`blocks`]), its extremes
 //! for charts ([`sweep`]), its largest samples for a model of the tail ([`tail`]), or the grid
@@ -31,3 +31,4 @@ pub mod segments;
 pub mod series_writer;
 pub mod sweep;
 pub mod tail;
+pub mod wake_up_kind;

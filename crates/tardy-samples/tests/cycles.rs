@@ -7,9 +7,11 @@
 use tardy_core::units::Nanos;
 use tardy_samples::cycles::cut::Cutter;
 use tardy_samples::cycles::{Cycles, Shares, StretchKind, WaitPlace};
+use tardy_trace::contexts::Waker;
 use tardy_trace::event::Thread;
-use tardy_trace::stints::{Doing, Stint, Waker};
-use tardy_trace::timers::{Parts, Start, TimerClock, TimerKind, TimerWakeUp};
+use tardy_trace::stints::{Doing, Stint};
+use tardy_trace::timers::{TimerClock, TimerKind};
+use tardy_trace::wake_ups::{Cause, Parts, Start, WakeUp};
 
 const LOOP: i32 = 10;
 const HOME: u32 = 0;
@@ -50,10 +52,12 @@ impl Story {
         let due = self.time + length - 5;
         self.does(length, asleep, Some(place));
         if waker == Waker::Timer {
-            self.cutter.timer(&TimerWakeUp {
+            self.cutter.wake_up(&WakeUp {
                 thread: LOOP,
-                kind: TimerKind::Sleep,
-                clock: TimerClock::Monotonic,
+                cause: Cause::Timer {
+                    kind: TimerKind::Sleep,
+                    clock: TimerClock::Monotonic,
+                },
                 cpu: 0,
                 due,
                 ran: self.time + 10,

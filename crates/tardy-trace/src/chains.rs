@@ -8,9 +8,9 @@
 
 use foldhash::HashMap;
 
+use crate::contexts::Waker;
 use crate::event::{Event, Kind, Thread};
 use crate::merge::Item;
-use crate::stints::Waker;
 
 /// Links of a chain that are kept, the last ones.
 pub const LINKS_MAX: usize = 8;

@@ -15,6 +15,7 @@
 
 pub mod bytes;
 pub mod chains;
+pub mod contexts;
 pub mod event;
 pub mod explain;
 pub mod file;
@@ -31,3 +32,4 @@ pub mod symbols;
 mod test_events;
 pub mod text;
 pub mod timers;
+pub mod wake_ups;

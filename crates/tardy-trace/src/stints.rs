@@ -10,32 +10,14 @@
 
 use foldhash::HashMap;
 
+use crate::contexts::{Contexts, Waker};
 use crate::event::{Event, Kind, Thread};
 use crate::merge::Item;
 use crate::text::Text;
-use crate::timers::PREEMPTED;
+use crate::wake_ups::PREEMPTED;
 
 /// States of a thread that has ended (EXIT_DEAD and EXIT_ZOMBIE of include/linux/sched.h).
 const ENDED: i64 = 0x10 | 0x20;
-/// CPUs with recorded interrupts, at most (NR_CPUS).
-const CPUS_MAX: usize = 8192;
-
-/// Waker of a thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Waker {
-    /// The trace does not say.
-    #[default]
-    Unknown,
-    /// A timer's function.
-    Timer,
-    /// An interrupt; its handler, where that is known.
-    Interrupt(Text),
-    /// A softirq; its number, where that is known.
-    Softirq(Option<i64>),
-    /// The thread with this number.
-    Thread(i32),
-}
-
 /// State of a thread during a stint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
@@ -107,20 +89,12 @@ enum State {
     },
 }
 
-/// Interrupt context of a CPU, which may wake a thread.
-#[derive(Debug, Clone, Copy, Default)]
-struct Context {
-    timer: Option<u64>,
-    interrupt: Option<Text>,
-    softirq: Option<i64>,
-}
-
 /// Takes a trace in, event by event, and gives stints out.
 #[derive(Debug, Default)]
 pub struct Stints {
     /// Threads that are followed; nothing is known of one until an event says what it does.
     threads: HashMap<i32, Option<State>>,
-    cpus: HashMap<u32, Context>,
+    contexts: Contexts,
     finished: Vec<Stint>,
 }
 
@@ -146,7 +120,7 @@ impl Stints {
             Item::Event(event) => self.take_event(event),
             Item::Lost { .. } => {
                 self.threads.values_mut().for_each(|state| *state = None);
-                self.cpus.clear();
+                self.contexts.clear();
             }
         }
     }
@@ -154,17 +128,7 @@ impl Stints {
     /// Who wakes a thread by this event.
     #[must_use]
     pub fn waker(&self, event: &Event) -> Waker {
-        let context = self.cpus.get(&event.cpu).copied().unwrap_or_default();
-        let is_interrupt = event.head.is_in_interrupt() || event.head.is_in_nmi();
-        if context.timer.is_some() && (is_interrupt || event.head.is_in_softirq()) {
-            Waker::Timer
-        } else if is_interrupt {
-            Waker::Interrupt(context.interrupt.unwrap_or_default())
-        } else if event.head.is_in_softirq() {
-            Waker::Softirq(context.softirq)
-        } else {
-            Waker::Thread(event.head.pid)
-        }
+        self.contexts.waker(event)
     }
 
     fn take_event(&mut self, event: &Event) {
@@ -207,22 +171,7 @@ impl Stints {
                     *is_relative = mode & 1 != 0;
                 }
             }
-            _ => self.enter_or_leave(event),
-        }
-    }
-
-    fn enter_or_leave(&mut self, event: &Event) {
-        let change: fn(&mut Context, Kind) = match event.kind {
-            Kind::TimerExpireEntry { .. }
-            | Kind::TimerExpireExit { .. }
-            | Kind::IrqEntry { .. }
-            | Kind::IrqExit { .. }
-            | Kind::SoftirqEntry { .. }
-            | Kind::SoftirqExit { .. } => Context::take,
-            _ => return,
-        };
-        if self.cpus.len() < CPUS_MAX || self.cpus.contains_key(&event.cpu) {
-            change(self.cpus.entry(event.cpu).or_default(), event.kind);
+            _ => self.contexts.take(event),
         }
     }
 
@@ -332,20 +281,6 @@ impl Stints {
             woken: None,
             is_relative: relative,
         });
-    }
-}
-
-impl Context {
-    fn take(&mut self, kind: Kind) {
-        match kind {
-            Kind::TimerExpireEntry { timer, .. } => self.timer = Some(timer),
-            Kind::TimerExpireExit { timer } if self.timer == Some(timer) => self.timer = None,
-            Kind::IrqEntry { name, .. } => self.interrupt = Some(name),
-            Kind::IrqExit { .. } => self.interrupt = None,
-            Kind::SoftirqEntry { vector } => self.softirq = Some(vector),
-            Kind::SoftirqExit { .. } => self.softirq = None,
-            _ => {}
-        }
     }
 }
 

@@ -5,6 +5,7 @@ use crate::merge::Item;
 use crate::text::Text;
 
 pub(crate) const HARD_INTERRUPT: u8 = 0x08;
+pub(crate) const SOFT_INTERRUPT: u8 = 0x10;
 
 pub(crate) fn thread(pid: i32) -> Thread {
     Thread {

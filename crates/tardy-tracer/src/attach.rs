@@ -1,5 +1,5 @@
-//! The timers of a running program, followed through the kernel's trace while it goes on as it was:
-//! nothing of it is stopped, changed or read but /proc.
+//! The wake-ups of a running program, followed through the kernel's trace while it goes on as it
+//! was: nothing of it is stopped, changed or read but /proc.
 
 mod filters;
 mod places;
@@ -20,16 +20,18 @@ use tardy_machine::undo::Undo;
 use tardy_samples::cycles::Cycles;
 use tardy_samples::cycles::chains::SlowestChains;
 use tardy_samples::cycles::cut::Cutter;
+use tardy_samples::wake_up_kind::WakeUpKind;
 use tardy_sys::clock::{self, Clock};
-use tardy_sys::sched;
 use tardy_trace::chains::Chains;
+use tardy_trace::contexts::Waker;
 use tardy_trace::event::{Decoder, Kind};
 use tardy_trace::file::TraceHead;
 use tardy_trace::live::Live;
 use tardy_trace::merge::Item;
-use tardy_trace::stints::{Doing, Stint, Stints, Waker};
+use tardy_trace::stints::{Doing, Stint, Stints};
 use tardy_trace::symbols::Symbols;
-use tardy_trace::timers::{ClockOffsets, TimerCounts, TimerKind, TimerWakeUp, TimerWatch};
+use tardy_trace::timers::{ClockOffsets, TimerCounts, TimerKind};
+use tardy_trace::wake_ups::{WakeUp, WakeUpWatch, WakingCounts};
 
 use self::filters::{filters, of_threads};
 use self::places::Places;
@@ -66,8 +68,8 @@ pub enum NotAttached {
     HiddenFunctions,
     /// The numbers of a container.
     #[error(
-        "the kernel's trace and this container use different thread IDs: run outside the \
-         container, or in one that uses the host's IDs (--pid=host)"
+        "the kernel's trace and the PID namespace of this container use different thread IDs: \
+         run outside the container, or in one that uses the host's IDs (--pid=host)"
     )]
     OtherNumbers,
     /// Other events took its place.
@@ -106,8 +108,12 @@ pub struct Recording {
     pub threads: BTreeMap<i32, String>,
     /// What became of the timers of each kind.
     pub counts: Vec<(TimerKind, TimerCounts)>,
-    /// Wakings of these threads by something else than their timers.
+    /// What became of the wakings of these threads.
+    pub wakings: WakingCounts,
+    /// Those by something else than their timers.
     pub other_wake_ups: u64,
+    /// Names of other threads that woke these.
+    pub wakers: BTreeMap<i32, String>,
     /// What the threads did between their sleeps.
     pub cycles: Cycles,
     /// Why it is not known where threads slept.
@@ -127,8 +133,8 @@ pub trait Observer {
     /// Waits for as long, and returns whether following is to end.
     fn wait(&mut self, pause: Duration) -> bool;
 
-    /// Takes a wake-up of a thread with this name.
-    fn wake_up(&mut self, wake_up: &TimerWakeUp, name: &str);
+    /// Takes a wake-up of this kind, of a thread with this name.
+    fn wake_up(&mut self, wake_up: &WakeUp, kind: &WakeUpKind, name: &str);
 
     /// Hears which threads are no longer followed.
     fn left(&mut self, threads: &BTreeSet<i32>);
@@ -149,9 +155,13 @@ pub struct SoFar<'a>(&'a mut Attachment);
 pub struct Attachment {
     target: Target,
     live: Live,
-    watch: TimerWatch,
+    watch: WakeUpWatch,
     stints: Stints,
     places: Places,
+    /// When each thread's last sleep ended, and the place of this sleep.
+    slept: BTreeMap<i32, (i64, Option<u32>)>,
+    /// Stints that have just ended.
+    ended: Vec<(Stint, Option<u32>)>,
     cutter: Cutter,
     no_stacks: Option<String>,
     root: Root,
@@ -234,7 +244,7 @@ impl Attachment {
         mark.and_then(|mut file| file.write_all(MARK.as_bytes()))
             .map_err(failed("cannot write a mark into the trace"))?;
         let begin = Nanos(clock::monotonic());
-        let mut watch = TimerWatch::new(functions.iter().copied());
+        let mut watch = WakeUpWatch::new(functions.iter().copied());
         let mut stints = Stints::default();
         for &thread in threads.keys() {
             watch.follow(thread);
@@ -256,7 +266,7 @@ impl Attachment {
             stints.take(&item);
         }
         match number {
-            Some(number) if number == sched::thread_id() => {}
+            Some(number) if number == process::own_number(root) => {}
             Some(_) => return Err(NotAttached::OtherNumbers),
             None => return Err(NotAttached::MarkLost),
         }
@@ -270,6 +280,8 @@ impl Attachment {
             watch,
             stints,
             places: Places::new(Symbols::parse(&symbols)),
+            slept: BTreeMap::new(),
+            ended: Vec::new(),
             cutter: Cutter::default(),
             no_stacks,
             root: root.clone(),
@@ -343,7 +355,9 @@ impl Attachment {
             counts: TimerKind::ALL
                 .map(|kind| (kind, self.watch.counts(kind)))
                 .to_vec(),
+            wakings: self.watch.wakings(),
             other_wake_ups: self.watch.other_wake_ups(),
+            wakers: self.wakers.clone(),
             cycles: SoFar(&mut self).cycles(),
             no_stacks: self.no_stacks,
             events_read: counts.events,
@@ -380,10 +394,26 @@ impl Attachment {
         {
             self.watch.take(&item);
             self.stints.take(&item);
+            let mut ended = std::mem::take(&mut self.ended);
+            ended.extend(self.stints.finished().map(|stint| {
+                let place = place_of(&stint, &self.live, &mut self.places);
+                (stint, place)
+            }));
+            for (stint, place) in &ended {
+                if let Doing::Asleep { .. } = stint.doing {
+                    self.slept.insert(stint.thread, (stint.end, *place));
+                }
+            }
             for wake_up in self.watch.finished() {
-                self.cutter.timer(&wake_up);
+                self.cutter.wake_up(&wake_up);
+                // A thread that was woken on its way to sleep did not sleep since.
+                let slept = self.slept.get(&wake_up.thread);
+                let call = slept
+                    .filter(|(end, _)| *end >= wake_up.woken())
+                    .and_then(|(_, place)| self.places.call((*place)?));
+                let kind = WakeUpKind::new(&wake_up.cause, call);
                 let name = self.threads.get(&wake_up.thread).map_or("", String::as_str);
-                observer.wake_up(&wake_up, name);
+                observer.wake_up(&wake_up, &kind, name);
                 if let Some(evidence) = &mut self.evidence
                     && let Ok(due) = u64::try_from(wake_up.due)
                     && let Ok(ran) = u64::try_from(wake_up.ran)
@@ -392,8 +422,7 @@ impl Attachment {
                 }
             }
             let mut is_inside = false;
-            for stint in self.stints.finished() {
-                let place = place_of(&stint, &self.live, &mut self.places);
+            for (stint, place) in ended.drain(..) {
                 match stint.doing {
                     Doing::Asleep { .. } => {
                         let home = self.cutter.waiting_place(stint.thread).flatten();
@@ -409,6 +438,7 @@ impl Attachment {
                 }
                 self.cutter.take(stint, place);
             }
+            self.ended = ended;
             // Only now: this event may be the first sign that the waker runs.
             self.link(&item);
         }
@@ -467,6 +497,7 @@ impl Attachment {
             self.watch.unfollow(thread);
             self.stints.unfollow(thread);
             self.cutter.unfollow(thread);
+            self.slept.remove(&thread);
             // The names of threads that have gone are shown, but not without end.
             if self.threads.len() > NAMES_MAX {
                 self.threads.remove(&thread);

@@ -83,15 +83,16 @@ pub mod of_timers {
     /// A thread runs.
     pub const SWITCH: WantedEvent = needed("sched", "sched_switch");
     /// Interrupts and softirqs that may wake a thread, and which of them are recorded: softirqs of
-    /// networks, block devices and tasklets. The others come with every tick.
+    /// timers, networks, block devices and tasklets. The others, of the scheduler and of RCU, come
+    /// with every tick.
     pub const INTERRUPTS: [(WantedEvent, Option<&str>); 4] = [
         (helpful("irq", "irq_handler_entry"), None),
         (helpful("irq", "irq_handler_exit"), None),
-        (helpful("irq", "softirq_entry"), Some(OF_DEVICES)),
-        (helpful("irq", "softirq_exit"), Some(OF_DEVICES)),
+        (helpful("irq", "softirq_entry"), Some(THAT_WAKE)),
+        (helpful("irq", "softirq_exit"), Some(THAT_WAKE)),
     ];
-    /// From NET_TX_SOFTIRQ to TASKLET_SOFTIRQ of include/linux/interrupt.h.
-    const OF_DEVICES: &str = "vec >= 2 && vec <= 6";
+    /// From TIMER_SOFTIRQ to TASKLET_SOFTIRQ, and HRTIMER_SOFTIRQ, of include/linux/interrupt.h.
+    const THAT_WAKE: &str = "(vec >= 1 && vec <= 6) || vec == 8";
 }
 
 const fn needed(system: &'static str, event: &'static str) -> WantedEvent {

@@ -104,7 +104,7 @@ pub enum Command {
     /// kernel. Each source is measured in phases that isolate it from the other sources.
     #[command(alias = "split")]
     Breakdown(breakdown::BreakdownArgs),
-    /// Measure the timer wake-up latency of a running program
+    /// Measure the wake-up latency of a running program
     ///
     /// The program need not be modified or restarted.
     Attach(attach::AttachArgs),

@@ -1,11 +1,12 @@
-//! What `tardy attach` found, as text: the figures of each thread, the parts of its lateness, what
-//! became of its timers, and the worst wake-ups.
+//! What `tardy attach` found, as text: the figures of each thread, the parts of its latency, what
+//! became of its timers and its wake-ups, and the worst wake-ups.
 
 use std::fmt::Write as _;
 
 use tardy_core::units::Nanos;
 use tardy_results::attach::{AttachEnd, AttachResult, Figures, KindCounts, ThreadRow};
-use tardy_trace::timers::{Parts, TimerClock};
+use tardy_trace::timers::TimerClock;
+use tardy_trace::wake_ups::Parts;
 
 use super::cycles_text;
 use super::screen::push_wrapped;
@@ -85,9 +86,9 @@ fn head(out: &mut String, result: &AttachResult, columns: usize) {
         AttachEnd::Threshold => ", until a miss",
     };
     let wake_ups = match result.wake_ups {
-        0 => "no wake-up by a timer".to_owned(),
-        1 => "1 wake-up by a timer".to_owned(),
-        count => format!("{count} wake-ups by timers"),
+        0 => "no wake-up".to_owned(),
+        1 => "1 wake-up".to_owned(),
+        count => format!("{count} wake-ups"),
     };
     let line = format!("{target}: {wake_ups} in {}{end}", result.length_ns);
     push_wrapped(out, &line, columns, (0, 2));
@@ -95,13 +96,11 @@ fn head(out: &mut String, result: &AttachResult, columns: usize) {
         let _ = writeln!(out, "{}: {}", word(verdict.outcome), verdict.sentence);
     }
     if result.wake_ups == 0 {
-        let why = if result.process.is_none() && result.timers.is_empty() {
-            "no thread with a real-time policy set a timer"
-        } else if result.timers.is_empty() {
-            "the program set no timer while attached: it waits without a time limit, does not wait \
-             at all, or sleeps for longer than --for"
+        let why = if result.process.is_none() {
+            "no thread with a real-time policy was seen to wake up"
         } else {
-            "the program's timers woke none of its threads while attached"
+            "none of its threads was seen to wake up: they do not wait, or wait for longer than \
+             --for"
         };
         push_wrapped(out, why, columns, (0, 2));
     }
@@ -113,13 +112,13 @@ fn row_name(row: &ThreadRow) -> String {
 
 fn threads(result: &AttachResult, all: Figures, columns: usize) -> String {
     let has_misses = result.verdict.is_some();
-    let head = ["lateness", "timer", "wake-ups", "median", "99 %", "max"];
+    let head = ["lateness", "kind", "wake-ups", "median", "99 %", "max"];
     let mut table = Table::new(head.into_iter().chain(has_misses.then_some("misses"))).words([1]);
     let mut row =
-        |name: String, timer: &str, wake_ups: u64, figures: Figures, misses: Option<u64>| {
+        |name: String, kind: &str, wake_ups: u64, figures: Figures, misses: Option<u64>| {
             let cells = [
                 name,
-                timer.to_owned(),
+                kind.to_owned(),
                 wake_ups.to_string(),
                 figures.median_ns.to_string(),
                 figures.p99_ns.to_string(),
@@ -134,7 +133,7 @@ fn threads(result: &AttachResult, all: Figures, columns: usize) -> String {
     for found in result.threads.iter().take(ROWS_MAX) {
         row(
             row_name(found),
-            found.timer.word(),
+            &found.kind,
             found.wake_ups,
             found.lateness,
             found.misses,
@@ -146,7 +145,7 @@ fn threads(result: &AttachResult, all: Figures, columns: usize) -> String {
     }
     let mut text = table.chosen(
         columns,
-        &["max", "wake-ups", "median", "99 %", "misses", "timer"],
+        &["max", "wake-ups", "kind", "median", "misses", "99 %"],
     );
     if let Some(more) = result
         .threads
@@ -178,7 +177,7 @@ fn parts(out: &mut String, result: &AttachResult, columns: usize) {
             Some(figures) => format!("{} / {}", figures.median_ns, figures.max_ns),
         };
         let name = if result.threads.len() > 1 {
-            format!("{} {}", row_name(row), row.timer.word())
+            format!("{} {}", row_name(row), row.kind)
         } else {
             row_name(row)
         };
@@ -217,8 +216,32 @@ fn timers(out: &mut String, result: &AttachResult, columns: usize) {
             (0, 2),
         );
     }
-    if result.other_wake_ups > 0 {
-        let _ = writeln!(out, "other wake-ups: {}", result.other_wake_ups);
+    let wakings = result.wakings;
+    let ends = [
+        (
+            wakings.no_entry,
+            "by an interrupt whose entry is not traced",
+        ),
+        (
+            wakings.unknown_timer,
+            "by a timer that the program was not seen to set",
+        ),
+        (wakings.lost, "lost"),
+        (wakings.pending, "not running yet"),
+    ];
+    let ends: Vec<String> = ends
+        .into_iter()
+        .filter(|&(count, _)| count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    if !ends.is_empty() {
+        let line = format!(
+            "wake-ups: {}, of which {} measured; without a latency: {}",
+            wakings.wakings,
+            wakings.measured,
+            ends.join(", ")
+        );
+        push_wrapped(out, &line, columns, (0, 2));
     }
 }
 
@@ -229,37 +252,37 @@ fn worst(out: &mut String, result: &AttachResult, columns: usize) {
     let head = ["worst at", "thread", "late"]
         .into_iter()
         .chain(PARTS)
-        .chain(["CPU", "clock"]);
-    let mut table = Table::new(head).words([1]);
+        .chain(["CPU", "woken by", "clock"]);
+    let mut table = Table::new(head).words([1, 9]);
     for found in &result.worst {
         let part = |name: &str| match found.parts.get(name).copied().unwrap_or(0) {
             0 => "-".to_owned(),
             value => Nanos(value).to_string(),
         };
         let parts = Parts::NAMES.into_iter().map(part);
-        let clock = match found.clock {
+        let clock = found.clock.map_or("-", |clock| match clock {
             TimerClock::Monotonic => "monotonic",
             TimerClock::Realtime => "realtime",
             TimerClock::Boottime => "boottime",
             TimerClock::Tai => "tai",
             TimerClock::Set => "was set",
-        };
+        });
+        let by = found.by.as_ref().unwrap_or(&found.kind);
         let first = [
             format!("{:.6} s", found.at_ns.as_secs_f64()),
             format!("{}/{}", found.name, found.thread),
             found.lateness_ns.to_string(),
         ];
-        table.row(
-            first
-                .into_iter()
-                .chain(parts)
-                .chain([found.cpu.to_string(), clock.to_owned()]),
-        );
+        table.row(first.into_iter().chain(parts).chain([
+            found.cpu.to_string(),
+            by.clone(),
+            clock.to_owned(),
+        ]));
     }
     out.push_str(&table.chosen(
         columns,
         &[
-            "late", "thread", "switch", "timer", "slack", "set late", "waking", "CPU",
+            "late", "thread", "woken by", "switch", "timer", "waking", "slack", "set late", "CPU",
         ],
     ));
 }
@@ -269,7 +292,9 @@ mod tests {
     use std::collections::BTreeMap;
 
     use tardy_results::attach::{AttachFacts, AttachTrace, AttachedProcess, Tally};
-    use tardy_trace::timers::{Start, TimerCounts, TimerKind, TimerWakeUp};
+    use tardy_samples::wake_up_kind::WakeUpKind;
+    use tardy_trace::timers::{TimerCounts, TimerKind};
+    use tardy_trace::wake_ups::{Cause, Start, WakeUp, WakingCounts};
 
     use super::*;
 
@@ -284,16 +309,16 @@ mod tests {
                 };
                 let (due, ran) = (place * 1_000_000, place * 1_001_000 + 15_000);
                 let (kind, clock, start) = (TimerKind::Sleep, TimerClock::Realtime, Start::Switch);
-                tally.add(&TimerWakeUp {
+                let wake_up = WakeUp {
                     thread,
-                    kind,
-                    clock,
+                    cause: Cause::Timer { kind, clock },
                     cpu: 3,
                     due,
                     ran,
                     parts,
                     start,
-                });
+                };
+                tally.add(&wake_up, &WakeUpKind::Timer(kind));
             }
         }
         let wake_ups = u64::try_from(i64::from(threads) * wake_ups).unwrap();
@@ -319,6 +344,13 @@ mod tests {
                     ..TimerCounts::default()
                 },
             )],
+            wakings: WakingCounts {
+                wakings: wake_ups + 9,
+                measured: wake_ups,
+                no_entry: 7,
+                pending: 2,
+                ..WakingCounts::default()
+            },
             other_wake_ups: 9,
             cycles: tardy_results::explain::cycles::Cycles::default(),
             no_stacks: None,
@@ -350,7 +382,7 @@ mod tests {
                 .replace("\n  ", " ");
             assert_eq!(
                 start,
-                "process 1 (loop): 100 wake-ups by timers in 2.00 s, until the process exited"
+                "process 1 (loop): 100 wake-ups in 2.00 s, until the process exited"
             );
             assert!(
                 text.contains("\nall ") && text.contains("\n4 more, with lower latency\n"),
@@ -365,7 +397,10 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("other wake-ups: 9\n") && text.contains("realtime"),
+            text.contains(
+                "wake-ups: 109, of which 100 measured; without a latency: 7 by an interrupt whose \
+                 entry is not traced, 2 not\n  running yet\n"
+            ) && text.contains("realtime"),
             "{text}"
         );
         assert!(
@@ -378,11 +413,11 @@ mod tests {
     fn a_program_without_a_wake_up_is_told_why() {
         let text = text(&found(0, 0), 80);
         assert!(
-            text.contains("no wake-up by a timer in 2.00 s") && text.contains("INCONCLUSIVE: "),
+            text.contains("no wake-up in 2.00 s") && text.contains("INCONCLUSIVE: "),
             "{text}"
         );
         assert!(
-            text.contains("the program's timers woke none of its threads while attached\n")
+            text.contains("none of its threads was seen to wake up: ")
                 && !text.contains("lateness"),
             "{text}"
         );

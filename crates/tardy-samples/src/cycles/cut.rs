@@ -10,9 +10,10 @@
 use foldhash::HashMap;
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::units::Nanos;
+use tardy_trace::contexts::Waker;
 use tardy_trace::event::Thread;
-use tardy_trace::stints::{Doing, Stint, Waker};
-use tardy_trace::timers::TimerWakeUp;
+use tardy_trace::stints::{Doing, Stint};
+use tardy_trace::wake_ups::{Cause, WakeUp};
 
 use super::{Cycle, CycleRow, Cycles, PlaceRow, Shares, Stretch, StretchKind, WaitPlace};
 
@@ -45,7 +46,7 @@ type Place = Option<u32>;
 pub struct Cutter {
     threads: HashMap<i32, ThreadCut>,
     /// The last wake-up of each thread by a timer.
-    timers: HashMap<i32, TimerWakeUp>,
+    timers: HashMap<i32, WakeUp>,
     cut_off: u64,
     has_more_threads: bool,
 }
@@ -146,9 +147,11 @@ impl Default for ThreadCut {
 }
 
 impl Cutter {
-    /// Takes in a wake-up by a timer, before the stint that ends with it.
-    pub fn timer(&mut self, wake_up: &TimerWakeUp) {
-        if self.timers.len() < THREADS_MAX || self.timers.contains_key(&wake_up.thread) {
+    /// Takes in a wake-up, before the stint that ends with it. One that is not by a timer of the
+    /// program begins a cycle with the waking, which the stint has.
+    pub fn wake_up(&mut self, wake_up: &WakeUp) {
+        let has_room = self.timers.len() < THREADS_MAX || self.timers.contains_key(&wake_up.thread);
+        if has_room && matches!(wake_up.cause, Cause::Timer { .. }) {
             self.timers.insert(wake_up.thread, *wake_up);
         }
     }
@@ -522,7 +525,9 @@ const SOFTIRQS: [&str; 10] = [
     "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
 ];
 
-pub(super) fn told_waker(waker: Waker, name: &impl Fn(i32) -> String) -> Option<String> {
+/// A waker, as people name it.
+#[must_use]
+pub fn told_waker(waker: Waker, name: &impl Fn(i32) -> String) -> Option<String> {
     match waker {
         Waker::Unknown => None,
         Waker::Timer => Some("timer".to_owned()),

@@ -2,8 +2,10 @@
 //! and the function that waits.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use tardy_samples::cycles::WaitPlace;
+use tardy_samples::wake_up_kind;
 use tardy_trace::symbols::Symbols;
 
 /// Places that are told apart.
@@ -61,6 +63,8 @@ pub(super) struct Places {
     of_stacks: HashMap<(u32, bool), Option<u32>>,
     numbers: HashMap<WaitPlace, u32>,
     places: Vec<WaitPlace>,
+    /// Their calls, as kinds of wake-ups name them.
+    calls: Vec<Arc<str>>,
 }
 
 impl Places {
@@ -71,6 +75,7 @@ impl Places {
             of_stacks: HashMap::new(),
             numbers: HashMap::new(),
             places: Vec::new(),
+            calls: Vec::new(),
         }
     }
 
@@ -89,6 +94,7 @@ impl Places {
                 Some(&number) => Some(number),
                 None if self.places.len() < PLACES_MAX => {
                     self.numbers.insert(place.clone(), next);
+                    self.calls.push(wake_up_kind::call(&place.call));
                     self.places.push(place);
                     Some(next)
                 }
@@ -99,6 +105,11 @@ impl Places {
             self.of_stacks.insert((stack, is_relative), number);
         }
         number
+    }
+
+    /// The call of the place with this number.
+    pub(super) fn call(&self, number: u32) -> Option<&Arc<str>> {
+        self.calls.get(usize::try_from(number).ok()?)
     }
 
     /// All, by number.

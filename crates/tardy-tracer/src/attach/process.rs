@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 
 use tardy_machine::process;
 use tardy_machine::root::Root;
+use tardy_sys::sched;
 
 /// Of the flags in /proc/PID/stat: a thread of the kernel (include/linux/sched.h).
 pub(super) const PF_KTHREAD: u64 = 0x0020_0000;
@@ -19,6 +20,11 @@ pub enum NoProcess {
          prints it"
     )]
     Absent(u32),
+    #[error(
+        "there is no process {inside}, but process {id} ({name}) has this number in its PID \
+         namespace: give {id}"
+    )]
+    InNamespace { inside: u32, id: u32, name: String },
     #[error(
         "process {0} has ended, and waits for its parent: give the process ID of a running program"
     )]
@@ -58,7 +64,7 @@ impl Process {
     pub fn find(root: &Root, id: u32) -> Result<Self, NoProcess> {
         let stat = root
             .text(format!("proc/{id}/stat"))
-            .ok_or(NoProcess::Absent(id))?;
+            .ok_or_else(|| absent(root, id))?;
         let fields: Vec<&str> = stat
             .rsplit_once(')')
             .map(|(_, rest)| rest.split_ascii_whitespace().collect())
@@ -77,9 +83,7 @@ impl Process {
             return Err(NoProcess::Ended(id));
         }
         let status = root.text(format!("proc/{id}/status")).unwrap_or_default();
-        let group = status
-            .lines()
-            .find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
+        let group = field(&status, "Tgid:").and_then(|group| group.parse().ok());
         if let Some(process) = group.filter(|&process| process != id) {
             return Err(NoProcess::IsThread {
                 thread: id,
@@ -94,14 +98,23 @@ impl Process {
         })
     }
 
-    /// Sees that it has this thread.
+    /// Returns the number of a thread of it, which may be given by its number in the PID namespace
+    /// of the program.
     ///
     /// # Errors
     /// [`NoProcess::NoThread`].
-    pub fn check_thread(&self, thread: u32) -> Result<(), NoProcess> {
+    pub fn thread(&self, thread: u32) -> Result<u32, NoProcess> {
         let threads = self.threads();
         if i32::try_from(thread).is_ok_and(|thread| threads.contains_key(&thread)) {
-            return Ok(());
+            return Ok(thread);
+        }
+        let is_inside = |id: &u32| {
+            let status = self.root.text(format!("proc/{}/task/{id}/status", self.id));
+            status.and_then(|status| number_inside(&status)) == Some(thread)
+        };
+        let ids = threads.keys().filter_map(|&id| u32::try_from(id).ok());
+        if let Some(id) = ids.into_iter().find(is_inside) {
+            return Ok(id);
         }
         let words: Vec<String> = threads
             .iter()
@@ -160,6 +173,48 @@ impl Process {
     }
 }
 
+/// The number of this thread as /proc has it. In a PID namespace with the /proc of another one, it
+/// has another number for itself.
+#[must_use]
+pub(super) fn own_number(root: &Root) -> i32 {
+    let status = root.text("proc/thread-self/status");
+    let number = status.as_deref().and_then(|status| field(status, "Pid:"));
+    number
+        .and_then(|number| number.parse().ok())
+        .unwrap_or_else(sched::thread_id)
+}
+
+/// Why there is no process of this number.
+fn absent(root: &Root, inside: u32) -> NoProcess {
+    let ids = root.names("proc").into_iter();
+    let mut ids = ids.filter_map(|name| name.parse().ok()).filter(|id: &u32| {
+        let status = root.text(format!("proc/{id}/status"));
+        status.and_then(|status| number_inside(&status)) == Some(inside)
+    });
+    match (ids.next(), ids.next()) {
+        (Some(id), None) => NoProcess::InNamespace {
+            inside,
+            id,
+            name: printable(&root.text(format!("proc/{id}/comm")).unwrap_or_default()),
+        },
+        _ => NoProcess::Absent(inside),
+    }
+}
+
+/// The number of a task in its own PID namespace, if that is not the one of /proc.
+fn number_inside(status: &str) -> Option<u32> {
+    let numbers = field(status, "NSpid:")?.split_ascii_whitespace();
+    numbers.skip(1).last()?.parse().ok()
+}
+
+/// A line of /proc/PID/status.
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = status.lines();
+    lines
+        .find_map(|line| line.strip_prefix(name))
+        .map(str::trim)
+}
+
 /// A program names its threads as it likes; what it wrote must not reach a terminal as it is.
 pub(super) fn printable(name: &str) -> String {
     name.chars()
@@ -193,11 +248,11 @@ mod tests {
         let stat = |id: u32, state: &str, flags: u64| {
             format!("{id} (my) loop) {state} 1 1 1 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 1 0 555 0 0")
         };
-        for (id, group, state, flags, name) in [
-            (70, 70, "S", 0x0040_0000, "my) loop\n"),
-            (71, 70, "S", 0x0040_0000, "wor\u{1b}ker\n"),
-            (2, 2, "S", 0x0020_8040, "kthreadd\n"),
-            (9, 9, "Z", 0, "gone\n"),
+        for (id, group, state, flags, name, inside) in [
+            (70, 70, "S", 0x0040_0000, "my) loop\n", "\t12\t5"),
+            (71, 70, "S", 0x0040_0000, "wor\u{1b}ker\n", "\t13\t6"),
+            (2, 2, "S", 0x0020_8040, "kthreadd\n", ""),
+            (9, 9, "Z", 0, "gone\n", ""),
         ] {
             put(
                 folder.path(),
@@ -207,7 +262,12 @@ mod tests {
             put(
                 folder.path(),
                 &format!("proc/{id}/status"),
-                &format!("Name:\tx\nTgid:\t{group}\nPid:\t{id}\n"),
+                &format!("Name:\tx\nTgid:\t{group}\nPid:\t{id}\nNSpid:\t{id}{inside}\n"),
+            );
+            put(
+                folder.path(),
+                &format!("proc/{group}/task/{id}/status"),
+                &format!("Name:\tx\nPid:\t{id}\nNSpid:\t{id}{inside}\n"),
             );
             put(folder.path(), &format!("proc/{id}/comm"), name);
             put(folder.path(), &format!("proc/{group}/task/{id}/comm"), name);
@@ -227,8 +287,9 @@ mod tests {
             process.threads(),
             BTreeMap::from([(70, "my) loop".to_owned()), (71, "wor?ker".to_owned())])
         );
-        assert_eq!(process.check_thread(71), Ok(()));
-        let error = process.check_thread(72).unwrap_err().to_string();
+        assert_eq!(process.thread(71), Ok(71));
+        assert_eq!(process.thread(6), Ok(71), "its number in its namespace");
+        let error = process.thread(72).unwrap_err().to_string();
         assert_eq!(
             error,
             "process 70 has no thread 72: it has 70 (my) loop), 71 (wor?ker)"
@@ -254,6 +315,9 @@ mod tests {
         let (_folder, root) = machine();
         let refused = |id| Process::find(&root, id).unwrap_err();
         assert_eq!(refused(4), NoProcess::Absent(4));
+        let inside = "there is no process 5, but process 70 (my) loop) has this number in its PID \
+                      namespace: give 70";
+        assert_eq!(refused(5).to_string(), inside);
         assert_eq!(refused(9), NoProcess::Ended(9));
         assert_eq!(refused(2), NoProcess::OfKernel(2, "kthreadd".into()));
         assert_eq!(

@@ -30,7 +30,7 @@ pub struct AttachArgs {
     /// Measure until Ctrl-C, SIGTERM, or the end of the program
     #[arg(long, conflicts_with = "length")]
     pub until_stopped: bool,
-    /// Deadline: the largest allowed latency, as in 200us
+    /// Deadline: the largest allowed latency of any wake-up, as in 200us
     #[arg(long, alias = "limit", value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub deadline: Option<Nanos>,
     /// Share of wake-ups that may miss the deadline, as in 1e-6 [default: 0]
@@ -84,11 +84,12 @@ const AFTER_HELP: &str = "As root, while the program runs unmodified:
   tardy attach 1234 --for 1m --deadline 200us --out mine; tardy explain mine --above 2ms
   tardy attach 1234 --deadline 1ms --out mine --on-threshold 'shell=./late.sh'
   tardy attach --realtime --until-stopped --disk 200MiB --out machine
-A wake-up is due when the program's timer is due. Its timers are sleeps, waits with a time limit \
-                          (poll, futex, select), timer_create, timerfd and setitimer. The latency \
-                          ends with the switch to the thread. Loops that wait for something else \
-                          (a device, a socket, another thread) have no due time, so their wake-ups \
-                          are only counted.
+Every wake-up of a thread is measured, from its reference time to the switch to the thread. For a \
+                          timer of the program (a sleep, a wait with a time limit, timer_create, \
+                          timerfd, setitimer), this is the due time; for an interrupt or softirq, \
+                          its entry; and for another thread, the moment at which it woke this \
+                          one. Each kind of wake-up is a row, such as futex-thread. A deadline \
+                          covers all rows.
 A cycle lasts from a wake-up to the next sleep between two cycles. For each thread, the tool also \
                           prints how long its cycles took, which calls blocked it, and who kept \
                           the CPU from it.
@@ -96,6 +97,5 @@ The numbers come from the kernel's trace (events hrtimer_* and sched_*); the pro
                           modified nor stopped. docs/attach.md explains the numbers.
 Exit codes: 0 done, and any deadline was met; 1 the deadline was missed; 2 wrong use, no such \
                           process or thread, or a kernel thread; 3 this machine cannot do it \
-                          (missing privilege, or a kernel without these events); 4 no wake-up by \
-                          a timer, or events were lost; 130 interrupted: the wake-ups so far are \
-                          reported.";
+                          (missing privilege, or a kernel without these events); 4 no wake-up, or \
+                          events were lost; 130 interrupted: the wake-ups so far are reported.";

@@ -1,4 +1,4 @@
-//! `tardy attach`: how late the timers of a running program, or of every real-time thread, wake it.
+//! `tardy attach`: how late a running program, or every real-time thread, wakes up.
 
 mod recorder;
 mod writer;
@@ -21,6 +21,7 @@ use tardy_run::attached::{AttachedFolder, AttachedPlan};
 use tardy_run::record::{StartTime, State};
 use tardy_sys::clock;
 use tardy_sys::signal::{self, SignalFd};
+use tardy_trace::timers::TimerKind;
 use tardy_tracer::attach::process::Process;
 use tardy_tracer::attach::target::{RealTimeThreads, Target};
 use tardy_tracer::attach::{Attachment, End, Recording};
@@ -55,21 +56,22 @@ fn measure(args: &AttachArgs) -> Result<Exit, Refusal> {
         .map(|process| Process::find(&root, process))
         .transpose()
         .map_err(|error| usage(&error))?;
-    if let (Some(process), Some(thread)) = (&process, args.thread) {
-        process
-            .check_thread(thread)
-            .map_err(|error| usage(&error))?;
-    }
+    let thread = match (&process, args.thread) {
+        (Some(process), Some(thread)) => {
+            Some(process.thread(thread).map_err(|error| usage(&error))?)
+        }
+        _ => None,
+    };
     let metrics = args.metrics.as_deref().map(metrics::listen).transpose();
     let metrics = metrics.map_err(|error| machine(&error))?;
     let process_told = process.as_ref().map(|process| AttachedProcess {
         id: process.id,
         name: process.name.clone(),
-        thread: args.thread,
+        thread,
     });
     let target = match process {
         Some(process) => {
-            let only = args.thread.and_then(|thread| i32::try_from(thread).ok());
+            let only = thread.and_then(|thread| i32::try_from(thread).ok());
             Target::Process { process, only }
         }
         None => Target::RealTime(RealTimeThreads::new(&root)),
@@ -168,11 +170,11 @@ fn folder(
 }
 
 /// Timers of each kind of which the trace lost the end.
-fn lost(recorded: &Recording) -> Vec<(&'static str, u64)> {
+fn lost(recorded: &Recording) -> Vec<(TimerKind, u64)> {
     recorded
         .counts
         .iter()
-        .map(|(kind, counts)| (kind.word(), counts.lost))
+        .map(|&(kind, counts)| (kind, counts.lost))
         .collect()
 }
 
@@ -184,13 +186,16 @@ fn result(
     tally: Tally,
 ) -> AttachResult {
     let length = recorded.end - recorded.begin;
+    let mut names = recorded.wakers;
+    names.extend(recorded.threads);
     tally.result(AttachFacts {
         process,
         end,
         begin: recorded.begin,
         length,
-        names: recorded.threads,
+        names,
         counts: recorded.counts,
+        wakings: recorded.wakings,
         other_wake_ups: recorded.other_wake_ups,
         cycles: recorded.cycles,
         no_stacks: recorded.no_stacks,
@@ -212,9 +217,12 @@ fn warnings(result: &AttachResult, has_exited: bool) -> Vec<Warning> {
         .iter()
         .cloned()
         .chain(exited)
-        .map(|text| match &result.trace.incomplete {
-            Some(reason) if *reason == text => Warning::MaximumUnsure { reason: text },
-            _ => Warning::Note { text },
+        .map(|text| {
+            if result.unsure.contains(&text) {
+                Warning::MaximumUnsure { reason: text }
+            } else {
+                Warning::Note { text }
+            }
         })
         .collect()
 }

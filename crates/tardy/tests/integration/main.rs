@@ -14,6 +14,7 @@ mod advise_figures;
 mod app;
 mod attach;
 mod attach_cycles;
+mod attach_kinds;
 mod attach_recorder;
 mod bad_input;
 mod bounded_disk;

@@ -9,8 +9,9 @@ use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_measure::measure::threshold::Threshold;
 use tardy_results::attach::Tally;
+use tardy_samples::wake_up_kind::WakeUpKind;
 use tardy_sys::signal::{SignalFd, wait_readable_within};
-use tardy_trace::timers::TimerWakeUp;
+use tardy_trace::wake_ups::WakeUp;
 use tardy_tracer::attach::{Observer, SoFar};
 
 use super::writer::FolderWriter;
@@ -21,7 +22,7 @@ pub(super) struct Recorder<'a> {
     tally: Tally,
     threshold: Option<Threshold>,
     /// The wake-up that is acted on next.
-    late: Option<TimerWakeUp>,
+    late: Option<WakeUp>,
     writer: Option<FolderWriter>,
     is_at_threshold: bool,
 }
@@ -81,20 +82,20 @@ impl Observer for Recorder<'_> {
             || self.writer.as_ref().is_some_and(FolderWriter::is_gone)
     }
 
-    fn wake_up(&mut self, wake_up: &TimerWakeUp, name: &str) {
+    fn wake_up(&mut self, wake_up: &WakeUp, kind: &WakeUpKind, name: &str) {
         // The miss that ends the measurement is its last wake-up.
         if self.is_at_threshold {
             return;
         }
-        self.tally.add(wake_up);
+        self.tally.add(wake_up, kind);
         if let Some(writer) = &mut self.writer {
-            writer.push(wake_up, name);
+            writer.push(wake_up, kind, name);
         }
         if let Some(threshold) = &self.threshold
             && threshold.is_new(Nanos(wake_up.lateness()))
         {
             let is_first = self.late.is_none();
-            let is_larger = |late: TimerWakeUp| late.lateness() < wake_up.lateness();
+            let is_larger = |late: WakeUp| late.lateness() < wake_up.lateness();
             if is_first || threshold.goes_on() && self.late.is_some_and(is_larger) {
                 self.late = Some(*wake_up);
             }

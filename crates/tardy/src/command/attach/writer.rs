@@ -18,8 +18,10 @@ use tardy_run::record::State;
 use tardy_samples::cycles;
 use tardy_samples::hours::HOUR;
 use tardy_samples::reserved_file;
+use tardy_samples::wake_up_kind::WakeUpKind;
 use tardy_sys::clock;
-use tardy_trace::timers::TimerWakeUp;
+use tardy_trace::timers::TimerKind;
+use tardy_trace::wake_ups::WakeUp;
 use tardy_tracer::attach::SoFar;
 
 /// How long samples are in memory only: a kill loses these.
@@ -88,10 +90,10 @@ impl FolderWriter {
         self.keeper.keeper().is_folder_gone()
     }
 
-    pub(super) fn push(&mut self, wake_up: &TimerWakeUp, name: &str) {
+    pub(super) fn push(&mut self, wake_up: &WakeUp, kind: &WakeUpKind, name: &str) {
         let (due, lateness) = (Nanos(wake_up.due), Nanos(wake_up.lateness()));
         let thread = (wake_up.thread, name);
-        let pushed = self.folder.push(thread, wake_up.kind.word(), due, lateness);
+        let pushed = self.folder.push(thread, kind, due, lateness);
         self.note(pushed);
     }
 
@@ -219,7 +221,7 @@ impl FolderWriter {
         state: State,
         ended: Nanos,
         warnings: Vec<Warning>,
-        lost: &[(&'static str, u64)],
+        lost: &[(TimerKind, u64)],
     ) -> io::Result<()> {
         drop(self.metrics.take());
         self.keeper.finish();

@@ -15,14 +15,28 @@ const OFFSETS: ClockOffsets = ClockOffsets {
     tai: 1_790_000_037_000_000_000,
 };
 
-fn watch() -> TimerWatch {
-    let mut watch = TimerWatch::new([(WAKEUP, TimerKind::Sleep), (TIMERFD, TimerKind::Timerfd)]);
+fn watch() -> WakeUpWatch {
+    let mut watch = WakeUpWatch::new([(WAKEUP, TimerKind::Sleep), (TIMERFD, TimerKind::Timerfd)]);
     watch.follow(LOOP);
     watch.set_offsets(OFFSETS);
     watch
 }
 
-fn watched(items: &[Item]) -> (TimerWatch, Vec<TimerWakeUp>) {
+fn clock(found: &WakeUp) -> Option<TimerClock> {
+    match found.cause {
+        Cause::Timer { clock, .. } => Some(clock),
+        _ => None,
+    }
+}
+
+fn kind(found: &WakeUp) -> Option<TimerKind> {
+    match found.cause {
+        Cause::Timer { kind, .. } => Some(kind),
+        _ => None,
+    }
+}
+
+fn watched(items: &[Item]) -> (WakeUpWatch, Vec<WakeUp>) {
     let mut watch = watch();
     items.iter().for_each(|item| watch.take(item));
     watch.finish();
@@ -105,10 +119,12 @@ fn a_sleep_is_as_late_as_its_parts_together_and_each_part_has_its_marks() {
         waking: 500,
         switch: 9_000,
     };
-    let expected = TimerWakeUp {
+    let expected = WakeUp {
         thread: LOOP,
-        kind: TimerKind::Sleep,
-        clock: TimerClock::Monotonic,
+        cause: Cause::Timer {
+            kind: TimerKind::Sleep,
+            clock: TimerClock::Monotonic,
+        },
         cpu: 0,
         due: 1_000_000,
         ran: 1_070_000,
@@ -142,16 +158,16 @@ fn due_times_of_every_clock_are_those_of_the_monotonic_one() {
     for (ahead, clock) in clocks {
         let (_, found) = watched(&sleep(ahead));
         assert_eq!(
-            (found[0].clock, found[0].due, found[0].lateness()),
-            (clock, 1_000_000, 70_000)
+            (self::clock(&found[0]), found[0].due, found[0].lateness()),
+            (Some(clock), 1_000_000, 70_000)
         );
     }
     // A clock that was set since: the look of the interrupt at it counts, 500 ns before the timer's
     // function.
     let (_, found) = watched(&sleep(OFFSETS.realtime - 5_000_000_000));
     assert_eq!(
-        (found[0].clock, found[0].due, found[0].lateness()),
-        (TimerClock::Set, 1_000_500, 69_500)
+        (clock(&found[0]), found[0].due, found[0].lateness()),
+        (Some(TimerClock::Set), 1_000_500, 69_500)
     );
 }
 
@@ -171,9 +187,9 @@ fn a_machine_that_was_never_suspended_has_no_boot_time_of_its_own() {
         assert_eq!(
             watch
                 .finished()
-                .map(|found| found.clock)
+                .map(|found| self::clock(&found))
                 .collect::<Vec<_>>(),
-            [clock],
+            [Some(clock)],
             "{boottime} {ahead}"
         );
     }
@@ -213,7 +229,11 @@ fn a_wait_that_something_else_ends_is_no_wake_up_of_its_timer() {
         switch(710_000, OTHER, LOOP),
         cancel(711_000, LOOP, 7),
     ]);
-    assert!(found.is_empty());
+    assert_eq!(
+        (found.len(), found[0].cause, found[0].due, found[0].ran),
+        (1, Cause::Thread(OTHER), 700_000, 710_000),
+        "its reference is the waking"
+    );
     assert_eq!(
         watch.counts(TimerKind::Sleep),
         TimerCounts {
@@ -267,7 +287,12 @@ fn a_timer_that_is_set_anew_was_cancelled_and_one_that_nobody_waits_for_wakes_no
             ..TimerCounts::default()
         }
     );
-    assert_eq!(watch.other_wake_ups(), 1);
+    let unmeasured = WakingCounts {
+        wakings: 1,
+        no_entry: 1,
+        ..WakingCounts::default()
+    };
+    assert_eq!((watch.other_wake_ups(), watch.wakings()), (1, unmeasured));
 }
 
 #[test]
@@ -377,19 +402,153 @@ fn what_is_under_way_where_events_are_lost_is_lost() {
     }
 }
 
+/// An interrupt or a softirq on CPU 0.
+fn handler(time: u64, flags: u8, kind: Kind) -> Item {
+    event(time, 0, 0, flags, kind)
+}
+
+#[test]
+fn a_wake_up_by_an_interrupt_or_a_softirq_is_due_at_its_entry() {
+    let irq = Kind::IrqEntry {
+        irq: 34,
+        name: "eth0".into(),
+    };
+    let softirq = Kind::SoftirqEntry { vector: 3 };
+    let found = |entry: Kind, flags: u8| {
+        watched(&[
+            switch(50, LOOP, 0),
+            handler(100, flags, entry),
+            waking(130, 0, flags, LOOP),
+            switch(200, 0, LOOP),
+        ])
+    };
+    let parts = Parts {
+        waking: 30,
+        switch: 70,
+        ..Parts::default()
+    };
+    for (entry, flags, cause) in [
+        (irq, HARD_INTERRUPT, Cause::Interrupt("eth0".into())),
+        (softirq, SOFT_INTERRUPT, Cause::Softirq(3)),
+    ] {
+        let (watch, found) = found(entry, flags);
+        assert_eq!(
+            (found.len(), found[0].cause, found[0].parts, found[0].start),
+            (1, cause, parts, Start::Switch)
+        );
+        assert_eq!(
+            (found[0].due, found[0].woken(), found[0].ran),
+            (100, 130, 200)
+        );
+        assert_eq!(watch.wakings().measured, 1);
+    }
+    // An interrupt above a softirq is not the softirq, and what has left wakes nobody.
+    for (entry, flags) in [(softirq, HARD_INTERRUPT), (irq, SOFT_INTERRUPT)] {
+        let (watch, found) = found(entry, flags);
+        assert_eq!((found.len(), watch.wakings().no_entry), (0, 1));
+    }
+    let (watch, found) = watched(&[
+        handler(100, HARD_INTERRUPT, irq),
+        handler(
+            110,
+            HARD_INTERRUPT,
+            Kind::IrqExit {
+                irq: 34,
+                returned: 1,
+            },
+        ),
+        waking(130, 0, HARD_INTERRUPT, LOOP),
+        switch(200, 0, LOOP),
+    ]);
+    assert_eq!((found.len(), watch.wakings().no_entry), (0, 1));
+}
+
+#[test]
+fn an_interrupt_into_a_thread_that_has_not_left_its_cpu_is_as_late_as_the_waking() {
+    let irq = Kind::IrqEntry {
+        irq: 34,
+        name: "eth0".into(),
+    };
+    let (_, found) = watched(&[
+        event(100, 0, LOOP, HARD_INTERRUPT, irq),
+        waking(130, LOOP, HARD_INTERRUPT, LOOP),
+        switch(200, 0, LOOP),
+    ]);
+    assert_eq!(
+        (found.len(), found[0].lateness(), found[0].start),
+        (1, 30, Start::OnCpu)
+    );
+}
+
+#[test]
+fn a_thread_that_a_thread_woke_and_that_runs_without_a_switch_is_a_lower_bound() {
+    let (watch, found) = watched(&[
+        switch(50, LOOP, 0),
+        waking(100, OTHER, 0, LOOP),
+        cancel(140, LOOP, 7),
+        waking(200, OTHER, 0, LOOP),
+        waking(300, OTHER, 0, LOOP),
+    ]);
+    let told = |found: &WakeUp| (found.due, found.lateness(), found.start);
+    assert_eq!(
+        found.iter().map(told).collect::<Vec<_>>(),
+        [(100, 0, Start::Unseen), (200, 0, Start::Unseen)]
+    );
+    let counts = WakingCounts {
+        wakings: 3,
+        measured: 2,
+        pending: 1,
+        ..WakingCounts::default()
+    };
+    assert_eq!((watch.wakings(), watch.other_wake_ups()), (counts, 3));
+}
+
+#[test]
+fn a_timer_that_was_set_before_or_that_woke_another_thread_gives_no_latency() {
+    let mut watch = watch();
+    watch.follow(LOOP + 1);
+    let items = [
+        entry(100, 0, 9, WAKEUP, 100),
+        waking(110, 0, HARD_INTERRUPT, LOOP),
+        exit(120, 0, 9),
+        switch(130, 0, LOOP),
+        start(200, LOOP, 7, TIMERFD, 300, 300),
+        entry(310, 0, 7, TIMERFD, 300),
+        waking(320, 0, HARD_INTERRUPT, LOOP),
+        waking(330, 0, HARD_INTERRUPT, LOOP + 1),
+        exit(340, 0, 7),
+        switch(350, 0, LOOP),
+    ];
+    items.iter().for_each(|item| watch.take(item));
+    watch.take(&waking(400, OTHER, 0, LOOP));
+    watch.take(&lost(410));
+    let counts = WakingCounts {
+        wakings: 4,
+        measured: 1,
+        unknown_timer: 2,
+        lost: 1,
+        ..WakingCounts::default()
+    };
+    assert_eq!(watch.wakings(), counts);
+    assert_eq!(
+        watch.finished().map(|found| found.due).collect::<Vec<_>>(),
+        [300]
+    );
+}
+
 /// What may come, in any order: of two threads that are followed, one that is not, and three
 /// timers.
 fn any_item() -> impl Strategy<Value = Item> {
     let pid = prop_oneof![Just(LOOP), Just(LOOP + 1), Just(OTHER), Just(0)];
     let function = prop_oneof![Just(WAKEUP), Just(TIMERFD), Just(TICK)];
     (
-        0_u64..9,
+        0_u64..13,
         0_u32..2,
         pid.clone(),
         pid,
         0_u64..3,
         function,
-        prop_oneof![Just(0), Just(HARD_INTERRUPT)],
+        prop_oneof![Just(0), Just(HARD_INTERRUPT), Just(SOFT_INTERRUPT)],
         -5_000_i64..5_000,
     )
         .prop_map(|(what, cpu, by, pid, timer, function, flags, at)| {
@@ -412,11 +571,20 @@ fn any_item() -> impl Strategy<Value = Item> {
                     thread: thread(pid),
                     target_cpu: cpu,
                 },
-                7 => Kind::Switch {
+                7 | 8 => Kind::Switch {
                     previous: thread(by),
                     previous_state: 1,
                     next: thread(pid),
                 },
+                9 => Kind::IrqEntry {
+                    irq: 1,
+                    name: "eth0".into(),
+                },
+                10 => Kind::IrqExit {
+                    irq: 1,
+                    returned: 1,
+                },
+                11 => Kind::SoftirqEntry { vector: 3 },
                 _ => {
                     return Item::Lost {
                         cpu,
@@ -431,7 +599,7 @@ fn any_item() -> impl Strategy<Value = Item> {
 
 proptest! {
     #[test]
-    fn every_timer_that_is_set_ends_in_one_way_and_parts_add_up(mut items in proptest::collection::vec(any_item(), 0..200)) {
+    fn every_timer_and_every_waking_ends_in_one_way_and_parts_add_up(mut items in proptest::collection::vec(any_item(), 0..200)) {
         for (place, item) in items.iter_mut().enumerate() {
             if let Item::Event(event) = item {
                 event.time = place as u64 * 10;
@@ -442,13 +610,19 @@ proptest! {
         items.iter().for_each(|item| watch.take(item));
         watch.finish();
         let found: Vec<_> = watch.finished().collect();
+        let is_waking = |item: &&Item| matches!(item, Item::Event(Event { kind: Kind::Waking { thread, .. }, .. }) if [LOOP, LOOP + 1].contains(&thread.pid));
+        let WakingCounts { wakings, measured, no_entry, unknown_timer, lost, pending } = watch.wakings();
+        prop_assert_eq!(wakings, items.iter().filter(is_waking).count() as u64);
+        prop_assert_eq!(wakings, measured + no_entry + unknown_timer + lost + pending);
+        prop_assert_eq!(measured, found.len() as u64);
         for kind in TimerKind::ALL {
             let TimerCounts { started, wake_ups, unawaited, cancelled, lost, pending } = watch.counts(kind);
             prop_assert_eq!(started, wake_ups + unawaited + cancelled + lost + pending);
-            prop_assert_eq!(wake_ups, found.iter().filter(|found| found.kind == kind).count() as u64);
+            prop_assert_eq!(wake_ups, found.iter().filter(|found| self::kind(found) == Some(kind)).count() as u64);
         }
         for found in found {
             prop_assert_eq!(found.parts.values().iter().sum::<i64>(), found.lateness());
+            prop_assert!(kind(&found).is_some() || found.parts.waking >= 0 && found.parts.values()[..3] == [0; 3]);
             prop_assert!(found.parts.values()[..2].iter().all(|&part| part >= 0) && found.parts.switch >= 0);
         }
     }

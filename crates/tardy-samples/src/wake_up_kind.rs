@@ -1,0 +1,118 @@
+//! The kind of a wake-up: what the thread waited in, and what woke it. Each kind has its own
+//! distribution.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use tardy_trace::timers::TimerKind;
+use tardy_trace::wake_ups::Cause;
+
+/// What woke a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WokenBy {
+    /// A timer that the program had set.
+    Timer,
+    /// An interrupt.
+    Interrupt,
+    /// A softirq.
+    Softirq,
+    /// Another thread.
+    Thread,
+}
+
+/// The kind of a wake-up.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WakeUpKind {
+    /// By a timer that the program had set.
+    Timer(TimerKind),
+    /// By something else.
+    Other {
+        /// By what.
+        by: WokenBy,
+        /// The call in which the thread slept, as [`call`] names it; absent if it is not known.
+        call: Option<Arc<str>>,
+    },
+}
+
+impl WakeUpKind {
+    /// The kind of a wake-up of a thread that slept in this call.
+    #[must_use]
+    pub fn new(cause: &Cause, call: Option<&Arc<str>>) -> Self {
+        let by = match *cause {
+            Cause::Timer { kind, .. } => return Self::Timer(kind),
+            Cause::Interrupt(_) => WokenBy::Interrupt,
+            Cause::Softirq(_) => WokenBy::Softirq,
+            Cause::Thread(_) => WokenBy::Thread,
+        };
+        let call = call.cloned();
+        Self::Other { by, call }
+    }
+
+    /// Its name, which is a part of the name of a series: `sleep`, `futex-thread`, `read-irq`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let (by, call) = match self {
+            Self::Timer(kind) => return kind.word().to_owned(),
+            Self::Other { by, call } => (*by, call),
+        };
+        let word = match by {
+            WokenBy::Timer => "timer",
+            WokenBy::Interrupt => "irq",
+            WokenBy::Softirq => "softirq",
+            WokenBy::Thread => "thread",
+        };
+        match call {
+            Some(call) => format!("{call}-{word}"),
+            None => word.to_owned(),
+        }
+    }
+
+    /// What woke the thread.
+    #[must_use]
+    pub fn woken_by(&self) -> WokenBy {
+        match self {
+            Self::Timer(_) => WokenBy::Timer,
+            Self::Other { by, .. } => *by,
+        }
+    }
+
+    /// What the program had set, if a timer woke the thread.
+    #[must_use]
+    pub fn timer(&self) -> Option<TimerKind> {
+        match self {
+            Self::Timer(kind) => Some(*kind),
+            Self::Other { .. } => None,
+        }
+    }
+}
+
+/// A call of a [`WaitPlace`](crate::cycles::WaitPlace) as the names of kinds have it: a page fault
+/// is one wherever it happened, and a sleep for a time is a sleep.
+#[must_use]
+pub fn call(of_place: &str) -> Arc<str> {
+    let first = of_place.split(" in ").next().unwrap_or(of_place);
+    let first = first.strip_suffix(" for a time").unwrap_or(first);
+    first.replace(' ', "-").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_named_by_its_call_and_its_waker() {
+        let named =
+            |cause, place: Option<&str>| WakeUpKind::new(&cause, place.map(call).as_ref()).name();
+        assert_eq!(named(Cause::Thread(7), Some("futex")), "futex-thread");
+        assert_eq!(
+            named(Cause::Interrupt("eth0".into()), Some("read")),
+            "read-irq"
+        );
+        assert_eq!(named(Cause::Softirq(3), None), "softirq");
+        let fault = named(Cause::Softirq(4), Some("page fault in write"));
+        assert_eq!(fault, "page-fault-softirq");
+        let signal = named(Cause::Thread(7), Some("clock_nanosleep for a time"));
+        assert_eq!(signal, "clock_nanosleep-thread");
+    }
+}

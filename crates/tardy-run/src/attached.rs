@@ -143,7 +143,7 @@ impl AttachedFolder {
     }
 
     fn open(&mut self, thread: i32, name: &str, kind: &WakeUpKind) -> io::Result<()> {
-        let probe = series_name(name, &kind.name());
+        let probe = kind.series(name);
         let before = self
             .series
             .values()
@@ -230,26 +230,6 @@ impl AttachedFolder {
         self.record.warnings = notes;
         self.folder.finish(&self.record).map_err(io::Error::other)
     }
-}
-
-/// A name that is the same in the next run of the program, so that the two can be compared, and
-/// that is one of a file: a program names its threads as it likes. Threads of the same name are
-/// copies, in the order in which they were first woken.
-fn series_name(name: &str, kind: &str) -> String {
-    let plain = |character: char| {
-        if character.is_ascii_alphanumeric() || "-_".contains(character) {
-            character
-        } else {
-            '_'
-        }
-    };
-    let name: String = name.chars().map(plain).collect();
-    let name = if name.is_empty() {
-        "thread".to_owned()
-    } else {
-        name
-    };
-    format!("{name}.{kind}")
 }
 
 #[cfg(test)]

@@ -89,6 +89,8 @@ pub struct ThreadRow {
     pub name: String,
     /// As in the name of its series.
     pub kind: String,
+    /// The name of its series in a run folder, without the number of a copy.
+    pub series: String,
     pub woken_by: WokenBy,
     /// Absent if no timer of the program woke the thread.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -440,6 +442,7 @@ impl Row {
         };
         Some(ThreadRow {
             thread,
+            series: kind.series(&name),
             name,
             kind: kind.name(),
             woken_by: kind.woken_by(),

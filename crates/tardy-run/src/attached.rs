@@ -247,7 +247,7 @@ impl AttachedFolder {
         if self.series_max == usize::MAX {
             return self.open(Some(thread), name, kind);
         }
-        let probe = series_name(name, &kind.name());
+        let probe = kind.series(name);
         let is_free = |series: &Series| series.owner.is_none() && series.descriptor.probe == probe;
         if let Some(place) = self.series.iter().position(is_free) {
             self.series[place].owner = Some(thread);
@@ -256,7 +256,7 @@ impl AttachedFolder {
         if self.series.len() < self.series_max - division::OTHERS_MAX {
             return self.open(Some(thread), name, kind);
         }
-        let others = series_name(OTHERS, &kind.name());
+        let others = kind.series(OTHERS);
         let is_others = |series: &Series| series.descriptor.probe == others;
         match self.series.iter().position(is_others) {
             Some(place) => Ok(place),
@@ -265,7 +265,7 @@ impl AttachedFolder {
     }
 
     fn open(&mut self, owner: Option<i32>, name: &str, kind: &WakeUpKind) -> io::Result<usize> {
-        let probe = series_name(name, &kind.name());
+        let probe = kind.series(name);
         let before = self
             .series
             .iter()
@@ -394,26 +394,6 @@ impl AttachedFolder {
         self.record.warnings.extend(notes);
         self.folder.finish(&self.record).map_err(io::Error::other)
     }
-}
-
-/// A name that is the same in the next run of the program, so that the two can be compared, and
-/// that is one of a file: a program names its threads as it likes. Threads of the same name are
-/// copies, in the order in which they were first woken.
-fn series_name(name: &str, kind: &str) -> String {
-    let plain = |character: char| {
-        if character.is_ascii_alphanumeric() || "-_".contains(character) {
-            character
-        } else {
-            '_'
-        }
-    };
-    let name: String = name.chars().map(plain).collect();
-    let name = if name.is_empty() {
-        "thread".to_owned()
-    } else {
-        name
-    };
-    format!("{name}.{kind}")
 }
 
 #[cfg(test)]

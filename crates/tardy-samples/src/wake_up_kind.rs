@@ -68,6 +68,24 @@ impl WakeUpKind {
         }
     }
 
+    /// The name of the series of a thread with this name. It is the same in the next run of the
+    /// program, so that the two can be compared, and it is a name of a file: a program names its
+    /// threads as it likes. Threads of the same name are copies, in the order in which they were
+    /// first woken.
+    #[must_use]
+    pub fn series(&self, thread: &str) -> String {
+        let plain = |character: char| {
+            if character.is_ascii_alphanumeric() || "-_".contains(character) {
+                character
+            } else {
+                '_'
+            }
+        };
+        let thread: String = thread.chars().map(plain).collect();
+        let thread = if thread.is_empty() { "thread" } else { &thread };
+        format!("{thread}.{}", self.name())
+    }
+
     /// What woke the thread.
     #[must_use]
     pub fn woken_by(&self) -> WokenBy {
@@ -114,5 +132,7 @@ mod tests {
         assert_eq!(fault, "page-fault-softirq");
         let signal = named(Cause::Thread(7), Some("clock_nanosleep for a time"));
         assert_eq!(signal, "clock_nanosleep-thread");
+        let sleep = WakeUpKind::Timer(TimerKind::Sleep);
+        assert_eq!(sleep.series("../my loop"), "___my_loop.sleep");
     }
 }

@@ -45,9 +45,14 @@ pub fn text(result: &AttachResult, columns: usize) -> String {
     timers(&mut out, result, columns);
     worst(&mut out, result, columns);
     if let Some(folder) = &result.folder {
+        let most = result.threads.iter().max_by_key(|row| row.wake_ups);
+        let is_one = |most: &ThreadRow| result.threads.iter().all(|row| row.series == most.series);
+        let probe = most
+            .filter(|most| !is_one(most))
+            .map_or_else(String::new, |most| format!(" --probe {}", most.series));
         let _ = writeln!(
             out,
-            "next: tardy explain {folder} | tardy plot {folder} --kind ccdf -o tail.svg"
+            "next: tardy explain {folder} | tardy plot {folder}{probe} --kind ccdf -o tail.svg"
         );
     }
     out

@@ -401,7 +401,9 @@ fn a_deadline_decides_the_exit_code_and_the_folder_is_a_run_like_any_other() {
         row(&passed, "sleep")["max_ns"],
         "{sleeps}"
     );
-    place.tardy("plot run --kind ccdf -o tail.svg").ends_with(0);
+    place
+        .tardy("plot run --probe timers.sleep --kind ccdf -o tail.svg")
+        .ends_with(0);
     assert!(
         place
             .tardy("export run --format csv")
@@ -442,7 +444,7 @@ fn the_text_has_each_thread_its_parts_and_what_became_of_its_timers() {
         format!("timers/{id}"),
         format!("sleep: {CYCLES} set: {CYCLES} woke a thread"),
         "worst at".to_owned(),
-        "next: tardy explain run".to_owned(),
+        "next: tardy explain run | tardy plot run --probe timers.sleep ".to_owned(),
     ];
     for words in words {
         assert!(text.contains(&words), "no {words:?} in {text}");

@@ -145,7 +145,11 @@ fn each_kind_of_wake_up_by_another_thread_is_a_row_with_every_wake_up() {
     }
     let shown = place.tardy("show run --json").ends_with(0).json();
     assert_eq!(shown["series"].as_array().unwrap().len(), stored.len());
-    place.tardy("plot run --kind ccdf -o tail.svg").ends_with(0);
+    place
+        .tardy("plot run --probe waiter.futex-thread --kind ccdf -o tail.svg")
+        .ends_with(0);
+    let compared = place.tardy("compare run run --format json");
+    assert!([0, 1, 4].contains(&compared.code()), "{compared:?}");
     let csv = place.tardy("export run --format csv").ends_with(0).stdout;
     assert!(csv.contains("waiter.futex-thread,"), "{csv}");
     place.tardy("report run --html run.html").ends_with(0);

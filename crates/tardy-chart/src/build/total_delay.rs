@@ -35,8 +35,8 @@ pub fn chart(curves: &Curves, names: [&str; 2], task: &Task) -> Chart {
     let mut chart = Chart::new(
         Kind::TotalDelay,
         curves.title.clone(),
-        "A model: the latency plus the stretched work; where the lines cross, both kernels take \
-         equally long.",
+        "A model: latency plus slowed-down work; where the lines cross, both kernels finish at \
+         the same time.",
         Axis::new(
             "length of work (logarithmic)",
             Scale::Log,

@@ -41,7 +41,7 @@ pub fn text(found: &CycleExplanation, columns: usize) -> String {
             push_wrapped(&mut out, &line, columns, (0, 2));
         }
         (None, Some(longest)) => push_wrapped(&mut out, &headline(longest), columns, (0, 2)),
-        (None, None) => out.push_str("no cycle was measured from begin to end\n"),
+        (None, None) => out.push_str("no complete cycle was measured\n"),
     }
     if found
         .above_ns

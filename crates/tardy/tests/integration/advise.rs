@@ -576,7 +576,7 @@ fn what_would_help_comes_from_the_facts_of_the_run_and_what_the_run_shows_comes_
     );
     let text = advise(&run, WORK).ends_with(0).stdout;
     assert!(
-        text.contains("  cpu-quota: 50.0 ms of each 100 ms, should be no quota")
+        text.contains("  cpu-quota: 50.0 ms of each 100 ms; should be no quota")
             && text.contains("cpu.max"),
         "{text}"
     );

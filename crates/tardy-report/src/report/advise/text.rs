@@ -252,7 +252,7 @@ fn margin_text(margin: &Margin, deadline: Nanos, judgement: &Judgement) -> Strin
         )
     };
     let mut text = format!(
-        "the latest seen was {done} after {}, {}",
+        "the latest seen was {done} {} after its due time, {}",
         time(margin.worst_ns.get() as f64),
         place(margin.to_deadline_ns)
     );
@@ -435,7 +435,7 @@ fn help(out: &mut String, helps: &Improvements) {
         let restart = if *needs_restart { ", then restart" } else { "" };
         let _ = writeln!(
             out,
-            "  {check}: {current}, should be {expected}: {why}{seen}"
+            "  {check}: {current}; should be {expected}: {why}{seen}"
         );
         let _ = writeln!(out, "    {remedy}{restart}");
     }

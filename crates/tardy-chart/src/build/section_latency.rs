@@ -34,8 +34,8 @@ pub fn chart(groups: &[Group]) -> Option<Chart> {
         Kind::Ccdf,
         "Latency predicted from sections, and measured by the probe".to_owned(),
         "Share of latencies above a value. Dashed: predicted as in abeni2002, for due times at \
-         random moments: the rest of the section around the due time, plus the latency of a \
-         sample outside all sections. Solid: measured by the probe.",
+         random moments: the remaining part of the section around the due time, plus the latency \
+         of a sample outside all sections. Solid: measured by the probe.",
         Axis::new(
             "latency (logarithmic)",
             Scale::Log,

@@ -44,7 +44,7 @@ pub fn chart(curves: &Curves, names: [&str; 2], task: &Task) -> Chart {
             (first, last),
         ),
         Axis::new(
-            "from due to done (logarithmic), model",
+            "time from due to done (logarithmic), model",
             Scale::Log,
             Values::Latency,
             extent,

@@ -147,8 +147,8 @@ pub fn census(census: &Census, width: usize) -> String {
     }
     if census.corrected > 0 {
         line(format_args!(
-            "! {} interrupts came while interrupts were assumed to be off: up to that many \
-             sections may be shown too long.",
+            "! {} interrupts came while interrupts were assumed to be off: the lengths of up to \
+             that many sections may be too large.",
             census.corrected
         ));
     }

@@ -79,7 +79,8 @@ fn runs_of_one_distribution_are_equivalent_within_a_margin_that_the_samples_can_
     .ends_with(0);
     assert!(
         outcome.stdout.contains(
-            "EQUIVALENT: all compared quantiles up to 99 % are alike within the margin (margin 2us)"
+            "EQUIVALENT: all compared quantiles up to 99 % are equal within the margin (margin \
+             2us)"
         ),
         "{}",
         outcome.stdout

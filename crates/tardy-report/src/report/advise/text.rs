@@ -252,7 +252,7 @@ fn margin_text(margin: &Margin, deadline: Nanos, judgement: &Judgement) -> Strin
         )
     };
     let mut text = format!(
-        "the latest seen was {done} {} after its due time, {}",
+        "the latest sample was {done} {} after its due time, {}",
         time(margin.worst_ns.get() as f64),
         place(margin.to_deadline_ns)
     );

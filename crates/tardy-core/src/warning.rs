@@ -609,8 +609,8 @@ impl Warning {
             }
             Self::AnotherRun { process, cpus } => write!(
                 f,
-                "another run (process {process}) measures CPU {cpus} too, and each delays the \
-                 other: stop it, or give each run separate CPUs with --cpus"
+                "another run (process {process}) measures the same CPUs ({cpus}), and each delays \
+                 the other: stop it, or give each run separate CPUs with --cpus"
             ),
             Self::IsolatedCpus {
                 isolated,

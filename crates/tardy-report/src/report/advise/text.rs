@@ -375,7 +375,7 @@ fn model(out: &mut String, comparison: &Comparison) {
     let curves = &comparison.curves;
     let is_virtual = comparison.clock == ClockKind::Virtual;
     let virtual_time = if is_virtual {
-        " in VIRTUAL TIME, which compares lengths of code paths and decides nothing"
+        " in VIRTUAL TIME, which compares lengths of code paths and supports no verdict"
     } else {
         ""
     };

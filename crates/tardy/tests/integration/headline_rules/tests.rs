@@ -166,7 +166,7 @@ const FAILED_CHANGES: &[(&str, &str, &str)] = &[
     ("28.6 us", "2.86 ms", "beyond the deadline"),
     (
         "of 2ms (5",
-        "of 2ms (deadline up to the period) (5",
+        "of 2ms (deadline is at most the period) (5",
         "up to the period",
     ),
     ("Perhaps:", "PREEMPT_RT is not enough:", "its kernel"),

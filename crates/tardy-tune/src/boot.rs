@@ -27,7 +27,10 @@ pub const LOADERS: [(&str, &str); 4] = [
         "extlinux",
         "add these parameters to `append` in /boot/extlinux/extlinux.conf",
     ),
-    ("U-Boot", "setenv bootargs \"${bootargs} PARAMETERS\"; saveenv"),
+    (
+        "U-Boot",
+        "setenv bootargs \"${bootargs} PARAMETERS\"; saveenv",
+    ),
 ];
 
 /// Words that a search in virtual time tries unless it is told others: those that guides to real

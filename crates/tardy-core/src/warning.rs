@@ -337,7 +337,7 @@ impl Warning {
                 write!(
                     f,
                     "the accounting of {probe}{} does not add up: {unexplained} due times are \
-                     unexplained (please report this)",
+                     unaccounted for (please report this)",
                     OnCpu(*cpu)
                 )
             }
@@ -603,14 +603,14 @@ impl Warning {
             Self::NoCpuLeft { cpus } => {
                 write!(
                     f,
-                    "the tool's own threads share the measured CPUs {cpus}: leave a CPU out with \
-                     --cpus to keep both apart"
+                    "the tool's own threads share the measured CPUs {cpus}: leave a CPU for these \
+                     threads out of --cpus"
                 )
             }
             Self::AnotherRun { process, cpus } => write!(
                 f,
-                "another run (process {process}) measures CPU {cpus} too, and each delays the \
-                 other: stop it, or give each run separate CPUs with --cpus"
+                "another run (process {process}) measures the same CPUs ({cpus}), and each delays \
+                 the other: stop it, or give each run separate CPUs with --cpus"
             ),
             Self::IsolatedCpus {
                 isolated,

@@ -68,7 +68,7 @@ pub enum UndoError {
     NotOurs(PathBuf),
     /// The same, of a file.
     #[error(
-        "{} is not a setting of the kernel, and tardy changes no others: nothing was written to it",
+        "{} is not a setting of the kernel, so tardy wrote nothing to it",
         .0.display()
     )]
     NotASetting(PathBuf),

@@ -20,7 +20,7 @@ pub enum SystemClock {
     /// CLOCK_MONOTONIC, the run's own
     #[default]
     Monotonic,
-    /// CLOCK_REALTIME: UTC, set by people and by time synchronisation
+    /// CLOCK_REALTIME: UTC, which an administrator or time synchronisation can set
     Realtime,
     /// CLOCK_TAI: like CLOCK_REALTIME, but without leap seconds; the time scale of TSN and PTP
     Tai,

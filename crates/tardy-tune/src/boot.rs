@@ -15,19 +15,22 @@ pub struct BootWord {
 pub const LOADERS: [(&str, &str); 4] = [
     (
         "GRUB",
-        "add these words to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, then run update-grub \
+        "add these parameters to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, then run update-grub \
          (Debian, Ubuntu) or grub2-mkconfig -o /boot/grub2/grub.cfg",
     ),
     (
         "systemd-boot",
-        "add these words to /etc/kernel/cmdline and install the kernel again, or to `options` in \
+        "add these parameters to /etc/kernel/cmdline and install the kernel again, or to `options` in \
          /boot/loader/entries/*.conf",
     ),
     (
         "extlinux",
-        "add these words to `append` in /boot/extlinux/extlinux.conf",
+        "add these parameters to `append` in /boot/extlinux/extlinux.conf",
     ),
-    ("U-Boot", "setenv bootargs \"${bootargs} WORDS\"; saveenv"),
+    (
+        "U-Boot",
+        "setenv bootargs \"${bootargs} PARAMETERS\"; saveenv",
+    ),
 ];
 
 /// Words that a search in virtual time tries unless it is told others: those that guides to real

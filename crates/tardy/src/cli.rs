@@ -88,7 +88,7 @@ pub enum Command {
     Doctor(doctor::DoctorArgs),
     /// Change system settings, or measure the effect of each setting
     ///
-    /// Settings change only while a program runs.
+    /// Settings change only while COMMAND or a search runs, and are then restored.
     Tune(Box<tune::TuneArgs>),
     /// Convert the output of other tools to runs
     Import(Box<import::ImportArgs>),

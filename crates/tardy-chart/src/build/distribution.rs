@@ -131,8 +131,8 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
         chart.marks = max_mark(data.all(), kind);
         if data.groups.iter().any(|group| !group.model.is_empty()) {
             chart.note += " Dashed: a model, not a measurement. The model starts at its threshold \
-                           and holds if the conditions of the run last. Its band covers all models \
-                           that the data do not exclude at 95 % confidence.";
+                           and holds only as long as the conditions of the run. Its band covers \
+                           all models that the data do not exclude at 95 % confidence.";
         }
         chart.table = table(kind, &data.groups);
         chart.table.rows.extend(model_rows(kind, &data.groups));

@@ -12,8 +12,8 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     let one = |run: &RunData| {
         let data = run.probe(probe).filter(|probe| probe.has_time())?;
         let note = format!(
-            "Each step is a {} larger than all before it. If the line still rises at its end, a \
-             longer run would find larger values.{}",
+            "Each step is a {} that exceeds all earlier ones. If the line still rises at its end, \
+             a longer run would find larger values.{}",
             data.quantity,
             kept_note(data)
         );

@@ -92,7 +92,7 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
         (Some(allowed), Outcome::Failed) => format!("; more than the {allowed:e} allowed"),
         (Some(allowed), Outcome::Passed) => format!("; at most the {allowed:e} allowed"),
         (Some(allowed), Outcome::Inconclusive) => {
-            format!("; that does not decide about the {allowed:e} allowed: measure longer")
+            format!("; this may or may not exceed the {allowed:e} allowed: measure longer")
         }
         (None, _) => String::new(),
     };
@@ -166,20 +166,20 @@ fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
         (Some(allowed), _) => format!("{}, at most the {allowed} allowed", periods(limited)),
         (None, Some(allowed)) => match by_skipped {
             Outcome::Failed => format!(
-                "{}, surely more than the {allowed:e} allowed",
+                "{}, more than the {allowed:e} allowed (95 % confidence)",
                 periods(limited)
             ),
             Outcome::Passed => format!(
-                "{}, surely no more than the {allowed:e} allowed",
+                "{}, at most the {allowed:e} allowed (95 % confidence)",
                 periods(limited)
             ),
             Outcome::Inconclusive => format!(
-                "{}, which does not decide about the {allowed:e} allowed",
+                "{}, which may or may not exceed the {allowed:e} allowed",
                 periods(limited)
             ),
         },
         (None, None) => format!(
-            "{}, and a deadline up to the period allows none (--skipped N allows N)",
+            "{}, but none may be if the deadline is at most the period (--skipped N allows N)",
             periods(limited)
         ),
     })

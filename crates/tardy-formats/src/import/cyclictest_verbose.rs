@@ -281,7 +281,11 @@ impl Reader<'_> {
             .checked_mul(unit.nanos())
             .filter(|latency| latency.abs() < i64::MAX / 4);
         let latency = latency.ok_or_else(|| {
-            source.expected(line, "a time that a clock can show", &value.to_string())
+            source.expected(
+                line,
+                "a time within the range of a clock",
+                &value.to_string(),
+            )
         })?;
         let place = match self.places.get(thread as usize) {
             Some(&Some(place)) => place,

@@ -62,7 +62,7 @@ fn plain(bytes: &[u8]) -> Result<Vec<(i64, u64)>, &'static str> {
         .ok_or("0 to 5 significant digits")?;
     let least = long(bytes, 16)
         .filter(|&least| least >= 1)
-        .ok_or("a least value from 1 on")?;
+        .ok_or("a lowest value of at least 1")?;
     if word(bytes, 8) != Some(0) {
         return Err("a histogram that is not shifted");
     }

@@ -141,7 +141,7 @@ fn read_raw(
         for record in records {
             let expected = "a record of 28 bytes: thread, seconds, nanoseconds, value";
             let row = Row::decode(record).ok_or_else(|| {
-                source.expected_at(place, expected, "numbers that no clock shows")
+                source.expected_at(place, expected, "numbers outside the range of a clock")
             })?;
             threads.add(source, Place::Byte(place), row)?;
             place += RECORD_BYTES as u64;
@@ -343,7 +343,7 @@ impl<'a> Threads<'a> {
         let due = row.due(unit).ok_or_else(|| {
             place.expected(
                 source,
-                "a latency that a clock can show (is the unit right?)",
+                "a latency within the range of a clock (is the unit right?)",
                 &row.value.to_string(),
             )
         })?;

@@ -100,7 +100,7 @@ const KNOWN: &[(Sign, &str, &str)] = &[
 
 const RT_MIGRATE_TEST: (&str, &str) = (
     "rt-migrate-test",
-    "it tests where tasks run; its numbers are how long tasks worked",
+    "it tests where tasks run; its numbers are the run times of tasks",
 );
 
 /// Lines of tools whose other lines are read: a file in which no format is recognised.

@@ -177,7 +177,11 @@ fn read_text(
             let latency = nanos(&value.to_string(), unit)
                 .filter(|latency| latency.abs() < super::in_order::TIME_MAX);
             let latency = latency.ok_or_else(|| {
-                source.expected(line, "a time that a clock can show", &value.to_string())
+                source.expected(
+                    line,
+                    "a time within the range of a clock",
+                    &value.to_string(),
+                )
             })?;
             series
                 .push(latency)

@@ -34,7 +34,7 @@ pub const INFO: LoadInfo = LoadInfo {
     parameters: &[
         Parameter::count(
             "groups",
-            "number of groups of tasks; if unset, the default or five per CPU, whichever is more",
+            "number of groups of tasks; if unset, 10 or five per CPU, whichever is more",
             "10",
             1,
             1000,

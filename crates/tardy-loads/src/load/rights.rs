@@ -78,7 +78,11 @@ impl Rights {
                         rlimit::UNLIMITED,
                     );
                     if let Err(error) = capability::become_nobody() {
-                        confine(worker, &paths, &format!("cannot become nobody's ({error})"));
+                        confine(
+                            worker,
+                            &paths,
+                            &format!("cannot switch to the user nobody ({error})"),
+                        );
                     }
                 }
                 _ => confine(worker, &paths, "needs the user root"),

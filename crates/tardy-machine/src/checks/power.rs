@@ -21,8 +21,8 @@ pub(super) const UTILISATION_CLAMP: Check = Check {
     name: "utilisation-clamp",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/sched_util_clamp_min_rt_default"],
-    why: "where the frequency follows the load, a real-time task requests at least the clamp, in \
-          1024ths of the highest frequency",
+    why: "if the frequency follows the load, a real-time task requests at least this frequency \
+          (utilization clamp, in 1024ths of the maximum)",
     source: "Documentation/scheduler/sched-util-clamp.rst, sched_util_clamp_min_rt_default",
     look: |examined| {
         let path = "proc/sys/kernel/sched_util_clamp_min_rt_default";

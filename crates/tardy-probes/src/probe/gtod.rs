@@ -30,8 +30,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     about: "gaps between consecutive reads of the clock",
     times: "repeated gettimeofday(2) for 1 ms, then repeated clock_gettime(CLOCK_MONOTONIC) for 1 \
             ms: from one read of a clock to the next; every gap is counted",
-    context: "no timer; stock kernel: the probe can lose its CPU to any context; PREEMPT_RT: the \
-              same, but never to tasks of lower priority",
+    context: "no timer; stock kernel: the probe can lose its CPU to any context; PREEMPT_RT: to \
+              interrupts and to tasks of the same or a higher priority",
     source: "koolwal2009 (gtod_latency)",
     parameters: &[Parameter::duration(
         "least",

@@ -38,8 +38,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     about: "intervals in which a busy thread lost its CPU",
     times: "consecutive reads of the cycle counter: intervals between two reads in which the \
             thread lost its CPU",
-    context: "no timer; stock kernel: the probe can lose its CPU to any context; PREEMPT_RT: the \
-              same, but never to tasks of lower priority",
+    context: "no timer; stock kernel: the probe can lose its CPU to any context; PREEMPT_RT: to \
+              interrupts and to tasks of the same or a higher priority",
     source: "today (oslat, hwlat)",
     parameters: &[Parameter::duration(
         "least",

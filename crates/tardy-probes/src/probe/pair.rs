@@ -59,7 +59,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     parameters: &[
         Parameter::choice(
             "waker",
-            "where the waking thread runs: on the CPU of the woken thread, or on another CPU",
+            "where the waker runs: on the CPU of the woken thread, or on another CPU",
             &["same", "other"],
         ),
         Parameter::choice(

@@ -28,7 +28,7 @@ pub fn text(found: &CycleExplanation, columns: usize) -> String {
     let mut out = String::new();
     let longest = found.worst.first();
     match (found.above_ns, longest) {
-        (Some(above), None) => {
+        (Some(above), None) if found.cycles > 0 => {
             let _ = writeln!(out, "no cycle of {} took longer than {above}", found.cycles);
         }
         (Some(above), Some(longest)) => {
@@ -41,7 +41,7 @@ pub fn text(found: &CycleExplanation, columns: usize) -> String {
             push_wrapped(&mut out, &line, columns, (0, 2));
         }
         (None, Some(longest)) => push_wrapped(&mut out, &headline(longest), columns, (0, 2)),
-        (None, None) => out.push_str("no cycle was measured from begin to end\n"),
+        (_, None) => out.push_str("no complete cycle was measured\n"),
     }
     if found
         .above_ns

@@ -94,7 +94,7 @@ fn head(out: &mut String, explanation: &Explanation) {
         .map_or_else(String::new, |late| format!(": {}", late_by(late)));
     let _ = writeln!(
         out,
-        "{what}{late} ({due}; other wake-ups are due when woken)"
+        "{what}{late} ({due}; other wake-ups are due when the waker wakes the thread)"
     );
     if let Some(cause) = largest_cause(&explanation.holders, explanation.lateness) {
         let _ = writeln!(out, "{cause}");
@@ -223,8 +223,8 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
     }
     if !trace.has_waking && counts.all > counts.timed {
         warnings.push(
-            "the trace has sched_wakeup and no sched_waking: the latency of wake-ups that are due \
-             when woken is about 1 us too small; record sched:sched_waking"
+            "the trace has sched_wakeup and no sched_waking: the latency of wake-ups by other \
+             threads is about 1 us too small; record sched:sched_waking"
                 .to_owned(),
         );
     }

@@ -49,7 +49,7 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
     if !columns.is_empty() {
         let (runs, each) = match comparison.replicas {
             1 => ("one run each".to_owned(), ""),
-            several => (format!("{several} runs each"), ", median of the runs'"),
+            several => (format!("{several} runs each"), ", median of all runs"),
         };
         let mut add = |title: &str, value: &dyn Fn(&PhaseResult) -> String| {
             block(&mut text, comparison, &columns, title, value, width)
@@ -66,7 +66,7 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
             add(&format!("longest non-preemptible section, {runs}"), &of);
         }
         if comparison.replicas > 1 {
-            add("median of the runs' largest", &|phase| {
+            add("largest latency, median of all runs", &|phase| {
                 phase.max_median_ns.to_string()
             });
         }

@@ -16,10 +16,10 @@ const PLACES: usize = 10;
 const DIFFERENCES: usize = 40;
 
 /// What the kinds are: the line below every census.
-const EXPLANATION: &str = "A section counts in each of its kinds. Times are those of the \
-                           instructions executed, in virtual time. Begins in: the function that \
-                           switched interrupts or preemption off (for a lock, its caller; for an \
-                           interrupt, the kernel's entry).";
+const EXPLANATION: &str = "A section of several kinds counts once for each kind. Times are \
+                           virtual: each executed instruction takes the same time. Begins in: the \
+                           function that switched interrupts or preemption off (for a lock, its \
+                           caller; for an interrupt, the kernel's entry).";
 
 /// A census on a screen of so many columns.
 #[must_use]
@@ -147,8 +147,8 @@ pub fn census(census: &Census, width: usize) -> String {
     }
     if census.corrected > 0 {
         line(format_args!(
-            "! {} interrupts came while interrupts were assumed to be off: up to that many \
-             sections may be shown too long.",
+            "! {} interrupts came while interrupts were assumed to be off: the lengths of up to \
+             that many sections may be too large.",
             census.corrected
         ));
     }

@@ -157,8 +157,8 @@ fn probe(groups: &[Group], rule_of_thumb: &RuleOfThumb) -> Vec<Section> {
 
 /// A deadline that failed beside "below it 100 %" is read as a contradiction without it.
 fn skipped(group: &Group) -> Option<String> {
-    let words = "skipped periods have no sample, so no share above includes them; with a deadline, \
-                 a skipped period is a miss if its wake-up came too late";
+    let words = "skipped periods have no sample, so the shares above leave them out; with a \
+                 deadline, a skipped period is a miss if its wake-up came too late";
     (group.skipped > 0).then(|| format!("skipped periods: {}; {words}", group.skipped))
 }
 
@@ -419,8 +419,8 @@ fn model(label: &str, tail: &TailModel) -> Section {
 /// What a model says of its horizon.
 fn level(model: &Model, horizon: &str) -> String {
     format!(
-        "exceeded once in {horizon} if these conditions last: {} us, 95 % interval {}; {} over \
-         all thresholds accepted",
+        "exceeded once in {horizon} if the conditions stay the same: {} us, 95 % interval {}; {} \
+         over all thresholds accepted",
         micros(model.level_ns),
         between(model.level_interval_ns),
         between(model.spread_ns)

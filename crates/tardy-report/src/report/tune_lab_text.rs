@@ -90,7 +90,7 @@ pub fn text(answer: &Answer, best: &Path, columns: usize) -> String {
         .any(|row| row.lowers() && !row.words.is_empty())
     {
         out.push_str(&format!(
-            "Words that lower the goal are in {}: tardy doctor --against checks them\n",
+            "The parameters that lower the metric are in {}: tardy doctor --against checks them\n",
             best.display()
         ));
     }

@@ -103,7 +103,7 @@ pub fn plan(
     }
     if !words.is_empty() {
         out.push_str("\nneeds a restart, on the kernel's command line:\n");
-        let mut table = Table::new(["word", "what for"]).words([1]);
+        let mut table = Table::new(["parameter", "purpose"]).words([1]);
         words
             .iter()
             .for_each(|word| table.row([word.word.as_str(), word.why]));

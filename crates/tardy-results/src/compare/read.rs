@@ -261,14 +261,14 @@ fn verdict(base: &Side, side: &Side, tables: &[Table]) -> (Outcome, String) {
         seen if seen.has_worse() && from != to => (
             Outcome::Inconclusive,
             format!(
-                "{} as measured, but the set-ups fell short of the plan in different ways",
+                "{} by the numbers, but the two sides deviated from their plans in different ways",
                 seen.word()
             ),
         ),
         Outcome::Better | Outcome::Equivalent if is_short => (
             Outcome::Inconclusive,
             format!(
-                "{} as measured, but a degraded or incomplete run cannot support this verdict",
+                "{} by the numbers, but a degraded or incomplete run cannot support this verdict",
                 seen.word()
             ),
         ),

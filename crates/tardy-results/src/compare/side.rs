@@ -82,7 +82,9 @@ pub enum CompareError {
     Series(#[from] tardy_samples::read_series::SeriesError),
     /// A run recorded stacks of the kernel.
     #[error(
-        "{} recorded stacks of the kernel or ran timerlat (--explain=stacks, --explain=timerlat), which add tens of microseconds to its latencies: they are not for comparison; measure again with --explain or without", _0.display()
+        "{} recorded stacks of the kernel or ran timerlat (--explain=stacks, --explain=timerlat), \
+         which adds tens of microseconds to its latencies, so these cannot be compared; measure \
+         again with plain --explain, or without it", _0.display()
     )]
     Stacks(PathBuf),
     /// The times are of different clocks.

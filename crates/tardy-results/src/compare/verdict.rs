@@ -249,7 +249,7 @@ fn equivalent(tables: &[Table]) -> String {
     let up_to = up_to.map_or_else(String::new, |quantile| {
         format!(" up to {} %", (quantile * 1e9).round() / 1e7)
     });
-    format!("all compared quantiles{up_to} are alike within the margin")
+    format!("all compared quantiles{up_to} are equal within the margin")
 }
 
 /// The undecided quantile whose difference is the largest, measured in margins, with its table.

@@ -266,7 +266,7 @@ options! {
     /// trace keeps the kernel's trace of that latency, as --explain does. signal=PID sends SIGTERM;
     /// signal,num=10,pid=1234 sends any signal by its number. As in rtla, pid=parent is the process
     /// that started tardy. With continue, the run does not stop, and the actions are repeated at
-    /// each latency that is larger than all before. Repeat the option for several actions.
+    /// each new maximum. Repeat the option for several actions.
     on_threshold: Vec<ThresholdAction> = { name: "on-threshold", value: "ACTION", group: LATE },
         plan(|plan| plan.on_threshold.clone());
     /// Stop at the first latency above US microseconds and keep the kernel's trace of it, as

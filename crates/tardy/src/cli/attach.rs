@@ -45,14 +45,14 @@ fn process_number(text: &str) -> Result<u32, String> {
 const AFTER_HELP: &str = "As root, while the program runs unmodified:
   tardy attach $(pidof my_loop)
   tardy attach 1234 --for 1m --deadline 200us --out mine; tardy explain mine --above 2ms
-A wake-up is due when the program's timer is due. Its timers are sleeps, waits with a time limit \
-                          (poll, futex, select), timer_create, timerfd and setitimer. The latency \
-                          ends with the switch to the thread. Loops that wait for something else \
-                          (a device, a socket, another thread) have no due time, so their wake-ups \
-                          are only counted.
-A cycle lasts from a wake-up to the next sleep between two cycles. For each thread, the tool also \
-                          prints how long its cycles took, which calls blocked it, and who kept \
-                          the CPU from it.
+A wake-up is due when the program's timer is due. The program's timers are sleeps, waits with a \
+                          time limit (poll, futex, select), timer_create, timerfd and setitimer. \
+                          The latency ends with the switch to the thread. Loops that wait for \
+                          something else (a device, a socket, another thread) have no due time, \
+                          so their wake-ups are only counted.
+A cycle lasts from the wake-up of a thread until the thread waits for its next cycle. For each \
+                          thread, the tool also prints how long its cycles took, which calls \
+                          blocked it, and who kept the CPU from it.
 The numbers come from the kernel's trace (events hrtimer_* and sched_*); the program is neither \
                           modified nor stopped. docs/attach.md explains the numbers.
 Exit codes: 0 done, and any deadline was met; 1 the deadline was missed; 2 wrong use, no such \

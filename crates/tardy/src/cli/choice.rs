@@ -59,7 +59,7 @@ impl Choice for Profile {
         match self {
             Self::Periodic => "Tasks that sleep until they are due: control loops",
             Self::Polling => "Tasks that run alone on a CPU and make no system calls",
-            Self::Audio => "Sound on a machine that people use",
+            Self::Audio => "Audio on a desktop machine",
             Self::VmGuest => "Work inside a virtual machine",
             Self::VmHost => "The host of virtual machines that must be on time",
         }

@@ -129,7 +129,10 @@ fn compared(args: &CompareArgs) -> Result<(Outcome, String), CompareError> {
         )
     };
     for group in left_out {
-        say!("tardy: {group} is left out, because it did not measure the same as the baseline");
+        say!(
+            "tardy: {group} is left out, because its measurement differs from that of the \
+             baseline"
+        );
     }
     let folder = args
         .candidates

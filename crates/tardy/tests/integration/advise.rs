@@ -148,7 +148,7 @@ fn completions_before_the_deadline_pass_with_margin_conditions_and_a_bound_for_t
         "{text}"
     );
     assert!(
-        text.contains("if these conditions last all year") && text.contains("under io"),
+        text.contains("if the conditions stay the same all year") && text.contains("under io"),
         "{text}"
     );
     assert!(
@@ -455,7 +455,7 @@ fn two_kernels_and_their_costs_give_the_crossover_and_stretch_the_work() {
             && text.contains("107.5"),
         "{text}"
     );
-    assert!(text.contains("stretched by 107.5 %"), "{text}");
+    assert!(text.contains("slowed down by 107.5 %"), "{text}");
     // Work that is longer than all of the interval is done sooner by the other kernel.
     let long = all.replace(
         "--work 100us --deadline 250us --period 1ms",
@@ -576,7 +576,7 @@ fn what_would_help_comes_from_the_facts_of_the_run_and_what_the_run_shows_comes_
     );
     let text = advise(&run, WORK).ends_with(0).stdout;
     assert!(
-        text.contains("  cpu-quota: 50.0 ms of each 100 ms, should be no quota")
+        text.contains("  cpu-quota: 50.0 ms of each 100 ms; should be no quota")
             && text.contains("cpu.max"),
         "{text}"
     );

@@ -145,7 +145,8 @@ fn kernel(out: &mut String, judgement: &Judgement, advice: &Advice) {
     if let Some(misses) = judgement.misses_a_year_at_most {
         let _ = writeln!(
             out,
-            "  at most {} misses per year (95 % confidence), if these conditions last all year",
+            "  at most {} misses per year (95 % confidence), if the conditions stay the same all \
+             year",
             count(misses)
         );
     }
@@ -212,10 +213,10 @@ fn basis(judged: &Basis, advice: &Advice) -> String {
         } => {
             let stretched = match (slowdown, advice.task.work_ns) {
                 (None, _) => {
-                    " (not stretched: the slowdown needs cost runs of both kernels)".to_owned()
+                    " (without slowdown, which needs cost runs of both kernels)".to_owned()
                 }
                 (Some(share), Some(work)) if *work_ns != work => {
-                    format!(" ({} stretched by {:.1} %)", work.exact(), share * 100.0)
+                    format!(" ({} slowed down by {:.1} %)", work.exact(), share * 100.0)
                 }
                 (Some(_), _) => String::new(),
             };
@@ -251,7 +252,7 @@ fn margin_text(margin: &Margin, deadline: Nanos, judgement: &Judgement) -> Strin
         )
     };
     let mut text = format!(
-        "the latest seen was {done} after {}, {}",
+        "the latest sample was {done} {} after its due time, {}",
         time(margin.worst_ns.get() as f64),
         place(margin.to_deadline_ns)
     );
@@ -274,7 +275,7 @@ fn what_would_decide(judgement: &Judgement, verdict: &Verdict) -> String {
     let evidence = &verdict.evidence;
     match judgement.measure_longer_ns {
         Some(longer) => format!(
-            "run for {} more: this decides if misses stay as rare as they were",
+            "run for {} more: this is enough to decide if misses stay as rare as they were",
             duration(longer)
         ),
         None if evidence.due_times == 0 => "no sample was taken; run again".to_owned(),
@@ -374,7 +375,7 @@ fn model(out: &mut String, comparison: &Comparison) {
     let curves = &comparison.curves;
     let is_virtual = comparison.clock == ClockKind::Virtual;
     let virtual_time = if is_virtual {
-        " in VIRTUAL TIME, which compares lengths of code paths and decides nothing"
+        " in VIRTUAL TIME, which compares lengths of code paths and supports no verdict"
     } else {
         ""
     };
@@ -434,7 +435,7 @@ fn help(out: &mut String, helps: &Improvements) {
         let restart = if *needs_restart { ", then restart" } else { "" };
         let _ = writeln!(
             out,
-            "  {check}: {current}, should be {expected}: {why}{seen}"
+            "  {check}: {current}; should be {expected}: {why}{seen}"
         );
         let _ = writeln!(out, "    {remedy}{restart}");
     }

@@ -83,7 +83,7 @@ pub(super) fn graph(rows: &[StackRow], is_from_outside: bool) -> Markup {
             h3 { "Functions that made samples late" }
             p class="note" {
                 "Kernel stacks. A function is as wide as the latency that it and its callees caused (" (time(root.ns)) " in all). Callers are below their callees. "
-                @if !is_from_outside { "Recording stacks takes up to tens of microseconds each: these latencies are not for comparison." }
+                @if !is_from_outside { "Recording a stack takes up to tens of microseconds: do not compare these latencies with those of other runs." }
             }
             svg class="flames" width="100%" height=(rows_high * ROW) role="img" aria-label="Flame graph of latency by kernel function" {
                 @for (flame, left, width, depth) in flames {

@@ -363,15 +363,15 @@ choice!(
 choice!(
     SystemClock,
     "CLOCK_MONOTONIC, the run's own",
-    "CLOCK_REALTIME: UTC, set by people and by time synchronisation",
+    "CLOCK_REALTIME: UTC, which an administrator or time synchronisation can set",
     "CLOCK_TAI: like CLOCK_REALTIME, but without leap seconds; the time scale of TSN and PTP"
 );
 
 choice!(
     ExplainLevel,
     "Record nothing",
-    "Record 8 to 10 events per wake-up, of those that stock kernels have; each event takes a \
-     quarter of a microsecond",
+    "Record about 9 events per wake-up, which all stock kernels have; each event takes a quarter \
+     of a microsecond",
     "Also record kernel stacks; each stack takes tens of microseconds, so the run is unfit for \
      comparisons",
     "Also run the kernel's timerlat tracer, as a second opinion; the run is unfit for comparisons"

@@ -30,10 +30,10 @@ pub struct Link {
     pub last: Thread,
 }
 
-/// Who woke whom, until a followed thread ran.
+/// A chain of wake-ups that ends when a followed thread runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
-    /// Who woke the first thread.
+    /// The context that woke the first thread.
     pub origin: Waker,
     /// In the order of time.
     pub links: Vec<Link>,
@@ -102,8 +102,8 @@ impl Chains {
         self.pending.insert(thread.pid, pending);
     }
 
-    /// A woken thread got the CPU that `last` had. A wake-up inside of the thread's cycle begins no
-    /// chain: what it waited for is a part of its time. Returns the chain that ends with it.
+    /// Records that a woken thread got the CPU from `last`, and returns the chain that ends with
+    /// it. A wake-up inside the thread's cycle starts no chain: the wait belongs to the cycle.
     pub fn run(&mut self, thread: i32, time: i64, last: Thread, is_inside: bool) -> Option<&Chain> {
         let pending = self.pending.remove(&thread)?;
         if is_inside && self.current.contains_key(&thread) {

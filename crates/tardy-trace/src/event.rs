@@ -11,14 +11,14 @@ pub struct Event {
     pub time: u64,
     /// The CPU that wrote it.
     pub cpu: u32,
-    /// What every event has.
+    /// Fields that all events share.
     pub head: Head,
     /// What happened.
     pub kind: Kind,
 }
 
-/// What every event has: facts of the context that wrote it, and of an interrupt's own first event
-/// facts of what it interrupted.
+/// Fields that all events share: they describe the context that wrote the event, except that the
+/// first event of an interrupt describes the interrupted context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Head {
     /// TRACE_FLAG_* of include/linux/trace_events.h.
@@ -96,7 +96,7 @@ pub enum Kind {
     Waking {
         /// Which.
         thread: Thread,
-        /// The CPU that it ran on last, or shall run on.
+        /// The CPU on which the thread ran last, or will run next.
         target_cpu: u32,
     },
     /// A thread goes to another CPU.
@@ -117,8 +117,8 @@ pub enum Kind {
     IrqExit {
         /// Its number.
         irq: i64,
-        /// What the handler returned: IRQ_* of include/linux/irqreturn.h, where bit 0 means that
-        /// the interrupt was its own.
+        /// Return value of the handler: IRQ_* of include/linux/irqreturn.h, where bit 0 means that
+        /// the interrupt came from this handler's device.
         returned: i64,
     },
     /// A CPU's own interrupt is being served: `local_timer`, `reschedule`.
@@ -135,7 +135,7 @@ pub enum Kind {
     IpiSend {
         /// To this one.
         cpu: Option<u32>,
-        /// Or to these: bit N means CPU N. Of larger machines the first 64 are told.
+        /// The target CPUs as a mask: bit N means CPU N. Only the first 64 CPUs are recorded.
         mask: u64,
     },
     /// A softirq was asked for.
@@ -159,9 +159,9 @@ pub enum Kind {
         timer: u64,
         /// The function that it calls.
         function: u64,
-        /// When it must have expired, in ns of its own clock.
+        /// Latest expiry, in ns of the timer's clock.
         expires: i64,
-        /// When it may: what the program asked for, without the slack that was allowed.
+        /// Earliest expiry: the time the program asked for, without slack.
         soft_expires: i64,
         /// HRTIMER_MODE_* of include/linux/hrtimer.h; bit 0 means a time from now on.
         mode: Option<i64>,
@@ -213,7 +213,7 @@ pub enum Kind {
     WorkEnd,
     /// The CPU goes idle, or wakes from it.
     CpuIdle {
-        /// Which state; none on waking.
+        /// The state; `None` on wake-up.
         state: Option<u32>,
     },
     /// A thread calls futex(2).
@@ -227,7 +227,7 @@ pub enum Kind {
         /// Its place among those of the trace, where they are kept.
         place: Option<u32>,
     },
-    /// The tracer timerlat tells how late it is.
+    /// A latency reported by the timerlat tracer.
     Timerlat {
         /// 0 its timer's function, 1 its thread.
         context: i64,
@@ -236,7 +236,7 @@ pub enum Kind {
     },
     /// Text written to `trace_marker`, its beginning.
     Marker {
-        /// What was written.
+        /// The text that was written.
         text: Text,
     },
     /// Something else.
@@ -246,7 +246,7 @@ pub enum Kind {
 /// How an event is made of its fields.
 type EventMaker = fn(&Values<'_>) -> Option<Kind>;
 
-/// Events by name, the fields that they need, and what is made of these.
+/// Event names, the fields each needs, and the function that makes the event.
 const KINDS: &[(&str, &[&str], EventMaker)] = &[
     (
         "sched_switch",
@@ -410,14 +410,14 @@ const KINDS: &[(&str, &[&str], EventMaker)] = &[
     }),
 ];
 
-/// What triggers of events record; no events by themselves.
+/// Stack records that event triggers write.
 const STACKS: [&str; 2] = ["kernel_stack", "user_stack"];
 /// The most frames of a stack that are read.
 const FRAMES_MAX: usize = 64;
 /// Interrupts of CPUs that are not x86 have one event for all.
 const IPI: &str = "ipi";
 
-/// What an event's data are read by.
+/// The rule by which the data of an event are read.
 #[derive(Debug, Clone)]
 enum Reading {
     Fields(EventMaker, Vec<Place>),
@@ -639,8 +639,8 @@ impl Decoder {
         self.known.contains(&name)
     }
 
-    /// The addresses of a stack of the kernel, the innermost first; nothing where the data are
-    /// something else.
+    /// Returns the addresses of a kernel stack, innermost first, or `None` if the data are not a
+    /// kernel stack.
     #[must_use]
     pub fn stack<'a>(&self, data: &'a [u8]) -> Option<impl Iterator<Item = u64> + use<'a>> {
         let fields = self
@@ -657,8 +657,8 @@ impl Decoder {
         )
     }
 
-    /// What the data of an event say; nothing if they are too short for any, or of an event without
-    /// a format.
+    /// Decodes the data of an event; returns `None` if they are too short or the event has no
+    /// format.
     #[must_use]
     pub fn decode(&self, time: u64, cpu: u32, data: &[u8]) -> Option<Event> {
         let fields = self.head.as_ref()?;
@@ -730,12 +730,12 @@ impl Values<'_> {
         i32::try_from(self.number(index)?).ok()
     }
 
-    /// A number of a CPU, or of a state: what fits into 32 bits; the largest means none.
+    /// Returns a CPU or state number that fits into 32 bits; the largest value means none.
     fn cpu(&self, index: usize) -> Option<u32> {
         u32::try_from(self.number(index)? & 0xffff_ffff).ok()
     }
 
-    /// The first 64 bits of a mask, whatever its length.
+    /// Returns the first 64 bits of a mask of any length.
     fn mask(&self, index: usize) -> Option<u64> {
         let Place::Text(field) = &self.fields[index] else {
             return self.address(index);

@@ -1,11 +1,11 @@
-//! Who held the CPU while a thread waited for it: each wake-up of a thread, from when it was due to
-//! when it ran, cut into pieces.
+//! Explains each wake-up of a thread: which tasks and interrupts held the CPU between the due time
+//! and the time the thread ran.
 //!
 //! The interval is cut twice: into [`Component`]s at the marks of the way to the thread (due, timer
-//! interrupt, the timer's function, waking, switch), and each of these into [`Piece`]s by who held
-//! the CPU. Pieces are whole ns of the trace's clock and follow one another without a gap, so that
-//! their sum is the interval, always. Each says how it is known. Unexplained is only what was lost,
-//! or lies before the trace.
+//! interrupt, the timer's function, waking, switch), and each component into [`Piece`]s by the
+//! holder of the CPU. Pieces are whole ns of the trace's clock and follow one another without a
+//! gap, so their sum always equals the interval. Each piece carries its certainty. Only time that
+//! lies before the trace, or during lost events, is unexplained.
 
 mod blocked;
 mod cause;
@@ -25,7 +25,7 @@ pub use self::wake_up::Explainer;
 use crate::event::Thread;
 use crate::text::Text;
 
-/// What the trace does not say, and causes hang on.
+/// Facts that the trace lacks and that decide between causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
     /// Whether the kernel takes the CPU from kernel code, where known.
@@ -64,7 +64,7 @@ pub enum Preemption {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Component {
-    /// From the due time of a sample to what the timer was set for, where that is later.
+    /// From the due time of a sample to the expiry for which the timer was set, if that is later.
     Request,
     /// From the due time to the entry of the timer interrupt.
     Timer,
@@ -73,8 +73,8 @@ pub enum Component {
     Interrupt,
     /// From there to the waking of the thread.
     Expiry,
-    /// From the due time of a sample to the waking, where no timer makes it: the way of whoever
-    /// wakes the thread.
+    /// From the due time of a sample to the wake-up, if no timer wakes the thread: the path of the
+    /// waker.
     Waker,
     /// From the waking to the switch to the thread.
     Switch,
@@ -102,7 +102,7 @@ impl Component {
     ];
 }
 
-/// What kept the CPU from the thread.
+/// What kept the thread off the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -116,7 +116,7 @@ pub enum Cause {
     HigherPriority,
     /// A thread of the same real-time priority ran.
     EqualPriority,
-    /// A thread that shares the CPU by turns ran: neither is real-time.
+    /// Another thread ran that shares the CPU fairly; neither thread is real-time.
     Turns,
     /// A thread of lower priority was switched to: the fair server, or throttling of real-time
     /// threads.
@@ -146,7 +146,7 @@ pub enum Cause {
     Blocked,
     /// The timer was set for later than the sample's due time.
     LaterTimer,
-    /// Whoever was to wake the thread was on the way to do so.
+    /// The waker was still on its way to the wake-up.
     Waker,
     /// The thread waited for a page of memory.
     PageFault,
@@ -198,7 +198,7 @@ impl Cause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
-    /// Events say it.
+    /// Events prove it.
     Seen,
     /// Events leave nothing else that is likely.
     Inferred,
@@ -206,10 +206,10 @@ pub enum Certainty {
     CannotTell(Cause),
 }
 
-/// Who held the CPU.
+/// The holder of the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Holder {
-    /// What kept the thread waiting.
+    /// The cause of the wait.
     pub cause: Cause,
     /// Name of the interrupt, softirq or thread; empty where there is none.
     pub name: Text,
@@ -221,7 +221,7 @@ pub struct Holder {
     pub sender: Option<Text>,
 }
 
-/// A stretch of the interval, and who held the CPU in it.
+/// Part of the interval, with the holder of the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
     /// The part of the way that it belongs to.
@@ -236,15 +236,14 @@ pub struct Piece {
     pub start: u64,
     /// When it ends.
     pub end: u64,
-    /// The functions that were under way when the interrupt that woke the thread came, by the place
-    /// of their stack.
+    /// Index of the stack of functions that the waking interrupt interrupted.
     pub stack: Option<u32>,
     /// Those that gave the CPU up in the end.
     pub ended: Option<u32>,
 }
 
 impl Holder {
-    /// Somebody, or something, without a name.
+    /// Returns a holder without a name.
     #[must_use]
     pub fn of(cause: Cause) -> Self {
         Self {
@@ -264,7 +263,7 @@ impl Piece {
         self.end - self.start
     }
 
-    /// Whether functions of the kernel are to blame, and which ones is worth knowing.
+    /// Returns whether kernel functions caused the piece and the piece is long enough to name them.
     pub(crate) fn has_functions(&self, least: u64) -> bool {
         let is_of_code = matches!(
             self.holder.cause,
@@ -280,9 +279,9 @@ impl Piece {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DueFrom {
-    /// The timer that woke the thread says it.
+    /// The expiry of the timer that woke the thread.
     Timer,
-    /// The grid of its periods says it, which the caller gave.
+    /// The grid of periods that the caller gave.
     Period,
     /// Something else woke the thread: due is the waking.
     Waking,
@@ -298,8 +297,8 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// The last due time at or before `time`, and which one it is. Places of a period that is no
-    /// whole number of ns are rounded, by 1 ns at most.
+    /// Returns the last due time at or before `time`, and its number. If the period is not a whole
+    /// number of ns, due times are rounded by at most 1 ns.
     #[must_use]
     pub fn last_due(&self, time: u64) -> (i64, u64) {
         let since = i128::from(time) - i128::from(self.origin);
@@ -312,7 +311,7 @@ impl Grid {
     }
 }
 
-/// Who woke a thread.
+/// The context that woke a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waker {
     /// A timer, by its function's address.
@@ -348,7 +347,7 @@ pub struct WakeUp {
     pub due: u64,
     /// How that is known.
     pub due_from: DueFrom,
-    /// Who woke it.
+    /// The context that woke the thread.
     pub waker: Waker,
     /// The entry of the timer interrupt.
     pub interrupt: Option<u64>,

@@ -1,9 +1,9 @@
 //! Files `trace.dat` of trace-cmd, versions 6 and 7, whole in memory (trace-cmd.dat.v6(5),
 //! trace-cmd.dat.v7(5)).
 //!
-//! What is kept: event formats, names of functions and threads, the clock, and where each CPU's
-//! pages lie. Pages are decompressed when they are asked for, a chunk at a time. Big-endian files
-//! are refused.
+//! Reads a trace file and keeps event formats, names of functions and threads, the clock, and the
+//! position of each CPU's pages. Pages are decompressed on demand, one chunk at a time. Refuses
+//! big-endian files.
 
 mod compression;
 mod flat;
@@ -50,9 +50,9 @@ pub enum FileError {
     /// A number in it is out of all reason.
     #[error("trace.dat claims {what} {value}, which is impossible")]
     Unreasonable {
-        /// What was read.
+        /// The item that was read.
         what: &'static str,
-        /// What it said.
+        /// The value that was found.
         value: u64,
     },
     /// Two CPUs claim the same pages: a small file could have any number of events.
@@ -88,7 +88,7 @@ pub struct TraceFile<'a> {
     pub symbols: Symbols,
     /// Names of threads by their number in the kernel.
     pub commands: HashMap<i32, Text>,
-    /// What `uname` said of the machine.
+    /// The output of `uname` on the traced machine.
     pub kernel: Option<String>,
     /// How stamps of the CPU's counter become ns, where they are of it.
     pub counter: Option<CounterRate>,
@@ -194,7 +194,7 @@ impl<'a> TraceFile<'a> {
     }
 }
 
-/// What both versions say in the same words, apart from where.
+/// The parts that both versions share, apart from their positions.
 #[derive(Debug, Default)]
 struct Parts {
     layout: Option<PageLayout>,
@@ -259,7 +259,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Formats of what tracers write, `print` among them.
+    /// Reads the formats of tracer events, including `print`.
     fn tracer_formats(&mut self, cursor: &mut Cursor<'_>) -> Result<(), FileError> {
         self.some_formats("ftrace", cursor)
     }

@@ -33,14 +33,14 @@ pub enum FormatError {
     Fields,
 }
 
-/// What an event's data mean.
+/// Describes the data of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventFormat {
     /// The folder of `events` that it is in, as in `sched`.
     pub system: String,
     /// As in `sched_switch`.
     pub name: String,
-    /// What the first two bytes of the data are.
+    /// The value of the first two bytes of the data.
     pub id: u16,
     /// In the order of the file, the common ones first.
     pub fields: Vec<Field>,
@@ -55,11 +55,11 @@ pub struct Field {
     pub offset: usize,
     /// Bytes; 0 for an array that fills the rest.
     pub size: usize,
-    /// How the bytes are to be read.
+    /// How to read the bytes.
     pub kind: FieldKind,
 }
 
-/// How the bytes of a field are to be read.
+/// How to read the bytes of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldKind {
     /// A number without sign; also a pointer.

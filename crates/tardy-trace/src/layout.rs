@@ -25,7 +25,7 @@ pub enum LayoutError {
     /// It lacks a field.
     #[error("header_page has no field {0}")]
     Missing(&'static str),
-    /// It says what no kernel says.
+    /// It has values that no kernel writes.
     #[error(
         "header_page has a field {field} at offset {offset} with a size of {size} bytes, which no \
          known kernel has"
@@ -78,7 +78,7 @@ impl PageLayout {
         })
     }
 
-    /// The same with pages of another length, as a buffer of its own may have.
+    /// Returns the layout with another page length, for a buffer whose pages differ.
     #[must_use]
     pub fn with_page_bytes(self, page_bytes: usize) -> Self {
         Self { page_bytes, ..self }

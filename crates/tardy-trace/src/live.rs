@@ -1,9 +1,8 @@
 //! Pages of a ring buffer that is being written, page by page as they are read, as one stream of
 //! all CPUs in the order of time.
 //!
-//! The stream goes on up to a time before which, as the reader knows, every CPU's pages were read.
-//! Memory is bounded: what waits for that time and is more than `WAITING_MAX` events is given out
-//! before it.
+//! The stream advances to a time before which the reader has read the pages of every CPU. Memory is
+//! bounded: beyond `WAITING_MAX` waiting events, events are emitted before that time.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -29,7 +28,7 @@ pub struct Live {
     decoder: Decoder,
     layout: PageLayout,
     streams: Vec<Stream>,
-    /// The next item of each stream that has one: time, place of the stream.
+    /// The next item of each stream that has one: time and index of the stream.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     waiting: usize,
     counts: Counts,
@@ -43,7 +42,7 @@ struct Stacks {
     stacks: Recent<u32, Arc<[u64]>>,
     /// The next place; places are never reused.
     next: u32,
-    /// Of the one that is taken in: kept, so that a known one needs no memory of its own.
+    /// Frames of the current stack, reused so that a known stack allocates nothing.
     frames: Vec<u64>,
 }
 
@@ -59,7 +58,7 @@ impl Default for Stacks {
 }
 
 impl Stacks {
-    /// Returns the place of a stack; absent when all numbers of places are used up.
+    /// Returns the index of a stack, or `None` when all indices are used.
     fn place(&mut self, frames: impl Iterator<Item = u64>) -> Option<u32> {
         self.frames.clear();
         self.frames.extend(frames);
@@ -120,8 +119,8 @@ impl Live {
         }
     }
 
-    /// Takes in the next page of the CPU at this place of the list. Returns the time of its first
-    /// event, or of its head.
+    /// Reads the next page of the CPU at this index of the list. Returns the time of the first
+    /// event, or of the page header.
     ///
     /// # Errors
     /// If it is damaged: the events behind the damage are lost.
@@ -174,13 +173,14 @@ impl Live {
         item
     }
 
-    /// The addresses of the stack at a place, the innermost first; none if it was forgotten.
+    /// Returns the addresses of the stack at an index, innermost first; empty if the stack was
+    /// forgotten.
     #[must_use]
     pub fn stack(&self, place: u32) -> &[u64] {
         self.stacks.stacks.get(&place).map_or(&[], |stack| stack)
     }
 
-    /// What was read so far.
+    /// Returns counts of what was read so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
@@ -245,7 +245,7 @@ mod tests {
                           size;\toffset:8;\tsize:4;\tsigned:1;
 \tfield:unsigned long caller[8];\toffset:16;\tsize:64;\tsigned:0;\n";
 
-    /// A stack that says it has `count` frames, and has these.
+    /// Makes a stack that declares `count` frames and contains `frames`.
     fn stack(count: i32, frames: &[u64]) -> Vec<u8> {
         let mut data = vec![4, 0, 0, 0, 7, 0, 0, 0];
         data.extend_from_slice(&count.to_le_bytes());
@@ -259,8 +259,7 @@ mod tests {
     fn page(stacks: &[Vec<u8>]) -> Vec<u8> {
         let mut data = Vec::new();
         for stack in stacks {
-            // A length that does not fit into five bits stands in a word of its own, which counts
-            // itself.
+            // A length above five bits is stored in a separate word, which counts itself.
             data.extend_from_slice(&[0; 4]);
             data.extend_from_slice(&(u32::try_from(stack.len()).unwrap() + 4).to_le_bytes());
             data.extend_from_slice(stack);

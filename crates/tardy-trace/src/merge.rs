@@ -10,7 +10,7 @@ use crate::file::{Buffer, CompressionError, CounterRate, CpuPages};
 use crate::layout::PageLayout;
 use crate::page::{LostEvents, Page, PageError};
 
-/// What a stream of a trace consists of.
+/// An item of a trace's stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Item {
     /// An event of any CPU.
@@ -19,9 +19,9 @@ pub enum Item {
     Lost {
         /// The CPU whose events are missing.
         cpu: u32,
-        /// When it goes on.
+        /// When events resume.
         time: u64,
-        /// How many; nothing if nobody counted them, and where bytes were damaged.
+        /// The number of lost events; `None` if it is unknown or bytes were damaged.
         count: Option<u64>,
     },
 }
@@ -43,7 +43,7 @@ pub enum Damage {
     /// In a page: the events behind it are lost.
     #[error(transparent)]
     Page(#[from] PageError),
-    /// In a chunk: what the CPU wrote from there on is lost.
+    /// A chunk is damaged: later events of the CPU are lost.
     #[error(transparent)]
     Chunk(#[from] CompressionError),
 }
@@ -51,7 +51,7 @@ pub enum Damage {
 /// One stream from the pages of all CPUs.
 pub struct Merge<'a> {
     streams: Vec<Stream<'a>>,
-    /// The next item of each stream that has one: time, place of the stream.
+    /// The next item of each stream that has one: time and index of the stream.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     /// Damage met so far, as text, the first ones.
     damage: Vec<(u32, Damage)>,
@@ -61,7 +61,7 @@ pub struct Merge<'a> {
 const DAMAGE_MAX: usize = 20;
 
 impl<'a> Merge<'a> {
-    /// Reads a buffer from its start. `rate` says how stamps become ns, if they are counts.
+    /// Reads a buffer from its start. `rate` converts stamps to ns if they are counts.
     #[must_use]
     pub fn new(buffer: &Buffer<'a>, decoder: &'a Decoder, rate: Option<CounterRate>) -> Self {
         let stream = |pages: &CpuPages<'a>| Stream {
@@ -131,7 +131,7 @@ struct Stream<'a> {
     chunk: Cow<'a, [u8]>,
     at: usize,
     queue: VecDeque<Item>,
-    /// The latest time so far: a stream never goes back, whatever its pages say.
+    /// The latest time so far: a stream never runs backwards, even if its pages do.
     last: u64,
 }
 

@@ -28,9 +28,9 @@ pub enum PageError {
     /// Its data would be longer than the page.
     #[error("a page of the ring buffer claims {data} bytes of data but has room for {room}")]
     TooMuch {
-        /// What it says.
+        /// The declared value.
         data: usize,
-        /// What there is.
+        /// The available space.
         room: usize,
     },
     /// An event says a length that none has.
@@ -38,7 +38,7 @@ pub enum PageError {
     Length {
         /// Where it begins.
         at: usize,
-        /// What it says.
+        /// The declared value.
         length: u32,
     },
 }
@@ -48,7 +48,7 @@ pub enum PageError {
 pub enum LostEvents {
     /// This many.
     Counted(u64),
-    /// Nobody knows how many.
+    /// The number is unknown.
     Uncounted,
 }
 
@@ -67,7 +67,7 @@ pub struct Page<'a> {
 pub struct Record<'a> {
     /// In the trace clock's unit, which is a ns for most clocks.
     pub time: u64,
-    /// What the event's format describes.
+    /// The data that the event's format describes.
     pub data: &'a [u8],
 }
 
@@ -117,7 +117,7 @@ impl<'a> Page<'a> {
         self.time
     }
 
-    /// What was lost between the page before and this one.
+    /// Returns what was lost between the previous page and this one.
     #[must_use]
     pub fn missed(&self) -> Option<LostEvents> {
         self.missed

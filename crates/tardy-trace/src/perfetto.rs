@@ -2,8 +2,8 @@
 //! events, and a track of each thread that is explained, on which every wake-up is a slice, cut
 //! into the parts of its way, and these into who held the CPU.
 //!
-//! Packets are written while the trace is read. What waits for being written is bounded: Perfetto
-//! sorts by time when it reads.
+//! Packets are written while the trace is read. The write buffer is bounded, because Perfetto sorts
+//! by time when it reads.
 
 mod ftrace;
 mod message;
@@ -53,7 +53,7 @@ struct Bundle {
     is_lost: bool,
 }
 
-/// What the file does not have.
+/// What the file omits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct LeftOut {
     /// Events of CPUs that Perfetto takes for an error.
@@ -87,7 +87,7 @@ impl<W: Write> Writer<W> {
         match item {
             Item::Event(event) => self.event(event),
             Item::Lost { cpu, .. } if *cpu < CPUS_MAX => {
-                // A bundle says of its beginning that events were lost before it.
+                // A bundle can mark lost events only before its start.
                 self.flush()?;
                 self.bundles.entry(*cpu).or_default().is_lost = true;
                 Ok(())

@@ -54,7 +54,7 @@ pub enum Doing {
         stack: Option<u32>,
         /// Whether its last timer before the sleep was set for a time from then on.
         is_relative: bool,
-        /// Who ended the sleep.
+        /// The context that ended the sleep.
         waker: Waker,
     },
     /// It was woken, and waited for a CPU.
@@ -118,19 +118,19 @@ struct Context {
 /// Takes a trace in, event by event, and gives stints out.
 #[derive(Debug, Default)]
 pub struct Stints {
-    /// Threads that are followed; nothing is known of one until an event says what it does.
+    /// The followed threads; a thread's state is unknown until its first event.
     threads: HashMap<i32, Option<State>>,
     cpus: HashMap<u32, Context>,
     finished: Vec<Stint>,
 }
 
 impl Stints {
-    /// Also looks at this thread, by its number outside of any container.
+    /// Starts following a thread, named by its number outside any container.
     pub fn follow(&mut self, thread: i32) {
         self.threads.entry(thread).or_default();
     }
 
-    /// Looks at it no more.
+    /// Stops following a thread.
     pub fn unfollow(&mut self, thread: i32) {
         self.threads.remove(&thread);
     }
@@ -140,7 +140,7 @@ impl Stints {
         self.finished.drain(..)
     }
 
-    /// Takes in what comes next.
+    /// Processes the next item.
     pub fn take(&mut self, item: &Item) {
         match item {
             Item::Event(event) => self.take_event(event),
@@ -151,7 +151,7 @@ impl Stints {
         }
     }
 
-    /// Who wakes a thread by this event.
+    /// Returns the context that wakes a thread by this event.
     #[must_use]
     pub fn waker(&self, event: &Event) -> Waker {
         let context = self.cpus.get(&event.cpu).copied().unwrap_or_default();

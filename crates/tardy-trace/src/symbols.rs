@@ -1,5 +1,5 @@
-//! Names of kernel functions by address: the text of /proc/kallsyms, or what a trace file kept of
-//! it.
+//! Names of kernel functions by address, from the text of /proc/kallsyms or the copy in a trace
+//! file.
 
 /// Functions by address.
 #[derive(Debug, Default)]

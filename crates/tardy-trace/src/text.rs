@@ -1,4 +1,4 @@
-//! Names of threads and interrupts as values that need no memory of their own.
+//! Names of threads and interrupts, stored without allocation.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -11,8 +11,8 @@ pub struct Text {
 }
 
 impl Text {
-    /// What stands before the first zero. Control characters, which would reach a terminal, and
-    /// what is no UTF-8 become `?`.
+    /// Copies the bytes before the first zero. Control characters, which could reach a terminal,
+    /// and invalid UTF-8 become `?`.
     #[must_use]
     pub fn new(given: &[u8]) -> Self {
         if let Ok(name) = <[u8; 16]>::try_from(given)
@@ -50,8 +50,8 @@ impl Text {
         text
     }
 
-    /// A thread's name as the kernel has it, all bytes at once: nearly every event has one. Nothing
-    /// where a byte is not printable ASCII.
+    /// Copies a thread's name from the kernel, all bytes at once: nearly every event has one.
+    /// Returns `None` if a byte is not printable ASCII.
     fn plain(name: u128) -> Option<Self> {
         const ONES: u128 = u128::MAX / 255;
         const TOPS: u128 = ONES << 7;
@@ -77,7 +77,7 @@ impl Text {
         Some(text)
     }
 
-    /// What was kept of it.
+    /// Returns the stored text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.bytes[..usize::from(self.length)])

@@ -1,5 +1,5 @@
-//! When threads that are explained waited in the kernel, though nobody was to wake them there: for
-//! a page, for a lock.
+//! Records when explained threads waited in the kernel without expecting a wake-up: for a page, or
+//! for a lock.
 //!
 //! A thread that waits where no signal wakes it was not waiting for its wake-up. Such a wait is a
 //! page fault or a lock of the kernel, even if the sample became due in it and another thread woke
@@ -12,8 +12,8 @@ use foldhash::HashMap;
 use super::{Cause, Certainty, Component, Holder, Piece};
 use crate::event::{Event, Kind, Thread};
 
-/// The state of a thread that no signal wakes (TASK_UNINTERRUPTIBLE of include/linux/sched.h): what
-/// waits for a time, a pipe or a futex has another.
+/// State of a thread that signals cannot wake (TASK_UNINTERRUPTIBLE of include/linux/sched.h);
+/// waits for a time, a pipe or a futex have another state.
 const UNINTERRUPTIBLE: i64 = 2;
 const INTERRUPTIBLE: i64 = 1;
 /// Waits of one thread that are remembered.
@@ -25,7 +25,7 @@ pub(super) struct ThreadWaits {
     threads: HashMap<i32, Stint>,
 }
 
-/// What a thread does since it last slept of its own will.
+/// What a thread has done since its last voluntary sleep.
 #[derive(Debug, Default)]
 struct Stint {
     has_fault: bool,
@@ -117,8 +117,8 @@ impl ThreadWaits {
         }
     }
 
-    /// Lays what pieces of a sample have of the thread's waits to these. Whoever had the CPU then
-    /// kept nobody waiting.
+    /// Replaces the parts of `pieces` during which the thread itself waited in the kernel. The task
+    /// that had the CPU then delayed nobody.
     pub(super) fn lay(&self, pid: i32, pieces: &mut Vec<Piece>) {
         let Some(stint) = self
             .threads
@@ -155,7 +155,8 @@ impl ThreadWaits {
                     laid.push(piece);
                     continue;
                 }
-                // Who released the lock is whoever woke the thread; what a page came from is seen.
+                // The waker of the thread is the one that released the lock; the source of a page
+                // is traced.
                 let known = if span.holder.cause == Cause::KernelLock {
                     Certainty::Inferred
                 } else {

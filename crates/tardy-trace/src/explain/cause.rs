@@ -1,4 +1,4 @@
-//! From what a CPU was doing to who held it, in the words of [`Cause`] and [`Certainty`].
+//! Derives the holder of a CPU, as a [`Cause`] and a [`Certainty`], from what the CPU was doing.
 
 use super::timeline::{Context, Moment};
 use super::{Cause, Certainty, Component, Facts, Holder, Preemption};
@@ -13,7 +13,7 @@ const SOFTIRQS: [&str; 10] = [
     "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
 ];
 
-/// What is known of the wait that a stretch belongs to.
+/// Facts about the wait that contains an interval.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wait<'a> {
     pub(super) facts: &'a Facts,
@@ -30,8 +30,8 @@ pub(super) struct Wait<'a> {
 }
 
 impl Wait<'_> {
-    /// Who held the CPU in a stretch of `length` ns. Only the last one before the thread runs may
-    /// be the switch itself.
+    /// Returns the holder of the CPU in an interval of `length` ns. Only the last interval before
+    /// the thread runs can be the switch itself.
     pub(super) fn holder(
         &self,
         moment: Option<&Moment>,
@@ -171,7 +171,7 @@ impl Wait<'_> {
         }
     }
 
-    /// A thread of lower priority goes on though it should give way.
+    /// A thread of lower priority keeps running although it should be preempted.
     fn not_preempted(&self, is_short: bool) -> (Cause, Certainty) {
         match (self.interrupted_depth, self.facts.preemption) {
             _ if is_short => (Cause::Switch, Certainty::Inferred),

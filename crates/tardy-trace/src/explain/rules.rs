@@ -11,9 +11,9 @@ use crate::text::Text;
 /// without priority inheritance.
 const FUTEX_WAITS: [i64; 2] = [0, 9];
 const FUTEX_COMMAND: i64 = 0x7f;
-/// No monotonic clock gets here (31 years); the wall clock is beyond since 2001.
+/// Monotonic clocks stay below this value (31 years); the wall clock has exceeded it since 2001.
 const WALL_CLOCK_NS: i64 = 1_000_000_000_000_000_000;
-/// Flags of a timer's mode: bit 0 says that the time counts from now.
+/// Bit of a timer's mode: the time counts from now.
 const RELATIVE: i64 = 1;
 /// The most names of wakers that are kept.
 const WAKERS_MAX: usize = 1000;
@@ -63,7 +63,8 @@ pub struct LockWaits {
 pub(super) struct RuleScopes {
     all: Rules,
     threads: Option<Vec<(i32, Rules)>>,
-    /// Threads of whoever measures: that they wake a loop, to end it, is none of its doing.
+    /// Threads of the measuring tool: their wake-ups, which end a loop, do not count as a fault of
+    /// the loop.
     observers: Vec<i32>,
 }
 
@@ -120,7 +121,7 @@ impl RuleScopes {
 impl Rules {
     /// Takes an event of the thread in.
     pub(super) fn take(&mut self, event: &Event) {
-        // What an interrupt does while the thread is on the CPU is none of its doing.
+        // Ignores what an interrupt does while the thread is on the CPU.
         if event.head.is_in_interrupt() || event.head.is_in_softirq() || event.head.is_in_nmi() {
             return;
         }
@@ -160,7 +161,8 @@ impl Rules {
         }
     }
 
-    /// The thread was woken by a timer: its loop has begun, and what it did before is no fault.
+    /// Records that a timer woke the thread: its loop has started, and earlier behaviour is no
+    /// fault.
     pub(super) fn begin(&mut self) {
         if !self.has_begun {
             let page_faults_at_start = self.page_faults_user + self.page_faults_kernel;

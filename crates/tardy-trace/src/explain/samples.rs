@@ -1,16 +1,16 @@
 //! Samples of a measuring thread, explained: from when each was due to when the thread read the
 //! clock.
 //!
-//! A sample says itself when it was due and when the thread read the clock; the trace says what lay
-//! between. The pieces cover exactly that interval, whatever the trace has of it, so that their sum
-//! is the sample's latency to the nanosecond.
+//! Explains samples: a sample carries its due time and clock read; the trace supplies what lay
+//! between. The pieces cover exactly that interval, even if the trace has gaps, so their sum is the
+//! sample's latency to the nanosecond.
 //!
 //! A sample's own times bound its explanation. The sample has the due time and the clock read, the
 //! trace what lay between. The sum is exact by construction, even if the trace lacks events; a gap
 //! in the trace is a piece called unknown.
 //!
-//! A sample of a probe place with several threads belongs to the thread that had a CPU at its clock
-//! read. No probe has to declare which of its threads takes which series.
+//! A sample of a probe with several threads belongs to the thread that had a CPU at the clock read.
+//! Probes therefore need not declare which thread records which series.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -32,7 +32,7 @@ const PIECES_BESIDE: usize = 3;
 #[derive(Debug)]
 pub struct Samples {
     explainer: Explainer,
-    /// The switch itself takes so long, in ns.
+    /// Duration of the context switch itself, in ns.
     switch_ns: u64,
     /// By thread, in the order of time.
     wake_ups: BTreeMap<i32, VecDeque<WakeUp>>,
@@ -45,7 +45,7 @@ pub struct Delay {
     pub pid: Option<i32>,
     /// The CPU that it ran on.
     pub cpu: u32,
-    /// Who woke it; nothing where it was awake.
+    /// The waker; `None` if the thread was awake.
     pub waker: Option<Waker>,
     /// Whether the trace has the switch to the thread.
     pub is_switch_seen: bool,
@@ -77,12 +77,12 @@ impl Samples {
         self.explainer.judge(pid);
     }
 
-    /// Wakings by this thread, which belongs to whoever measures, are no fault of a loop.
+    /// Excludes wake-ups by this thread of the measuring tool from the faults of a loop.
     pub fn add_observer(&mut self, pid: i32) {
         self.explainer.add_observer(pid);
     }
 
-    /// What was counted of a thread, and what was heard of it last.
+    /// Returns the counts of a thread and its last known state.
     #[must_use]
     pub fn rules(&self, pid: i32) -> Option<(Thread, &Rules)> {
         Some((self.explainer.thread(pid), self.explainer.rules_of(pid)?))
@@ -135,9 +135,9 @@ impl Samples {
         self.explainer.give_back(delay.pieces);
     }
 
-    /// Explains a sample that one of `threads` took, and that was due before `woke`; to be called
-    /// once the stream is some ms past `woke`. `home` is the CPU that is looked at where the trace
-    /// does not tell which one it was.
+    /// Explains a sample that one of `threads` took and that was due before `woke`; call it once
+    /// the stream is some ms past `woke`. `home` is the CPU to examine if the trace does not show
+    /// which one was used.
     pub fn explain(&mut self, threads: &[i32], home: u32, due: u64, woke: u64) -> Delay {
         let taker = match threads {
             [only] => Some(*only),
@@ -157,8 +157,7 @@ impl Samples {
                 .or_default()
                 .push_back(wake_up);
         }
-        // The thread ran at `woke`: what it was woken for before that, and after due, is the way to
-        // this sample.
+        // The thread ran at `woke`: an earlier wake-up after the due time belongs to this sample.
         let room = self.explainer.room();
         let kept = self.wake_ups.get(&pid);
         let found =

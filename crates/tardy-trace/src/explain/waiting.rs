@@ -1,4 +1,4 @@
-//! The threads whose wake-ups are explained, and what is known of one while it waits.
+//! Tracks the threads whose wake-ups are explained while they wait.
 
 use super::{DueFrom, Waker};
 use crate::event::Thread;
@@ -22,7 +22,7 @@ impl Target {
     }
 }
 
-/// Whose way a stretch is a part of.
+/// The wait that an interval belongs to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
     pub(super) thread: Thread,
@@ -31,7 +31,7 @@ pub(super) struct Way {
     pub(super) functions: Functions,
 }
 
-/// What the interrupt that woke a thread came into, as far as stacks were recorded.
+/// The functions that were interrupted by the waking interrupt, if stacks were recorded.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Functions {
     pub(super) stack: Option<u32>,
@@ -52,7 +52,7 @@ pub(super) struct WaitingThread {
     pub(super) waking_cpu: u32,
     pub(super) interrupted_depth: Option<u8>,
     pub(super) functions: Functions,
-    /// The CPU on whose queue it was put first, from when on.
+    /// The first CPU on whose run queue the thread was put, and since when.
     pub(super) queue: (u64, u32),
     /// Those that it was moved to.
     pub(super) moves: Vec<(u64, u32)>,

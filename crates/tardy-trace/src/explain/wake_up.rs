@@ -28,7 +28,7 @@ use crate::text::Text;
 const THREADS_MAX: usize = 1 << 14;
 /// The most kernel workers that are remembered.
 const WORKERS_MAX: usize = 1 << 18;
-/// Pieces that most wake-ups have at most: room for so many is made at once.
+/// Number of pieces that most wake-ups need; space for them is reserved at once.
 pub(super) const PIECES_USUAL: usize = 8;
 /// Room for pieces that is kept, by wake-ups.
 const SPARE_MAX: usize = 64;
@@ -46,15 +46,15 @@ pub struct Explainer {
     target: Target,
     facts: Facts,
     cpus: Cpus,
-    /// What was heard last of each thread.
+    /// The last known state of each thread.
     threads: Recent<i32, Thread>,
     timers: SetTimers,
-    /// What kernel workers are busy with.
+    /// The work that each kernel worker runs.
     work: HashMap<i32, u64>,
     /// Wake-ups under way, by thread.
     waiting: HashMap<i32, WaitingThread>,
-    /// Due times of threads by number, in place of timers, and which of them was the last that the
-    /// thread was woken for.
+    /// Due times of threads by number, used instead of timers, and the last due time for which the
+    /// thread was woken.
     grids: BTreeMap<i32, (Grid, Option<i64>)>,
     judged: RuleScopes,
     blocked: ThreadWaits,
@@ -178,7 +178,7 @@ impl Explainer {
         self.judged.add_observer(pid);
     }
 
-    /// What was counted of a thread.
+    /// Returns the counts of a thread.
     pub(super) fn rules_of(&self, pid: i32) -> Option<&Rules> {
         self.judged.of(pid)
     }
@@ -190,8 +190,7 @@ impl Explainer {
     }
 
     fn event(&mut self, event: &Event) {
-        // A stack tells of the event before it, and has the head of the thread that is gone by
-        // then.
+        // A stack belongs to the event before it, but records the thread that is current after it.
         if let Kind::Stack { place } = event.kind {
             if let (Some(place), Some(timeline)) = (place, self.cpus.get_mut(event.cpu)) {
                 timeline.apply_stack(place);
@@ -492,7 +491,7 @@ impl Explainer {
         self.finish(waiting, event.cpu, ran, Some(event.time));
     }
 
-    /// Ends the wake-up of a thread that is known to run at `woke`, though no event says so yet.
+    /// Ends the wake-up of a thread that is known to run at `woke`, before an event shows it.
     pub(super) fn settle(&mut self, pid: i32, woke: u64) {
         let Some(waiting) = self.waiting.remove(&pid) else {
             return;
@@ -539,7 +538,7 @@ impl Explainer {
             .map(|thread| (thread.pid, thread.name))
     }
 
-    /// What was heard last of a thread.
+    /// Returns the last known state of a thread.
     pub(super) fn thread(&self, pid: i32) -> Thread {
         self.threads.get(&pid).copied().unwrap_or(Thread {
             pid,
@@ -698,7 +697,7 @@ impl Explainer {
             Functions::default()
         };
         let has_stacks = stack.is_some();
-        // What an interrupt came into goes on behind it.
+        // The interrupted context resumes afterwards.
         let mut below = None;
         timeline.stretches(from, to, |start, end, moment| {
             wait.found = wait.found.or_else(|| Some(moment?.thread?.pid));

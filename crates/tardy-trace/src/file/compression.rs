@@ -30,9 +30,9 @@ pub enum CompressionError {
     /// It becomes something else than it says.
     #[error("a compressed part of trace.dat expanded to {became} bytes instead of {said}")]
     Length {
-        /// What it became.
+        /// The actual size.
         became: usize,
-        /// What it says.
+        /// The declared size.
         said: usize,
     },
     /// The compressed bytes are damaged.
@@ -79,8 +79,7 @@ impl Compression {
             return Err(CompressionError::TooMuch(length));
         }
         let bytes = cursor.take(compressed)?;
-        // What it becomes is never more than one byte above what it says, however much the bytes
-        // hold.
+        // Limits the output to one byte above the declared size, whatever the input holds.
         let limit = length as u64 + 1;
         let mut became = Vec::new();
         match self {
@@ -136,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// A part in the way of the file, which says that it becomes `said` bytes.
+    /// Encodes a part as the file does, with a declared size of `said` bytes.
     fn part(compressed: &[u8], said: usize) -> Vec<u8> {
         let number = |value: usize| u32::try_from(value).unwrap().to_le_bytes();
         [&number(compressed.len())[..], &number(said)[..], compressed].concat()

@@ -50,7 +50,7 @@ pub(super) fn read<'a>(
         &parts.options,
     )?];
     for option in &parts.options.buffers {
-        // The place of its table in the file, and its name.
+        // Position of the option's table in the file, and its name.
         let mut option = Cursor::at(option, 0);
         let place = usize::try_from(option.u64()?).map_err(|_| FileError::Mark("buffer"))?;
         let name = printable(option.terminated()?);
@@ -107,7 +107,7 @@ fn buffer<'a>(
             compression: Compression::None,
         });
     }
-    // Without text the option only says that the clock stands here.
+    // An option without text only marks the position of the clock.
     let clock = options
         .clock
         .clone()

@@ -3,17 +3,17 @@
 
 use super::MAGIC;
 
-/// What stands in the mark before the table of pages.
+/// Content of the mark before the table of pages.
 const TABLE_MARK: &[u8] = b"flyrecord\0";
 
-/// What a trace says beside its pages: texts of tracefs and of /proc, as the kernel wrote them.
+/// The parts of a trace other than its pages: texts of tracefs and /proc, as the kernel wrote them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TraceHead {
     /// `events/header_page`.
     pub header_page: String,
     /// `events/header_event`.
     pub header_event: String,
-    /// `format` of what stands in `events/ftrace`.
+    /// `format` files of `events/ftrace`.
     pub tracer_formats: Vec<String>,
     /// `format` of the events of each system.
     pub event_formats: Vec<(String, Vec<String>)>,
@@ -55,7 +55,7 @@ impl TraceHead {
         put(&mut out, count(lengths.len()));
         out.extend_from_slice(b"options  \0");
         option(&mut out, super::Options::UNAME, &self.kernel);
-        // Without text it says that the clock stands behind the table.
+        // Without text the option means that the clock follows the table.
         option(&mut out, super::Options::TRACE_CLOCK, "");
         out.extend_from_slice(&0_u16.to_le_bytes());
         out.extend_from_slice(TABLE_MARK);
@@ -73,8 +73,8 @@ pub fn page_bytes(head: &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(head.get(14..18)?.try_into().ok()?)).filter(|&bytes| bytes > 0)
 }
 
-/// The same head for pages of other lengths, of as many CPUs; nothing if it is no head that
-/// [`TraceHead::encode`] made.
+/// Returns the head with other page lengths for the same number of CPUs, or `None` if
+/// [`TraceHead::encode`] did not make the head.
 #[must_use]
 pub fn with_lengths(head: &[u8], lengths: &[u64]) -> Option<Vec<u8>> {
     let page_bytes = page_bytes(head)?;

@@ -3,8 +3,8 @@
 use super::message::Message;
 use crate::event::{Event, Kind};
 
-/// An event as `FtraceEvent`; nothing for those that no track of the schedule needs, or that the
-/// schema has not.
+/// Converts an event to `FtraceEvent`; returns `None` for events that no schedule track needs or
+/// that the schema lacks.
 pub(super) fn event(event: &Event) -> Option<Message> {
     let new = Message::default;
     let number = |vector: i64| new().signed(1, vector);

@@ -106,18 +106,18 @@ pub struct Cycle {
     pub begin_ns: Nanos,
     /// From there to the sleep that ends the cycle.
     pub response_ns: Nanos,
-    /// What the thread did in it.
+    /// What the thread did in the cycle.
     #[serde(flatten)]
     pub shares: Shares,
     /// In the order of time; the longest ones, where there are many.
     pub stretches: Vec<Stretch>,
-    /// Stretches that were left out because they were short.
+    /// Intervals that were omitted because they were short.
     pub left_out: u64,
     /// The length of these.
     pub left_out_ns: Nanos,
 }
 
-/// What cycles of one thread lost in one place.
+/// Time that the cycles of one thread lost at one wait place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlaceRow {
     /// Where the thread slept.
@@ -181,7 +181,7 @@ impl Cycles {
         std::fs::write(folder.join(FILE), serde_json::to_vec(self)?)
     }
 
-    /// Reads the file of a run folder; nothing if there is none.
+    /// Reads the file of a run folder; returns `None` if the folder has none.
     ///
     /// # Errors
     /// If it cannot be read, or is damaged.

@@ -183,13 +183,13 @@ impl DelayTotals {
     }
 }
 
-/// The most stacks that are told apart; a run has a few hundred.
+/// Maximum number of distinct stacks; a run has a few hundred.
 const STACKS_MAX: usize = 100_000;
 
 /// A stack, and the lateness that is laid to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StackRow {
-    /// What kept the threads waiting.
+    /// The cause of the wait.
     pub cause: Cause,
     /// Of the thread or softirq.
     pub name: String,

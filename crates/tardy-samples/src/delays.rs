@@ -48,10 +48,10 @@ const FRAMES_MAX: usize = 1 << 20;
 /// Samples after which a chunk ends.
 const CHUNK_SAMPLES: usize = 4096;
 
-/// Who held the CPU, in words that outlive the machine.
+/// The holder of the CPU, in terms that stay meaningful on another machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DelayHolder {
-    /// What kept the thread waiting.
+    /// The cause of the wait.
     pub cause: Cause,
     /// How that is known.
     pub known: Certainty,
@@ -70,7 +70,7 @@ pub struct DelayHolder {
     pub sender: Option<String>,
 }
 
-/// Who woke the thread.
+/// The context that woke the thread.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum DelayWaker {
     /// Nobody: it was awake.
@@ -85,7 +85,7 @@ pub enum DelayWaker {
     Thread(Arc<str>),
 }
 
-/// A stretch of a sample's way.
+/// Part of a sample's interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DelayPiece {
     /// The part of the way.
@@ -105,7 +105,7 @@ pub struct SampleDelay {
     pub due: Nanos,
     /// The CPU that it was taken on.
     pub cpu: u32,
-    /// Who woke the thread.
+    /// The context that woke the thread.
     pub waker: DelayWaker,
     /// Whether the trace has the switch to the thread.
     pub is_switch_seen: bool,
@@ -124,7 +124,7 @@ impl SampleDelay {
     }
 }
 
-/// What a chunk holds.
+/// The content of a chunk.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DelayChunk {
     /// Those that the pieces name by place.
@@ -144,13 +144,13 @@ pub fn path(folder: &Path, series_file: &str) -> PathBuf {
 /// The shape of a sample's way: all of it but lengths.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Shape {
-    /// Which [`DelayWaker`], and the place of its name.
+    /// The kind of [`DelayWaker`], and the index of its name.
     waker: (u64, u64),
     is_switch_seen: bool,
     pieces: Vec<ShapePiece>,
 }
 
-/// Part of the way, place of the holder, and the CPU: 0 the sample's, else its number and 1.
+/// Component, index of the holder, and CPU: 0 for the sample's CPU, otherwise the CPU number plus 1.
 type ShapePiece = (Component, usize, u32);
 
 /// A holder with its texts by place: name, and work; and its stacks and sender by place and 1.
@@ -162,7 +162,7 @@ type ChunkHolder = (
     Option<usize>,
     [usize; 3],
 );
-/// Functions of a stack, by the place of their texts.
+/// Functions of a stack, as indices of their texts.
 type ChunkStack = Vec<usize>;
 
 /// Builds chunks.
@@ -174,9 +174,9 @@ struct Encoder {
     shapes: Table<Shape>,
     /// Of the sample that is taken in: kept, so that no sample allocates.
     shape: Shape,
-    /// The place of the one before, which it mostly is again.
+    /// Index of the previous shape, which usually repeats.
     last_shape: usize,
-    /// Name and place of the waker before.
+    /// Name and index of the previous waker.
     last_name: Option<(Arc<str>, usize)>,
     /// Of the caller's holders the place in this chunk.
     known: Vec<Option<usize>>,
@@ -203,7 +203,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T: Clone + Eq + std::hash::Hash> Table<T> {
-    /// The place of a value; `owned` makes one to keep.
+    /// Returns the index of a value; `owned` makes the copy to store.
     fn place<Q: Eq + std::hash::Hash + ?Sized>(
         &mut self,
         value: &Q,
@@ -305,7 +305,7 @@ impl Encoder {
         found
     }
 
-    /// The place of a stack and 1; 0 where there is none.
+    /// Returns the index of a stack plus 1, or 0 for no stack.
     fn stack(&mut self, frames: &[Arc<str>]) -> usize {
         let texts: ChunkStack = frames
             .iter()
@@ -424,8 +424,8 @@ impl DelayWriter {
         })
     }
 
-    /// Creates files that take at most so many bytes together: beyond it, the oldest explanations
-    /// give way, but not the worst ones.
+    /// Creates files that together take at most `bytes`: beyond that, the oldest explanations are
+    /// dropped, except the worst ones.
     ///
     /// # Errors
     /// As [`Self::create`].
@@ -549,8 +549,8 @@ impl DelayReader {
         })
     }
 
-    /// The next chunk; nothing at the end. A cut-off end is no damage, as of a run that was killed:
-    /// the counts of run.json tell what is missing.
+    /// Returns the next chunk, or `None` at the end. A truncated end, as a killed run leaves it, is
+    /// not an error: the counts of run.json show what is missing.
     ///
     /// # Errors
     /// If it cannot be read.

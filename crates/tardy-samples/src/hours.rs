@@ -13,9 +13,10 @@
 //!          then three histograms (latencies; of skipped due times; the most that it can have been of others): entries, then for each
 //!          in ascending order: difference to the value before (folded), count
 //! ```
-//! A stretch has the samples that were due in an hour of the clock. When the file reaches its size,
-//! two stretches become one, twice as long, and so on. One that is too large alone loses digits:
-//! its values are then known to 1/64, its counts, its sum and its worst sample are not touched.
+//! An interval holds the samples that were due within one hour of the clock. When the file reaches
+//! its size limit, pairs of intervals are merged into intervals of twice the length, repeatedly. A
+//! single interval that is too large loses precision: its values are then known to 1/64, while its
+//! counts, its sum and its worst sample stay exact.
 //!
 //! The file is replaced as a whole before a segment is removed, and names it. A segment that is
 //! there all the same is not counted again.
@@ -45,25 +46,25 @@ const MAGIC: &[u8; 8] = b"TARDYHR1";
 const FILE_BYTES_MAX: u64 = 64 << 20;
 /// More samples than a series can have: a million a second for a century.
 const SAMPLES_MAX: u64 = 1 << 52;
-/// How often a stretch is doubled before parts of the run are put together: more than a lifetime.
+/// Maximum number of doublings before parts of the run are merged: enough for more than a lifetime.
 const DOUBLINGS_MAX: usize = 20;
-/// Values of a stretch that keep their digits, where that is too large alone; halved until it is
-/// not.
+/// Number of exact values of an interval that alone exceeds the limit; halved until the interval
+/// fits.
 const EXACT_VALUES_FIRST: usize = 1 << 16;
 
-/// What a stretch has the samples of, unless there were too many: an hour.
+/// Initial length of an interval: one hour.
 pub const HOUR: Nanos = Nanos::from_secs(3600);
 
-/// How samples are counted when they give way.
+/// How samples are counted when their segment is folded into histograms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountingRule {
     /// By which misses are counted.
     pub window: Option<Window>,
     /// Whether work was due: see [`tardy_core::series::Descriptor::is_work`].
     pub is_work: bool,
-    /// Moments at which a stretch ends, whatever the hour: those that phases end and begin at.
+    /// Times at which an interval ends regardless of the hour: the starts and ends of phases.
     pub cuts: Vec<Nanos>,
-    /// Length of a stretch.
+    /// Length of an interval.
     pub stretch: Nanos,
 }
 
@@ -78,13 +79,13 @@ pub struct Hours {
     pub counts: Counts,
     /// By which misses were counted.
     pub window: Option<Window>,
-    /// Length of a stretch.
+    /// Length of an interval.
     pub length: Nanos,
     stretches: Vec<PackedStretch>,
     mark: Option<u64>,
 }
 
-/// A stretch as bytes: a series may have a thousand, and few of them are looked at.
+/// An interval as bytes: a series may have a thousand of them, and few are ever read.
 #[derive(Debug, Clone)]
 struct PackedStretch {
     part: u64,
@@ -185,7 +186,7 @@ impl Hours {
         }
     }
 
-    /// The stretches, in order of time.
+    /// Returns the intervals in order of time.
     pub fn stretches(&self) -> impl Iterator<Item = Stretch> + '_ {
         self.stretches
             .iter()
@@ -269,7 +270,7 @@ impl Hours {
         bytes
     }
 
-    /// Gives each stretch a new part and number, and makes one of those that have the same.
+    /// Gives each interval a new part and number, and merges intervals that get the same ones.
     fn renumber(&mut self, new: impl Fn(u64, i64) -> (u64, i64)) {
         let mut renumbered: Vec<PackedStretch> = Vec::new();
         for packed in std::mem::take(&mut self.stretches) {
@@ -629,7 +630,7 @@ fn take_histogram(reader: &mut Reader<'_>) -> Option<Histogram> {
     for _ in 0..entries {
         value = value.wrapping_add(reader.take_signed()?);
         let count = reader.take()?;
-        // Sums of what was written stay far below what a number holds.
+        // Keeps sums of written values far below overflow.
         (count <= SAMPLES_MAX && histogram.count() <= SAMPLES_MAX).then_some(())?;
         histogram.record_many(value, count);
     }

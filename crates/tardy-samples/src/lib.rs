@@ -8,9 +8,9 @@
 //! [`delay_totals`] add them up. [`cycles`] are what the threads of a followed program did between two
 //! sleeps.
 //!
-//! One pass over a series makes its stretches of time for comparisons ([`blocks`]), its extremes
-//! for charts ([`sweep`]), its largest samples for a model of the tail ([`tail`]), or the grid
-//! behind its events ([`fitted_lateness`]).
+//! One pass over a series yields its time intervals for comparisons ([`blocks`]), its extremes for
+//! charts ([`sweep`]), its largest samples for a tail model ([`tail`]), or the grid behind its
+//! events ([`fitted_lateness`]).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,10 +1,10 @@
 //! Reading a series file, whole or in parts, in constant memory.
 //!
-//! A damaged stretch is left out and counted; reading goes on at the next chunk whose checksum
-//! holds. A cut-off end is no damage.
+//! A damaged range is skipped and counted; reading resumes at the next chunk with a valid checksum.
+//! A truncated end is not damage.
 //!
 //! A series of a run with `--disk` has several files ([`crate::rotation`]): they are read as one,
-//! and what gave way is in [`SeriesFile::hours`].
+//! and [`SeriesFile::hours`] has the folded samples.
 //!
 //! Reading resynchronises after damage instead of stopping there. The counts in each chunk make
 //! guesses unnecessary.
@@ -40,7 +40,7 @@ pub enum SeriesError {
     Unreadable {
         /// The series file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// The file is not a series.
@@ -48,7 +48,7 @@ pub enum SeriesError {
     Format {
         /// The series file.
         path: PathBuf,
-        /// What is wrong.
+        /// The format error.
         error: FormatError,
     },
     /// The file of one series has the name of another one.
@@ -73,7 +73,7 @@ pub struct SeriesFile {
     segments: Option<SeriesSegments>,
 }
 
-/// What a series has beside its head, where that is in files of their own.
+/// The parts of a series that are stored in separate files.
 #[derive(Debug)]
 struct SeriesSegments {
     hours: Hours,
@@ -82,7 +82,7 @@ struct SeriesSegments {
     pieces: Vec<Piece>,
 }
 
-/// A segment. It is open, because it may give way while it is read.
+/// A segment. It stays open, because it may be deleted while it is read.
 #[derive(Debug)]
 struct Piece {
     file: Arc<File>,
@@ -94,12 +94,12 @@ struct Piece {
     is_foreign: bool,
 }
 
-/// How often segments are looked for anew that give way while they are opened.
+/// Maximum number of attempts to list segments that are deleted while they are opened.
 const LOOKS_MAX: usize = 100;
 /// Bits of a place in a series of several files that are the place in one.
 const PLACE_BITS: u32 = 40;
 
-/// What reading a part came to, beside its chunks.
+/// The outcome of reading a part, apart from its chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PartEnd {
     /// Bytes between chunks that are no chunk.
@@ -209,7 +209,7 @@ impl SeriesFile {
         self.segments.as_ref().map(|segments| &segments.hours)
     }
 
-    /// What the series is.
+    /// Returns the descriptor of the series.
     #[must_use]
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
@@ -238,8 +238,8 @@ impl SeriesFile {
     /// Calls `visit` with each chunk that begins in `part`, in order.
     ///
     /// # Errors
-    /// [`SeriesError::Unreadable`] for errors of the disk; damage is no error, and is told by
-    /// [`PartEnd`].
+    /// Returns [`SeriesError::Unreadable`] for errors of the disk; damage is not an error, and is
+    /// reported in [`PartEnd`].
     pub fn read_part(
         &self,
         part: Range<u64>,
@@ -266,7 +266,7 @@ impl SeriesFile {
     }
 
     /// Calls `visit` with each whole chunk from byte `place` on, of a file that may have grown
-    /// since it was opened. Returns the byte to go on from: 0 is the first one to begin at.
+    /// since it was opened. Returns the byte at which to resume; start with 0.
     ///
     /// # Errors
     /// As [`Self::read_part`].
@@ -294,8 +294,8 @@ impl SeriesFile {
         Ok(walk.place - walk.end.torn_bytes)
     }
 
-    /// Adds all chunks to what `new` makes, on up to `threads_max` threads: each has a part of the
-    /// file of its own, and `merge` takes the parts together in the order of the file.
+    /// Adds all chunks to accumulators made by `new`, on up to `threads_max` threads: each thread
+    /// reads its own part of the file, and `merge` joins the parts in file order.
     ///
     /// # Errors
     /// As [`Self::read_part`].
@@ -348,8 +348,8 @@ fn is_of(descriptor: &Descriptor, series: &Path) -> bool {
 }
 
 impl SeriesSegments {
-    /// The histograms by hour and the segments behind them, as they belong together although the
-    /// run may go on. `head` is the length of the series' own file.
+    /// Opens the histograms by hour and a consistent set of the segments after them, even while the
+    /// run is writing. `head` is the length of the series' main file.
     fn open(series: &Path, head: u64) -> io::Result<Self> {
         let path = hours::path(series);
         for _ in 0..LOOKS_MAX {
@@ -419,8 +419,8 @@ impl SeriesSegments {
         Ok(end)
     }
 
-    /// As [`SeriesFile::read_on`]: the upper bits of a place are the number of its segment. What
-    /// gave way before it was read is passed over.
+    /// Works like [`SeriesFile::read_on`]: the upper bits of a place are the number of its segment.
+    /// Samples that were folded before they could be read are skipped.
     fn read_on(&self, series: &Path, place: u64, visit: &mut dyn FnMut(&Chunk)) -> io::Result<u64> {
         let (open, offset) = (place >> PLACE_BITS, place & ((1 << PLACE_BITS) - 1));
         let mut reached = place;
@@ -463,7 +463,7 @@ impl Piece {
         })
     }
 
-    /// Visits the chunks that begin from byte `from` on and before `to`, and tells how far it came.
+    /// Visits the chunks that start in bytes `from..to`, and returns where it stopped.
     fn read(
         &self,
         from: u64,
@@ -487,7 +487,7 @@ impl Piece {
     }
 }
 
-/// A file that others read too, each from a place of its own.
+/// A file shared by several readers, each with its own position.
 struct OpenFile {
     file: Arc<File>,
     place: u64,
@@ -501,7 +501,7 @@ impl Read for OpenFile {
     }
 }
 
-/// A stretch of the file in memory.
+/// A range of the file in memory.
 struct Window<R> {
     file: R,
     bytes: Vec<u8>,

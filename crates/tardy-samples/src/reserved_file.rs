@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use tardy_sys::unnamed_file;
 
-/// A file that will take the place of another, atomically. It has no name until then where the file
-/// system allows that, so that a tool that is killed leaves none behind.
+/// A file that will replace another one atomically. If the file system supports it, the file has no
+/// name until then, so a killed tool leaves no temporary file.
 #[derive(Debug)]
 pub struct ReservedFile {
     file: File,
@@ -68,8 +68,8 @@ impl ReservedFile {
                 // Of a tool that was killed between the two lines below.
                 let _ = fs::remove_file(&name);
                 if let Err(error) = unnamed_file::give_name(&self.file, &name) {
-                    // No room for a name: the content goes where there is one, in the room that
-                    // this gives back.
+                    // The disk has no space for a name: overwrite the existing file in place, in
+                    // the space freed here.
                     let place = std::mem::take(&mut self.place);
                     drop(self);
                     return fs::write(place, content).map_err(|_| error);
@@ -93,7 +93,8 @@ impl Drop for ReservedFile {
     }
 }
 
-/// Replaces the file at `place` by `content`: whoever reads it sees the old or the new, whole.
+/// Replaces the file at `place` by `content` atomically: a reader sees either the old or the new
+/// content.
 ///
 /// # Errors
 /// Those of writing, of fsync(2), and of rename(2); the old file then stands.

@@ -1,10 +1,10 @@
 //! The files of a series in a run with `--disk`: segments of bounded length, the oldest of which
-//! give way to histograms by hour ([`crate::hours`]).
+//! are folded into hourly histograms ([`crate::hours`]).
 //!
-//! `PROBE.cpuN.series` has the head alone. `PROBE.cpuN.series.1` and so on have a head each, and
-//! the chunks. Whoever writes samples begins a new segment where the last one is full, and waits
-//! for nothing. Another thread adds the oldest segment to the histograms, which are on the disk
-//! before it is removed.
+//! `PROBE.cpuN.series` contains only the head. `PROBE.cpuN.series.1` and so on contain a head each,
+//! and the chunks. The recorder starts a new segment when the last one is full, and never waits.
+//! Another thread adds the oldest segment to the histograms and syncs them to disk before it
+//! removes the segment.
 //!
 //! With `--disk`, samples are folded into histograms by whole segments. A file cannot lose its
 //! beginning, so a series is a head, segments, and one file of hourly histograms. The histograms
@@ -28,19 +28,17 @@ use crate::read_series::{SeriesError, SeriesFile};
 use crate::reserved_file;
 use crate::segments::{new_head_path, segment_path, segments_behind};
 
-/// What a file takes at least, in bytes: file systems give whole blocks.
+/// Minimum disk usage of a file, in bytes: file systems allocate whole blocks.
 const BLOCK_BYTES: u64 = 4096;
 /// Segments that the kept samples of a series lie in, when its share of the disk is used.
 const SEGMENTS: u64 = 8;
 /// The least share of one series, in bytes.
 const SHARE_LEAST: u64 = 256 << 10;
-/// The largest file of histograms, in bytes: whoever adds to it holds it in memory a few times
-/// over.
+/// Maximum size of the histogram file, in bytes: folding holds it in memory several times.
 const HOURS_BYTES_MAX: u64 = 8 << 20;
-/// What the record of a run takes with the room reserved for the last one, while it is replaced, in
-/// bytes.
+/// Disk usage of a run's record plus the space reserved for its replacement, in bytes.
 const RECORD_BYTES: u64 = (1 << 20) + (512 << 10);
-/// What the log of the system's state takes at least, in bytes.
+/// Minimum disk usage of the system state log, in bytes.
 const STATE_BYTES_LEAST: u64 = 128 << 10;
 
 /// Room kept for the histogram of a series that a full disk takes no more samples of, in bytes.
@@ -99,7 +97,7 @@ pub struct RotationRule {
     pub window: Option<Window>,
     /// Moments after the series' start at which an hour is cut in two.
     pub cuts: Vec<Nanos>,
-    /// Length of what is called an hour.
+    /// Length of an hourly interval.
     pub hour: Nanos,
 }
 
@@ -121,7 +119,7 @@ impl RotationRule {
     }
 }
 
-/// The segments of one series: shared by whoever writes samples and whoever makes room.
+/// The segments of one series, shared by the recorder and the thread that frees space.
 #[derive(Debug)]
 pub struct Rotation {
     series: PathBuf,
@@ -155,7 +153,7 @@ impl KeptSegments {
     }
 }
 
-/// What happens to the disk when a segment gives way, in this order; a crash may come behind each.
+/// Changes on disk while a segment is folded, in this order; a crash may follow any of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// The samples were read.
@@ -186,7 +184,7 @@ impl Rotation {
         &self.series
     }
 
-    /// Of a series that goes on behind `earlier`, which are in their place.
+    /// Returns the rotation of a resumed series whose `earlier` histograms are already in place.
     #[must_use]
     pub fn behind(series: &Path, rule: RotationRule, earlier: &Hours) -> Self {
         let kept = KeptSegments {
@@ -243,8 +241,8 @@ impl Rotation {
     /// Takes room for `bytes` more in the newest segment, or of a new one.
     ///
     /// # Errors
-    /// Where there is none: whoever makes room was kept from it. The samples are counted then, and
-    /// not stored.
+    /// Fails if there is no space, because the thread that frees it was delayed. The samples are
+    /// then counted but not stored.
     pub(crate) fn take_room(&self, bytes: u64) -> io::Result<()> {
         if self.kept().bytes() + in_blocks(bytes) + BLOCK_BYTES > self.rule.kept_bytes {
             return Err(io::Error::other(
@@ -268,8 +266,8 @@ impl Rotation {
         }
     }
 
-    /// Whether room is wanted and nobody was asked for it: whoever asks calls [`Self::make_room`]
-    /// on another thread.
+    /// Returns whether space is needed and not yet requested; the caller then runs
+    /// [`Self::make_room`] on another thread.
     #[must_use]
     pub fn wants_room(&self) -> bool {
         let mut kept = self.kept();
@@ -286,10 +284,10 @@ impl Rotation {
             && kept.bytes() > self.rule.kept_bytes - self.rule.kept_bytes / SEGMENTS * 3
     }
 
-    /// Lets the oldest segments give way until there is room.
+    /// Folds the oldest segments until there is enough space.
     ///
     /// # Errors
-    /// Those of the disk; what was not counted is still there.
+    /// Returns errors of the disk; samples that were not folded stay in their segments.
     pub fn make_room(&self) -> io::Result<()> {
         let made = self.make_room_watched(|_| Ok(()));
         let mut kept = self.kept();
@@ -312,8 +310,8 @@ impl Rotation {
         }
     }
 
-    /// Adds the samples of a segment to the histograms, and removes it then. `behind` is told each
-    /// step.
+    /// Adds the samples of a segment to the histograms, then removes the segment. Calls `behind`
+    /// after each step.
     fn give_way(
         &self,
         number: u64,
@@ -344,8 +342,8 @@ impl Rotation {
 
     fn hours(&self) -> io::Result<Hours> {
         match Hours::read(&hours::path(&self.series)) {
-            // A failure of power came before the empty ones were on the disk: nothing gave way yet,
-            // or those that count it would be there.
+            // The power failed before the empty histograms reached the disk: nothing was folded
+            // yet, otherwise the histograms would exist.
             Err(error)
                 if error.kind() == io::ErrorKind::InvalidData
                     && segment_path(&self.series, 1).try_exists()? =>
@@ -417,15 +415,15 @@ impl Rotation {
         self.kept().given_way
     }
 
-    /// Whether a segment has begun since this was asked: whoever asks calls [`Self::settle`] on
-    /// another thread.
+    /// Returns whether a segment was started since the last call; the caller then runs
+    /// [`Self::settle`] on another thread.
     #[must_use]
     pub fn has_new_segment(&self) -> bool {
         std::mem::take(&mut self.kept().has_new)
     }
 
-    /// Brings to the disk what tells readers what the newest segment is, with the head of a series
-    /// that goes on.
+    /// Syncs the data that identifies the newest segment to readers, including the head of a
+    /// resumed series.
     ///
     /// # Errors
     /// Those of the disk.
@@ -442,7 +440,7 @@ impl Rotation {
         Ok(())
     }
 
-    /// Notes that the head of a series that goes on waits for its place.
+    /// Records that the head of a resumed series waits to be moved into place.
     pub(crate) fn note_new_head(&self) {
         *self
             .has_new_head

@@ -13,8 +13,8 @@ pub fn segment_path(series: &Path, number: u64) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Where the head of a series that goes on waits until it is on the disk; that of the part before
-/// stands in `series` until then.
+/// Returns where the head of a resumed series waits until it is synced; `series` holds the previous
+/// part's head until then.
 pub(crate) fn new_head_path(series: &Path) -> PathBuf {
     series.with_extension("series.new")
 }

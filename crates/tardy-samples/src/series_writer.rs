@@ -1,7 +1,7 @@
 //! Appends chunks to a series file, and survives a disk that fills up.
 //!
-//! A chunk that cannot be written whole is cut off again, so that what stands in the file stays
-//! readable; the next one is tried anew, because room may have been made.
+//! A chunk that cannot be written whole is truncated, so that the file stays readable; the next
+//! chunk is tried again, because space may have been freed.
 //!
 //! In a run with `--disk` the chunks go to segments: see [`crate::rotation`].
 
@@ -48,7 +48,7 @@ impl SeriesWriter {
         Ok(writer)
     }
 
-    /// Creates the file, whose head is to come.
+    /// Creates the file without its head, which is written later.
     ///
     /// # Errors
     /// AlreadyExists where there is such a file.
@@ -60,7 +60,7 @@ impl SeriesWriter {
         })
     }
 
-    /// Opens a file that has its head, to write behind what is there.
+    /// Opens a file that has its head, to append to it.
     ///
     /// # Errors
     /// NotFound where there is none.
@@ -80,7 +80,7 @@ impl SeriesWriter {
     /// AlreadyExists where there is such a file.
     pub fn without_head_in(rotation: Arc<Rotation>) -> io::Result<Self> {
         let number = rotation.through();
-        // The head of a series that goes on is replaced when the new one is on the disk.
+        // The head of a resumed series is replaced once the new one is synced.
         let writer = if number == 0 {
             Self::without_head(rotation.series())?
         } else {

@@ -1,4 +1,4 @@
-//! One pass over the samples in the order of time: extremes of equal stretches, counts by time and
+//! One pass over the samples in order of time: extremes of equal intervals, counts by time and
 //! latency, and every new largest latency.
 //!
 //! Memory does not depend on the length of the run.
@@ -17,7 +17,7 @@ use crate::hours::Stretch;
 use crate::read_series::{SeriesError, SeriesFile};
 use crate::tail::TailReader;
 
-/// Stretches of a grid of counts.
+/// Number of intervals in a grid of counts.
 pub const GRID_COLUMNS: usize = 480;
 /// Binary digits of a latency that tell the rows of a grid apart, beside its magnitude: rows of
 /// relative width 1/32 to 1/16.
@@ -28,20 +28,20 @@ const ROWS_A_SIDE: usize = (64 << ROW_BITS) as usize;
 /// Begin of the sweep's time, and its resolution.
 #[derive(Debug, Clone, Copy)]
 pub struct Division {
-    /// Begin of the first stretch, on the series' clock.
+    /// Start of the first interval, on the series' clock.
     pub start: Nanos,
-    /// Length of all stretches together.
+    /// Total length of all intervals.
     pub length: Nanos,
-    /// How many stretches keep their extremes.
+    /// Number of intervals with extremes.
     pub columns: usize,
-    /// Samples that are kept one by one; none where there are more.
+    /// Maximum number of samples stored one by one; if there are more, none are.
     pub points: usize,
 }
 
-/// Smallest and largest value of equal stretches, of which some may hold none.
+/// Smallest and largest value of equal intervals; empty intervals have none.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Columns {
-    /// Where the first stretch begins.
+    /// Start of the first interval.
     pub begin: f64,
     /// Length of each.
     pub step: f64,
@@ -54,7 +54,7 @@ pub struct Columns {
 pub struct SeriesExtract {
     /// Extremes over time, in s from the start on.
     pub columns: Columns,
-    /// Counts by stretch ([`GRID_COLUMNS`] of them) and row.
+    /// Counts by interval ([`GRID_COLUMNS`] of them) and row.
     pub grid: Vec<Vec<u32>>,
     /// Every latency larger than all before it: its number in the series from 1 on, its due time in
     /// s from the start on, its ns.
@@ -224,8 +224,8 @@ impl Sweeper {
         }
         let (column, cell) = (self.column(chunk.first_due), self.cell(chunk.first_due));
         let ends_with = |last: Nanos| self.column(last) == column && self.cell(last) == cell;
-        // Most chunks of a long run lie within one stretch, and hold no new largest: a loop over
-        // the latencies is enough for them.
+        // Most chunks of a long run lie within one interval and hold no new largest latency: a loop
+        // over the latencies is enough for them.
         let largest = self
             .swept
             .records
@@ -286,7 +286,8 @@ impl Sweeper {
         let count = cells.clone().count() as u64;
         for (place, cell) in cells.enumerate() {
             let counts = counts_of(&mut self.swept.grid, cell);
-            // Nobody knows when in the hour: they are shared out evenly, and none is left over.
+            // Their time within the hour is unknown: they are distributed evenly, without
+            // remainder.
             let share = |all: u64| {
                 u32::try_from(all / count + u64::from((place as u64) < all % count))
                     .unwrap_or(u32::MAX)
@@ -453,7 +454,7 @@ mod tests {
             let mut whole = sweep(&chunks[..cut.min(chunks.len())]);
             whole.merge(sweep(&chunks[cut.min(chunks.len())..]));
             let swept = whole.swept;
-            // The oracle looks at every latency.
+            // The oracle examines every latency.
             let mut extremes = vec![None; columns];
             let (mut records, mut largest) = (Vec::new(), i64::MIN);
             for (index, &latency) in latencies.iter().enumerate() {

@@ -14,15 +14,15 @@ use tardy_trace::live::Live;
 use tardy_trace::symbols::Symbols;
 use tardy_trace::text::Text;
 
-/// Holders that are told apart; names of threads come and go.
+/// Maximum number of distinct holders; names of threads keep changing.
 const HOLDERS_MAX: usize = 1 << 16;
 /// With more, holders are forgotten once no chunk of a file needs them.
 const HOLDERS_KEPT: usize = 1 << 12;
 /// Innermost frames of a stack that may be those of recording it.
 const OWN_FRAMES_MAX: usize = 16;
 
-/// Whether a function is one by which interrupts come in: what is called by it is no part of what
-/// was interrupted (arch/x86/include/asm/idtentry.h, arch/arm64/kernel/entry.S,
+/// Returns whether a function is an interrupt entry: the functions it calls do not belong to the
+/// interrupted code (arch/x86/include/asm/idtentry.h, arch/arm64/kernel/entry.S,
 /// arch/riscv/kernel/entry.S).
 fn is_interrupts_entry(name: &str) -> bool {
     [
@@ -75,7 +75,7 @@ pub(crate) struct Holders {
     pub(crate) words: Vec<DelayHolder>,
 }
 
-/// A holder, how it is known, and the places of its stacks.
+/// A holder, its certainty, and the indices of its stacks.
 type Key = (Holder, Certainty, [Option<u32>; 2]);
 
 impl Holders {
@@ -189,9 +189,9 @@ impl Holders {
 /// The file of one series.
 #[derive(Debug)]
 pub(crate) struct DelayFile {
-    /// Nothing once a write failed: what stands in the file then is whole.
+    /// `None` after a failed write: the file then holds whole chunks only.
     writer: Option<DelayWriter>,
-    /// The sample that is stored: kept, so that none needs memory of its own.
+    /// The sample to store, reused so that no sample allocates.
     sample: SampleDelay,
     /// The holders of the sample before, with their places: mostly those of the next one.
     last: Vec<(Key, usize)>,

@@ -1,4 +1,4 @@
-//! The events that explanations use, on whatever kernel.
+//! The events that explanations use, on any kernel.
 //!
 //! A program's loop is identified by the thread ID that it reports, if the calibration's own thread
 //! has the same ID in the trace as for itself, and if the thread with the reported ID has the
@@ -28,9 +28,9 @@ impl std::fmt::Display for WantedEvent {
 /// Every one. Events that come with each wake-up are few: each costs about a quarter of a
 /// microsecond on the CPU that is measured.
 ///
-/// Not among them: `hrtimer_expire_exit`, because the end of the interrupt tells the same, and
-/// `hrtimer_cancel`, because a timer that expires was set anew (`enqueue_hrtimer` of
-/// kernel/time/hrtimer.c). Both come with every wake-up, or with every way out of idle.
+/// Two events are left out: `hrtimer_expire_exit`, because the end of the interrupt gives the same
+/// time, and `hrtimer_cancel`, because an expiring timer was enqueued again (`enqueue_hrtimer` of
+/// kernel/time/hrtimer.c). Both occur with every wake-up, or with every exit from idle.
 pub const WANTED: &[WantedEvent] = &[
     needed("sched", "sched_switch"),
     needed("sched", "sched_waking"),
@@ -66,7 +66,7 @@ pub const OF_LOOPS: &[WantedEvent] = &[helpful("syscalls", "sys_enter_futex")];
 /// All events of these that end in `_entry` or `_exit` are recorded.
 pub const INTERRUPT_SYSTEMS: [&str; 2] = ["irq_vectors", "ipi"];
 
-/// What tells of the timers of a running program, and of the wake-ups by them.
+/// Events about the timers of a running program and the wake-ups they cause.
 pub mod of_timers {
     use super::{WantedEvent, helpful, needed};
 
@@ -76,7 +76,7 @@ pub mod of_timers {
     pub const CANCEL: WantedEvent = needed("timer", "hrtimer_cancel");
     /// A timer's function is called.
     pub const EXPIRE_ENTRY: WantedEvent = needed("timer", "hrtimer_expire_entry");
-    /// The function has returned: what is woken from here on is not woken by this timer.
+    /// The function has returned: this timer causes no later wake-up.
     pub const EXPIRE_EXIT: WantedEvent = needed("timer", "hrtimer_expire_exit");
     /// A thread is woken.
     pub const WAKING: WantedEvent = needed("sched", "sched_waking");

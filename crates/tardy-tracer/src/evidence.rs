@@ -36,7 +36,7 @@ pub(crate) struct Evidence {
     recent: Vec<VecDeque<KeptPage>>,
     numbers: Vec<u64>,
     bytes: Vec<usize>,
-    /// The worst first: latency, and pages by place of the CPU.
+    /// Worst first: latency, and pages by index of the CPU.
     worst: Vec<(u64, Vec<(usize, KeptPage)>)>,
     /// Bytes that their pages may take.
     bytes_max: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Evidence {
 }
 
 impl Evidence {
-    /// For so many CPUs, and at most so many bytes.
+    /// Makes an empty store for `cpus` CPUs that holds at most `bytes_max` bytes.
     pub(crate) fn new(cpus: usize, bytes_max: Option<u64>) -> Self {
         Self {
             recent: vec![VecDeque::new(); cpus],

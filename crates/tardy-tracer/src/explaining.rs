@@ -23,11 +23,11 @@ use crate::evidence::Evidence;
 use crate::second_opinion::Opinions;
 use crate::tap::Batch;
 
-/// The stream must be so far behind a sample before that is explained: the first event of the
-/// thread after its clock read may be what tells of it, in ns.
+/// The stream must have passed a sample by this time, in ns, before the sample is explained,
+/// because the thread's first event after the clock read may decide the explanation.
 const SETTLED_NS: u64 = 20_000_000;
-/// What was before the last sample is remembered for so long, in ns; and at most for so long, where
-/// a series has no samples.
+/// How long events before the last sample are remembered, in ns; also the limit for a series
+/// without samples.
 const REMEMBERED_NS: u64 = 1_000_000_000;
 const REMEMBERED_MAX_NS: u64 = 30_000_000_000;
 /// Samples that wait for the trace, a series; there are more only if the trace stands still.
@@ -35,7 +35,7 @@ const WAITING_MAX: usize = 1 << 20;
 /// Events after which samples are explained. A reader that was behind has more of them at once than
 /// are remembered of a CPU.
 const STEP_EVENTS: usize = 1 << 14;
-/// What a measuring thread writes into the trace; behind it stands its place.
+/// Prefix of the text that a measuring thread writes into the trace; the probe's index follows.
 pub(crate) const MARK: &str = "tardy ";
 
 /// A series whose samples are explained.
@@ -43,7 +43,7 @@ pub(crate) const MARK: &str = "tardy ";
 pub(crate) struct SeriesFollower {
     /// The place whose threads take its samples.
     pub(crate) place: usize,
-    /// The CPU that is looked at where the trace does not tell which one it was.
+    /// The CPU to examine if the trace does not show which one was used.
     pub(crate) home: u32,
     pub(crate) file: DelayFile,
     pub(crate) left_out: Arc<AtomicU64>,
@@ -55,13 +55,13 @@ pub(crate) struct SeriesFollower {
 /// The loop of a program, whose thread writes nothing into the trace.
 #[derive(Debug, Clone, Copy)]
 pub struct FollowedLoop {
-    /// The place of its probe.
+    /// Index of the sample's probe.
     pub place: usize,
     /// Its thread, by the number that the kernel knows it by.
     pub thread: i32,
 }
 
-/// What explains samples.
+/// Explains samples.
 #[derive(Debug)]
 pub(crate) struct SampleExplainer {
     pub(crate) live: Live,
@@ -162,7 +162,8 @@ impl SampleExplainer {
         self.samples.follow(event.head.pid);
     }
 
-    /// What loops of programs did that a loop on time does not, as far as `events` tell.
+    /// Returns how loops of programs deviated from a correct periodic loop, as far as `events`
+    /// show.
     pub(crate) fn judged(&self, events: &[String]) -> Vec<LoopRules> {
         let has = |name: &str| events.iter().any(|event| event == name);
         let recorded = RecordedKinds {
@@ -208,8 +209,7 @@ impl SampleExplainer {
                 series.waiting.pop_front();
             }
         }
-        // What is handed over next is later than what was handed over last, however far behind the
-        // recorder is.
+        // Samples arrive in order of time, however far behind the recorder is.
         let explained = self
             .series
             .iter()

@@ -52,8 +52,8 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// Follows until `is_ending`, and then to the end of what there is.
-    // A function of its own, whose instructions a test counts (tests/alone/explaining.rs).
+    /// Reads until `is_ending`, then to the end of the buffered data.
+    // A separate function, whose instructions a test counts (tests/alone/explaining.rs).
     #[inline(never)]
     pub(crate) fn run(&mut self, is_ending: &AtomicBool) {
         let (mut evidence_due, mut flush_due) = (
@@ -117,7 +117,7 @@ impl Follower {
         is_all
     }
 
-    /// What is recorded of measuring threads alone is recorded of those that are known by now.
+    /// Restricts the events of measuring threads to the threads that are known by now.
     fn record_known_threads(&mut self) {
         let mut threads: Vec<i32> = self
             .explaining
@@ -145,8 +145,8 @@ impl Follower {
             .write(&self.evidence_path, &head, self.reader.cpus());
     }
 
-    /// The head of files of pages, with the names that are known by now. Those of threads are the
-    /// events' own: whoever reads the kernel's list of them keeps preemption off for hundreds of
+    /// Returns the head of files of pages, with the names that are known by now. Thread names come
+    /// from the events: reading the kernel's list of them disables preemption for hundreds of
     /// microseconds (kernel/trace/trace_sched_switch.c, `saved_cmdlines_start`).
     pub(crate) fn head(&self) -> TraceHead {
         let line = |(pid, name): (i32, Text)| format!("{pid} {name}\n");

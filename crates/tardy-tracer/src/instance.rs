@@ -1,5 +1,5 @@
-//! An instance of tracefs of the run's own: buffers, clock, events, CPUs. Nothing outside of its
-//! folder is written.
+//! A tracefs instance that belongs to the run: buffers, clock, events, CPUs. It writes only inside
+//! its folder.
 //!
 //! If tracefs is not mounted, the tool mounts it without a mount point. It reaches the mount by a
 //! descriptor, no other process sees it, and it disappears with the process.
@@ -31,7 +31,7 @@ use crate::second_opinion::TIMERLAT;
 const TIMER_INTERRUPTS: [&str; 2] = ["irq_vectors/local_timer_entry", "irq/irq_handler_entry"];
 /// The function of the tick's timer (kernel/time/tick-sched.c): up to Linux 6.8, and since.
 const TICKS: [&str; 2] = ["tick_sched_timer", "tick_nohz_handler"];
-/// Threads that a filter names; more are told by their priority.
+/// Maximum number of threads in a filter; beyond it, priority selects the threads.
 const FILTER_PIDS_MAX: usize = 64;
 
 /// KiB of buffer a CPU: at 200,000 events a second of 40 bytes it holds a second.
@@ -47,16 +47,16 @@ pub enum InstanceError {
     System {
         /// Which file, below tracefs.
         path: String,
-        /// What the kernel said.
+        /// The error of the kernel.
         error: io::Error,
     },
     /// An event without which nothing can be explained is not there.
     #[error("the kernel has no event {0}")]
     Absent(String),
-    /// What the kernel says of its events is not understood.
+    /// The kernel's event formats could not be parsed.
     #[error(transparent)]
     Format(#[from] FormatError),
-    /// What the kernel says of its pages is not understood.
+    /// The kernel's page layout could not be parsed.
     #[error(transparent)]
     Layout(#[from] LayoutError),
 }
@@ -75,7 +75,7 @@ pub struct Instance {
     pub formats: Vec<EventFormat>,
     /// How its pages are laid out.
     pub layout: PageLayout,
-    /// What a file of its pages says of them.
+    /// The head for a file of the instance's pages.
     pub head: TraceHead,
     /// Events that are of measuring threads alone.
     of_threads: Vec<WantedEvent>,
@@ -93,11 +93,11 @@ struct RecordedEvent {
 }
 
 impl Instance {
-    /// Makes the instance and records events of `cpus` from now on; those that judge loops of
-    /// programs only where `has_loops` says so.
+    /// Creates the instance and starts recording events of `cpus`; events that judge program loops
+    /// are recorded only if `has_loops`.
     ///
     /// # Errors
-    /// [`InstanceError`]; nothing is left of it then.
+    /// Returns [`InstanceError`] after removing the instance.
     pub fn create(
         tracefs: Tracefs,
         name: &str,
@@ -117,7 +117,7 @@ impl Instance {
     /// lets it through.
     ///
     /// # Errors
-    /// [`InstanceError`]; nothing is left of it then.
+    /// Returns [`InstanceError`] after removing the instance.
     pub fn create_of(
         tracefs: Tracefs,
         name: &str,
@@ -219,7 +219,7 @@ impl Instance {
         Ok(())
     }
 
-    /// What explanations use.
+    /// Returns the events that explanations use.
     fn wanted(&self) -> Vec<RecordedEvent> {
         let recorded = |system: &str, event: &str, is_needed, filter| {
             let (system, event) = (system.to_owned(), event.to_owned());
@@ -259,8 +259,8 @@ impl Instance {
         wanted
     }
 
-    /// What stands above all instances: the layout of pages, and formats of what is no event of a
-    /// system.
+    /// Reads what all instances share: the page layout, and the formats of records outside any
+    /// event system.
     fn read_head(&mut self, root: &Root) -> Result<(), InstanceError> {
         let top = self.tracefs.path().to_owned();
         let read = |name: &str| read_at_once(&top.join(name)).map_err(|error| system(name, error));
@@ -329,8 +329,8 @@ impl Instance {
         Ok(())
     }
 
-    /// Has the kernel record its stack whenever one of the threads that `of_threads` lets through
-    /// goes to sleep, in place of those that were named before.
+    /// Makes the kernel record its stack whenever a thread that passes the filter `of_threads` goes
+    /// to sleep; replaces the previous filter.
     ///
     /// # Errors
     /// If the event has no such trigger.
@@ -357,8 +357,8 @@ impl Instance {
         Ok(())
     }
 
-    /// The same at switches from a thread to one of `pids`, in place of those that were named
-    /// before.
+    /// Makes the kernel record its stack at switches from a thread to one of `pids`; replaces the
+    /// previous filter.
     ///
     /// # Errors
     /// If the event has no such trigger.
@@ -378,9 +378,9 @@ impl Instance {
         self.write(TRIGGER, &format!("stacktrace if prev_pid != 0 && ({next})"))
     }
 
-    /// Leaves out that the timer of the tick is set, which each way out of idle and back does; no
-    /// thread sleeps by it. `symbols` is /proc/kallsyms; without addresses there, or where the
-    /// event knows no such filter, it is recorded too.
+    /// Leaves out the tick timer, which is set at each entry to and exit from idle; no thread
+    /// sleeps on it. `symbols` is /proc/kallsyms; without addresses there, or if the event lacks
+    /// such a filter, the tick timer is recorded too.
     pub fn leave_out_tick(&self, symbols: &str) {
         let address = |line: &str| -> Option<u64> {
             let mut words = line.split_ascii_whitespace();
@@ -445,7 +445,8 @@ impl Drop for Instance {
     fn drop(&mut self) {
         self.stop();
         let _ = self.write("current_tracer", "nop");
-        // Where somebody reads it, it stays, and the journal or the next run removes it.
+        // If another process is reading it, the instance stays until the journal or the next run
+        // removes it.
         let _ = self.tracefs.remove_instance(&self.name);
     }
 }

@@ -41,8 +41,8 @@ impl PageReader {
         &self.cpus
     }
 
-    /// The next page of the CPU at `place`; nothing where there is none now. A page that is being
-    /// filled is handed out as far as it is.
+    /// Returns the next page of the CPU at index `place`, or `None` if there is none yet. A partly
+    /// filled page is returned with the events it has so far.
     pub(crate) fn next(&mut self, place: usize) -> io::Result<Option<Vec<u8>>> {
         match self.files[place].read(&mut self.page) {
             Ok(0) => Ok(None),

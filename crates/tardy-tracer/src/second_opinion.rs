@@ -1,5 +1,5 @@
-//! What the kernel's tracer timerlat says of its own thread's wake-ups, beside what is found out
-//! about the same wake-ups from events.
+//! Compares the kernel's timerlat records with explanations that were derived from events for the
+//! same wake-ups.
 //!
 //! timerlat reads the clock in its timer's function and again in its thread, and writes both
 //! distances from its due time into the trace (kernel/trace/trace_osnoise.c, `timerlat_irq` and
@@ -25,13 +25,14 @@ const WAITING_MAX: usize = 1 << 16;
 struct TimerlatRecord {
     time: u64,
     cpu: u32,
-    /// The thread, of a record of its own; the record of the interrupt has whoever was interrupted.
+    /// The thread, taken from its own record; the record of the interrupt names the interrupted
+    /// thread.
     pid: i32,
     context: i64,
     latency: u64,
 }
 
-/// Compares records with wake-ups as the stream goes on.
+/// Compares records with wake-ups as the stream advances.
 #[derive(Debug, Default)]
 pub(crate) struct Opinions {
     waiting: VecDeque<TimerlatRecord>,
@@ -60,7 +61,7 @@ impl Opinions {
         }
     }
 
-    /// Compares what was told before `settled`.
+    /// Compares the records from before `settled`.
     pub(crate) fn compare(&mut self, settled: u64, samples: &mut Samples) {
         while let Some(told) = self.waiting.pop_front_if(|told| told.time < settled) {
             let place = told.cpu as usize;

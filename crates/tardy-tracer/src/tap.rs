@@ -10,7 +10,7 @@ use tardy_core::sample::Sample;
 /// Samples of one series that come together.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// Place of the series.
+    /// Index of the series.
     pub(crate) series: usize,
     pub(crate) samples: Vec<Sample>,
 }

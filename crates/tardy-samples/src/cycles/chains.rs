@@ -48,7 +48,7 @@ pub struct SlowestChains {
 }
 
 impl SlowestChains {
-    /// Looks at a chain; a thread that no other thread woke ends none.
+    /// Adds a chain; a thread that no other thread woke ends no chain.
     pub fn add(&mut self, chain: &Chain) {
         if chain.links.len() < 2 {
             return;

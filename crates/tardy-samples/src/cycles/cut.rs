@@ -26,7 +26,7 @@ const SLEEPS_MIN: u32 = 2;
 /// A timer's place with times from then on has at least this part of the time: a worker that waits
 /// for work may sleep for a time at work.
 const TIMERS_SHARE: i64 = 10;
-/// Stretches that a cycle keeps.
+/// Maximum number of intervals stored per cycle.
 const STRETCHES_MAX: usize = 32;
 /// Cycles that are kept, of all threads together.
 const WORST_MAX: usize = 3200;
@@ -50,7 +50,7 @@ pub struct Cutter {
     has_more_threads: bool,
 }
 
-/// A stint with what is known beside it.
+/// A stint and its context.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
     stint: Stint,
@@ -153,7 +153,7 @@ impl Cutter {
         }
     }
 
-    /// Takes in what a thread did next; `place` is where it slept, if it did.
+    /// Adds the next stint of a thread; `place` is where the thread slept, if it did.
     pub fn take(&mut self, stint: Stint, place: Place) {
         if self.threads.len() >= THREADS_MAX && !self.threads.contains_key(&stint.thread) {
             self.has_more_threads = true;
@@ -197,7 +197,7 @@ impl Cutter {
         }
     }
 
-    /// What came of it, with the places and names by number.
+    /// Returns the cycles, with places and names resolved from their numbers.
     #[must_use]
     pub fn result(mut self, places: &[WaitPlace], name: &impl Fn(i32) -> String) -> Cycles {
         for thread in self.threads.values_mut() {
@@ -247,7 +247,8 @@ impl ThreadCut {
         cut_off
     }
 
-    /// Where the thread sleeps between cycles, by this group; nothing if it did not sleep.
+    /// Returns where the thread sleeps between cycles, according to this group, or `None` if it did
+    /// not sleep.
     fn waiting_place(&self) -> Option<Place> {
         let mut found: Vec<(Place, Sleeps)> = Vec::new();
         for pair in self.group.windows(2) {
@@ -500,7 +501,7 @@ fn by_last(last: Thread) -> By {
     By::Threads(last, last)
 }
 
-/// As people name it; nobody where the CPU was idle.
+/// Returns the printable name of a thread, or `None` for an idle CPU.
 pub(super) fn told_thread(thread: Thread) -> Option<String> {
     (thread.pid != 0).then(|| format!("{}/{}", thread.name, thread.pid))
 }

@@ -55,7 +55,8 @@ impl Bound {
         &self.current
     }
 
-    /// The newest file becomes the older one, after the worst of what was there were kept.
+    /// Makes the newest file the older one, after saving the worst explanations of the file that it
+    /// replaces.
     pub(super) fn turn(&mut self) -> io::Result<()> {
         let [worst, older, current] = files(&self.current);
         if older.exists() {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use tardy_samples::cycles::WaitPlace;
 use tardy_trace::symbols::Symbols;
 
-/// Places that are told apart.
+/// Maximum number of distinct wait places.
 const PLACES_MAX: usize = 4096;
 /// Stacks whose place is remembered; as many as the trace's reader tells apart, each with and
 /// without a time from now on.

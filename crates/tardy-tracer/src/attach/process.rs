@@ -1,4 +1,4 @@
-//! A running program and its threads, by what /proc says.
+//! A running program and its threads, as shown by /proc.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -11,7 +11,7 @@ const PF_KTHREAD: u64 = 0x0020_0000;
 /// errno-base.h; the process has ended since its file was opened.
 const ESRCH: i32 = 3;
 
-/// Why there is no such program. Each says what to give instead.
+/// Why no such program was found. Each message suggests a valid argument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoProcess {
     #[error(
@@ -46,7 +46,7 @@ pub struct Process {
     pub id: u32,
     /// Its name, as ps(1) shows it.
     pub name: String,
-    /// Tells it from a later one of the same number.
+    /// Distinguishes the process from a later one with the same number.
     start_time: Option<u64>,
 }
 
@@ -142,8 +142,8 @@ impl Process {
             .map(|name| printable(&name))
     }
 
-    /// Whether it still runs. Where /proc cannot be read, as without a descriptor that is free,
-    /// nothing says that it does not.
+    /// Returns whether the program still runs. If /proc cannot be read, for example without a free
+    /// descriptor, the program counts as running.
     #[must_use]
     pub fn is_there(&self) -> bool {
         let stat = match self.root.read(format!("proc/{}/stat", self.id)) {
@@ -160,7 +160,8 @@ impl Process {
     }
 }
 
-/// A program names its threads as it likes; what it wrote must not reach a terminal as it is.
+/// Replaces control characters: a program chooses the names of its threads, and they must not act
+/// on a terminal.
 fn printable(name: &str) -> String {
     name.chars()
         .map(|character| {

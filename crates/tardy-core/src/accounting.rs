@@ -8,8 +8,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// More than any series counts: a sample every microsecond for nine years. Files that state more
-/// are damaged, and sums of what is read never overflow.
+/// Upper bound of the counts of any series: a sample every microsecond for nine years. Files that
+/// state more are damaged; the bound keeps sums of file contents from overflowing.
 pub const COUNT_MAX: u64 = 1 << 48;
 
 /// Cumulative counts of one series.
@@ -23,8 +23,8 @@ pub struct Counts {
     /// Due times that were skipped because the sample before them was late.
     #[serde(alias = "missed")]
     pub skipped: u64,
-    /// Samples that were taken and did not reach the recorder. Must be 0; if it is not, the run
-    /// says so first.
+    /// Samples that were taken and did not reach the recorder. Must be 0; otherwise the run reports
+    /// it first.
     pub lost: u64,
     /// Samples that were recorded and are not in the file: by choice (`--keep`), or because the
     /// disk was full.
@@ -53,7 +53,7 @@ impl Counts {
         self.unexplained() == 0 && self.unstored <= self.recorded
     }
 
-    /// What was counted since there were those of `earlier`.
+    /// Returns the counts since `earlier`.
     #[must_use]
     pub fn minus(&self, earlier: &Self) -> Self {
         Self {

@@ -17,8 +17,8 @@
 //! 4. gaps: (samples since the last entry, lost, skipped by the lost), for gaps before a sample.
 //!
 //! A reader skips columns that it does not know. `ENDS` marks the last chunk of a file that was
-//! closed in order. A torn or damaged chunk fails its CRC and ends the file there; what stands
-//! before it is whole, with its own cumulative counts.
+//! closed properly. A torn or damaged chunk fails its CRC and ends the file there; the chunks
+//! before it are whole, with their own cumulative counts.
 //!
 //! History: 1 (2026-11): first.
 //!
@@ -353,8 +353,8 @@ impl Chunk {
     /// Decodes `body` into `self`; the CRC is the caller's, see [`verify`].
     ///
     /// # Errors
-    /// [`FormatError::Damaged`] where the structure does not hold; nothing is allocated beyond what
-    /// `body` can contain.
+    /// Returns [`FormatError::Damaged`] if the structure is invalid; allocates no more than `body`
+    /// can contain.
     pub fn decode(&mut self, body: &[u8]) -> Result<(), FormatError> {
         self.decode_body(body).ok_or(FormatError::Damaged)
     }

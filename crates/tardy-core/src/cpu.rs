@@ -61,8 +61,8 @@ impl CpuList {
         Self(self.0.intersection(&other.0).copied().collect())
     }
 
-    /// Reads a mask of the kernel, `ff,00000003`: words of 32 bits in hexadecimal, the last one
-    /// first. Absent if it is something else.
+    /// Parses a CPU mask of the kernel, `ff,00000003`: words of 32 bits in hexadecimal, the last
+    /// one first. Returns `None` for other text.
     #[must_use]
     pub fn from_mask(mask: &str) -> Option<Self> {
         let words = mask

@@ -1,8 +1,7 @@
-//! What a series has come to so far, for whoever watches it grow: a few numbers, and the shape of
-//! its distribution.
+//! Live figures of a growing series: a few numbers, and the shape of its distribution.
 //!
-//! [`Watch`] sees every sample and keeps what no histogram tells; [`Figures`] are made of it and of
-//! the histogram whenever somebody looks.
+//! [`Watch`] sees every sample and stores what a histogram lacks; [`Figures`] are computed from it
+//! and the histogram on request.
 
 use crate::accounting::Counts;
 use crate::cpu::CpuId;
@@ -62,7 +61,7 @@ pub struct Figures {
     pub numbers: Option<FiguresNumbers>,
 }
 
-/// What the values of a series come to.
+/// Key figures of a series' values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FiguresNumbers {
     pub min: Nanos,
@@ -252,8 +251,8 @@ impl Shape {
             .for_each(|&(bin, count)| self.add(first_of(bin), count));
     }
 
-    /// The counts in `columns` columns of equal width on a logarithmic scale, with the first value
-    /// of the first one and one past the last of the last one; nothing where there is no value.
+    /// Returns the counts in `columns` columns of equal width on a logarithmic scale, with the
+    /// first value of the first column and the end of the last one; `None` without values.
     #[must_use]
     pub fn columns(&self, columns: usize) -> Option<(Vec<u64>, Nanos, Nanos)> {
         let (first, last) = (self.0.first()?.0, self.0.last()?.0);

@@ -1,10 +1,10 @@
 //! A histogram that is exact to the nanosecond within a bounded memory, and says where it is not.
 //!
-//! Values live in pages of 1 ns buckets; latencies cluster, so that a few pages hold nearly all. A
+//! Stores values in pages of 1 ns buckets; latencies cluster, so a few pages hold nearly all. A
 //! page is made when 64 different values fall into it; until then, and when the page budget is
-//! spent, values are kept one by one, so that a long thin tail takes no pages. When that budget is
-//! spent too, they are counted in buckets of relative width 1/64, and [`Histogram::coarse`] says
-//! how many. The largest and the smallest value are always exact.
+//! spent, values are stored one by one, so that a long thin tail takes no pages. When that budget
+//! is spent too, values are counted in buckets of relative width 1/64, and [`Histogram::coarse`]
+//! returns their number. The largest and the smallest value are always exact.
 //!
 //! [`Histogram::pack`] makes it small, for readers that hold many: it grows back by itself when
 //! something is counted.
@@ -56,7 +56,7 @@ pub struct Histogram {
     values: BTreeMap<i64, u64>,
     values_left: usize,
     coarse: BTreeMap<i64, u64>,
-    /// What was in pages and in `values`, which are empty then.
+    /// The former content of pages and `values`, which are then empty.
     packed: PackedCounts,
     /// Kept, not added up: readers ask for it between two samples.
     total: u64,
@@ -102,9 +102,9 @@ impl Histogram {
         }
     }
 
-    /// Counts `terms` values, `times` each: `first`, and each of the others `step` below the one
-    /// before. As so many calls of [`Histogram::record_many`] would, in that order; values without
-    /// room of their own are counted a bucket at a time.
+    /// Counts `terms` values, `times` each: `first`, then each `step` below the one before. Equals
+    /// repeated calls of [`Histogram::record_many`] in that order, but counts values that share a
+    /// bucket at once.
     pub fn record_descending(&mut self, first: i64, step: i64, mut terms: u64, times: u64) {
         if step <= 0 || times == 0 {
             return self.record_many(first, terms.saturating_mul(times));
@@ -203,8 +203,8 @@ impl Histogram {
         self.pages[page].insert(buckets)
     }
 
-    /// Makes it as small as what was counted: a few bytes a value in place of pages, which are
-    /// gone. Nothing else changes; what is counted afterwards takes pages again.
+    /// Compresses the counts to a few bytes per value and frees the pages. The content stays the
+    /// same; later counts allocate pages again.
     pub fn pack(&mut self) {
         if !self.packed.is_empty() {
             return;
@@ -445,7 +445,8 @@ mod tests {
             pages: 1,
             values: 2,
         });
-        // 1 and 2 ms are kept one by one, 10 ns gets the page, and the rest no room of its own.
+        // 1 and 2 ms are stored one by one, 10 ns gets the page, and the other values share coarse
+        // buckets.
         for value in [
             1_000_000, 2_000_000, 10, 3_000_123, 3_000_124, 4_000_000, -5,
         ] {

@@ -15,7 +15,7 @@ use crate::units::Nanos;
 /// The media type of such a text.
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What ends such a text.
+/// The mandatory end of the text.
 pub const END: &str = "# EOF\n";
 
 /// Edges in ns, and as the label `le` has them, in s.
@@ -49,7 +49,7 @@ pub struct Buckets {
     sum: i128,
 }
 
-/// A series as metrics tell it.
+/// The metrics of a series.
 #[derive(Debug, Clone)]
 pub struct SeriesMetrics {
     pub descriptor: Descriptor,

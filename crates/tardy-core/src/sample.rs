@@ -1,11 +1,11 @@
-//! What one wake-up tells.
+//! The result of one wake-up.
 
 use crate::units::Nanos;
 
 /// One wake-up of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sample {
-    /// When the probe was to wake up, on the monotonic clock.
+    /// The due time of the wake-up, on the monotonic clock.
     pub due: Nanos,
     /// How much later it did; negative when it was early.
     pub latency: Nanos,
@@ -22,7 +22,7 @@ impl Sample {
     }
 }
 
-/// What a probe hands to the recorder.
+/// A message from a probe to the recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record {
     /// A wake-up.

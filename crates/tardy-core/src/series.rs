@@ -1,5 +1,4 @@
-//! What a series is: the samples of one probe thread, and the descriptor that stands at the head of
-//! its file.
+//! Describes a series: the samples of one probe thread, and the descriptor at the head of its file.
 //!
 //! A series describes itself with keys that older readers skip, and a probe's second series has its
 //! own name. Summaries, comparisons and the lab needed no second way of grouping.
@@ -84,7 +83,7 @@ pub struct Descriptor {
     pub probe: String,
     /// CPU that the probe was bound to; `None` when it was not bound.
     pub cpu: Option<CpuId>,
-    /// What a latency of this series is: `latency`, `interval error` where no due time is known, or
+    /// Name of the measured quantity: `latency`, `interval error` if no due time is known, or
     /// `time of an operation`.
     pub quantity: String,
     /// Unit of every latency in the file: `ns`; in series of kind `cost` also `ps` or
@@ -94,27 +93,27 @@ pub struct Descriptor {
     pub clock: ClockKind,
     /// When samples are due.
     pub schedule: Schedule,
-    /// What the values say.
+    /// The meaning of the values.
     #[serde(default, skip_serializing_if = "Meaning::is_plain_lateness")]
     pub meaning: Meaning,
     /// Whether the values say nothing about a deadline: the verdict is then given without them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_outside_verdict: bool,
-    /// Whether work was due, not a look at the clock alone: see [`Descriptor::is_work`].
+    /// Whether the values time work, not a clock read alone: see [`Descriptor::is_work`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stands_for_work: bool,
-    /// Whether the answers that were timed came from outside of this machine; absent for what is of
-    /// this machine by its nature.
+    /// Whether the timed answers came from outside this machine; `None` for quantities that are
+    /// always local.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<bool>,
-    /// Which copy of the probe's thread took them, where several run side by side without a CPU of
-    /// their own.
+    /// Number of the copy of the probe's thread that took the samples, if several copies run
+    /// without a fixed CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy: Option<u32>,
 }
 
-/// What the values of a series say. Series of a reader that does not know this are latenesses to
-/// it.
+/// The meaning of a series' values. Readers that do not know this field treat the values as
+/// latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
 pub enum Meaning {
@@ -128,15 +127,15 @@ pub enum Meaning {
     /// Time between two events, less the ideal time: the difference of two latenesses, so that a
     /// constant one is invisible and each late event makes an early one.
     IntervalError {
-        /// Whether the events come from a device with a clock of its own, whose period differs from
-        /// its nominal one.
+        /// Whether the events come from a device whose own clock makes its period differ from the
+        /// nominal one.
         #[serde(default)]
         has_own_clock: bool,
     },
     /// Time of the sound less time of the picture, when a frame is shown: below zero the picture is
     /// ahead, and that is no wake-up before its time.
     Skew,
-    /// Length of a gap that began at the due time. Nothing was due.
+    /// Length of a gap that started at the due time. Nothing was due.
     Gap {
         /// Shorter ones are not gaps of this series.
         #[serde(rename = "least_ns")]
@@ -153,7 +152,7 @@ impl Default for Meaning {
 }
 
 impl Meaning {
-    /// Whether this is what a series says that does not say what it says.
+    /// Returns whether this equals the default meaning, which files omit.
     #[must_use]
     pub fn is_plain_lateness(&self) -> bool {
         *self == Self::default()
@@ -193,7 +192,7 @@ impl Descriptor {
     /// time was as late as the wake-up that skipped it tells.
     #[must_use]
     pub fn is_work(&self) -> bool {
-        // Folders from before the key say it by what they measured.
+        // Folders that predate the key imply it by the quantity that they measured.
         self.stands_for_work || self.quantity == "completion" || self.meaning == Meaning::Skew
     }
 

@@ -30,10 +30,9 @@ pub enum Crossover {
         /// Absent where none was given.
         interval_ns: Option<Interval>,
     },
-    /// Real time is done sooner, whatever the length: it starts sooner and is not slower.
+    /// Real time finishes sooner at any length: it starts sooner and is not slower.
     RealTimeAlways,
-    /// Real fast is done sooner, whatever the length: real time does not start sooner and is
-    /// slower.
+    /// Real fast finishes sooner at any length: real time does not start sooner and is slower.
     RealFastAlways,
     /// Real time starts later and works faster: it is done sooner where work is longer than this,
     /// in ns.

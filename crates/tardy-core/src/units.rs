@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 pub struct Nanos(pub i64);
 
 impl Nanos {
-    /// No time at all.
+    /// Zero duration.
     pub const ZERO: Self = Self(0);
     /// Further in the future than any run reaches.
     pub const MAX: Self = Self(i64::MAX);
@@ -159,7 +159,7 @@ pub fn three_digits(nanos: f64) -> String {
     with_unit(nanos, f64::round)
 }
 
-/// The same, rounded up: what holds for the time holds for the text too.
+/// Formats a time like [`three_digits`], rounded up: an upper bound stays one in the text.
 #[must_use]
 pub fn at_most_three_digits(nanos: f64) -> String {
     with_unit(nanos, |steps| (steps - 1e-9).ceil())
@@ -182,7 +182,7 @@ fn with_unit(nanos: f64, round: impl Fn(f64) -> f64) -> String {
             _ if at(1) < 100.0 => 1,
             _ => 0,
         };
-        // What is rounded up to the next unit is written in that.
+        // A value that rounds up to the next unit is written in that unit.
         if at(decimals) < most {
             return format!("{sign}{:.*} {unit}", decimals as usize, at(decimals));
         }

@@ -112,11 +112,11 @@ impl FromStr for Window {
     }
 }
 
-/// What the samples say about the deadline.
+/// The conclusion about the deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// No miss where none is allowed, or surely no more than are allowed.
+    /// No miss where none is allowed, or surely no more than allowed.
     Passed,
     /// A miss where none is allowed, or surely more than are allowed.
     Failed,
@@ -138,7 +138,7 @@ pub enum Stress {
     Mixture,
 }
 
-/// What a verdict is made from.
+/// The input of a verdict.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Evidence {
     /// Due times that missed the window: wake-ups, and skipped due times whose lateness lies behind
@@ -161,20 +161,20 @@ pub struct Evidence {
     /// How strongly misses cluster, 0 to 1; `None` where there are too few to tell, and
     /// independence is assumed.
     pub extremal_index: Option<f64>,
-    /// How misses come together, in time and over CPUs; absent in what older versions wrote, and
-    /// taken from the extremal index then.
+    /// How misses cluster, in time and over CPUs; absent in older files, where the extremal index
+    /// replaces it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clustering: Option<Clustering>,
     /// CPUs whose due times are counted together; 0 where that is not known.
     #[serde(default, skip_serializing_if = "is_at_most_one")]
     pub processors: usize,
-    /// Length of what was measured.
+    /// Duration of the measurement.
     #[serde(rename = "measured_ns")]
     pub measured: Nanos,
     /// Loads that ran meanwhile.
     #[serde(default)]
     pub stress: Stress,
-    /// Reasons why nothing can be concluded from these samples, whatever they say.
+    /// Reasons that make any conclusion from these samples unsound.
     pub degraded: Vec<String>,
     /// Reasons why there may be misses that were not seen.
     pub incomplete: Vec<String>,
@@ -209,16 +209,16 @@ impl Evidence {
 /// A statement about a run and what it is held to, with its evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// What it comes to.
+    /// The conclusion.
     pub outcome: Outcome,
     /// The same in words.
     pub sentence: String,
     /// The deadline; absent where skipped periods alone are limited.
     pub window: Option<Window>,
-    /// The share of misses that is allowed; none where absent.
+    /// The allowed share of misses; `None` allows no miss.
     pub misses_allowed: Option<f64>,
-    /// Skipped periods that were said to be allowed; where absent, none is by a deadline at or
-    /// below the period, and any number by a longer one.
+    /// The allowed number of skipped periods; if absent, a deadline up to the period allows none,
+    /// and a longer one any number.
     #[serde(default)]
     pub skipped_allowed: Option<u64>,
     /// Bounds of the share of misses, one-sided each, with the confidence below.
@@ -227,7 +227,7 @@ pub struct Verdict {
     pub share_upper: f64,
     /// Confidence of each bound.
     pub confidence: f64,
-    /// What it was made from.
+    /// The evidence for it.
     pub evidence: Evidence,
 }
 
@@ -271,7 +271,7 @@ impl Outcome {
     }
 }
 
-/// What `evidence` comes to, held to `requirement`.
+/// Judges `evidence` against `requirement`.
 #[must_use]
 pub fn judge(requirement: &Requirement, evidence: Evidence) -> Verdict {
     let confidence = Confidence::NINETY_FIVE;
@@ -317,8 +317,8 @@ pub fn judge(requirement: &Requirement, evidence: Evidence) -> Verdict {
     } else {
         by_misses.worse(by_skipped)
     };
-    // A miss that was seen stays seen, whatever else was lost; but what a degraded set-up shows
-    // says nothing about the system.
+    // A recorded miss stays a miss, whatever else was lost; but a degraded set-up proves nothing
+    // about the system.
     let outcome = match decided {
         _ if !evidence.degraded.is_empty() => Outcome::Inconclusive,
         Outcome::Passed if !evidence.incomplete.is_empty() => Outcome::Inconclusive,

@@ -1,8 +1,8 @@
 //! How much of a value its predecessors tell.
 //!
-//! Bounds and fits count samples as independent. With a million samples every test rejects that:
-//! what is judged is the size of the correlation, on block maxima or thinned data. Source: G. M.
-//! Ljung and G. E. P. Box, Biometrika 65, 1978.
+//! Bounds and fits count samples as independent. With a million samples every test rejects that, so
+//! the size of the correlation is judged, on block maxima or thinned data. Source: G. M. Ljung and
+//! G. E. P. Box, Biometrika 65, 1978.
 
 use serde::{Deserialize, Serialize};
 use statrs::function::gamma::gamma_ur;

@@ -12,7 +12,7 @@ pub fn cumulative(events: f64, trials: f64, probability: f64) -> f64 {
     cumulative_with_complement(events, trials, probability, 1.0 - probability)
 }
 
-/// The same with `complement = 1 - probability` given by the caller, who may know more of its
+/// Like [`cumulative`], with `complement = 1 - probability` from a caller that may know more of its
 /// digits.
 #[must_use]
 pub fn cumulative_with_complement(

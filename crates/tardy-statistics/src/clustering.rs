@@ -2,7 +2,7 @@
 //!
 //! The number of events is compared with that of a Poisson variable of the same mean and variance.
 //! Events that each bring `dispersion` others of their kind with it (size-biased mean of a cluster)
-//! have `dispersion` times the variance of independent ones. What was never seen may be larger: the
+//! have `dispersion` times the variance of independent ones. Larger clusters may exist unseen: the
 //! upper bound adds one cluster of `unseen` events, as M. P. Fay and E. J. Feuer do for weighted
 //! sums of Poisson variables (Statistics in Medicine 16, 1997, equation 2: `unseen` is their
 //! largest weight). With `unseen = dispersion = 1` the bounds are those of Clopper and Pearson.
@@ -48,7 +48,7 @@ impl Clustering {
         unseen: 1.0,
     };
 
-    /// With the invariants of the fields; what is no number bounds nothing.
+    /// Enforces the invariants of the fields; NaN gives no bound.
     #[must_use]
     pub fn new(dispersion: f64, unseen: f64) -> Self {
         let dispersion = if dispersion.is_nan() {
@@ -66,7 +66,7 @@ impl Clustering {
         }
     }
 
-    /// Clusters of `1 / extremal_index` events each, whatever was seen.
+    /// Returns the clustering of `1 / extremal_index` events per cluster, independent of the data.
     #[must_use]
     pub fn of_extremal_index(extremal_index: f64) -> Self {
         Self::new(1.0 / extremal_index, 1.0 / extremal_index)

@@ -98,7 +98,7 @@ impl TryFrom<f64> for Confidence {
     }
 }
 
-/// Both ends of an interval, in the unit of the estimate. An end at infinity says that the data set
+/// Both ends of an interval, in the unit of the estimate. An infinite end means that the data set
 /// no limit there; NaN never appears.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {

@@ -1,4 +1,4 @@
-//! A number with what is known of its error.
+//! A number with its uncertainty.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use super::confidence::Interval;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     pub value: f64,
-    /// Absent for what was published or stated without one.
+    /// `None` for numbers that were published or stated without an interval.
     pub interval: Option<Interval>,
 }
 

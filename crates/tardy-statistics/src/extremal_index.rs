@@ -23,7 +23,7 @@ pub fn extremal_index(positions: &[u64]) -> Option<f64> {
         });
     if weight == 0.0 {
         // No gap above 2. The paper's estimator for that case, 2 (sum T)^2 / (count sum T^2), is at
-        // least 16/9 there, so its value is 1.
+        // least 16/9 there, so the value is 1.
         return Some(1.0);
     }
     Some((2.0 * sum * sum / (count * weight)).min(1.0))

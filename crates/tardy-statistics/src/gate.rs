@@ -32,7 +32,7 @@ const LAGS: usize = 10;
 /// Fewer block maxima than this say nothing about time.
 const BLOCKS_MIN: usize = 20;
 
-/// What a series of samples says about its tail.
+/// The evidence of a series of samples about its tail.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Evidence<'a> {
     pub samples: u64,

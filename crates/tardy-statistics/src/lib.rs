@@ -1,5 +1,5 @@
-//! Statistics for latency tails, in three layers that are never mixed in one number: what was
-//! observed, bounds that assume no distribution, and models of the tail.
+//! Statistics for latency tails, in three layers that are never mixed in one number: observations,
+//! bounds that assume no distribution, and models of the tail.
 //!
 //! The layers, and where they live:
 //! - observed: [`moments`], [`tally`], [`harrell_davis`].
@@ -9,12 +9,12 @@
 //! - models: [`gpd`] and [`gev`], started by [`l_moments`], with intervals from their [`profile`]
 //!   likelihood; [`threshold`] says from where on the tail begins, [`gate`] whether a model may be
 //!   shown at all.
-//! - what the gate looks at: [`extremal_index`], [`clusters`], [`autocorrelation`], [`runs_test`],
+//! - checks of the gate: [`extremal_index`], [`clusters`], [`autocorrelation`], [`runs_test`],
 //!   [`stationarity`], [`records`], [`mixture`], [`goodness`].
-//! - two sides and many runs: [`compare`], [`change_point`], [`regressions`]; [`log_buckets`] keeps
-//!   their stretches of time small.
+//! - two sides and many runs: [`compare`], [`change_point`], [`regressions`]; [`log_buckets`]
+//!   stores their intervals of time compactly.
 //!
-//! Nothing here knows samples, units or files: numbers come in, numbers go out.
+//! The crate maps numbers to numbers; it knows no samples, units or files.
 #![forbid(unsafe_code)]
 
 pub mod autocorrelation;

@@ -22,7 +22,7 @@ pub const POINTS_FOR_OWN_FIT: usize = 40;
 /// The paper's confidence: so high that only points which really move the tail are named.
 const CONFIDENCE: f64 = 0.9999;
 
-/// What the largest excesses say.
+/// The result for the largest excesses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Mixture {
     /// How many excesses were looked at one by one.

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What is kept of the values seen.
+/// Running sums of the values seen.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Moments {
     count: u64,

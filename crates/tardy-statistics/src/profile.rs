@@ -19,9 +19,9 @@ pub fn normal_deviate(confidence: Confidence) -> f64 {
 /// The interval around `best`, where `profile` (a negative log-likelihood, maximised over all other
 /// parameters) has its minimum `least`.
 ///
-/// `step` is a first distance to look at; the ends are looked for no further than `low` and `high`,
-/// open limits of the quantity. Where the profile never rises enough on the way there, the end is
-/// that limit.
+/// `step` is the first distance to try; the search for the ends stops at `low` and `high`, open
+/// limits of the quantity. If the profile never rises enough on the way to a limit, the end is that
+/// limit.
 pub(super) fn profile_interval(
     mut profile: impl FnMut(f64) -> f64,
     (best, least): (f64, f64),

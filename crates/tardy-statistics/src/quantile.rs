@@ -1,9 +1,9 @@
-//! Which order statistics enclose a quantile, whatever the distribution.
+//! Finds the order statistics that enclose a quantile, for any distribution.
 //!
 //! With `X(1) <= ... <= X(n)` the count of samples below the quantile `x_p` is binomial, so that
 //! `P(X(l) <= x_p <= X(u)) = F(u-1) - F(l-1)` for continuous data and at least that for rounded
-//! data. Only ranks are given: the values are looked up by whoever holds the histogram. Source: H.
-//! A. David and H. N. Nagaraja, Order Statistics, 3rd ed., section 7.1.
+//! data. Returns ranks only: the caller that holds the histogram looks up the values. Source: H. A.
+//! David and H. N. Nagaraja, Order Statistics, 3rd ed., section 7.1.
 
 use serde::{Deserialize, Serialize};
 
@@ -182,7 +182,7 @@ mod tests {
             let lower = ranks.lower.map_or(0.0, |l| cumulative(l as f64 - 1.0, n, probability));
             prop_assert!((ranks.coverage - (upper - lower)).abs() < 1e-9);
             prop_assert!(ranks.coverage >= 0.95 - 1e-9);
-            // No tighter rank would do.
+            // The ranks are as tight as possible.
             if let Some(u) = ranks.upper {
                 prop_assert!(cumulative(u as f64 - 2.0, n, probability) < 0.975 + 1e-9);
             }

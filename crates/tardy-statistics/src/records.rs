@@ -1,6 +1,6 @@
-//! How often the largest value so far was beaten. Few numbers show drift as cheaply: independent
-//! values of one distribution, whichever it is, give about `ln n` records, so that thirty records
-//! in a million samples are a warm-up or a machine that gets worse.
+//! Counts how often the largest value so far was exceeded. Records show drift cheaply: independent
+//! values of any one distribution give about `ln n` records, so thirty records in a million samples
+//! indicate a warm-up or a machine that gets worse.
 //!
 //! Source: A. Renyi, Colloquium on Combinatorial Methods, Aarhus 1962: record events are
 //! independent with probability `1/i`.

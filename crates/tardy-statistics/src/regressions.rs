@@ -51,11 +51,11 @@ impl Default for Watch {
 /// A change that lasted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Alarm {
-    /// Place of the family of series that changed.
+    /// Index of the family of series that changed.
     pub family: usize,
-    /// Place of the first build after the change.
+    /// Index of the first build after the change.
     pub from: usize,
-    /// Place of the build with which it was found.
+    /// Index of the build that revealed the change.
     pub found: usize,
     /// By how much, on the mean of its series, in the unit of the values.
     pub difference: f64,
@@ -74,7 +74,7 @@ const BESIDE_SECOND: f64 = 2.0;
 /// where the build has none; all series have a place for each build. A series that changed begins a
 /// new baseline with its change.
 ///
-/// Looks at each member of a family about 80 times a build: 200 series in 231 families over 200
+/// Visits each member of a family about 80 times per build: 200 series in 231 families over 200
 /// builds take a tenth of a second.
 #[must_use]
 pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch) -> Vec<Alarm> {
@@ -82,8 +82,8 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
     let mut begins = vec![0; values.len()];
     let mut found = Vec::new();
     let probability_max = watch.false_alarms_a_build / (families.len() * LASTS.len()).max(1) as f64;
-    // What stands before a build is the same for all numbers of last builds, until a baseline
-    // begins anew.
+    // The state before a build is the same for every number of last builds, until a baseline
+    // restarts.
     let mut befores: BTreeMap<usize, Baselines> = BTreeMap::new();
     for build in 0..builds {
         let mut suspects: Vec<(bool, Alarm)> = Vec::new();
@@ -126,7 +126,7 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
                 .then(a.1.probability.total_cmp(&b.1.probability))
         });
         suspects.dedup_by_key(|(_, alarm)| alarm.family);
-        // The widest family all of whose series changed says most; then whatever is the least
+        // Prefers the widest family all of whose series changed, then the change that is least
         // probable by chance.
         let width = |(is_of_all, alarm): &(bool, Alarm)| {
             if *is_of_all {
@@ -142,7 +142,7 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
         });
         for (_, alarm) in suspects {
             let members = &families[alarm.family];
-            // What belongs to a change that is already told is not told again.
+            // Skips series of a change that was already reported.
             if members.iter().any(|&member| {
                 begins[member] > 0
                     && found.iter().any(|other: &Alarm| {
@@ -161,8 +161,8 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
     found
 }
 
-/// What stands before a build: of each series with a baseline, and of each family if half its
-/// series have one.
+/// The state before a build: of each series with a baseline, and of each family if half its series
+/// have one.
 struct Baselines {
     series: Vec<Option<SeriesBaseline>>,
     families: Vec<Option<FamilyBaseline>>,
@@ -276,7 +276,8 @@ fn family_before(
     let moments: Moments = baseline.into_iter().collect();
     let (spread, freedom) = match present[..] {
         [(_, alone)] => (1.0, alone.freedom),
-        // The builds of one board share what a boot drew: the family's own spread says how much.
+        // The builds of one board share effects that are random per boot: the family's own spread
+        // measures them.
         _ => (moments.standard_deviation()?, known as f64 - 1.0),
     };
     (known >= watch.baseline_min).then_some(FamilyBaseline {
@@ -307,7 +308,7 @@ impl Mean {
     }
 }
 
-/// What the other series say of the variance of one.
+/// What the other series imply about the variance of one.
 struct Prior {
     variance: f64,
     freedom: f64,
@@ -382,7 +383,7 @@ fn trigamma(mut x: f64) -> f64 {
         * (1.0 + inverse / 2.0 + square * (1.0 / 6.0 - square * (1.0 / 30.0 - square / 42.0)))
 }
 
-/// What the last builds of a family come to.
+/// The result of the last builds of a family.
 struct Judgement {
     /// From the baseline, on the mean of the series, in the unit of the values.
     difference: f64,
@@ -497,7 +498,7 @@ mod tests {
     }
 
     /// Logarithms of a quantile, 20 boards with 10 loads each, over builds; worse by 15 % from
-    /// `from` on where `changed` says so.
+    /// `from` on for those that `changed` selects.
     fn history(
         seed: u64,
         builds: usize,

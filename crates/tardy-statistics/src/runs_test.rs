@@ -6,10 +6,10 @@ use statrs::function::erf::erfc;
 
 use super::tally::Tally;
 
-/// The number of stretches on one side of the median, against what chance gives.
+/// The number of runs on one side of the median, compared with chance.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RunsTest {
-    /// Stretches of values on the same side.
+    /// Number of runs of values on the same side.
     pub runs: u64,
     /// The mean of their number in random order.
     pub expected: f64,

@@ -1,5 +1,5 @@
-//! Values with how often each occurred, in ascending order: what rank statistics need of millions
-//! of samples.
+//! Values and their counts, in ascending order: the input of rank statistics for millions of
+//! samples.
 
 /// Distinct values and their counts. NaN is left out when one is made, so that the order is total.
 #[derive(Debug, Clone, PartialEq, Default)]

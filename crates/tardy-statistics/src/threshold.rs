@@ -3,9 +3,9 @@
 //!
 //! Too low a threshold fits the body, too high a one leaves nothing to fit. The grid shows the
 //! classical plots (mean excess, shape and modified scale against the threshold); the choice is the
-//! lowest threshold from which on no fit is rejected, with the false discovery rate held over all
-//! tests. What moves with the threshold is mostly more than any interval says, so the spread is
-//! part of the answer. Sources: Coles 2001, section 4.3; B. Bader, J. Yan, X. Zhang, Annals of
+//! lowest threshold above which no fit is rejected, with the false discovery rate held over all
+//! tests. Estimates usually vary with the threshold by more than their intervals, so the spread is
+//! part of the result. Sources: Coles 2001, section 4.3; B. Bader, J. Yan, X. Zhang, Annals of
 //! Applied Statistics 12, 2018 (ForwardStop).
 
 use super::confidence::Interval;
@@ -82,7 +82,7 @@ impl Scan {
     }
 }
 
-/// What is asked of a scan.
+/// The parameters of a scan.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Question {
     /// The number of samples, those not in the tally too.

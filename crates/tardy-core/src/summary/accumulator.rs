@@ -28,7 +28,7 @@ pub struct PhaseSpan {
     pub end: Nanos,
 }
 
-/// What is looked for.
+/// Options of a summary.
 #[derive(Debug, Clone)]
 pub struct SummaryOptions {
     /// Latencies that are in time.
@@ -37,9 +37,10 @@ pub struct SummaryOptions {
     pub stall: Option<Nanos>,
     /// When the phases were.
     pub phases: Vec<PhaseSpan>,
-    /// Of each phase, the first one of the same kind; where absent, each is of its own.
+    /// For each phase, the first phase of the same kind; if a phase has no entry, it is its own
+    /// kind.
     pub phase_kinds: Vec<usize>,
-    /// Stretches of time that samples are counted by, at most; see [`Batches`].
+    /// Maximum number of time intervals by which samples are counted; see [`Batches`].
     pub stretches: usize,
     /// Values below this are wake-ups before their time: 0, or less where the probe's clock has an
     /// error; see [`crate::series::Meaning`].
@@ -68,8 +69,8 @@ impl SummaryOptions {
         Cell::with_stretches(self.stretches)
     }
 
-    /// What samples of these phases have in common, whatever the order of the kinds; phases of one
-    /// kind are one population.
+    /// Returns the stratum of samples in these phases, independent of the order of the kinds;
+    /// phases of one kind are one population.
     fn stratum(&self, phases: &[usize]) -> Stratum {
         let kind =
             |phase: &usize| self.phase_kinds.get(*phase).copied().unwrap_or(*phase) as u64 + 1;
@@ -148,7 +149,7 @@ struct IndexedSample {
 }
 
 impl SeriesAccumulator {
-    /// Nothing counted yet.
+    /// Returns an empty accumulator.
     #[must_use]
     pub fn new(schedule: Schedule, questions: SummaryOptions) -> Self {
         Self {
@@ -189,8 +190,8 @@ impl SeriesAccumulator {
             .get()
             .saturating_add(chunk.latency.iter().copied().max().unwrap_or(0));
         self.last_wake = Some(last_due.saturating_add(Nanos(last)));
-        // The place of a sample is the number of due times before it; the chunk's own count stands
-        // at its end.
+        // The place of a sample is the number of due times before it; the chunk's count includes
+        // the whole chunk.
         let place = chunk.counts.expected.saturating_sub(places);
         let phases = phases_touching(&self.questions.phases, Nanos(begin), Nanos(end));
         let is_whole = phases.iter().all(|&phase| {
@@ -205,8 +206,8 @@ impl SeriesAccumulator {
         self.last_latency = Some(last);
     }
 
-    /// All samples belong to the same phases: one loop over the latencies, and a closer look at
-    /// those few that stand out.
+    /// All samples belong to the same phases: one loop over the latencies, then closer examination
+    /// of the few that stand out.
     fn add_whole(&mut self, chunk: &Chunk, phases: Vec<usize>, place: u64, last_due: Nanos) {
         let stratum = self.questions.stratum(&phases);
         // The cell stays in its place: most chunks hold nothing that stands out, and there are half
@@ -378,7 +379,7 @@ impl SeriesAccumulator {
     /// Adds samples from before all that were read, of which only these counts are there. Where
     /// they are of several phases, no phase has them.
     ///
-    /// How samples follow each other is not known of all of them then, and is told of none.
+    /// The order of all samples is then unknown, so no dependence is reported.
     pub fn add_earlier(&mut self, earlier: &EarlierSamples<'_>) {
         let (begin, end) = (earlier.first_due, earlier.last_wake);
         let touched = phases_touching(&self.questions.phases, begin, end);
@@ -427,7 +428,7 @@ impl SeriesAccumulator {
         self.jitter.pack();
     }
 
-    /// All samples, whatever their phase.
+    /// Returns all samples of all phases.
     #[must_use]
     pub fn whole(&self) -> Cell {
         self.sum(self.cells.values())
@@ -476,7 +477,7 @@ impl SeriesAccumulator {
     }
 }
 
-/// Nearly all chunks of a long series lie in one stretch: their due times need not be looked at.
+/// Nearly all chunks of a long series lie within one interval, so their due times need no check.
 fn add_to_batches(
     batches: &mut Batches,
     stratum: Stratum,

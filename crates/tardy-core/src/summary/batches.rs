@@ -1,20 +1,20 @@
-//! Counts by stretches of time on the run's own clock, from which the dependence of samples on each
-//! other is judged.
+//! Counts by intervals of time on the run's own clock, from which the dependence between samples is
+//! estimated.
 //!
-//! A stretch is `2^shift` ns long and begins at a multiple of that, so that the stretches of all
-//! CPUs are the same ones: put together, they are one time line. When there are too many of them,
-//! pairs are joined. What remains depends on the samples alone, never on how the series was cut.
+//! An interval is `2^shift` ns long and starts at a multiple of that, so the intervals of all CPUs
+//! coincide and form one time line. When there are too many of them, pairs are merged. The result
+//! depends on the samples alone, not on how the series was divided.
 
 use std::collections::BTreeMap;
 
 use crate::units::Nanos;
 use crate::varint::{Reader, put, put_signed};
 
-/// Stretches that are kept at most, unless asked for otherwise.
+/// Default maximum number of intervals.
 pub const BATCHES_MOST: usize = 256;
-/// The shortest stretch is 2^16 ns = 65.5 us long.
+/// The shortest interval is 2^16 ns = 65.5 us long.
 const SHIFT_LEAST: u32 = 16;
-/// Longer stretches than 2^62 ns do not exist.
+/// The longest interval is 2^62 ns.
 const SHIFT_MOST: u32 = 62;
 /// Binary digits that a value keeps: a bucket is 1/64 of its value wide.
 const BITS: u32 = 7;
@@ -25,7 +25,7 @@ const BUCKETS: usize = 64 * (64 - BITS as usize + 2);
 /// dependence.
 pub type Stratum = u64;
 
-/// The samples of a stretch.
+/// The samples of an interval.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Batch {
     pub samples: u64,
@@ -37,19 +37,19 @@ pub struct Batch {
     buckets: Vec<(u16, u32)>,
 }
 
-/// Counts by stretches of time.
+/// Counts by intervals of time.
 #[derive(Debug, Clone)]
 pub struct Batches {
     shift: u32,
     most: usize,
     batches: BTreeMap<(Stratum, i64), Batch>,
     open: Option<Box<Open>>,
-    /// All stretches as bytes, in place of the map, for as long as nothing is added: a hundred
-    /// samples take about 200.
+    /// All intervals as bytes, used instead of the map while nothing is added: a hundred samples
+    /// take about 200.
     packed: Box<[u8]>,
 }
 
-/// The stretch that samples are being added to.
+/// The interval that samples are being added to.
 #[derive(Debug, Clone)]
 struct Open {
     key: (Stratum, i64),
@@ -82,7 +82,7 @@ impl Batch {
         &self.buckets
     }
 
-    /// Adds what another stretch counted.
+    /// Adds the counts of another interval.
     pub fn merge(&mut self, other: &Self) {
         self.samples += other.samples;
         self.due_times += other.due_times;
@@ -149,7 +149,7 @@ impl Batches {
         }
     }
 
-    /// Makes it as small as what was counted. Nothing else changes.
+    /// Compresses the counts. The content stays the same.
     pub fn pack(&mut self) {
         if !self.packed.is_empty() {
             return;
@@ -170,14 +170,15 @@ impl Batches {
         }
     }
 
-    /// Whether samples due at both times belong to one stretch.
+    /// Returns whether samples due at both times belong to one interval.
     #[inline]
     #[must_use]
     pub fn is_one(&self, first: Nanos, last: Nanos) -> bool {
         first.get() >> self.shift == last.get() >> self.shift
     }
 
-    /// Adds samples that are due within one stretch, with the due times that they skipped together.
+    /// Adds samples that are due within one interval, with the total number of due times that they
+    /// skipped.
     pub fn add_all(&mut self, stratum: Stratum, due: Nanos, latencies: &[i64], skipped: u64) {
         let open = self.open(stratum, due);
         latencies.iter().for_each(|&latency| open.record(latency));
@@ -214,7 +215,7 @@ impl Batches {
         self.open.as_mut().expect("it was just opened")
     }
 
-    /// Moves what was counted last to its stretch.
+    /// Moves the latest counts to their interval.
     fn close(&mut self) {
         if let Some(open) = &mut self.open
             && open.used.0 <= open.used.1
@@ -243,7 +244,7 @@ impl Batches {
         }
     }
 
-    /// Adds the stretches of other samples: of the same series, or of another CPU at the same time.
+    /// Adds the intervals of other samples: of the same series, or of another CPU at the same time.
     pub fn merge(&mut self, other: &Self) {
         self.unpack();
         self.close();
@@ -268,7 +269,7 @@ impl Batches {
         self.join_to_fit();
     }
 
-    /// What is closed, in order.
+    /// Visits the closed intervals in order.
     fn for_each(&self, mut take: impl FnMut((Stratum, i64), &Batch)) {
         read_packed(&self.packed).for_each(|(key, batch)| take(key, &batch));
         self.batches
@@ -276,8 +277,8 @@ impl Batches {
             .for_each(|(&key, batch)| take(key, batch));
     }
 
-    /// The stretches of several series at the same time, in order of time, those of a stratum
-    /// together.
+    /// Returns the combined intervals of several concurrent series, in order of time and grouped by
+    /// stratum.
     #[must_use]
     pub fn together(all: &[&Self]) -> Vec<((Stratum, i64), Batch)> {
         let mut shift = all
@@ -321,7 +322,7 @@ impl Batches {
             .collect()
     }
 
-    /// The stretches in order of time, those of a stratum together.
+    /// Returns the intervals in order of time, grouped by stratum.
     #[must_use]
     pub fn list(&self) -> Vec<((Stratum, i64), Batch)> {
         let mut closed = self.clone();
@@ -331,7 +332,7 @@ impl Batches {
     }
 }
 
-/// A stretch of many series: a counter for each bucket.
+/// An interval of many series: a counter for each bucket.
 struct Sum {
     of_counts: Batch,
     counts: Box<[u64; BUCKETS]>,

@@ -1,4 +1,4 @@
-//! What is counted of the samples that belong to the same phases.
+//! Counts of the samples that belong to the same phases.
 
 use crate::histogram::{Budget, Histogram};
 use crate::sample::Sample;
@@ -40,7 +40,7 @@ pub struct Cell {
     pub worst: Option<Sample>,
     /// The largest latencies, with their places.
     pub top: Top,
-    /// The same samples by stretches of time.
+    /// The same samples by intervals of time.
     pub batches: Batches,
     /// How they depend on each other, where that was kept after the last one was added.
     serial: Option<Serial>,
@@ -85,7 +85,7 @@ impl Cell {
         self.batches.pack();
     }
 
-    /// Without a sample, and with at most so many stretches of time.
+    /// Returns an empty cell with at most `most` intervals of time.
     #[must_use]
     pub fn with_stretches(most: usize) -> Self {
         Self {
@@ -125,8 +125,8 @@ impl Cell {
         })
     }
 
-    /// Finds how its samples depend on each other once for all who ask. No sample may be added
-    /// afterwards but by [`Cell::merge`].
+    /// Computes once how the cell's samples depend on each other. Afterwards, samples may be added
+    /// by [`Cell::merge`] only.
     pub fn keep_serial(&mut self) {
         self.serial = Some(self.serial());
     }
@@ -150,9 +150,9 @@ impl Cell {
         }
     }
 
-    /// Counts the due times that `sample` skipped, each with the latency that it would have had.
-    /// Where the sample's own latency does not cover them, because what came after the wake-up took
-    /// so long, only the most that it can have been is known, and the histogram stays uncorrected.
+    /// Counts the due times that `sample` skipped, each with the latency that it would have had. If
+    /// the sample's own latency does not cover them, because the work after the wake-up took too
+    /// long, only an upper bound of those latencies is known, and the histogram stays uncorrected.
     pub fn note_skipped(&mut self, sample: Sample, schedule: &Schedule, expand: bool) {
         self.skipped += u64::from(sample.skipped);
         if !expand {

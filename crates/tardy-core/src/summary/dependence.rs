@@ -1,11 +1,11 @@
-//! How samples of one series, or of several at the same time, depend on each other: what bounds of
-//! their percentiles and of their misses count.
+//! How samples of one series, or of several concurrent series, depend on each other; bounds of
+//! percentiles and misses account for it.
 //!
-//! Stretches of all series lie on one time line, so that what hits several CPUs at once varies as
-//! one event. At each level the variance of the number of samples above it is that of stretches of
-//! time ([`tardy_statistics::dispersion`]); in the far tail, where few samples are, the extremal
-//! index counts where it says more. An event that was not seen is taken to hit each series once,
-//! and to last there as long as those that were seen where enough were.
+//! Intervals of all series lie on one time line, so a disturbance of several CPUs at once varies as
+//! one event. At each level the variance of the number of samples above it is that of time
+//! intervals ([`tardy_statistics::dispersion`]); in the far tail, where samples are few, the
+//! extremal index is used if it is larger. An unseen event is assumed to hit each series once, and
+//! to last there as long as the seen events, if those were numerous enough.
 
 use tardy_statistics::clustering::Clustering;
 
@@ -58,8 +58,8 @@ impl Dependence {
         };
         let is_assumed = serial.iter().any(|serial| serial.is_assumed);
         let of_known = known(&levels, samples as f64);
-        // One series alone may have too few samples to tell; all of them together then say how long
-        // an event lasts.
+        // One series alone may have too few samples; all series together then give the duration of
+        // an event.
         let size = |serial: &Serial| {
             if serial.size.is_finite() {
                 serial.size
@@ -75,7 +75,7 @@ impl Dependence {
             sizes
         };
         let misses: u64 = cells.iter().map(|cell| cell.misses).sum();
-        // So few clusters do not tell how large they are.
+        // So few clusters do not allow an estimate of their size.
         let clusters_min = clusters_min(&levels);
         let of_misses = of_misses.map(|found| {
             if misses as f64 / found < clusters_min {

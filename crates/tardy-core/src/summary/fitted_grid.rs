@@ -1,9 +1,9 @@
 //! The grid of expiries behind a periodic event whose due times nobody told: the line below all
 //! events that lies closest to them.
 //!
-//! An interval error is the difference of two latenesses. Against the fitted grid each event has a
-//! lateness of its own again, but for what every event has in common: the grid cannot lie earlier
-//! than the earliest event allows.
+//! An interval error is the difference of two latencies. Relative to the fitted grid each event has
+//! a latency again, except for any delay common to all events: the grid cannot lie earlier than the
+//! earliest event allows.
 //!
 //! Interval errors are stored, latencies computed, because the fitted grid needs the whole run. The
 //! grid is the line below all events with the smallest sum of distances, an edge of their lower
@@ -61,8 +61,8 @@ impl Places {
 
     fn point(&mut self, at: Nanos) -> Point {
         let since_first = at.get() - *self.first.get_or_insert(at.get());
-        // The expiry last before the event, with a quarter of a period for what the floor does not
-        // know yet.
+        // The last expiry before the event, with a quarter of a period as tolerance for the still
+        // unknown floor.
         let place = (since_first - self.floor + self.period / 4)
             .div_euclid(self.period)
             .max(0) as u64;
@@ -80,8 +80,8 @@ impl Places {
 }
 
 impl GridFit {
-    /// No event yet, of a timer with this nominal period, which is exact where the timer runs on
-    /// the clock of the events.
+    /// Returns an empty grid for a timer with this nominal period, which is exact if the timer runs
+    /// on the clock of the events.
     #[must_use]
     pub fn new(period: Nanos, has_own_clock: bool) -> Self {
         Self {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Misses one after another, in due times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Run {
-    /// Place of the first, counted from the series' beginning.
+    /// Place of the first, counted from the start of the series.
     pub place: u64,
     /// How many.
     pub length: u64,
@@ -17,7 +17,7 @@ impl Run {
     }
 }
 
-/// Runs seen so far; the first and the last may go on in the neighbouring part.
+/// Runs seen so far; the first and the last may continue in the neighbouring part.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MissRuns {
     runs: u64,

@@ -12,8 +12,8 @@ use crate::summary::dependence::Dependence;
 /// The percentiles that summaries print, as probabilities.
 pub const PERCENTILES: [f64; 5] = [0.5, 0.99, 0.999, 0.9999, 0.999_99];
 
-/// A percentile with the interval that contains it with 95 % confidence, whatever the distribution:
-/// two-sided, so that each end alone holds with 97.5 %.
+/// A percentile with its 95 % confidence interval, valid for any distribution: two-sided, so each
+/// end alone holds with 97.5 %.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Percentile {
     /// The share of samples at or below it.
@@ -39,7 +39,7 @@ impl Percentile {
     }
 }
 
-/// What a set of samples comes to.
+/// Key figures of a set of samples.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Numbers {
     pub samples: u64,

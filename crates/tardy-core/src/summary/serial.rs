@@ -8,8 +8,8 @@ use crate::summary::batches::{Batch, Batches, Stratum};
 
 /// Clusters from which on their size is known.
 pub(super) const CLUSTERS_MIN: f64 = 20.0;
-/// The same where another level bounds nothing: what drifts there may drive this one as well, and
-/// the fewer clusters there are, the less of it is seen.
+/// The same if another level bounds nothing: its drift may drive this level as well, and fewer
+/// clusters show less of it.
 const CLUSTERS_MIN_OF_DRIFT: f64 = 60.0;
 
 /// The samples above a value.
@@ -21,7 +21,7 @@ pub(super) struct Level {
     pub(super) dispersion: f64,
 }
 
-/// What one series says of its dependence by itself.
+/// Dependence within one series.
 #[derive(Debug, Clone)]
 pub struct Serial {
     pub(super) levels: Vec<Level>,
@@ -33,8 +33,8 @@ pub struct Serial {
 }
 
 impl Serial {
-    /// Of the samples of one series: how many there are, how their largest ones cluster, and their
-    /// stretches of time.
+    /// Returns the dependence of one series from its number of samples, the clustering of its
+    /// largest ones, and its intervals of time.
     #[must_use]
     pub fn of(samples: u64, extremal_index: Option<f64>, batches: &Batches) -> Self {
         let of_tail = extremal_index.map_or(1.0, |index| 1.0 / index);
@@ -122,7 +122,7 @@ pub(super) fn levels(batches: &Stretches) -> (Vec<Level>, usize) {
         stretches.iter().rev().filter_map(level).collect()
     };
     let found = levels(FREEDOM_OF_INDEPENDENT);
-    // Dependence at one level is a reason to look at longer stretches at all of them.
+    // Dependence at one level is a reason to check longer intervals at all of them.
     if !found.is_empty() && found.iter().all(|level| level.dispersion < DEPENDENT) {
         return (found, FREEDOM_OF_INDEPENDENT);
     }

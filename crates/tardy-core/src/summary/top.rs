@@ -47,8 +47,8 @@ impl Top {
         }
     }
 
-    /// Lets go of what [`Top::extremal_index`] never looks at in a series of `samples` samples, nor
-    /// in a part of it.
+    /// Drops values that [`Top::extremal_index`] never uses in a series of `samples` samples, or in
+    /// a part of it.
     pub fn trim(&mut self, samples: u64) {
         // The one behind the last exceedance is the edge.
         let needed = usize::try_from(samples / SAMPLES_PER_EXCEEDANCE + 1).unwrap_or(usize::MAX);

@@ -34,7 +34,8 @@ pub fn samples_to_decide(verdict: &Verdict) -> Option<u64> {
             return None;
         }
     }
-    // What decides at some length decides at every longer one, as the share stays the same.
+    // A length that suffices implies that every greater length suffices, because the share stays
+    // the same.
     let mut too_few = enough / 2.0;
     while enough - too_few > 1.0 && (enough - too_few) / enough > 1e-6 {
         let middle = f64::midpoint(too_few, enough);

@@ -1,4 +1,4 @@
-//! What a run is held to.
+//! The requirement that a run must meet.
 //!
 //! Skipped periods have a separate limit, because a loop with this period would have lost them. A
 //! deadline at or below the period implies the limit: none, or the share of `--misses`.
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use super::Window;
 use crate::units::Nanos;
 
-/// Latencies that are in time, and how many due times may be late or skipped all the same. What is
-/// absent is not asked for.
+/// Latencies that are in time, and how many due times may be late or skipped. Absent fields are not
+/// required.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Requirement {
     /// Allowed latencies.
     pub window: Option<Window>,
-    /// The share of due times that may miss it; none where absent.
+    /// The share of due times that may miss the deadline; none if absent.
     pub misses_allowed: Option<f64>,
     /// How many periods may be skipped; where absent, see [`Requirement::limits_skipped`].
     pub skipped_allowed: Option<u64>,
@@ -36,7 +36,7 @@ impl Requirement {
         Self::window(Some(Window::deadline(latest)))
     }
 
-    /// What is asked for here, and where it is silent, what `planned` asks for.
+    /// Returns this requirement, with absent fields taken from `planned`.
     #[must_use]
     pub fn or(self, planned: Self) -> Self {
         Self {

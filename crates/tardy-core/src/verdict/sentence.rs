@@ -1,9 +1,9 @@
-//! A verdict in words: what was seen, what it bounds, and why nothing is decided where nothing is.
+//! A verdict in words: the observation, what it bounds, and the reason if nothing is decided.
 
 use super::{Evidence, Outcome, Stress, Verdict};
 
-/// The sentence of `verdict`: what misses and what skipped periods come to, and what both would
-/// come to with a sound set-up.
+/// Writes the sentence of `verdict`: the outcome by misses and by skipped periods, and the outcome
+/// that a sound set-up would give.
 pub(super) fn sentence(
     verdict: &Verdict,
     (by_misses, by_skipped): (Outcome, Outcome),
@@ -126,7 +126,7 @@ fn stress(evidence: &Evidence) -> &'static str {
     }
 }
 
-/// What is said of skipped periods; nothing where there are none and nobody asked.
+/// Writes the part about skipped periods, or `None` if there are none and the user gave no limit.
 fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
     let evidence = &verdict.evidence;
     let periods = |count: u64| {

@@ -17,8 +17,8 @@ use crate::units::Nanos;
 pub enum SkippedLateness {
     /// The wake-up itself came so late that its latency covers them.
     Known { latency: Nanos },
-    /// The wake-up was in time, and what came after it took too long. The probe was back before the
-    /// due time that it did not skip, which bounds them.
+    /// The wake-up was in time, and the work after it took too long. The probe was ready again
+    /// before the next due time that it met, which bounds them.
     AtMost {
         /// From the sample's due time to the next one that was not skipped, dither included.
         latency: Nanos,

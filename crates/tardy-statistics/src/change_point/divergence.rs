@@ -1,4 +1,4 @@
-//! The energy distance between the beginning of a stretch and what follows it, for every split.
+//! The energy distance between the start of a segment and the rest of it, for every split.
 
 /// The split of `values` whose two sides diverge most, and by how much; `None` with fewer than two
 /// values.

@@ -56,7 +56,7 @@ pub struct QuantileDifference {
 /// Compares `quantiles` (each between 0 and 1) of both sides; empty when a side has fewer than two
 /// blocks or no sample.
 ///
-/// Costs `resamples * blocks * 10` steps for each quantile, whatever the number of samples.
+/// Takes `resamples * blocks * 10` steps per quantile, independent of the number of samples.
 #[must_use]
 pub fn quantile_differences(
     baseline: &[Tally],
@@ -106,7 +106,7 @@ pub fn quantile_differences(
         .collect()
 }
 
-/// The blocks of one side, reduced to what the quantiles need.
+/// The blocks of one side, reduced to the data that the quantiles need.
 struct Side {
     samples: u64,
     sizes: Vec<u64>,

@@ -63,7 +63,7 @@ pub fn block_length(values: &[f64]) -> Option<BlockLength> {
     })
 }
 
-/// The lag before a stretch of `quiet` correlations that are all within chance.
+/// Returns the lag before a sequence of `quiet` correlations that are all within chance.
 fn first_quiet_lag(centred: &[f64], quiet: usize, last_lag: usize) -> Option<usize> {
     let n = centred.len() as f64;
     let limit = 2.0 * (n.log10() / n).sqrt();

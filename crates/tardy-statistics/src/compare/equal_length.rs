@@ -5,8 +5,8 @@ use statrs::function::gamma::ln_gamma;
 
 use crate::tally::Tally;
 
-/// The median of the largest of `draws` samples drawn from `tally` without putting them back;
-/// `None` when there are fewer, or none is drawn.
+/// Returns the median of the largest of `draws` samples drawn from `tally` without replacement;
+/// `None` if `draws` is 0 or exceeds the tally.
 ///
 /// `P(max <= x) = C(N(x), draws) / C(n, draws)`, with `N(x)` the number of samples up to `x`.
 #[must_use]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::confidence::Interval;
 
-/// What the data say about candidate less baseline, where less is better.
+/// The conclusion about candidate minus baseline, where less is better.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Equivalence {
@@ -17,7 +17,7 @@ pub enum Equivalence {
     Better,
     /// Higher by more than the margin.
     Worse,
-    /// No further apart than the margin, in either direction.
+    /// The difference is within the margin in both directions.
     Equivalent,
     /// The interval reaches into more than one of these regions.
     Inconclusive {
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(judge(-9.0, -4.0, 3.0), Equivalence::Better);
         assert_eq!(judge(4.0, 9.0, 3.0), Equivalence::Worse);
         assert_eq!(judge(-2.0, 2.9, 3.0), Equivalence::Equivalent);
-        // Surely different from 0, and surely less than what matters.
+        // The difference is surely not 0, and surely smaller than the margin.
         assert_eq!(judge(0.5, 1.0, 3.0), Equivalence::Equivalent);
         assert_eq!(judge(0.5, 1.0, 0.0), Equivalence::Worse);
     }

@@ -1,5 +1,5 @@
-//! Whether runs of two sides differ by more than relabelling them would: no distribution and no
-//! large numbers are asked for, only that runs can be exchanged.
+//! Permutation test of whether runs of two sides differ by more than relabelling would produce: it
+//! assumes only that runs are exchangeable, not a distribution or large numbers.
 
 use serde::{Deserialize, Serialize};
 
@@ -81,7 +81,7 @@ fn share_of_drawn(
     let mut random = Random::new(seed);
     let mut count = 0_u64;
     for _ in 0..SPLITS_MAX {
-        // The first `size` places of a shuffle.
+        // Draws the first `size` elements of a shuffle.
         for place in 0..size {
             let other = place + random.below(values.len() - place);
             values.swap(place, other);

@@ -1,5 +1,5 @@
-//! Which side tends to be larger, whatever the distributions: for the body, since a tail is a
-//! thousandth of all ranks.
+//! Rank test of which side tends to be larger, for any distribution: suited to the body, because a
+//! tail is a thousandth of all ranks.
 //!
 //! With a million samples the probabilities are 0: report the effect, the chance that a value of
 //! one side is above one of the other.

@@ -1,7 +1,8 @@
 //! How many times as often one side misses its deadline.
 //!
-//! Given the number of misses of both, those of one side are binomial, whatever the common rate:
-//! exact, and good with few misses. Source: J. Przyborowski and H. Wilenski, Biometrika 31, 1940.
+//! Given the total number of misses, the misses of one side are binomial, whatever the common rate:
+//! the test is exact, and works with few misses. Source: J. Przyborowski and H. Wilenski,
+//! Biometrika 31, 1940.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,9 +1,9 @@
-//! How much runs of one configuration differ among themselves, and what that adds to the interval
-//! of a difference.
+//! How much runs of one configuration differ from each other, and what that adds to the interval of
+//! a difference.
 //!
-//! A run has a level of its own: where its memory lies, how warm the machine is, what else was
-//! started. Nothing in a single run shows it, so that the samples of two runs can tell them apart
-//! with certainty although nothing was changed between them.
+//! Every run has a level that depends on its memory layout, the temperature of the machine, and
+//! what else was started. A single run cannot show that level, so the samples of two runs can
+//! differ significantly although nothing was changed between them.
 //!
 //! A single run is assumed to be off by 8.5 %, because one run cannot show how much runs differ. At
 //! this value, pairs that spread by 10 % are called wrongly in less than 5 %, and a true +50 % is
@@ -52,12 +52,11 @@ impl Reach {
     }
 }
 
-/// What runs that differ by `share` add to the interval of a difference; each side is a level and
-/// the number of runs that it is the mean of.
+/// Returns what a spread of `share` between runs adds to the interval of a difference; each side is
+/// a level and the number of runs averaged in it.
 ///
-/// Levels are multiplied by what a run has of its own, so that the interval is one of the ratio of
-/// the two sides. Where a level is not above zero there is no ratio: each side then reaches as far
-/// as its share of the level.
+/// A run's level is a factor, so the interval is one of the ratio of the two sides. If a level is
+/// not above zero there is no ratio: each side then reaches as far as its share of the level.
 #[must_use]
 pub fn reach(
     share: f64,

@@ -52,8 +52,8 @@ pub fn shift(baseline: &[f64], candidate: &[f64], confidence: Confidence) -> Opt
 /// How many times as large the candidate's numbers are, by ranks, with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratio {
-    /// The median of all ratios, candidate to baseline; infinite where most of the baseline is 0,
-    /// `None` where that is all there is to both.
+    /// Median of all ratios, candidate to baseline; infinite if most of the baseline is 0, `None`
+    /// if both sides contain only 0.
     pub ratio: Option<f64>,
     /// From 0 to infinity where there are too few runs for the confidence, or where zeros leave it
     /// open.

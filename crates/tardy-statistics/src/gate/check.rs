@@ -20,8 +20,8 @@ const FIT_PROBABILITY_MIN: f64 = 0.05;
 const CORRELATION_MAX: f64 = 0.2;
 /// Standard deviations of records, or of a correlation of independent values, beyond chance.
 const DEVIATIONS_MAX: f64 = 3.3;
-/// From this shape on the variance is infinite: what was fitted is a mixture or a drift, not a
-/// latency.
+/// Shape from which on the variance is infinite: the data are then a mixture or a drift, not a
+/// latency distribution.
 const SHAPE_MAX: f64 = 0.5;
 /// How many times the measured length a model may reach.
 const HORIZON_RATIO_MAX: f64 = 100.0;

@@ -12,7 +12,7 @@ use crate::numeric::minimum::minimum_near;
 /// The fewest block maxima that are fitted.
 pub const MAXIMA_MIN: usize = 10;
 
-/// The fitted model with what is known about its error.
+/// The fitted model and its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GevFit {
     /// The most likely distribution of a block's maximum.

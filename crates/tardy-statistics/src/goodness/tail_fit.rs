@@ -56,8 +56,8 @@ fn chi_square(buckets: &[(f64, u64)], width: f64, total: f64, model: Gpd) -> Opt
     let mut class = (0.0, 0.0);
     let mut above = 1.0; // survival at the lower edge of the class
     for &(edge, count) in buckets {
-        // Empty buckets are not listed: the class reaches up to the end of this one, whatever lies
-        // between.
+        // Empty buckets are not listed, so the class extends over any gap to the end of this
+        // bucket.
         class.0 += count as f64;
         let end = model.survival(edge + width);
         class.1 = (above - end) * total;
@@ -67,7 +67,7 @@ fn chi_square(buckets: &[(f64, u64)], width: f64, total: f64, model: Gpd) -> Opt
             above = end;
         }
     }
-    // What is left, and all that is expected above the largest excess, joins the last class.
+    // The remaining excesses, and all that are expected above the largest one, join the last class.
     let last = classes.last_mut()?;
     last.0 += class.0;
     last.1 += above * total;

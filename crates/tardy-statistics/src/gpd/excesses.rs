@@ -9,7 +9,7 @@ use super::{Gpd, SHAPE_ZERO};
 use crate::moments::Moments;
 use crate::tally::Tally;
 
-/// What is known about each excess.
+/// The excesses, by the precision with which each is known.
 #[derive(Debug, Clone, PartialEq)]
 enum ExcessData {
     /// The value itself.

@@ -16,7 +16,7 @@ pub const EXCESSES_MIN: u64 = 10;
 /// Excesses used to find the neighbourhood of the maximum, before all are used to find its place.
 const COARSE_MAX: usize = 2000;
 
-/// The fitted model with what is known about its error.
+/// The fitted model and its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GpdFit {
     /// The most likely distribution of the excesses.
@@ -45,7 +45,7 @@ pub enum FitError {
     /// Not enough to fit.
     #[error("{0} values are too few for a fit: measure longer or lower the threshold")]
     TooFew(u64),
-    /// No spread at all.
+    /// All excesses are equal.
     #[error("all values are equal, so there is no tail to fit: use a finer clock")]
     AllEqual,
     /// The likelihood grows without limit towards a shape of -1 and below.

@@ -131,8 +131,7 @@ mod tests {
                 "{found} and {expected} of {reach} at {horizon}"
             );
         }
-        // The other way round: at the ends the level's probability is at the end of its own
-        // interval.
+        // Conversely, at the ends the level's probability is at the end of its interval.
         let share = 1.0 / (horizon * tail.rate());
         assert!((plausible.survival(found.upper).upper / share - 1.0).abs() < 0.02);
         assert!((plausible.survival(found.lower).lower / share - 1.0).abs() < 0.02);

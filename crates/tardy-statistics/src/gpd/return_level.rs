@@ -1,5 +1,5 @@
-//! What the fitted tail says about longer times: return levels, the endpoint, and the chance to
-//! pass a limit. All of it is model.
+//! Extrapolates the fitted tail to longer times: return levels, the endpoint, and the chance of
+//! exceeding a limit. All results are model output, not observations.
 
 use super::excesses::Excesses;
 use super::fit::{FitError, GpdFit, fit};
@@ -22,7 +22,7 @@ pub struct Tail {
     /// The extremal index: below 1, exceedances come in clusters. 1 when the excesses are already
     /// one a cluster.
     pub extremal_index: f64,
-    /// What was fitted.
+    /// The excesses that were fitted.
     pub excesses: Excesses,
     pub fit: GpdFit,
 }

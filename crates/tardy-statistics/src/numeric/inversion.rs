@@ -55,7 +55,7 @@ pub(crate) fn continued_fraction(
     fraction
 }
 
-/// What can be divided by.
+/// Moves a value away from zero, so that it can be a divisor.
 pub(crate) fn away_from_zero(value: f64) -> f64 {
     if value.abs() < 1e-300 { 1e-300 } else { value }
 }

@@ -83,8 +83,8 @@ fn parabolic_step(places: [f64; 3], values: [f64; 3]) -> Option<f64> {
 /// Place and value of a local minimum, from a start and the size of a first step along each
 /// parameter.
 ///
-/// Places of infinite or NaN value are avoided: constraints are put that way. The simplex is
-/// rebuilt around the best place until that no longer helps, because a simplex can collapse on a
+/// Points with an infinite or NaN value are avoided, so callers express constraints that way. The
+/// simplex is rebuilt around the best point while that helps, because a simplex can collapse on a
 /// slope. Source: J. A. Nelder and R. Mead, The Computer Journal 7, 1965.
 pub(crate) fn minimum_near<const N: usize>(
     mut function: impl FnMut([f64; N]) -> f64,

@@ -23,7 +23,7 @@ pub struct KernelInput {
     pub name: String,
     /// The package that it comes from.
     pub package: Option<String>,
-    /// Further words of its command line; kernels with different ones are not compared.
+    /// Additional words of its command line; kernels with different ones are not compared.
     pub words: Vec<String>,
 }
 
@@ -44,10 +44,10 @@ pub struct CellFailure {
     pub is_of_kernel: bool,
 }
 
-/// What an atlas is made from.
+/// The input of an atlas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AtlasInput {
-    /// What the figures mean.
+    /// The meaning of the figures.
     pub meaning: String,
     pub kernels: Vec<KernelInput>,
     /// Kernels that are not in it, with the reason.
@@ -58,7 +58,7 @@ pub struct AtlasInput {
     pub cells: Vec<CellInput>,
 }
 
-/// The table, and what changed from release to release.
+/// The table, and the changes from release to release.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Atlas {
     pub meaning: String,
@@ -82,7 +82,7 @@ pub struct AtlasKernel {
     pub name: String,
     pub package: Option<String>,
     pub words: Vec<String>,
-    /// `uname -r`; absent where no run says it.
+    /// `uname -r`; `None` if no run records it.
     pub release: Option<String>,
     /// How it preempts: none, voluntary, full, lazy, rt, or rt with a model other than full, as
     /// rt-lazy.
@@ -167,7 +167,7 @@ impl Atlas {
         }
     }
 
-    /// How many replicas of cells there are, and how many there are to be.
+    /// Returns how many replicas of cells exist, and how many are planned.
     #[must_use]
     pub fn complete(&self) -> (usize, usize) {
         let of_cell = |cell: &AtlasCell| cell.runs as usize + cell.failures.len();
@@ -266,7 +266,7 @@ fn quantile(latency: &Histogram, share: f64) -> Option<Nanos> {
     latency.values_at(&[rank])[0].map(Nanos)
 }
 
-/// In the words of `preempt=`.
+/// Returns the preemption model as a value of `preempt=`.
 fn model(kernel: &KernelFacts) -> Option<String> {
     let preemption = kernel.preemption.as_ref()?;
     let mode = preemption.mode.as_deref();

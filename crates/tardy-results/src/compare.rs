@@ -1,5 +1,5 @@
-//! Runs against runs: what differs, by how much at least and at most, whether that matters, and
-//! what else changed between them.
+//! Compares runs: the differences with their intervals, whether they matter, and what else changed
+//! between the runs.
 //!
 //! Four runs per side or more are compared run by run (Hodges and Lehmann's shift), fewer by blocks
 //! of time, histograms alone by order statistics; below four, chance cannot be excluded at 95 %.

@@ -1,5 +1,4 @@
-//! What `tardy doctor` found of a machine: the table of checks for one profile, and what that comes
-//! to.
+//! The result of `tardy doctor`: the table of checks for one profile, and the overall verdict.
 
 use serde::Serialize;
 use tardy_core::cpu::CpuList;
@@ -21,13 +20,13 @@ pub struct Diagnosis {
     pub program: Option<String>,
     /// Whether PREEMPT_RT is needed, without a measurement.
     pub decision: Decision,
-    /// Every row of the table, what matters most first.
+    /// All rows of the table, the most important first.
     pub findings: Vec<Finding>,
 }
 
 impl Diagnosis {
-    /// What should be otherwise, what matters most first; rows of equal weight in the order of the
-    /// table.
+    /// Returns the rows with a fault, the most important first; rows of equal weight in the order
+    /// of the table.
     pub fn faults(&self) -> impl Iterator<Item = &Finding> {
         self.findings
             .iter()

@@ -1,5 +1,5 @@
-//! JSON documents of commands: the first key of each says what it is, so that a reader can refuse
-//! what it does not know.
+//! JSON documents of commands: the first key of each names its format, so that a reader can refuse
+//! unknown formats.
 //!
 //! Schemas are kept, not derived, so that a build for users has no further macro on three hundred
 //! types. They cannot differ from the documents: tests read every document with a schema that
@@ -10,7 +10,7 @@
 
 use serde::Serialize;
 
-/// What a document is, as key `format`.
+/// Format of a document, stored under the key `format`.
 ///
 /// The version grows when a key gets another meaning or goes away. Keys that come are no new
 /// version: readers skip those they do not know.

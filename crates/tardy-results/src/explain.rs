@@ -1,8 +1,8 @@
-//! Who made a thread late, from a trace: wake-ups counted, ranked by who held the CPU, the worst
-//! ones whole, and rules for loops.
+//! Explains late wake-ups in a trace: counts them, ranks the holders of the CPU, shows the worst
+//! wake-ups in full, and checks loops against rules.
 //!
-//! A trace is read twice: once for which clock its stamps are of, once for all else. Nothing of it
-//! is kept but a number a wake-up and component, one row a holder, and the worst wake-ups.
+//! A trace is read twice: first for the clock of its stamps, then for everything else. Memory holds
+//! one number per wake-up and component, one row per holder, and the worst wake-ups.
 
 pub mod cycles;
 mod due;
@@ -39,21 +39,20 @@ pub use self::story::{Mark, Story, StoryPiece};
 pub use self::tally::{ComponentRow, HolderRow, Lateness};
 pub use self::threshold::{Late, Ordinary, Threshold, ThresholdSource};
 
-/// What is asked of a trace.
+/// Parameters for explaining a trace.
 #[derive(Debug, Clone)]
 pub struct Question {
     /// Whose wake-ups.
     pub target: Target,
     /// The instance whose buffer is read; without it the one that has events.
     pub buffer: Option<String>,
-    /// How many of the worst wake-ups are told whole.
+    /// How many of the worst wake-ups are shown in full.
     pub worst: usize,
     /// Which wake-ups are ranked.
     pub late: Late,
-    /// Whether the kernel takes the CPU from kernel code, if the user says so.
+    /// Whether the kernel preempts its own code, if the user stated it.
     pub preemption: Option<Preemption>,
-    /// The thread's period, where due times are to be taken from a grid of it that is fitted to its
-    /// wake-ups.
+    /// The thread's period, if due times come from a grid that is fitted to its wake-ups.
     pub period: Option<Nanos>,
 }
 
@@ -100,7 +99,7 @@ pub enum ExplainError {
 /// A trace explained.
 #[derive(Debug, Serialize)]
 pub struct Explanation {
-    /// What was read.
+    /// Facts about the trace that was read.
     pub trace: TraceFacts,
     /// Whose wake-ups.
     pub thread: ThreadFacts,
@@ -108,17 +107,16 @@ pub struct Explanation {
     pub wake_ups: WakeUpCounts,
     /// The threshold of ranked wake-ups.
     pub threshold: Threshold,
-    /// How late, of those that are ranked; nothing where none is.
+    /// Latencies of the ranked wake-ups; `None` if none is ranked.
     pub lateness: Option<Lateness>,
     /// Where on the way the time went, in the order of the way.
     pub components: Vec<ComponentRow>,
-    /// Who held the CPU, most lateness first.
+    /// The holders of the CPU, sorted by the latency they caused, largest first.
     pub holders: Vec<HolderRow>,
     /// All other wake-ups; absent if all are ranked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ordinary: Option<Ordinary>,
-    /// Of the lateness that is ranked, what has no holder, because events were lost or the trace
-    /// began later.
+    /// Ranked latency without a known holder, because events were lost or the trace started later.
     pub unexplained_ns: u64,
     /// Of it what is one of two causes.
     pub cannot_tell_ns: u64,
@@ -126,12 +124,12 @@ pub struct Explanation {
     pub worst: Vec<Story>,
     /// Rules of a real-time loop.
     pub rules: Vec<RuleRow>,
-    /// What a trace for Perfetto does not have, where one was written and it lacks something.
+    /// What the Perfetto file omits, if one was written and is incomplete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_out_of_perfetto: Option<LeftOut>,
 }
 
-/// What was read.
+/// Facts about the trace that was read.
 #[derive(Debug, Default, Serialize)]
 pub struct TraceFacts {
     /// The release, as in 6.1.0-32-rt-amd64.
@@ -139,9 +137,9 @@ pub struct TraceFacts {
     /// The clock of the stamps as the file names it; trace-cmd extract names that of another buffer
     /// at times.
     pub clock: String,
-    /// Whether the stamps are of the monotonic clock, as their distance from what timers read
-    /// shows. If not, due times are off by what the timer interrupt takes to get to its timers,
-    /// about 1 us: too late, which makes latenesses too small.
+    /// Whether the stamps are of the monotonic clock, judged by their distance from the times that
+    /// timers read. If not, due times are late by the time from the timer interrupt to its timers,
+    /// about 1 us, which makes latencies too small.
     pub is_monotonic: bool,
     /// CPUs with events.
     pub cpus: usize,
@@ -187,7 +185,7 @@ pub struct WakeUpCounts {
     pub timed: u64,
     /// Those whose period says when they were due.
     pub periodic: u64,
-    /// Those later than what was asked for.
+    /// Wake-ups above the requested latency.
     pub ranked: u64,
     /// Those whose switch is not in the trace.
     pub lower_bounds: u64,
@@ -367,7 +365,7 @@ fn is_monotonic(items: impl Iterator<Item = Item>) -> Option<bool> {
         .map(|nearest| nearest < SAME_CLOCK_NS)
 }
 
-/// What there is in a trace, whosever it is.
+/// The contents of a trace, for all threads.
 #[derive(Debug, Default)]
 struct TraceContents {
     kinds: RecordedKinds,

@@ -1,5 +1,5 @@
-//! Builds of many boards over time: after which build numbers became worse, and whether somebody
-//! accepted that.
+//! Builds of many boards over time: the build at which each number became worse, and whether that
+//! was accepted.
 
 mod accepted;
 mod collected;
@@ -38,7 +38,7 @@ pub struct History {
     pub changes: Vec<LastingChange>,
 }
 
-/// What was built, and measured on any board.
+/// A build that was measured on any board.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Build {
     /// The label `build`, or the day of the start.
@@ -67,11 +67,11 @@ pub struct Series {
 pub struct LastingChange {
     /// What changed, in words.
     pub what: String,
-    /// Places of its series.
+    /// Indices of its series.
     pub series: Vec<usize>,
-    /// Place of the first build after it.
+    /// Index of the first build after the change.
     pub from: usize,
-    /// Place of the build with which it was found.
+    /// Index of the build that revealed the change.
     pub found: usize,
     /// Share of the level before by which it is higher, on the mean of its series.
     pub share: f64,
@@ -79,13 +79,12 @@ pub struct LastingChange {
     pub probability: f64,
     /// Whether it is for the worse, not accepted, and not made up for since.
     pub is_open: bool,
-    /// What two runs of one board, before and after, say of their machines and plans that is not
-    /// the same.
+    /// Differences between the machines and plans of two runs of one board, before and after.
     pub changed: Vec<FactDifference>,
 }
 
-/// What the runs that were collected come to; a change that begins with one of the `accepted`
-/// builds is the new normal.
+/// Computes the history of the collected runs; a change that starts at one of the `accepted` builds
+/// defines the new normal.
 #[must_use]
 pub fn history(runs: &RunCollection, accepted: &BTreeSet<String>, margin: Margin) -> History {
     let (builds, places) = runs.builds(accepted);

@@ -1,5 +1,5 @@
-//! What papers claimed, tested on runs: the folders of their experiments, read back to quantities,
-//! and each claim's outcome by its rule.
+//! Tests the claims of papers on runs: reads the folders of their experiments back to quantities,
+//! and applies each claim's rule.
 //!
 //! Reports of `reproduce` contain no time and no path, so that two invocations in the lab write the
 //! same bytes.
@@ -46,18 +46,18 @@ pub struct PaperResult {
     pub tables: Vec<TableResult>,
 }
 
-/// An experiment, and what there is of it.
+/// An experiment and its results.
 #[derive(Debug, Clone, Serialize)]
 pub struct ExperimentResult {
     pub name: String,
     pub about: String,
-    /// What a user types for it; absent where it cannot run here.
+    /// The command that a user types for it; `None` if it cannot run here.
     pub command: Option<String>,
     /// The kernels measured, each with the number of its replicas.
     pub kernels: Vec<(String, usize)>,
-    /// What was not as asked for: loads that did not run, folders that cannot be read.
+    /// Deviations from the experiment: loads that did not run, folders that cannot be read.
     pub remarks: Vec<String>,
-    /// Who made samples late, where it was run to learn that.
+    /// The causes of late samples, if the experiment looks for them.
     pub culprits: Vec<Culprit>,
 }
 
@@ -117,7 +117,7 @@ pub struct TableResult {
     pub source: &'static str,
     pub columns: Vec<String>,
     pub rows: Vec<TableRow>,
-    /// Why there is nothing of ours, or how to read it.
+    /// Why our value is missing, or how to read it.
     pub note: Option<String>,
 }
 
@@ -126,7 +126,7 @@ pub struct TableResult {
 pub struct TableRow {
     /// As in the paper.
     pub published_name: String,
-    /// What stands for it here.
+    /// Our counterpart of it.
     pub our_name: String,
     /// Published, and ours as the median of the replicas.
     pub cells: Vec<(Option<String>, Option<String>)>,

@@ -1,4 +1,5 @@
-//! What got worse or better from one release to the next that has the same preemption model.
+//! Finds cells that became worse or better from one release to the next with the same preemption
+//! model.
 //!
 //! A replica is what is counted: its 99.9 %, or its largest latency. Their logarithms are
 //! relabelled (`tardy_statistics::compare::permutation`), because latencies under load differ by
@@ -18,7 +19,7 @@ const FALSE_SHARE: f64 = 0.05;
 /// Fixed, so that the same cells give the same text.
 const SEED: u64 = 1;
 
-/// What of a replica is compared.
+/// The statistic of a replica that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Statistic {

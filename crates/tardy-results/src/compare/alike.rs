@@ -9,8 +9,8 @@ use tardy_run::tracing::TracingRecord;
 
 use super::side::{CompareError, RunSide, Side};
 
-/// What has to be equal in all runs of a side: each aspect with its value, and what a reader sees
-/// of it.
+/// Aspects that must be equal in all runs of a side: the value of each, and its text for the
+/// reader.
 struct Measurement {
     aspects: [(&'static str, String); 6],
     words: String,
@@ -75,7 +75,7 @@ pub(super) fn aspects(record: &RunRecord) -> Vec<String> {
         .collect()
 }
 
-/// Whether two runs measured the same, on whatever kernels.
+/// Returns whether two runs measured the same, on any kernels.
 pub(super) fn is_same_measurement(one: &RunRecord, other: &RunRecord) -> bool {
     one.clock == other.clock
         && Measurement::of(one, false).aspects == Measurement::of(other, false).aspects

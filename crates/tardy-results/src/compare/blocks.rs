@@ -1,4 +1,4 @@
-//! The samples of a run in stretches of time.
+//! The samples of a run by intervals of time.
 //!
 //! A comparison by time blocks is inconclusive if samples depend on each other for longer than a
 //! block. Two runs of one machine, seconds apart, came out as worse. Longer runs, or four per side,
@@ -9,7 +9,7 @@ use tardy_run::record::{RunRecord, SeriesRecord};
 use tardy_samples::blocks::{BlockGrid, SeriesBlocks};
 use tardy_samples::read_series::SeriesError;
 
-/// Reads all series of a run in stretches of `length`.
+/// Reads all series of a run in intervals of `length`.
 ///
 /// # Errors
 /// [`SeriesError`] where a series cannot be read.

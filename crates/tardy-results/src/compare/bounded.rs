@@ -14,7 +14,7 @@ const BEYOND_MIN: f64 = 30.0;
 /// Samples beyond a quantile that a run's own value of it needs, where runs are what is counted.
 const BEYOND_OF_RUN_MIN: f64 = 10.0;
 
-/// What decides whether a side knows a quantile.
+/// How to decide whether a side can estimate a quantile.
 pub(super) enum Bounds {
     /// Its shortest run. In virtual time a value is exact, and yet it is one of those that another
     /// seed would give.

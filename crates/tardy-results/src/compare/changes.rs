@@ -1,4 +1,4 @@
-//! Where one number per run changed: what latencies and costs over time have in common.
+//! Shared code for changes of one number per run, for latencies and costs over time.
 //!
 //! Numbers over time share the probability of a change. If many probes, quantiles and metrics are
 //! tested separately, some change by chance.
@@ -21,7 +21,7 @@ pub(super) const RUNS_MIN: usize = 8;
 /// A change of one number.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// Place of the first run after it.
+    /// Index of the first run after the change.
     pub run: usize,
     /// Geometric mean of the runs since the change before; `_ns` stands for the unit of the runs.
     pub before_ns: f64,
@@ -31,12 +31,12 @@ pub struct Step {
     pub probability: f64,
 }
 
-/// What changed with a number.
+/// A change of a number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// Place of the first run after it.
+    /// Index of the first run after the change.
     pub run: usize,
-    /// What the two runs say of their machines and plans that is not the same.
+    /// Differences between the machines and plans of the two runs.
     pub changed: Vec<FactDifference>,
 }
 
@@ -88,7 +88,7 @@ pub(super) fn steps(values: &[f64], margin: Margin, search: Search) -> Vec<Step>
         .collect()
 }
 
-/// What else changed where any number did.
+/// Returns what else changed wherever any number did.
 pub(super) fn changes<'a>(
     steps: impl Iterator<Item = &'a Step>,
     records: &[&RunRecord],
@@ -103,8 +103,8 @@ pub(super) fn changes<'a>(
         .collect()
 }
 
-/// What the latest change of each number comes to, each with its words: the worst where one is
-/// worse, else the best.
+/// Returns the verdict on the latest change of each number, with its text: the worst if one is
+/// worse, otherwise the best.
 pub(super) fn verdict(
     latest: impl Iterator<Item = (Step, String)>,
     runs: usize,

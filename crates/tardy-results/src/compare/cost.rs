@@ -57,11 +57,11 @@ pub struct CostSide {
 #[derive(Debug, Clone, Serialize)]
 pub struct CostCandidate {
     pub side: CostSide,
-    /// What all rows come to.
+    /// The verdict over all rows.
     pub verdict: Outcome,
-    /// What must be known before the numbers.
+    /// Caveats to read before the numbers.
     pub warnings: Vec<String>,
-    /// What else is not the same.
+    /// Other differences between the runs.
     pub changed: Vec<FactDifference>,
     /// One for each metric that both sides have.
     pub rows: Vec<CostRow>,
@@ -104,7 +104,7 @@ pub enum CostCompareError {
         other: String,
         other_unit: &'static str,
     },
-    /// Nothing that both have.
+    /// The runs share no metric.
     #[error("{0} and {1} share no metric: measure the same metrics")]
     NothingShared(String, String),
 }
@@ -228,8 +228,8 @@ fn candidate(
         .filter(|name| !side.metrics(name).is_empty())
         .collect();
     let of_runs = base.runs.len().min(side.runs.len()) >= RUNS_MIN;
-    // Of many metrics some differ by chance; runs are too few for an adjustment, and say so by
-    // themselves.
+    // Some of many metrics differ by chance; the runs are too few for an adjustment, and a warning
+    // says so.
     let each = if of_runs {
         confidence
     } else {
@@ -317,8 +317,8 @@ fn row(
     )
 }
 
-/// `None` where one side costs nothing: what is left after something was taken off can be nothing,
-/// and has no ratio.
+/// Returns `None` if one side costs nothing: a value after subtraction can be zero, and has no
+/// ratio.
 fn judged(
     (name, bytes): (&str, Option<u64>),
     (base, candidate): (f64, f64),

@@ -15,7 +15,7 @@ use crate::cost::shown::DisplayUnit;
 /// Runs of costs in the order of time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CostsOverTime {
-    /// What the latest change of any cost was.
+    /// The verdict on the latest change of any cost.
     pub verdict: Outcome,
     /// The same in words.
     pub reason: String,
@@ -27,7 +27,7 @@ pub struct CostsOverTime {
     pub runs: Vec<CostRunFacts>,
     /// One for each metric that all runs have.
     pub tracks: Vec<CostTrack>,
-    /// Where any cost changed: the place of the first run after it, and what else changed there.
+    /// The changes of any cost: index of the first run after each, and what else changed there.
     pub changes: Vec<Change>,
 }
 

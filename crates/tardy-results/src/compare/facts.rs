@@ -1,5 +1,4 @@
-//! What changed between two machines, kernels or plans: everything that their runs say of them, key
-//! by key.
+//! Finds what changed between two machines, kernels or plans: every recorded fact, key by key.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,7 +55,7 @@ pub fn differences(base: &RunRecord, candidate: &RunRecord) -> Vec<FactDifferenc
     differences
 }
 
-/// The facts of a run at these places of `run.json`; absent where they are not known.
+/// Returns the facts of a run at these paths of `run.json`; unknown facts are absent.
 #[must_use]
 pub fn of_names<const COUNT: usize>(
     record: &RunRecord,
@@ -66,8 +65,8 @@ pub fn of_names<const COUNT: usize>(
     names.map(|name| facts.remove(name))
 }
 
-/// Rows of `tardy doctor` that call one side good and the other not. What they count moves from run
-/// to run, and says nothing here.
+/// Rows of `tardy doctor` that call one side good and the other not. Their counts vary from run to
+/// run, and are ignored here.
 fn settings<'a>(
     base: &'a [StoredFinding],
     candidate: &'a [StoredFinding],
@@ -90,7 +89,7 @@ fn settings<'a>(
     })
 }
 
-/// What explains most comes first.
+/// Sorts the facts with the most explanatory power first.
 fn rank(fact: &str) -> u8 {
     match fact {
         "machine.kernel.release" => 0,

@@ -24,9 +24,9 @@ use tardy_statistics::tally::Tally;
 use super::blocks;
 use super::side::RunSide;
 
-/// Stretches of a long run; more would not make an interval better.
+/// Number of intervals of a long run; more would not improve a confidence interval.
 const STRETCHES: i64 = 512;
-/// Periods in a stretch at least: a short run has fewer stretches.
+/// Minimum number of periods in an interval; a short run therefore has fewer intervals.
 const PERIODS_MIN: i64 = 10;
 /// Shortest block: longer than a cycle of any built-in load. Of a short run, the share below
 /// instead.
@@ -38,12 +38,12 @@ const BLOCKS_OF_SHORT: i64 = 40;
 /// many.
 const BLOCKS_MIN: usize = 20;
 
-/// What may be compared with each other: interval errors and latencies never are.
+/// Key of comparable series: interval errors are never compared with latencies.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key {
     /// Name of the probe.
     pub probe: String,
-    /// What a value is.
+    /// Name of the quantity of a value.
     pub quantity: String,
     /// Unit of the values.
     pub unit: String,
@@ -135,7 +135,8 @@ impl RunGroup {
         )
     }
 
-    /// Of stretches in order of time, with the phase of each; `phases` are the phases' names.
+    /// Makes blocks from intervals in order of time, with the phase of each; `phases` are the
+    /// phases' names.
     fn of_cells(
         exact: Histogram,
         cells: Vec<(PhaseIndex, Stretch)>,
@@ -179,7 +180,7 @@ impl RunGroup {
     }
 }
 
-/// What blocks are made from.
+/// The lengths from which blocks are made.
 #[derive(Debug, Clone, Copy)]
 struct Lengths {
     measured: Nanos,
@@ -286,7 +287,7 @@ fn rounding(record: &RunRecord, probe: &str) -> (f64, f64) {
     })
 }
 
-/// What an import states of the series of a probe.
+/// Returns the totals that an import states for the series of a probe.
 fn stated<'a>(record: &'a RunRecord, probe: &'a str) -> impl Iterator<Item = &'a StatedTotals> {
     let stated = record.imported.iter().flat_map(|imported| &imported.series);
     let with_series = record.series.iter().zip(stated);
@@ -336,7 +337,7 @@ fn stretch_length(run: &RunSide) -> Nanos {
     )
 }
 
-/// Stretches that make the shortest block.
+/// Returns the number of intervals in the shortest block.
 fn stretches_min(lengths: &Lengths) -> usize {
     let block = BLOCK_MIN
         .get()
@@ -358,7 +359,8 @@ fn group(
     belongs: impl Fn(PhaseIndex) -> bool,
 ) -> RunGroup {
     let mut exact = Histogram::new(Budget::ANALYSIS);
-    // Several CPUs at the same time are one block: what disturbs one mostly disturbs the others.
+    // Concurrent samples of several CPUs form one block, because a disturbance of one CPU mostly
+    // hits the others.
     let mut stretches: BTreeMap<(u64, PhaseIndex), Stretch> = BTreeMap::new();
     for series in series {
         series
@@ -416,7 +418,8 @@ fn joined(cells: Vec<(PhaseIndex, Stretch)>, together: usize) -> Vec<Tally> {
         .collect()
 }
 
-/// How many stretches depend on each other, by their means: what phases differ by is no dependence.
+/// Returns how many intervals depend on each other, judged by their means; differences between
+/// phases are not dependence.
 fn cells_a_block(cells: &[(PhaseIndex, Stretch)], phases: &[String]) -> usize {
     let name = |phase: &PhaseIndex| phase.map(|phase| phases[phase].as_str());
     let mean = |stretch: &Stretch| stretch.sum() / stretch.count().max(1) as f64;

@@ -1,6 +1,6 @@
-//! A folder of runs compared within itself: runs that repeat one measurement are a side, and sides
-//! that measured the same on other kernels stand beside each other. What measured something else is
-//! left out, and said to be.
+//! Compares the runs of one folder: repetitions of one measurement form a side, and sides that
+//! measured the same on other kernels are compared with each other. Runs that measured something
+//! else are left out and listed.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::side::{CompareError, RunSide, Side};
 #[derive(Debug)]
 pub struct GroupedComparison {
     pub comparison: Comparison,
-    /// Groups that measured something else than the baseline, with what it was.
+    /// Groups that measured something else than the baseline, with a description of it.
     pub left_out: Vec<String>,
 }
 

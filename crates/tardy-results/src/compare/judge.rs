@@ -1,4 +1,5 @@
-//! One table: both sides' samples of one key, their differences with intervals, and what those say.
+//! Compares the samples of both sides under one key: differences with intervals, and the verdict on
+//! each.
 
 use tardy_core::histogram::Histogram;
 use tardy_statistics::compare::block_bootstrap::{
@@ -118,7 +119,7 @@ fn is_same(base: &Histogram, candidate: &Histogram) -> bool {
     base.count() == candidate.count() && counts(base) == counts(candidate)
 }
 
-/// What runs of one side are taken to differ by at `quantile`.
+/// Returns the assumed spread of runs of one side at `quantile`.
 fn between_runs(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -290,8 +291,8 @@ fn rows_of_blocks(
         let (base_ns, candidate_ns) =
             (from.quantile(found.quantile)?, to.quantile(found.quantile)?);
         let mut row = row(settings, found.quantile, base_ns, candidate_ns);
-        // Blocks know values to 1/1024; what that moves the difference by, it moves the interval by
-        // too.
+        // Blocks know values to 1/1024; the resulting error of the difference shifts the interval
+        // as well.
         let moved = row.difference_ns - found.difference;
         row.interval_ns = found.interval.map(|interval| Interval {
             lower: interval.lower + moved,

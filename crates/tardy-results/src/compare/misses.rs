@@ -85,12 +85,11 @@ fn of_runs(base: &[f64], candidate: &[f64], settings: &Settings) -> ShareRatio {
     }
 }
 
-/// All runs of a side together: misses come in clusters, and what counts is how many of those there
-/// were.
+/// Pools all runs of a side: misses cluster, and the number of clusters counts.
 ///
-/// Runs whose levels differ miss unequally often though nothing changed: the ends of the interval
-/// are those of a candidate whose latencies are lower, and higher, by what two sides differ by
-/// among themselves.
+/// Runs whose levels differ have unequal numbers of misses without any change: the ends of the
+/// interval come from a candidate whose latencies are lower, and higher, by the spread between two
+/// sides.
 fn of_clusters(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -162,7 +161,7 @@ fn clusters_a_miss(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>) -> (f64, f
     (sides[0].1.min(together), sides[1].1.min(together))
 }
 
-/// What `side` would have missed with a deadline so many times as long.
+/// Returns the misses `side` would have had with the deadline multiplied by a factor.
 fn moved(
     side: &PooledRuns<'_>,
     (misses, due): (u64, u64),

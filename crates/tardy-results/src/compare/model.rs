@@ -1,4 +1,4 @@
-//! What a comparison consists of; serialised as JSON, printed as text, Markdown and JUnit.
+//! The parts of a comparison; serialised as JSON, printed as text, Markdown and JUnit.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::series::ClockKind;
@@ -16,7 +16,7 @@ use super::margin::Margin;
 /// A baseline against one or more candidates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// What all candidates together come to: the worst of their verdicts.
+    /// The worst verdict of all candidates.
     pub verdict: Outcome,
     /// How it was made.
     pub settings: Settings,
@@ -62,7 +62,7 @@ pub const CHANCE_OF_ANY: f64 = 0.01;
 pub const QUANTILES: [f64; 6] = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.999_99];
 
 impl Settings {
-    /// What `tardy compare` does where nothing else is asked for.
+    /// Returns the default options of `tardy compare`.
     #[must_use]
     pub fn usual(window: Option<Window>) -> Self {
         Self {
@@ -91,7 +91,7 @@ pub struct SideSummary {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunFacts {
     pub folder: String,
-    /// What was measured.
+    /// The kind of measurement.
     pub kind: RunKind,
     pub clock: ClockKind,
     /// Wall-clock time of the start, ns since 1970.
@@ -100,7 +100,7 @@ pub struct RunFacts {
     pub measured_ns: Nanos,
     /// The machine in one line.
     pub machine: String,
-    /// What must be known before its numbers.
+    /// Caveats to read before its numbers.
     pub warnings: Vec<String>,
 }
 
@@ -108,25 +108,25 @@ pub struct RunFacts {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CandidateComparison {
     pub side: SideSummary,
-    /// What all its tables come to.
+    /// The verdict over all its tables.
     pub verdict: Outcome,
     /// What decided, in words.
     pub reason: String,
-    /// What must be known before the numbers.
+    /// Caveats to read before the numbers.
     pub warnings: Vec<String>,
-    /// What else is not the same: machine, kernel, plan.
+    /// Other differences: machine, kernel, plan.
     pub changed: Vec<FactDifference>,
     /// One for each probe and quantity that both have, and for each load.
     pub tables: Vec<Table>,
 }
 
-/// What can come out.
+/// The possible verdicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// Lower by more than the margin, and nowhere higher.
     Better,
-    /// No further apart than the margin.
+    /// The difference is within the margin.
     Equivalent,
     /// The samples do not decide.
     Inconclusive,
@@ -193,7 +193,7 @@ pub struct BetweenRuns {
     pub source: SpreadSource,
 }
 
-/// Who says how much runs differ among themselves.
+/// Source of the estimate of how much runs differ from each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpreadSource {
@@ -212,7 +212,7 @@ pub const RUNS_MIN: usize = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "method", rename_all = "kebab-case")]
 pub enum Method {
-    /// One number a run: what repeats is the run.
+    /// One number per run: the run is the unit of repetition.
     Runs,
     /// Both sides have the same samples: a run against itself, or against its repetition in virtual
     /// time.
@@ -240,17 +240,17 @@ pub enum Method {
 /// One probe's values of both sides, in the whole runs or under one load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Table {
-    /// What is compared.
+    /// The key of the compared series.
     pub key: Key,
-    /// What the rows come to.
+    /// The verdict over its rows.
     pub verdict: Outcome,
     /// The number that decides it; of a mixed one, a number for better and a number for worse; of an
     /// inconclusive one, the number that is most likely to pass the margin.
     pub decided_by: Vec<Decider>,
     /// Where the intervals come from.
     pub method: Method,
-    /// What of the intervals comes from the runs; absent where they are exact, or a single run's
-    /// own blocks say nothing of it.
+    /// The part of the intervals that is due to the spread between runs; absent if the intervals
+    /// are exact, or if a single run's blocks cannot show it.
     pub between_runs: Option<BetweenRuns>,
     /// Why no row has a verdict; absent where rows have one.
     pub undecided: Option<String>,
@@ -297,7 +297,7 @@ pub struct Overview {
     pub median: Pair,
     /// The 99.9 % quantiles.
     pub high: Pair,
-    /// The largest values, whatever the numbers of samples.
+    /// The largest values, independent of the numbers of samples.
     pub max: Pair,
 }
 
@@ -328,7 +328,7 @@ pub struct NotCompared {
     pub data_needed: Option<f64>,
 }
 
-/// What one side has.
+/// The samples of one side.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Body {
     pub runs: usize,
@@ -349,7 +349,7 @@ pub struct Body {
 pub struct Row {
     /// Which: 0.99 = the value that 99 % of the samples do not exceed.
     pub quantile: f64,
-    /// The baseline's; with repeated runs the median of theirs.
+    /// The baseline's value; with repeated runs the median of their values.
     pub base_ns: f64,
     /// The candidate's.
     pub candidate_ns: f64,
@@ -358,14 +358,15 @@ pub struct Row {
     /// Of the difference; absent where nothing bounds it. With repeated runs that of their shift,
     /// extended to the difference if that lies outside.
     pub interval_ns: Option<Interval>,
-    /// What the spread between runs adds to each half of the interval, as independent errors add.
+    /// The contribution of the spread between runs to each half of the interval, added like
+    /// independent errors.
     pub between_runs_ns: Reach,
     /// Difference within which both count as the same.
     pub margin_ns: f64,
     /// Of such a difference by chance, by relabelling runs; absent where the method gives none. It
     /// decides nothing: the interval does.
     pub probability: Option<f64>,
-    /// What the interval says; absent without one.
+    /// The verdict by the interval; absent without one.
     pub verdict: Option<Outcome>,
     /// About how many times the data would decide; absent where it is decided, or no amount would.
     pub data_needed: Option<f64>,
@@ -404,10 +405,10 @@ pub struct Misses {
     /// How many times as often the candidate misses, with four runs per side the median of their
     /// ratios; absent where the baseline, or neither, did.
     pub ratio: Option<f64>,
-    /// Of the ratio; an absent end says that there is none.
+    /// Interval of the ratio; an absent end means unbounded.
     pub interval: (f64, Option<f64>),
     /// Of a split at least as uneven by chance; with four runs per side by relabelling them.
     pub probability: f64,
-    /// What it says; absent where neither missed.
+    /// The verdict; absent if neither side missed.
     pub verdict: Option<Outcome>,
 }

@@ -21,7 +21,7 @@ const BEYOND_MIN: f64 = 10.0;
 /// Runs in the order of time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OverTime {
-    /// What the latest change of any number was.
+    /// The verdict on the latest change of any number.
     pub verdict: Outcome,
     /// The same in words.
     pub reason: String,
@@ -31,7 +31,7 @@ pub struct OverTime {
     pub runs: Vec<RunFacts>,
     /// One for each probe and quantity that all runs have.
     pub tracks: Vec<Track>,
-    /// Where any number changed: the place of the first run after it, and what else changed there.
+    /// The changes of any number: index of the first run after each, and what else changed there.
     pub changes: Vec<Change>,
 }
 

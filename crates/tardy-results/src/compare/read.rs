@@ -22,7 +22,7 @@ use crate::summary::model::ProbeSummary;
 /// Names in a warning; the others are counted.
 const NAMES_SHOWN: usize = 4;
 
-/// The runs of a side by what can be compared of them.
+/// The runs of a side by comparable key.
 type Groups = BTreeMap<Key, Vec<RunGroup>>;
 
 /// Compares `candidates`, each a run or a folder of runs, with `base`.
@@ -298,7 +298,7 @@ fn worst_first(tables: &mut [Table]) {
     });
 }
 
-/// What takes from a side's runs, by kind.
+/// Returns the shortcomings of a side's runs, by kind.
 fn shortcomings(side: &Side) -> BTreeSet<String> {
     let serious = |warning: &&Warning| {
         matches!(
@@ -389,7 +389,7 @@ fn warnings(
         };
         run.summary.probes.iter().map(worded).collect()
     };
-    // Whose names alone differ is told beside.
+    // Probes that differ in name alone are reported separately.
     let times = |run: &RunSide| {
         run.summary
             .probes
@@ -469,7 +469,7 @@ fn undecided_misses(base: &Side, side: &Side) -> Option<String> {
     ))
 }
 
-/// What the runs cannot say of how much they differ among themselves.
+/// Returns a note on how far the runs show the spread between them.
 fn about_runs(base: &Side, side: &Side, tables: &[Table]) -> Option<String> {
     let of_source = |source: SpreadSource| {
         tables
@@ -509,10 +509,10 @@ fn share(share: f64) -> String {
     format!("{} %", (share * 1000.0).round() / 10.0)
 }
 
-/// Guests of the lab that differ in where they began: what they show differs as between two
-/// replicas, whatever else is the same.
+/// Lab guests that started from different states: their results differ like those of two replicas,
+/// even if everything else is the same.
 fn different_starts(from: &RunSide, to: &RunSide) -> Option<String> {
-    // A record that cannot be read does not concern a comparison: nothing in it is compared.
+    // A record that cannot be read has nothing to compare, so it is skipped.
     let (from, to) = (
         GuestStart::read(&from.folder)?,
         GuestStart::read(&to.folder)?,

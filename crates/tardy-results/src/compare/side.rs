@@ -1,4 +1,4 @@
-//! What one argument of `tardy compare` stands for: a run, or a folder of runs that repeat the same
+//! Resolves one argument of `tardy compare`: a run, or a folder of runs that repeat the same
 //! measurement.
 
 use std::path::{Path, PathBuf};
@@ -113,11 +113,11 @@ pub enum CompareError {
         aspect: &'static str,
         /// One run.
         one: PathBuf,
-        /// What it measured.
+        /// What the first run measured.
         one_is: Box<str>,
         /// The other run.
         other: PathBuf,
-        /// What that measured.
+        /// What the other run measured.
         other_is: Box<str>,
     },
     /// All runs of a folder repeat one measurement.
@@ -131,10 +131,10 @@ pub enum CompareError {
     #[error("in {}, no measurement was run on two kernels: {groups}; name the runs to compare", folder.display())]
     NoCounterpart {
         folder: PathBuf,
-        /// What there is.
+        /// The existing groups.
         groups: String,
     },
-    /// No series of the one is of the same kind as one of the other.
+    /// The two sides share no series of the same kind.
     #[error(
         "{base} and {other} share no series: the first has {base_has}, the second {other_has}; \
          compare runs of the same probe"
@@ -162,9 +162,9 @@ pub enum CompareError {
     #[error("{side} has no phase `{phase}`: it has {has}")]
     NoPhase {
         side: String,
-        /// What was asked for.
+        /// The requested phase.
         phase: String,
-        /// What there is.
+        /// The existing phases.
         has: String,
     },
 }

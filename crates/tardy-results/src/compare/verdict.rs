@@ -1,4 +1,4 @@
-//! What the tables of a comparison come to, and in words why.
+//! Derives the verdict of a comparison from its tables, and explains it in words.
 //!
 //! The first line of a comparison counts its rows. Rows that became worse do not hide behind better
 //! ones, or the reverse: both together are mixed.
@@ -300,7 +300,7 @@ fn inconclusive(tables: &[Table]) -> String {
     )
 }
 
-/// What would decide an open row.
+/// Returns what would decide an inconclusive row.
 fn advice(table: &Table, row: &Row) -> String {
     if let Some(factor) = row.data_needed {
         return format!(": measure about {factor:.1} times as long");

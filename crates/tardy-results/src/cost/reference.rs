@@ -1,7 +1,7 @@
 //! Published costs, to set beside one's own.
 //!
-//! They are of other machines: what compares is the direction and the share by which a real-time
-//! kernel costs more, never the value.
+//! They come from other machines, so only the direction and the relative cost of a real-time kernel
+//! can be compared, not the values.
 
 use serde::Serialize;
 use tardy_papers::published::{self, Table};
@@ -62,7 +62,7 @@ impl Reference {
 /// Published columns of numbers for metrics of this tool.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PublishedTable {
-    /// Where they come from, and what must be known to read them.
+    /// Their origin, and caveats to know when reading them.
     pub source: String,
     pub columns: Vec<String>,
     pub rows: Vec<PublishedRow>,

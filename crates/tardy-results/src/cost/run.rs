@@ -41,7 +41,7 @@ impl CostRun {
         })
     }
 
-    /// The kernel in a word, for captions.
+    /// Returns a short name of the kernel, for captions.
     #[must_use]
     pub fn kernel(&self) -> String {
         self.record
@@ -53,7 +53,7 @@ impl CostRun {
     }
 }
 
-/// Whether `path` is a run of that kind; what cannot be read is not.
+/// Returns whether `path` is a run of kind `cost`; an unreadable path is not.
 #[must_use]
 pub fn is_cost(path: &Path) -> bool {
     folder::open(path).is_ok_and(|record| record.kind == RunKind::Cost)
@@ -62,7 +62,7 @@ pub fn is_cost(path: &Path) -> bool {
 /// Reads runs that stand in one picture: all of them of kind `cost`, and of one unit.
 ///
 /// # Errors
-/// What keeps them apart, in words.
+/// Returns the reason, in words, that the runs cannot be compared.
 pub fn read_alike<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Vec<CostRun>, String> {
     let runs = paths
         .into_iter()

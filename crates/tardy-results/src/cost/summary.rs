@@ -31,7 +31,7 @@ pub enum CostSummaryError {
     OtherKind(String),
 }
 
-/// What a run of kind `cost` says.
+/// Summary of a run of kind `cost`.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostSummary {
     /// The folder, as given.
@@ -42,7 +42,7 @@ pub struct CostSummary {
     pub clock: ClockKind,
     /// Wall-clock time of the start, ns since 1970.
     pub started_realtime_ns: Nanos,
-    /// What must be known before the numbers.
+    /// Caveats to read before the numbers.
     pub warnings: Vec<Warning>,
     /// Release of the kernel.
     pub kernel: Option<String>,
@@ -60,7 +60,7 @@ pub struct CostSummary {
 /// How costs were measured.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostMethod {
-    /// What was measured.
+    /// The set of operations that were measured.
     pub set: CostSet,
     /// The command, for sets of one.
     pub command: Vec<String>,
@@ -68,7 +68,7 @@ pub struct CostMethod {
     pub unit: &'static str,
     /// CPU that everything was bound to.
     pub cpu: Option<tardy_core::cpu::CpuId>,
-    /// How often each metric was prepared and measured anew.
+    /// How often each metric was prepared and measured.
     pub rounds: u32,
     /// Trials of each metric in a round.
     pub trials: u32,
@@ -77,7 +77,7 @@ pub struct CostMethod {
     pub clock_read_ns: Nanos,
 }
 
-/// What one operation of a metric costs, in the run's unit.
+/// The cost of one operation of a metric, in the run's unit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MetricSummary {
     pub name: String,

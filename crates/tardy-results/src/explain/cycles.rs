@@ -33,8 +33,8 @@ pub struct CycleExplanation {
     pub chains: Vec<WakeUpChain>,
 }
 
-/// Explains the cycles of the run in `folder`, those above `above` or else the `worst` longest;
-/// nothing if it is no run of `tardy attach`.
+/// Explains the cycles of the run in `folder`: those above `above`, or otherwise the `worst`
+/// longest; returns `None` if `tardy attach` did not make the run.
 ///
 /// # Errors
 /// [`RunError`].

@@ -1,4 +1,4 @@
-//! What only the view from outside tells of a late sample.
+//! Code executed during late samples, which only the plugin trace shows.
 
 use serde::Serialize;
 use tardy_outside::late::{FunctionRow, SectionInTheWay};
@@ -6,7 +6,7 @@ use tardy_outside::late::{FunctionRow, SectionInTheWay};
 /// How a guest was watched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OutsideFacts {
-    /// Samples, the worst of each phase, with what was executed before them.
+    /// Samples, the worst of each phase, with the code that was executed before them.
     pub windows: u64,
     /// The worst samples without what was executed before them: it could not be kept.
     pub left_out: u64,
@@ -16,11 +16,11 @@ pub struct OutsideFacts {
     pub instruction_ns: u64,
 }
 
-/// What was executed while a sample was late.
+/// The code that was executed while a sample was late.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExecutedCode {
     /// Sections that lay in its way, the longest first.
     pub sections: Vec<SectionInTheWay>,
-    /// The functions, the most time of their own first.
+    /// The functions, sorted by self time, largest first.
     pub functions: Vec<FunctionRow>,
 }

@@ -1,14 +1,14 @@
-//! Who held the CPU, in words that need no trace.
+//! The holder of the CPU, in terms that need no trace.
 
 use serde::Serialize;
 use tardy_samples::delays::DelayHolder;
 use tardy_trace::explain::{Cause, Certainty, Holder};
 use tardy_trace::symbols::Symbols;
 
-/// Who held the CPU, and how that is known.
+/// The holder of the CPU, and the certainty of that.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct HolderFacts {
-    /// What kept the thread waiting.
+    /// The cause of the wait.
     pub cause: Cause,
     /// Of the interrupt, softirq or thread; empty where there is none.
     pub name: String,
@@ -21,7 +21,7 @@ pub struct HolderFacts {
     pub sender: Option<String>,
     /// How that is known: `seen`, `inferred`, `cannot_tell`.
     pub known: &'static str,
-    /// What it may have been as well.
+    /// The alternative cause.
     pub or: Option<Cause>,
 }
 

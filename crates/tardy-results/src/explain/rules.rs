@@ -11,9 +11,9 @@ use super::words::priority;
 #[derive(Debug, Serialize)]
 pub struct RuleRow {
     pub rule: &'static str,
-    /// In a few words, as the thing that happened.
+    /// A short description of the rule's violation.
     pub what: &'static str,
-    /// How often; nothing if the trace has no event that would tell.
+    /// The number of violations; `None` if the trace lacks the event that shows them.
     pub count: Option<u64>,
     /// Who, or how much.
     pub detail: String,
@@ -21,7 +21,7 @@ pub struct RuleRow {
     pub remedy: &'static str,
 }
 
-/// Notes what an event tells of the trace, whosever it is.
+/// Records which kinds of events the trace contains, for any thread.
 pub(super) fn note(recorded: &mut RecordedKinds, event: &Event) {
     match event.kind {
         Kind::PageFault { .. } => recorded.page_faults = true,

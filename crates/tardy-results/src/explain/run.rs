@@ -1,5 +1,5 @@
-//! Who made the samples of a run late, from its folder alone: the delays beside its series, and the
-//! series to check them by.
+//! Explains late samples of a run from its folder alone: the stored delays, and the series to check
+//! them against.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read as _};
@@ -29,7 +29,7 @@ use super::{
     explain,
 };
 
-/// What is asked of a run.
+/// Parameters for explaining a run.
 #[derive(Debug, Clone, Copy)]
 pub struct RunQuestion {
     /// Number of worst samples shown as a time line.
@@ -50,7 +50,7 @@ pub enum RunError {
     /// It was not made with --explain, or could not be.
     #[error("the run has no trace{}: measure with `tardy run --explain`, or in the lab with `--watch`", why.as_ref().map_or_else(String::new, |why| format!(" ({why})")))]
     NotTraced {
-        /// What the run says of that.
+        /// The reason that the run states.
         why: Option<String>,
     },
     /// It was not watched from outside, or nothing was kept.
@@ -58,14 +58,14 @@ pub enum RunError {
         "the guest was not watched, or no samples were kept: measure with `tardy lab run --watch`"
     )]
     NotWatched,
-    /// What was seen from outside cannot be read.
+    /// The plugin trace cannot be read.
     #[error(transparent)]
     Outside(StoreError),
     /// A file of delays cannot be read.
     #[error("{}: {error}", path.display())]
     Unreadable {
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// A series cannot be read.
@@ -84,7 +84,7 @@ pub enum RunError {
     #[error("{}: {error}", path.display())]
     Trace {
         path: PathBuf,
-        /// What is wrong.
+        /// The error of the explanation.
         error: ExplainError,
     },
 }
@@ -92,27 +92,26 @@ pub enum RunError {
 /// A run explained.
 #[derive(Debug, Serialize)]
 pub struct RunExplanation {
-    /// What was recorded of the kernel's trace; none where the run is explained from outside.
+    /// The recording of the kernel's trace; `None` if a plugin trace explains the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tracing: Option<TracingRecord>,
-    /// How the guest was watched; none where the kernel's trace explains the run.
+    /// How the guest was watched; `None` if the kernel's trace explains the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outside: Option<OutsideFacts>,
     /// How many samples.
     pub samples: SampleCounts,
     /// The threshold of ranked samples.
     pub threshold: Threshold,
-    /// How late, of those that are ranked; nothing where none is.
+    /// Latencies of the ranked samples; `None` if none is ranked.
     pub lateness: Option<Lateness>,
     /// Where on the way the time went, in the order of the way.
     pub components: Vec<ComponentRow>,
-    /// Who held the CPU, most lateness first.
+    /// The holders of the CPU, sorted by the latency they caused, largest first.
     pub holders: Vec<HolderRow>,
     /// All other samples; absent if all are ranked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ordinary: Option<Ordinary>,
-    /// Of the lateness that is ranked, what has no holder, because events were lost or came too
-    /// late.
+    /// Ranked latency without a known holder, because events were lost or arrived too late.
     pub unexplained_ns: u64,
     /// Of it what is one of two causes.
     pub cannot_tell_ns: u64,
@@ -121,14 +120,14 @@ pub struct RunExplanation {
     /// Functions that held the CPU, most lateness first; none without --explain=stacks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stacks: Vec<StackRow>,
-    /// What loops of programs do that a loop on time does not; none without such a loop.
+    /// Deviations of program loops from a correct periodic loop; empty without such a loop.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub loops: Vec<LoopRow>,
 }
 
 impl RunExplanation {
-    /// Explanations that the run wrote and that did not give way to newer ones, and those of them
-    /// that its files no longer have: they were cut off, or are damaged.
+    /// Returns the number of explanations that the run wrote and did not drop for newer ones, and
+    /// how many of these its files lack because they were truncated or damaged.
     #[must_use]
     pub fn written_and_missing(&self) -> (u64, u64) {
         let written = self
@@ -144,11 +143,11 @@ impl RunExplanation {
 /// How many samples.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SampleCounts {
-    /// Those that were late, by whatever little, as the recorder handed them over.
+    /// Samples with any latency above 0, as the recorder passed them on.
     pub late: u64,
     /// Those with an explanation.
     pub explained: u64,
-    /// Those of them that are later than what was asked for.
+    /// The samples above the requested latency.
     pub ranked: u64,
     /// Those with an explanation for a part of their latency only.
     pub with_unknown: u64,
@@ -180,7 +179,7 @@ pub struct SampleStory {
     pub since_start_ns: Nanos,
     /// The phase that it fell into.
     pub phase: Option<String>,
-    /// Who woke the thread; nobody if it was awake.
+    /// The context that woke the thread; `None` if the thread was awake.
     pub waker: Option<String>,
     pub latency_ns: u64,
     /// Whether the trace has the switch to the thread.
@@ -283,8 +282,8 @@ pub fn trace_dat(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError>
     Ok(out.flush()?)
 }
 
-/// Whether a trace is what a run kept around its worst samples. Figures from it are of these alone,
-/// and what lies between was never kept.
+/// Returns whether a trace contains only the pages that a run kept around its worst samples.
+/// Figures from it describe these samples alone; the rest was not stored.
 #[must_use]
 pub fn is_evidence(trace: &Path) -> bool {
     let is_named_so = trace.file_name() == Path::new(EVIDENCE).file_name();
@@ -378,7 +377,7 @@ pub(super) struct Reading<'a> {
     pub(super) worst: Vec<SampleStory>,
 }
 
-/// What became of a sample.
+/// The outcome of explaining a sample.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SampleOutcome {
     pub(super) is_ranked: bool,
@@ -468,7 +467,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The places of a chunk's holders.
+    /// Returns the indices of a chunk's holders.
     pub(super) fn places(&mut self, chunk: &DelayChunk) -> Vec<usize> {
         chunk
             .holders

@@ -1,4 +1,4 @@
-//! A run explained from what there is of it: its trace, or what was seen from outside of its guest.
+//! Chooses the source that explains a run: its kernel trace, or the plugin trace of its guest.
 
 use std::io;
 use std::path::Path;

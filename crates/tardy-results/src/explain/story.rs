@@ -16,9 +16,9 @@ pub struct Story {
     pub cpu: u32,
     /// When it was due, in ns of the trace's clock.
     pub due_ns: u64,
-    /// Whether the timer says so, or the waking stands for it.
+    /// The source of the due time: the timer, or the wake-up as a substitute.
     pub due_from: DueFrom,
-    /// Who woke it.
+    /// The context that woke it.
     pub waker: String,
     /// From due to running.
     pub lateness_ns: u64,
@@ -40,7 +40,7 @@ pub struct Mark {
     pub what: &'static str,
 }
 
-/// A stretch, and who held the CPU.
+/// An interval, and the holder of the CPU in it.
 #[derive(Debug, Serialize)]
 pub struct StoryPiece {
     /// In ns from due.

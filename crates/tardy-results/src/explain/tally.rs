@@ -21,7 +21,7 @@ pub struct HolderRow {
     pub max_ns: u64,
 }
 
-/// What was counted.
+/// The latencies that were counted.
 pub(super) struct LatenessBreakdown {
     pub(super) lateness: Option<Lateness>,
     /// In the order of the way.
@@ -58,12 +58,12 @@ impl LatenessBreakdown {
         }
     }
 
-    /// What of the lateness has no holder.
+    /// Returns the latency without a known holder.
     pub(super) fn unexplained_ns(&self) -> u64 {
         self.sum(|row| row.holder.cause.is_unexplained())
     }
 
-    /// What of it is one of two causes.
+    /// Returns the part of it that has two possible causes.
     pub(super) fn cannot_tell_ns(&self) -> u64 {
         self.sum(|row| row.holder.or.is_some())
     }

@@ -1,4 +1,4 @@
-//! Builds whose changes somebody accepted: a file beside the runs.
+//! Builds whose changes were accepted, read from a file next to the runs.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -29,7 +29,7 @@ pub enum AcceptedError {
     },
 }
 
-/// Builds that are accepted for the runs in `folder`; none where it has no such file.
+/// Reads the accepted builds for the runs in `folder`; none if the file is absent.
 ///
 /// # Errors
 /// [`AcceptedError`] where the file cannot be read, or is no list.

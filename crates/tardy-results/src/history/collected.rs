@@ -158,7 +158,8 @@ impl RunCollection {
             .collect()
     }
 
-    /// What differs between the last run of a board before a build and its first one from there on.
+    /// Returns the differences between a board's last run before a build and its first run from
+    /// that build on.
     pub(super) fn changed(
         &self,
         board: &str,

@@ -1,4 +1,4 @@
-//! What a history keeps of a run: whose it is, what its machine says of itself, and its numbers.
+//! The parts of a run that a history stores: its board, facts of its machine, and its numbers.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use crate::compare::side::{CompareError, RunSide};
 /// Quantiles that are followed: the median, and the highest of the others that every run of a
 /// series has samples beyond.
 pub const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
-/// What is kept of machine and plan, as in `run.json`.
+/// Facts of machine and plan that are stored, named as in `run.json`.
 pub const FACTS: [&str; 7] = [
     "machine.kernel.release",
     "machine.kernel.version",
@@ -46,7 +46,7 @@ pub struct HistoryRun {
     pub numbers: Vec<RunNumbers>,
 }
 
-/// What a run measured of one probe and quantity, under one load or in all.
+/// Numbers of a run for one probe and quantity, under one load or over all.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunNumbers {
     pub key: Key,
@@ -95,7 +95,7 @@ impl HistoryRun {
     }
 }
 
-/// Nothing where there is no sample.
+/// Returns `None` if there are no samples.
 fn numbers(key: Key, group: &RunGroup) -> Option<RunNumbers> {
     let mut counts = Vec::new();
     group

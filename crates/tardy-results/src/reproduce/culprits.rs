@@ -1,5 +1,5 @@
-//! Who made samples late in experiments that are run to learn it: functions of the kernel, from
-//! stacks on this machine, from every instruction in the lab.
+//! Causes of late samples in experiments that look for them: kernel functions, from stacks on this
+//! machine, or from every instruction in the lab.
 
 use std::path::{Path, PathBuf};
 
@@ -22,9 +22,9 @@ pub struct Culprit {
     pub kernel: String,
     /// Of a stack, the most that it held up one sample; in the lab, how late the sample was.
     pub late_ns: u64,
-    /// Who held the CPU.
+    /// The holder of the CPU.
     pub who: String,
-    /// Of stacks the innermost first; in the lab those with the most time of their own first.
+    /// For stacks, innermost first; in the lab, sorted by self time, largest first.
     pub functions: Vec<String>,
 }
 

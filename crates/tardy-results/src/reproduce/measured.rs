@@ -18,8 +18,8 @@ use crate::summary::read::{LoadedRun, read};
 
 /// The phase that stands for the whole run, with samples that were counted and not stored.
 const WHOLE: &str = "run";
-/// The phase that stands for the last one under load, whatever its loads: `tardy run --load` names
-/// it after them.
+/// Stands for the last phase under load, whatever its loads: `tardy run --load` names the phase
+/// after them.
 const LOADED: &str = "load";
 
 /// The file that says why an experiment has no folder.
@@ -81,7 +81,7 @@ impl PaperRuns {
             .collect()
     }
 
-    /// What was not as asked for.
+    /// Returns the deviations from the experiment.
     #[must_use]
     pub fn remarks(&self, experiment: &str) -> Vec<String> {
         let unreadable = self
@@ -127,7 +127,7 @@ impl PaperRuns {
         found
     }
 
-    /// How many replicas there are of what a quantity is of.
+    /// Returns the number of replicas behind a quantity.
     #[must_use]
     pub fn replicas(&self, quantity: &Quantity, experiment: &str) -> usize {
         self.runs
@@ -224,7 +224,7 @@ fn runs_below(folder: &Path) -> Vec<PathBuf> {
 
 /// A run, and the name of its kernel.
 fn run(path: &Path) -> Result<(String, Run), String> {
-    // What is said of a folder must not depend on where it lies.
+    // Remarks about a folder must not depend on its location.
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let record =
         folder::open(path).map_err(|_| format!("{name}: the guest or the run left no result"))?;
@@ -292,7 +292,7 @@ fn cell(run: &LoadedRun, phase: &str, probe: Option<&str>) -> Result<Cell, Refus
         .iter()
         .find(|warning| matches!(warning, Warning::LoadAbsent { .. }));
     match absent {
-        // A phase that was to be under load and has none is idle.
+        // A phase that should have a load and has none counts as idle.
         Some(absent) if found.loads.is_empty() && !matches!(phase, "idle" | "no-load") => {
             Err(Refusal(absent.to_string()))
         }

@@ -1,5 +1,5 @@
-//! What holds whatever the distribution: percentiles between order statistics, shares above limits,
-//! and how far the maximum reaches. All of it counts the effective number of samples: they depend
+//! Bounds for any distribution: percentiles between order statistics, shares above limits, and how
+//! far the maximum reaches. All bounds use the effective number of samples, because samples depend
 //! on each other, in time and over CPUs.
 
 use serde::Serialize;
@@ -57,7 +57,7 @@ pub struct Exceedance {
     pub an_hour_upper: Option<f64>,
 }
 
-/// What a statement would need.
+/// How many samples a statement needs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SamplesNeeded {
     pub share: f64,
@@ -129,7 +129,7 @@ fn percentiles(histogram: &Histogram, dependence: &Dependence) -> Vec<Percentile
 }
 
 impl Bounds {
-    /// Forgets what is not known where samples at or above `open` have no values of their own.
+    /// Drops numbers that are unknown if samples at or above `open` have no individual values.
     pub fn forget_from(&mut self, open: Nanos) {
         self.percentiles
             .retain(|percentile| percentile.value_ns < open.get());

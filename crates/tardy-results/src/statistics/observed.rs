@@ -1,4 +1,4 @@
-//! What was seen, and nothing else: all that williams2002 printed of a run.
+//! Observations only: all numbers that williams2002 printed of a run.
 
 use serde::Serialize;
 use tardy_core::histogram::Histogram;
@@ -111,7 +111,7 @@ pub fn observed(
 }
 
 impl ObservedStatistics {
-    /// Forgets what is not known where samples at or above `open` have no values of their own.
+    /// Drops numbers that are unknown if samples at or above `open` have no individual values.
     pub fn forget_from(&mut self, open: Nanos) {
         let is_known = |value: &i64| *value < open.get();
         self.median_ns = self.median_ns.filter(is_known);

@@ -20,7 +20,7 @@ use crate::summary::by_phase::{self, OfName};
 use crate::summary::read::{LoadedRun, SeriesData};
 use crate::summary::stated::mean_and_least;
 
-/// What is asked for.
+/// The requested statistics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
     /// Limits, ascending; chosen from the samples where empty.
@@ -32,14 +32,14 @@ pub struct Question {
     /// Series of a probe that are looked at one by one, the worst; all of them together are looked
     /// at anyway.
     pub series_max: usize,
-    /// Clock rate of the CPUs in MHz, in place of what the machine says.
+    /// Clock rate of the CPUs in MHz, which overrides the machine's.
     pub mhz: Option<f64>,
     /// Whether models that the gate refused are given too, marked as such.
     pub show_refused: bool,
 }
 
 impl Default for Question {
-    /// What `tardy show --statistics` asks without further flags.
+    /// Returns the defaults of `tardy show --statistics`.
     fn default() -> Self {
         Self {
             limits: Vec::new(),
@@ -53,7 +53,7 @@ impl Default for Question {
 }
 
 impl Question {
-    /// The same, whatever the order that limits were given in.
+    /// Returns the question with its limits sorted.
     #[must_use]
     pub fn with_limits_in_order(mut self) -> Self {
         self.limits.sort_unstable();
@@ -69,7 +69,7 @@ pub struct Statistics {
     pub groups: Vec<Group>,
     /// The worst case by OSADL's rule of thumb, and the clock rate in MHz that it is for.
     pub rule_of_thumb_ns: Option<(f64, f64)>,
-    /// The same as a verdict on each probe, and who says what the clock rate is.
+    /// The rule as a verdict on each probe, with the source of the clock rate.
     pub rule_of_thumb: RuleOfThumb,
 }
 
@@ -77,7 +77,7 @@ pub struct Statistics {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Group {
     pub probe: String,
-    /// What a value is.
+    /// Name of the quantity of a value.
     pub quantity: String,
     /// Its CPU; absent for all together, and where it was not bound.
     pub cpu: Option<CpuId>,
@@ -89,12 +89,12 @@ pub struct Group {
     /// Periods that passed while the previous wake-up was still late: they have no sample, and a
     /// deadline counts those that were too late.
     pub skipped: u64,
-    /// Series of the probe, also those that have no group of their own.
+    /// Number of series of the probe, including those without a group.
     #[serde(skip)]
     pub of_series: usize,
-    /// What was seen.
+    /// The observations.
     pub observed: ObservedStatistics,
-    /// What holds whatever the distribution.
+    /// The bounds for any distribution.
     pub bounds: Bounds,
     /// The model; absent for several series together, whose mixture no model describes.
     pub tail: Option<TailModel>,
@@ -103,7 +103,7 @@ pub struct Group {
     pub tail_by_load: Vec<LoadTail>,
 }
 
-/// What models of the tail need of the samples of series, by their files.
+/// The samples that tail models need, by series file.
 pub type TailReaders = BTreeMap<PathBuf, TailReader>;
 
 /// Of a run that was read; its samples are read once more, for the model of the tail.
@@ -193,7 +193,8 @@ fn worst<'a>(series: &[&'a SeriesData], question: &Question) -> Vec<&'a SeriesDa
     worst
 }
 
-/// What `make` makes of each, as many at a time as there are CPUs, in their order.
+/// Applies `make` to each item, on as many threads as there are CPUs, and returns the results in
+/// order.
 pub fn side_by_side<T: Send, R: Send>(
     items: impl Iterator<Item = T>,
     make: impl Fn(T) -> R + Sync,
@@ -208,7 +209,8 @@ pub fn side_by_side<T: Send, R: Send>(
 }
 
 impl LoadedRun {
-    /// When each load ran, and on which CPUs it hardly did; none where all samples are of one.
+    /// Returns when each load ran, and on which CPUs it hardly ran; empty if all samples belong to
+    /// one load.
     fn load_spans(&self) -> Vec<(LoadSpans, CpuList)> {
         let loads = by_phase::by_name(&self.record, &self.series);
         if loads.len() < 2 {

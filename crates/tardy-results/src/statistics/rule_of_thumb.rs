@@ -1,5 +1,5 @@
-//! OSADL's rule of thumb: the worst case is about 10^5 clock cycles (koolwal2009, section 4.4). A
-//! verdict on what was seen, never on more.
+//! OSADL's rule of thumb: the worst case is about 10^5 clock cycles (koolwal2009, section 4.4). The
+//! verdict covers the observations only.
 //!
 //! A rule of thumb is a verdict on the observed samples and changes no exit code. It is not a
 //! requirement that a user stated; the text names the `--deadline` that would be one.
@@ -19,13 +19,13 @@ pub struct RuleOfThumb {
     pub worst_case_ns: Option<f64>,
     /// The clock rate.
     pub mhz: Option<f64>,
-    /// Who says what it is.
+    /// The source of the clock rate.
     pub source: RateSource,
     /// Of each probe whose values are latencies, all its series together.
     pub verdicts: Vec<RuleVerdict>,
 }
 
-/// Who says what the clock rate is.
+/// The source of the clock rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RateSource {

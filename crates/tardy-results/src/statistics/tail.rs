@@ -2,8 +2,8 @@
 //! horizon, if these conditions last. It is shown only when every check of its gate passed, or
 //! marked as refused where that was asked for.
 //!
-//! A run with several loads is a mixture, which hardly ever passes: each load has a model of its
-//! own too, of the samples due in its phases.
+//! A run with several loads is a mixture, which hardly ever passes, so each load also has a model
+//! of the samples due in its phases.
 
 use serde::Serialize;
 use tardy_core::summary::cell::Cell;
@@ -27,12 +27,12 @@ const CURVE_POINTS: usize = 48;
 pub struct TailModel {
     /// How far it was asked to reach.
     pub horizon_ns: Nanos,
-    /// What was checked, with what came of it.
+    /// The checks and their results.
     pub checks: Vec<CheckResult>,
     /// The model; absent where a check failed.
     pub model: Option<Model>,
-    /// The model that a check refused, for those who want to look at the fit; absent where it was
-    /// not asked for, or nothing could be fitted.
+    /// The model that a check refused, for inspection of the fit; `None` if it was not requested,
+    /// or nothing could be fitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<Model>,
 }
@@ -57,7 +57,7 @@ pub struct Tails {
     pub by_load: Vec<LoadTail>,
 }
 
-/// What is asked of the models.
+/// Options of the models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TailOptions {
     /// How far they should reach.
@@ -92,7 +92,7 @@ pub struct Model {
     pub spread_ns: Option<Interval>,
     /// The same level by block maxima (generalised extreme value distribution): a second opinion.
     pub level_by_blocks_ns: Option<(f64, Interval)>,
-    /// From the threshold to the level asked for: what charts draw dashed.
+    /// The curve from the threshold to the requested level, which charts draw dashed.
     pub curve: Vec<CurvePoint>,
 }
 
@@ -131,7 +131,7 @@ pub fn tails(reader: &TailReader, read: &SeriesData, wanted: TailOptions) -> Tai
     }
 }
 
-/// What the numbers of a series mean, in ns.
+/// Conversion of a series' numbers to ns.
 #[derive(Debug, Clone, Copy)]
 struct Scale {
     /// Time that a sample stands for.

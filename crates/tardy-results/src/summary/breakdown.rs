@@ -1,7 +1,7 @@
-//! The three sources of lateness of abeni2002 (section 2): timer resolution, scheduling jitter,
-//! non-preemptable sections. Each is taken from a phase that isolated it; what no phase isolated is
-//! named, with the reason. Nothing is computed by subtracting: quantiles and maxima of sums do not
-//! come apart.
+//! The three sources of latency of abeni2002 (section 2): timer resolution, scheduling jitter,
+//! non-preemptible sections. Each is taken from a phase that isolated it; a source that no phase
+//! isolated is named with the reason. Nothing is computed by subtraction, because quantiles and
+//! maxima of sums cannot be separated.
 //!
 //! Sources of latency are separated by runs that isolate them, never by subtraction. Quantiles and
 //! maxima of sums cannot be taken apart.
@@ -36,7 +36,7 @@ pub enum Source {
     NonPreemptableSections,
 }
 
-/// What runs say about each source.
+/// The values of each source over all runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Breakdown {
     /// Measurements that isolated a source, in the order of the runs.
@@ -45,7 +45,7 @@ pub struct Breakdown {
     pub excluded: Vec<ExcludedProbe>,
     /// Measurements in which sources are mixed, or that say nothing.
     pub mixed: Vec<MixedMeasurement>,
-    /// What must be known before the numbers: the folder of a run, and a warning of it.
+    /// Caveats to read before the numbers: the folder of a run, and its warning.
     #[serde(serialize_with = "as_texts")]
     pub warnings: Vec<(String, Warning)>,
 }
@@ -74,7 +74,7 @@ pub struct IsolatedSource {
     pub phase: String,
     /// Loads that ran in it.
     pub loads: Vec<String>,
-    /// What else isolated it.
+    /// The second way by which it was isolated.
     pub by: String,
     pub numbers: Numbers,
 }
@@ -206,8 +206,8 @@ fn numbers_of<'a>(phase: &'a LoadSummary, probe: &str) -> Option<&'a Numbers> {
         .and_then(|(_, numbers)| numbers.as_ref())
 }
 
-/// Who else may run while a probe waits: a load, or another probe, with its real-time priority; 0
-/// for an ordinary one.
+/// A task that may run while a probe waits: a load, or another probe, with its real-time priority;
+/// 0 for an ordinary task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Competitor {
     name: String,
@@ -244,8 +244,8 @@ fn other_probes(record: &RunRecord, plan: &ProbePlan) -> Vec<Competitor> {
         .collect()
 }
 
-/// Which source is alone for a probe of this priority, and by what; or why none is. `tick` is the
-/// timers' resolution where it is not high.
+/// Returns the source that is isolated for a probe of this priority, and how; or the reason that
+/// none is. `tick` is the timers' resolution if it is not high.
 fn isolated(
     priority: Option<u32>,
     probes: &[Competitor],

@@ -1,5 +1,5 @@
-//! What a run says of deadlines when none was asked for: how many of some common ones were missed,
-//! and which one was not.
+//! Miss counts for common deadlines, used if the run had no deadline, and the shortest of them
+//! without a miss.
 //!
 //! A run without a deadline ends with a ladder of common ones. The function that judges a given
 //! deadline judges each rung.
@@ -130,7 +130,7 @@ fn counted(deadline: Nanos, series: &[&SeriesData]) -> Window {
     windows.min_by_key(|window| window.latest).unwrap_or(window)
 }
 
-/// The load with the largest value; nothing to choose from where there is one.
+/// Returns the load with the largest value; `None` if there is only one load.
 fn worst_load(probe: &str, loads: &[LoadSummary]) -> Option<WorstLoad> {
     let of_load = |load: &LoadSummary| {
         let numbers = load

@@ -1,4 +1,4 @@
-//! What a summary consists of; serialised as `--json`, printed as text.
+//! The parts of a summary; serialised as `--json`, printed as text.
 
 use std::collections::BTreeMap;
 
@@ -26,10 +26,9 @@ pub struct Summary {
     pub state: State,
     /// Clock of all times.
     pub clock: ClockKind,
-    /// What must be known before the numbers, what matters most first.
+    /// Caveats to read before the numbers, the most important first.
     pub warnings: Vec<Warning>,
-    /// What the samples say about the deadline, of several probes the worst; absent where none was
-    /// asked for.
+    /// The verdict on the deadline, the worst of several probes; absent without a deadline.
     pub verdict: Option<Verdict>,
     /// From the first due time to the last wake-up.
     pub measured_ns: Nanos,
@@ -43,15 +42,15 @@ pub struct Summary {
     pub phases: Vec<PhaseSummary>,
     /// Phases of the same name as one, on the CPUs that their loads stressed; worst first.
     pub loads: Vec<LoadSummary>,
-    /// Whether the order of `loads` tells which hurts most: only where phases were repeated in a
-    /// drawn order.
+    /// Whether the order of `loads` ranks them by damage: only if phases were repeated in random
+    /// order.
     pub is_ranked: bool,
-    /// What the loads did.
+    /// The work that the loads did.
     pub load_work: Vec<LoadWork>,
-    /// Moments that somebody marked while the run lasted, from its start on, in order.
+    /// Times that were marked during the run, relative to its start, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<MarkSummary>,
-    /// What the user keeps with the run, by name.
+    /// The user's labels of the run, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Which of its settings are defaults of files, a sentence a file.
@@ -68,15 +67,15 @@ pub struct Summary {
     /// Rows of `tardy doctor` that call a setting bad and grave, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grave_settings: Vec<String>,
-    /// What touched the measured CPUs most: interrupts by line.
+    /// The most frequent interrupts on the measured CPUs, by line.
     pub interrupts: Vec<InterruptCount>,
-    /// What the tool itself cost.
+    /// The cost of the tool itself.
     pub overhead: Option<Overhead>,
 }
 
 impl Summary {
-    /// The verdicts on each probe where several are judged, in the order of the plan; nothing where
-    /// there is one, whose verdict is that on the run.
+    /// Returns the verdict on each probe if several are judged, in the order of the plan; empty for
+    /// a single probe, whose verdict is the run's.
     #[must_use]
     pub fn verdicts_of_probes(&self) -> Vec<(&str, &Verdict)> {
         let of_probes = self
@@ -92,7 +91,7 @@ impl Summary {
     }
 }
 
-/// A moment that somebody marked.
+/// A time that was marked during the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MarkSummary {
     /// From the start of the run on.
@@ -115,7 +114,7 @@ pub struct InterruptCount {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProbeSummary {
     pub probe: String,
-    /// What a value is: `latency` or `interval error`.
+    /// Name of the quantity of a value: `latency` or `interval error`.
     pub quantity: String,
     /// Time between two wake-ups, or time asked for.
     pub period_ns: Nanos,
@@ -130,11 +129,11 @@ pub struct ProbeSummary {
     /// unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_skipped_unknown: bool,
-    /// What its samples say about the deadline; absent where none was asked for, and where its
-    /// values say nothing about one.
+    /// The verdict on the deadline; absent without a deadline, and if its values are not comparable
+    /// with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-    /// What they say about common deadlines; absent where one was asked for.
+    /// The miss counts for common deadlines; absent if the run had a deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ladder: Option<Ladder>,
 }
@@ -152,7 +151,7 @@ pub struct Ladder {
     pub every_deadline_missed: bool,
     /// Which loads the rates are of.
     pub stress: Stress,
-    /// CPUs whose misses the rates count together; 0 in what older versions wrote.
+    /// Number of CPUs whose misses the rates pool; 0 in older files.
     #[serde(default)]
     pub processors: usize,
     /// The load under which the largest value came; absent where there was one load alone.
@@ -218,7 +217,7 @@ pub struct SeriesSummary {
     /// early, others may be the clock's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_error_ns: Option<Nanos>,
-    /// Which copy of the probe's thread this is, where they have no CPU of their own.
+    /// Number of the copy of the probe's thread, if the copies have no fixed CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy: Option<u32>,
     /// The gaps together, for series of gaps.
@@ -246,8 +245,8 @@ pub struct GapSummary {
     pub share: Option<f64>,
 }
 
-/// An interval probe's events against the grid of expiries that lies closest below them all. What
-/// all events are late by does not show.
+/// An interval probe's events relative to the closest grid of expiries that lies below them all. A
+/// delay common to all events stays invisible.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FittedSummary {
     /// The timer's period as its events show it.
@@ -273,7 +272,7 @@ pub struct LoadSummary {
     /// Measured CPUs on which the loads did nothing, though they did on others; their samples are
     /// not in the numbers.
     pub not_stressed: CpuList,
-    /// What each of several loads got of the CPUs.
+    /// The shares of several loads in the CPU time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<LoadShare>,
     /// Each probe's numbers while all of the loads worked; absent where there is no sample.
@@ -295,13 +294,13 @@ impl LoadSummary {
     }
 }
 
-/// What a load got of the time that the loads of its phase used together.
+/// The share of a load in the time that the loads of its phase used together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadShare {
     pub load: String,
     /// CPU time that it used.
     pub cpu_time_ns: Nanos,
-    /// Its share of what all of them used.
+    /// Its share of the total.
     pub share: f64,
     /// Whether that is less than half of an equal share: it waited for something else, or got too
     /// little.
@@ -325,7 +324,7 @@ pub struct PhaseSummary {
 }
 
 impl PhaseSummary {
-    /// What is said of a moment of the phase at which its loads did not work.
+    /// Describes an interval of the phase during which its loads did not work.
     #[must_use]
     pub fn without_loads(&self) -> String {
         let load = match self.loads.len() {

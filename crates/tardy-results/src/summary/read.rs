@@ -1,5 +1,5 @@
-//! Reads a run folder, each series on as many threads as there are CPUs. Summaries are made from
-//! what was read, and charts.
+//! Reads a run folder, each series on as many threads as there are CPUs. The result feeds summaries
+//! and charts.
 
 use std::path::{Path, PathBuf};
 
@@ -26,9 +26,10 @@ use tardy_samples::hours::Stretch;
 use tardy_samples::read_series::{PartEnd, SeriesError, SeriesFile};
 use tardy_sys::scoped;
 
-/// Stretches of time of all series, by which samples are counted: each takes up to a kilobyte.
+/// Maximum number of time intervals of all series, by which samples are counted: each takes up to a
+/// kilobyte.
 const STRETCHES_OF_ALL: usize = 1 << 16;
-/// Fewer than these would not tell how samples of several phases depend on each other.
+/// Minimum number of intervals that show how samples of several phases depend on each other.
 const STRETCHES_LEAST: usize = 64;
 /// Why there is no summary.
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +46,7 @@ pub struct SeriesData {
     pub(super) accumulator: SeriesAccumulator,
     /// All samples: from the histogram where not every one was kept.
     pub(super) whole: Cell,
-    /// What the tool states that an import is from.
+    /// The totals that the other tool states for an import.
     pub(super) stated: Option<StatedTotals>,
     /// Samples of an import that may have missed the window or not; they are in no count of misses.
     pub(super) undecided: u64,
@@ -74,8 +75,8 @@ pub struct LoadedRun {
     requirement: Requirement,
 }
 
-/// Reads the run in `path`, to be held to `requirement`, and where that is silent, to what it was
-/// made with.
+/// Reads the run in `path`, to be judged by `requirement`, with absent fields taken from the run's
+/// plan.
 ///
 /// # Errors
 /// [`SummaryError`] where the folder, or a series that it names, cannot be read.
@@ -116,8 +117,8 @@ pub fn read(path: &Path, requirement: &Requirement) -> Result<LoadedRun, Summary
     })
 }
 
-/// Reads `count` series with all CPUs: many series side by side, few ones in parts. `read` takes
-/// the place of a series, and the threads that it may use.
+/// Reads `count` series with all CPUs: many series in parallel, few ones in parts. `read` gets the
+/// index of a series and the number of threads it may use.
 fn read_all(
     count: usize,
     read: impl Fn(usize, u64) -> Result<SeriesData, SummaryError> + Sync,
@@ -140,7 +141,7 @@ impl LoadedRun {
         self.questions.window
     }
 
-    /// What it is held to.
+    /// Returns the requirement that the run is judged by.
     #[must_use]
     pub fn requirement(&self) -> &Requirement {
         &self.requirement
@@ -226,7 +227,7 @@ impl LoadedRun {
         )
     }
 
-    /// All samples of a probe, whatever their CPU.
+    /// Returns all samples of a probe, over all CPUs.
     #[must_use]
     pub fn of_probe(&self, probe: &str) -> Cell {
         let mut together = Cell::default();
@@ -239,7 +240,7 @@ impl LoadedRun {
 }
 
 impl SeriesData {
-    /// What the series is.
+    /// Returns the descriptor of the series.
     #[must_use]
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
@@ -291,8 +292,8 @@ impl SeriesData {
         self.stated.and_then(|stated| stated.open_from())
     }
 
-    /// What its values are multiples of: 1 ns for what this tool measured, what another tool rounds
-    /// to for an import.
+    /// Returns the unit that its values are multiples of: 1 ns for this tool's runs, the other
+    /// tool's rounding for an import.
     #[must_use]
     pub fn resolution(&self) -> Nanos {
         self.stated
@@ -463,8 +464,8 @@ fn add_earlier(accumulator: &mut SeriesAccumulator, file: &SeriesFile, questions
     }
 }
 
-/// What is asked of one series: a deadline of latenesses alone, and earliness beyond the error of
-/// its clock.
+/// Returns the options for one series: a deadline for latencies only, and earliness beyond the
+/// error of its clock.
 fn questions_of(descriptor: &Descriptor, questions: &SummaryOptions) -> SummaryOptions {
     let is_lateness = matches!(descriptor.meaning, Meaning::Lateness { .. });
     SummaryOptions {
@@ -546,9 +547,9 @@ pub(super) fn has_no_times(record: &RunRecord) -> bool {
         .is_some_and(|imported| imported.has_no_times)
 }
 
-/// From the samples; where not all of them were kept, from the first due time to the last probe's
-/// end, which are known all the same. Of an import without samples it is how long the tool says
-/// that it measured.
+/// Returns the length by the samples; if not all are stored, from the first due time to the last
+/// probe's end, which are always known. For an import without samples, returns the length that the
+/// other tool states.
 fn length(record: &RunRecord, series: &[SeriesData]) -> Nanos {
     let of_samples = if has_no_times(record) {
         Nanos::ZERO

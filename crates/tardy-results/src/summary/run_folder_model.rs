@@ -1,6 +1,6 @@
-//! Random sequences of measuring, killing, cutting, rotating, resuming and reading a run folder,
-//! against a model that knows every sample. Time is simulated. No sample may be lost or counted
-//! twice. `cargo xtask fuzz` draws new sequences.
+//! Tests random sequences of measuring, killing, truncating, rotating, resuming and reading a run
+//! folder against a model that knows every sample. Time is simulated. Every sample must be counted
+//! exactly once. `cargo xtask fuzz` draws new sequences.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -93,7 +93,7 @@ struct Writing {
     rotation: Arc<Rotation>,
     encoder: ChunkEncoder,
     due: Nanos,
-    /// Length of the last write, and what the folder had before it.
+    /// Length of the last write, and the folder's content before it.
     last: Option<(u64, Truth)>,
 }
 
@@ -289,7 +289,7 @@ impl ModeledRun {
         writing.folder.finish(&writing.record).unwrap();
     }
 
-    /// What the folder has, by the summary that every command prints.
+    /// Returns the folder's content, by the summary that every command prints.
     fn found(&self) -> Truth {
         let summary = summarize(&self.path(), &Requirement::deadline(DEADLINE)).unwrap();
         let series = &summary.series[0];

@@ -1,4 +1,4 @@
-//! Imported series without their samples: what the other tool states stands in for what cannot be
+//! Imported series without samples: the other tool's stated totals replace numbers that cannot be
 //! computed.
 
 use tardy_core::summary::numbers::Numbers;

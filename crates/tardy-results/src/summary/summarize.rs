@@ -1,4 +1,4 @@
-//! From what was read to the summary.
+//! Makes the summary from the data that was read.
 
 use std::path::Path;
 
@@ -24,8 +24,8 @@ use super::verdict::Judge;
 use super::warnings::warnings;
 use super::{by_phase, ladder, stated, verdict};
 
-/// Makes the summary of the run in `path`, held to `requirement`, and where that is silent, to what
-/// the run was made with.
+/// Summarises the run in `path`, judged by `requirement`, with absent fields taken from the run's
+/// plan.
 ///
 /// # Errors
 /// [`SummaryError`] where the folder, or a series that it names, cannot be read.
@@ -34,7 +34,7 @@ pub fn summarize(path: &Path, requirement: &Requirement) -> Result<Summary, Summ
 }
 
 impl LoadedRun {
-    /// What the run comes to.
+    /// Returns the summary of the run.
     #[must_use]
     pub fn summary(&self) -> Summary {
         let (record, series) = (&self.record, &self.series);

@@ -1,5 +1,5 @@
-//! The verdicts of a run: what its samples come to, held to what was asked for. Each probe and each
-//! load is a population of its own, and has one.
+//! The verdicts of a run: its samples, judged by the requirement. Each probe and each load is a
+//! separate population with its own verdict.
 
 use std::collections::BTreeSet;
 
@@ -33,10 +33,10 @@ pub(super) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// All samples of a series. What was lost was not seen, and says nothing about misses.
+    /// All samples of a series. Lost samples were not observed, and prove nothing about misses.
     pub(super) fn whole(read: &'a SeriesData) -> Self {
         let (counts, cell, missing) = (read.counts(), read.whole(), read.gone);
-        // What a damaged file lacks was not seen either.
+        // Samples that a damaged file lacks were not observed either.
         let skipped_there = if missing > 0 {
             counts.skipped.saturating_sub(cell.skipped)
         } else {
@@ -77,7 +77,7 @@ impl<'a> Part<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// For a run with these warnings, which say what its samples cannot decide.
+    /// Prepares the verdicts of a run with these warnings, which limit the possible conclusions.
     pub(super) fn new(run: &'a LoadedRun, warnings: &[Warning]) -> Self {
         let of = |severity| {
             warnings
@@ -163,7 +163,7 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// What is known of these samples.
+    /// Returns the evidence of these samples.
     pub(super) fn evidence(
         &self,
         requirement: &Requirement,

@@ -1,4 +1,4 @@
-//! What a reader of the numbers must know before them.
+//! Caveats that a reader must know before the numbers.
 
 use tardy_core::accounting::Counts;
 use tardy_core::bytes::format_bytes;
@@ -15,8 +15,8 @@ const MOST_PERIODS: f64 = 0.5;
 /// Stalls of one series from which on they may be the work of a rule.
 const STALLS_OF_THROTTLING: u64 = 2;
 
-/// Up to when after the start every series with due times has its samples; of others the last
-/// sample tells nothing of what came after it.
+/// Returns the time, from the start, up to which every series with due times has its samples; for
+/// other series, the last sample proves nothing about later time.
 fn stored_until(record: &RunRecord, series: &[SeriesData]) -> Option<Nanos> {
     let has_grid = series.iter().any(|read| read.descriptor.schedule.is_grid());
     let counted = series
@@ -171,7 +171,7 @@ pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning
     once
 }
 
-/// What another CPU took of a series.
+/// Returns a warning about samples of a series that another CPU took.
 fn displaced(record: &RunRecord, entry: &SeriesRecord, counts: Counts) -> Option<Warning> {
     let first = entry.elsewhere.first()?;
     let was_displaced = |phase: &&PhaseRecord| {

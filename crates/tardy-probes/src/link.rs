@@ -56,14 +56,14 @@ pub const LINKS: &[&LinkInfo] = &[
 /// A kind of link.
 #[derive(Debug)]
 pub struct LinkInfo {
-    /// What stands before the place, as in `udp:board7`.
+    /// The kind, which precedes the place, as in `udp:board7`.
     pub name: &'static str,
-    /// What stands behind the name, as help writes it: `HOST[:PORT]`. Empty where the link leads to
-    /// one place only.
+    /// Form of the place, as shown in help: `HOST[:PORT]`. Empty if the link leads to one place
+    /// only.
     pub form: &'static str,
     /// A place as an error message proposes it.
     pub example: &'static str,
-    /// What carries stimuli and answers, in one line.
+    /// The medium of stimuli and answers, in one line.
     pub carries: &'static str,
     /// Who answers, in one line.
     pub answered_by: &'static str,
@@ -85,7 +85,7 @@ impl LinkInfo {
 
 /// Where a link leads: as text what stands behind its name.
 pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
-    /// Opens the initiator's end, and sees that somebody answers.
+    /// Opens the initiator's end, and checks that the other end answers.
     ///
     /// # Errors
     /// Nobody answers, or those of the device or the name.
@@ -100,18 +100,18 @@ pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
     /// What to do where [`initiate`](Self::initiate) fails with `error`.
     fn remedy(&self, error: &io::Error) -> &'static str;
 
-    /// What to do where [`respond`](Self::respond) fails; nothing where the error says it.
+    /// Returns the remedy if [`respond`](Self::respond) fails, or `None` if the error contains it.
     fn responders_remedy(&self) -> Option<&'static str> {
         None
     }
 
-    /// The same place, where a session begins with showing that both ends know a secret; nothing
-    /// where nobody but the other end can reach it.
+    /// Returns the same place with authentication by a shared secret; `None` if only the other end
+    /// can reach the link.
     fn with_secret(&self, _: Secret) -> Option<Arc<dyn Place>> {
         None
     }
 
-    /// What a user should know of whom a responder here answers.
+    /// Returns a note about which peers a responder here answers.
     fn responders_note(&self) -> Option<&'static str> {
         None
     }
@@ -121,8 +121,8 @@ pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
         false
     }
 
-    /// What every round trip includes beside the two machines; nothing where it is nothing worth a
-    /// note.
+    /// Returns what every round trip includes apart from the two machines; `None` if that is
+    /// negligible.
     fn includes(&self) -> Option<&'static str> {
         None
     }
@@ -173,10 +173,10 @@ pub enum ParseLinkError {
     /// Not one of the kinds.
     #[error("`{0}` is not a link: write {forms}", forms = forms())]
     Unknown(String),
-    /// Nothing behind the kind.
+    /// The place after the kind is missing.
     #[error("`{0}` has no destination: write {0}:{1}")]
     NoPlace(&'static str, &'static str),
-    /// No place of this kind; what would be one.
+    /// An invalid place, with an example of a valid one.
     #[error("{0}")]
     BadPlace(String),
 }

@@ -3,13 +3,13 @@
 //!
 //! Its [`ProbeInfo`] describes it: what it times, where its timer expires, its parameters, its
 //! series, where it runs ([`Placement`]), what it waits for, which system calls its loop makes,
-//! whose cycles it times. A description says only what differs from `ProbeInfo::USUAL`. Every probe
-//! also has `period`, `policy`, `priority`, `dither`, `offset` and `name`. Parameters are kinds of
-//! [`tardy_run::parameter`]. Two functions belong to it:
+//! whose cycles it times. A description lists only the differences from `ProbeInfo::USUAL`. Every
+//! probe also has `period`, `policy`, `priority`, `dither`, `offset` and `name`. Parameters are
+//! kinds of [`tardy_run::parameter`]. Two functions belong to it:
 //!
 //! - `resolve` checks the request (exit code 2) and the machine (3). It changes nothing.
-//! - `open` takes hold of what one place needs. It runs on the main thread before any thread of the
-//!   run exists, and returns [`ProbeInstance`]: the [`Member`]s, notes for the reader, and the
+//! - `open` acquires the resources of one place. It runs on the main thread before any thread of
+//!   the run exists, and returns [`ProbeInstance`]: the [`Member`]s, notes for the reader, and the
 //!   error of the probe's clock.
 //!
 //! **Threads.** A [`Member`] is one thread: its CPUs, its policy, its closure. [`StartGate::wait`]
@@ -21,20 +21,20 @@
 //! before it closes or frees anything, and returns its value.
 //!
 //! **Series.** `open` receives a producer for each series, in the order of [`ProbeInfo::series`].
-//! Whoever takes one must close it. The first series has the probe's name, the others are called
-//! `PROBE.PART`. Each has its own file, row and comparison. [`SeriesKind`] says when samples are
-//! due and what values mean; `is_outside_verdict` keeps values that are not lateness out of
-//! verdicts. On a grid the clock tells how many samples to expect; elsewhere `begin_cycle` counts
-//! them.
+//! The thread that takes a producer must close it. The first series has the probe's name, the
+//! others are called `PROBE.PART`. Each has its own file, row and comparison. [`SeriesKind`]
+//! defines when samples are due and what values mean; `is_outside_verdict` excludes values that are
+//! not latencies from verdicts. On a grid the clock gives the number of expected samples; elsewhere
+//! `begin_cycle` counts them.
 //!
-//! **Gaps.** A probe of gaps has the parameter `least`. Shorter gaps come too often to hand over
+//! **Gaps.** A probe of gaps has the parameter `least`. Shorter gaps are too frequent to pass on
 //! one by one, so the ring counts them in bins (`bins_below_least`, `Producer::count`): recorded,
-//! not stored, in the histogram. `Producer::observed` says how long the probe looked for gaps. The
-//! share of time in the summary rests on it.
+//! not stored, in the histogram. `Producer::observed` adds the time during which the probe looked
+//! for gaps. The share of time in the summary is relative to it.
 //!
-//! **Tests.** Kernel calls of the loop stand in `tardy-sys`. `tests/alone/hot_loop.rs` walks
-//! [`PROBES`]: no loop allocates, and none makes a system call that its description does not name.
-//! Tests of one probe's own behaviour go into `tests/integration/probes.rs`.
+//! **Tests.** Kernel calls of the loop are in `tardy-sys`. `tests/alone/hot_loop.rs` checks for
+//! each of [`PROBES`] that its loop does not allocate, and makes only the system calls of its
+//! description. Tests of one probe's behaviour belong into `tests/integration/probes.rs`.
 //!
 //! Probes open before any thread starts. A signal must be blocked in every thread, or it kills the
 //! process.

@@ -1,9 +1,8 @@
-//! A unit of work of known length: what a task does once it has been woken up.
+//! A unit of work of known length: the work of a task after its wake-up.
 //!
 //! A task is in time when its work is done, not when it starts (mckenney2009, section 1). The
-//! length is calibrated before anything is measured, on the CPU that will do it, undisturbed as far
-//! as the machine lets it: what a run then finds above it was taken by others, or by a kernel that
-//! works more slowly.
+//! length is calibrated before the measurement, on the CPU that will do the work, as undisturbed as
+//! possible: time above it during a run was taken by other tasks, or by a slower kernel.
 
 mod calibrate;
 mod compute;

@@ -1,10 +1,10 @@
-//! What `run.json` of a folder of kind `cost` says beyond that of other runs.
+//! The additional part of `run.json` in a folder of kind `cost`.
 //!
-//! Each metric is an event series: a sample is a trial, due when it began (ns on the run's clock),
-//! its value the time of *one operation* in the unit of the descriptor (`ps`), so that less is
-//! better for every metric, bandwidths included, and values of two runs can be divided by each
-//! other whatever the loops' lengths were. Trials come in rounds, which are the run's phases; in
-//! each round every metric is prepared anew.
+//! Each metric is an event series: a sample is a trial, due when it started (ns on the run's
+//! clock), its value the time of *one operation* in the unit of the descriptor (`ps`), so that less
+//! is better for every metric, bandwidths included, and values of two runs can be divided by each
+//! other for any lengths of the loops. Trials come in rounds, which are the run's phases; each
+//! round prepares every metric again.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
@@ -13,7 +13,7 @@ use tardy_core::units::Nanos;
 /// `cost` of `run.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CostRecord {
-    /// What was measured.
+    /// The set of operations that were measured.
     pub set: CostSet,
     /// The command, for sets of one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -22,7 +22,7 @@ pub struct CostRecord {
     pub cpu: Option<CpuId>,
     /// CPU of the second thread, for metrics of two.
     pub other_cpu: Option<CpuId>,
-    /// How often each metric was prepared and measured anew.
+    /// How often each metric was prepared and measured.
     pub rounds: u32,
     /// Trials of each metric in a round.
     pub trials: u32,
@@ -31,7 +31,7 @@ pub struct CostRecord {
     pub trial_length_ns: Nanos,
     /// Cost of one read of the clock, which was taken off each trial.
     pub clock_read_ns: Nanos,
-    /// What values count.
+    /// The unit of the values.
     pub unit: CostUnit,
     /// The metrics that were measured, in the order of tables.
     pub metrics: Vec<MetricRecord>,
@@ -39,7 +39,7 @@ pub struct CostRecord {
     pub left_out: Vec<LeftOut>,
 }
 
-/// What was measured.
+/// The set of operations that were measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CostSet {
@@ -51,7 +51,7 @@ pub enum CostSet {
     Command,
 }
 
-/// What the values of a run count.
+/// The unit of a run's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "counts", rename_all = "kebab-case")]
 pub enum CostUnit {
@@ -92,7 +92,7 @@ pub struct MetricRecord {
     pub name: String,
     /// Where it stands in tables.
     pub group: Group,
-    /// What one operation is.
+    /// Description of one operation.
     pub operation: String,
     /// Bytes that one operation moves, for bandwidths.
     pub bytes: Option<u64>,
@@ -113,7 +113,7 @@ pub struct MetricRecord {
 /// idle, without any instruction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleTime {
-    /// How long the CPU was idle, as the kernel tells it, to 10 ms a round.
+    /// Idle time of the CPU according to the kernel, to 10 ms per round.
     pub idle_ns: Nanos,
     /// Length of all trials.
     pub of_ns: Nanos,

@@ -39,17 +39,17 @@ pub enum FolderError {
     /// It could not be made or written.
     #[error("cannot write {path}: {error}: give another folder with --out")]
     Unwritable {
-        /// What was to be written.
+        /// The path to write.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// There is no run there.
     #[error("{path} is not a run folder ({error}): give a folder that `tardy run` made")]
     NotARun {
-        /// What was looked at.
+        /// The path to read.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// `run.json` is not what it should be.
@@ -59,7 +59,7 @@ pub enum FolderError {
         path: PathBuf,
         /// Where.
         line: usize,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// `run.json` has a time that no run has.
@@ -190,7 +190,7 @@ impl RunFolder {
         &self.path
     }
 
-    /// What tells it from another one that may come to be where it is.
+    /// Returns the identity that distinguishes the folder from a later one at its path.
     #[must_use]
     pub fn identity(&self) -> &FolderIdentity {
         &self.identity
@@ -225,7 +225,7 @@ impl RunFolder {
         replace: impl FnOnce(&Path, &[u8]) -> io::Result<()>,
     ) -> Result<(), FolderError> {
         let path = self.path.join("run.json");
-        // What stands at the folder's path now may be another one.
+        // Another folder may have taken the path by now.
         let gone = || {
             io::Error::new(
                 io::ErrorKind::NotFound,
@@ -240,7 +240,7 @@ impl RunFolder {
         replaced.map_err(|error| FolderError::Unwritable { path, error })
     }
 
-    /// `run.json`'s path and what is to stand in it, for whoever replaces it later.
+    /// Returns the path and the content of `run.json`, for a caller that replaces it later.
     #[must_use]
     pub fn encoded(&self, record: &RunRecord) -> (PathBuf, Vec<u8>) {
         (self.path.join("run.json"), encode(record))
@@ -305,7 +305,7 @@ pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
             path,
         });
     }
-    // Read from the text, which tells the line of what is wrong.
+    // Parsed from the text, so that an error names the line.
     let text = if harmless(&mut value) {
         serde_json::to_vec_pretty(&value).map_err(malformed)?
     } else {
@@ -351,8 +351,8 @@ fn has_samples(series: &Path) -> bool {
     gave_way || segments_behind(series, 0).is_ok_and(|numbers| numbers.into_iter().any(is_written))
 }
 
-/// The run folders at or below `path`; `path` itself where there are none, so that opening it says
-/// what is wrong.
+/// Returns the run folders at or below `path`, or `path` itself if there are none, so that opening
+/// it reports the error.
 #[must_use]
 pub fn folders(path: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();

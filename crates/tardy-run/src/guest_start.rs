@@ -18,7 +18,7 @@ pub struct GuestStart {
     pub kernel: String,
     /// The kernel's whole command line.
     pub command_line: String,
-    /// Digest of the state that it went on from; absent where it booted.
+    /// Digest of the snapshot from which the guest resumed; `None` if it booted.
     pub snapshot: Option<String>,
 }
 

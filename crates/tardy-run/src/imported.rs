@@ -1,12 +1,12 @@
-//! What `run.json` keeps of an import: where the numbers come from, and what the other tool stated
-//! about them.
+//! The origin of an imported run, and the totals that the other tool stated, as stored in
+//! `run.json`.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::histogram::Histogram;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
 
-/// Format of what `tardy attach` saw, which is no file.
+/// Format name of runs of `tardy attach`, which import no file.
 pub(crate) const FORMAT_OF_TIMERS: &str = "tardy-attach";
 
 /// Key `imported` of `run.json`.
@@ -34,7 +34,7 @@ impl ImportRecord {
     }
 }
 
-/// What the other tool says of a series; absent what it does not say.
+/// The totals that the other tool states for a series; unstated ones are absent.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct StatedTotals {
     /// How many samples it took.

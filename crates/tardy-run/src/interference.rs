@@ -1,4 +1,4 @@
-//! What else touched the measured CPUs while a run lasted.
+//! Other activity on the measured CPUs during a run.
 
 use std::collections::BTreeMap;
 
@@ -28,12 +28,12 @@ pub struct Interference {
     pub management_interrupts: Option<BTreeMap<CpuId, u64>>,
     /// Why they are absent.
     pub management_interrupts_absent: Option<String>,
-    /// What the control group's quota took.
+    /// The throttling by the control group's quota.
     pub cgroup: Option<CgroupThrottling>,
 }
 
 impl Interference {
-    /// What a reader must know of it.
+    /// Returns the warnings that it implies.
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();

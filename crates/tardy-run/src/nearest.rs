@@ -4,7 +4,8 @@
 /// changed or swapped in names of this tool lies above.
 const LIKENESS_MIN: f64 = 0.6;
 
-/// ` (did you mean NAME?)` with the name that is most like `given`; nothing where none is.
+/// Returns ` (did you mean NAME?)` with the name most similar to `given`, or nothing if no name is
+/// similar.
 #[must_use]
 pub fn did_you_mean<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     nearest(given, names).map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))

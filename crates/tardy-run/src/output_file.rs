@@ -1,4 +1,5 @@
-//! Files that a user asks for: whole or not there, in place of another file only.
+//! Output files that a user names: written completely or not at all, and replacing regular files
+//! only.
 //!
 //! One function writes all files that users ask for. It refuses links: following one would write a
 //! half file at its target, and replacing it would cut the link.
@@ -13,7 +14,7 @@ use tardy_sys::{regular_file, unnamed_file};
 
 use tardy_samples::reserved_file::sync_name;
 
-/// What a run folder consists of, beside its folders.
+/// The files of a run folder, apart from its subfolders.
 const FILES_OF_A_RUN: [&str; 8] = [
     "run.json",
     "state.jsonl",
@@ -31,8 +32,8 @@ const FOLDERS_OF_A_RUN: [&str; 3] = ["samples", "trace", "outside"];
 /// owner and group where this process may set them.
 ///
 /// # Errors
-/// Those of writing and of `write`; `InvalidInput` where `path` names something that is no file, or
-/// a file that a run consists of. Nothing is changed then.
+/// Returns errors of writing and of `write`, and `InvalidInput` if `path` is not a regular file, or
+/// belongs to a run. On error nothing is changed.
 pub fn replace<T, E: From<io::Error>>(
     path: &Path,
     write: impl FnOnce(&File) -> Result<T, E>,
@@ -83,8 +84,8 @@ pub fn replace_in_run<T, E: From<io::Error>>(
         let value = write(&file)?;
         file.sync_all()?;
         if is_unnamed {
-            // One call where nothing is to be replaced: between two, a kill would leave the name of
-            // the first.
+            // A single call if there is no file to replace: a kill between two calls would leave
+            // the temporary name.
             match unnamed_file::give_name(&file, path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     unnamed_file::give_name(&file, &part)?
@@ -115,7 +116,7 @@ fn keep_rights(old: &Metadata, file: &File) -> io::Result<()> {
         let has_group = fchown(file, Some(old.uid()), Some(old.gid()))
             .or_else(|_| fchown(file, None, Some(old.gid())))
             .is_ok();
-        // What the old file's group might do is not for another group.
+        // The rights of the old file's group must not pass to another group.
         mode &= if has_group { 0o777 } else { 0o707 };
     }
     // A file system without modes refuses to set any.
@@ -153,8 +154,7 @@ fn refused(words: &str) -> io::Result<()> {
 }
 
 fn refuse_no_file(path: &Path) -> io::Result<()> {
-    // A rename would put a file in the place of a device, and of a link instead of what it leads
-    // to.
+    // A rename would replace a device by a file, and a link instead of its target.
     if let Ok(there) = fs::symlink_metadata(path)
         && let Some(name) = regular_file::name(there.file_type())
     {

@@ -1,4 +1,4 @@
-//! What the tool itself cost; reported with every result, never subtracted from it.
+//! The cost of the tool itself; reported with every result, never subtracted from it.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
@@ -30,6 +30,6 @@ pub struct ThreadOverhead {
     pub faults: u64,
     /// Context switches because it slept.
     pub switches_voluntary: u64,
-    /// Context switches because another one was to run.
+    /// Context switches because the kernel preempted the thread.
     pub switches_involuntary: u64,
 }

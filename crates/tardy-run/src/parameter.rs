@@ -9,7 +9,7 @@ use tardy_core::bytes::{format_bytes, parse_bytes};
 use tardy_core::cpu::{CpuList, ParseCpuListError};
 use tardy_core::units::Nanos;
 
-/// What kind of value a parameter takes, with the limits that are refused beyond.
+/// The type of a parameter's value, with its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A size, read as `64MiB`; within the limits, in bytes.
@@ -70,9 +70,9 @@ impl std::fmt::Display for Kind {
 pub struct Parameter {
     /// Its name in a request.
     pub name: &'static str,
-    /// What it sets, one line.
+    /// One line about its effect.
     pub means: &'static str,
-    /// What it takes.
+    /// The type of its value.
     pub kind: Kind,
     /// Its value where the request gives none, as a request would write it; without one, the
     /// parameter may stay unset.
@@ -169,13 +169,13 @@ pub enum Value {
     Count(u64),
     /// A time in ns.
     Duration(Nanos),
-    /// A word of the parameter's list.
+    /// One of the parameter's words.
     Word(String),
     /// Any text: it takes the rest of a request, so that no other value can stand behind it.
     Text(String),
     /// A file or folder.
     Path(PathBuf),
-    /// A program and its arguments, each as the program gets it; no text of a request gives one.
+    /// A program and its arguments, each passed unchanged; the text of a request cannot express it.
     Words(Vec<String>),
 }
 
@@ -238,7 +238,7 @@ impl Values {
         }
     }
 
-    /// The words of a parameter: a program and its arguments.
+    /// Returns the words of a parameter that is a program and its arguments.
     #[must_use]
     pub fn words(&self, name: &str) -> Option<&[String]> {
         match self.0.get(name) {
@@ -301,7 +301,7 @@ pub enum ValueError {
     NotDuration {
         /// Whose value.
         parameter: &'static str,
-        /// What is wrong with it.
+        /// The parse error.
         source: tardy_core::units::ParseNanosError,
     },
     /// Not one of the words.
@@ -311,7 +311,7 @@ pub enum ValueError {
         parameter: &'static str,
         /// As given.
         text: String,
-        /// What there is.
+        /// The valid choices.
         choices: &'static [&'static str],
     },
     /// No name.
@@ -325,12 +325,12 @@ pub enum ValueError {
         /// As given.
         text: String,
     },
-    /// No list of CPUs.
+    /// Not a list of CPUs.
     #[error("`{parameter}`: {source}")]
     NotCpus {
         /// Whose value.
         parameter: &'static str,
-        /// What is wrong with it.
+        /// The parse error.
         source: ParseCpuListError,
     },
     /// Beyond a limit.
@@ -345,7 +345,7 @@ pub enum ValueError {
         /// The largest that is taken, as a user writes it.
         max: String,
     },
-    /// Nothing at all.
+    /// An empty value.
     #[error("`{parameter}` is empty: give it a value")]
     Empty {
         /// Whose value.
@@ -357,7 +357,7 @@ impl Parameter {
     /// Reads a value as a request writes it.
     ///
     /// # Errors
-    /// What is wrong with it, and what would be right.
+    /// Returns the error and an example of a valid value.
     pub fn parse(&self, text: &str) -> Result<Value, ValueError> {
         let parameter = self.name;
         let owned = || text.to_owned();
@@ -436,7 +436,7 @@ pub enum ParameterError {
     Unknown {
         /// As given.
         name: String,
-        /// What there is.
+        /// The valid names.
         known: Vec<&'static str>,
     },
     /// More values than parameters.

@@ -1,4 +1,4 @@
-//! What a run will do, as a value: stored in its folder, and the same for a guest, a board over SSH
+//! The plan of a run, as a value: stored in its folder, and the same for a guest, a board over SSH
 //! and this machine.
 //!
 //! A probe's name is the name of its series; its kind identifies the probe. Several of one kind run
@@ -32,11 +32,11 @@ use crate::tracing::ExplainLevel;
 
 /// Name of a responder's probe and series, and of its run's scenario.
 pub const RESPOND: &str = "respond";
-/// Length that the last phase of a run without an end has in its plan, 100 years: what adds lengths
-/// and times goes on to work, and no run comes to its end.
+/// Planned length of the last phase of an endless run, 100 years: additions of lengths and times
+/// keep working, and no run reaches it.
 pub const UNTIL_STOPPED_LENGTH: Nanos = Nanos::from_secs(100 * 365 * 86_400);
-/// The part of a run without an end that amounts of its plan are told for: bytes on the disk, and
-/// those that loads write.
+/// The period for which an endless run states its amounts: bytes on the disk, and bytes that loads
+/// write.
 pub const UNTIL_STOPPED_PART: Nanos = Nanos::from_secs(3600);
 /// Name of the scenario that flags make.
 pub const FLAGS: &str = "flags";
@@ -55,7 +55,7 @@ pub enum Origin {
     Responder,
 }
 
-/// What will be done. Serialisable: a guest, a board over SSH and this machine take the same plan.
+/// The plan of a run. Serialisable: a guest, a board over SSH and this machine take the same plan.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Plan {
     /// Name of the scenario.
@@ -85,8 +85,8 @@ pub struct Plan {
     /// Cycles after which each thread ends by itself: where the only phase is counted in them, and
     /// has no load.
     pub cycles: Option<u64>,
-    /// Whether the run has no end of its own: the last phase lasts until somebody stops it, and its
-    /// length says nothing.
+    /// Whether the run lasts until the user stops it: the length of the last phase is then
+    /// meaningless.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub until_stopped: bool,
     /// Allowed latencies.
@@ -98,7 +98,8 @@ pub struct Plan {
     pub skipped_allowed: Option<u64>,
     /// Samples to store.
     pub keep: KeptSamples,
-    /// Bytes that the run's folder may take: older samples give way to histograms by hour.
+    /// Disk budget of the run's folder in bytes; beyond it, the oldest samples are folded into
+    /// hourly histograms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<u64>,
     /// Folder in memory to write to while measuring.
@@ -123,10 +124,10 @@ pub struct Plan {
     pub stop_above: Option<Nanos>,
     /// Whether that also switches off the kernel's tracing.
     pub tracing_off: bool,
-    /// What is done at that latency; nothing but to stop if empty.
+    /// The actions at that latency; if empty, the run only stops.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on_threshold: Vec<ThresholdAction>,
-    /// What of the kernel's trace is recorded to explain samples.
+    /// The amount of kernel tracing that explains samples.
     #[serde(default, skip_serializing_if = "ExplainLevel::is_off")]
     pub explain: ExplainLevel,
     /// Whether all of that is kept.
@@ -134,12 +135,12 @@ pub struct Plan {
     pub keep_trace: bool,
     /// Settings of the machine that are changed for the run, with their old values.
     pub changes: Vec<Change>,
-    /// What one wake-up costs here; absent where the period is long enough on any machine.
+    /// The cost of one wake-up here; absent if the period is long enough on any machine.
     #[serde(rename = "wake_up_cost_ns")]
     pub wake_up_cost: Option<Nanos>,
     /// Bytes that the run will take, at most about this; in an hour, where it has no end.
     pub bytes_estimated: u64,
-    /// What the user keeps with the run, by name.
+    /// The user's labels of the run, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Options as they were asked for, by name, where no other field has their values.
@@ -148,12 +149,13 @@ pub struct Plan {
     /// Defaults that come from files of the machine or the user, a sentence a file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub defaults: Vec<String>,
-    /// What is known to fall short before the start.
+    /// Shortcomings that are known before the start.
     pub warnings: Vec<Warning>,
 }
 
 impl Plan {
-    /// What the loads write to devices, a line a device, for who would spare them.
+    /// Returns one line per device with the bytes that the loads write to it, so that a user can
+    /// spare the device.
     #[must_use]
     pub fn device_writes(&self) -> Vec<String> {
         let length = |phase: &PhasePlan| {
@@ -194,7 +196,7 @@ impl Plan {
             })
     }
 
-    /// What the run is held to.
+    /// Returns the requirement that the run must meet.
     #[must_use]
     pub fn requirement(&self) -> Requirement {
         Requirement {
@@ -244,7 +246,7 @@ pub struct ProbePlan {
     pub policy: PolicyName,
     /// Real-time priority; absent for ordinary tasks.
     pub priority: Option<u32>,
-    /// What it waits for.
+    /// The event that it waits for.
     #[serde(default)]
     pub waits_for: WaitsFor,
     /// Its own parameters, by name.
@@ -281,11 +283,11 @@ impl std::fmt::Display for ProbePlan {
     }
 }
 
-/// What a probe waits for, as far as readers of its latencies must know.
+/// The event that a probe waits for, as far as it affects its latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WaitsFor {
-    /// A timer of its own, after whose expiry its latencies count.
+    /// The probe's own timer, after whose expiry its latencies count.
     #[default]
     Timer,
     /// Another thread, program, machine or device; or a timer that only shows its intervals.
@@ -294,12 +296,12 @@ pub enum WaitsFor {
     Nothing,
 }
 
-/// One place of a probe: a measuring thread, or the threads that measure together there.
+/// One place of a probe: a measuring thread, or a group of threads that measure together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadEntry {
     /// The probe that it belongs to.
     pub probe: String,
-    /// What it will do.
+    /// The plan of the threads.
     #[serde(flatten)]
     pub plan: ThreadPlan,
 }
@@ -312,7 +314,7 @@ pub struct PhasePlan {
     /// How long it lasts; where it is counted in cycles, about how long these take.
     #[serde(rename = "length_ns")]
     pub length: Nanos,
-    /// Cycles that each measuring thread makes in it at least, in place of the length.
+    /// Minimum number of cycles of each measuring thread in the phase, used instead of the length.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycles: Option<u64>,
     /// Loads of the phase.
@@ -329,17 +331,17 @@ pub enum Change {
         /// In us.
         value_us: i32,
     },
-    /// The wake-up latency that the power management may take on one CPU
-    /// (`pm_qos_resume_latency_us`); put back at the end, or by `tardy restore`.
+    /// Sets the wake-up latency that power management may add on one CPU
+    /// (`pm_qos_resume_latency_us`); restored at the end, or by `tardy restore`.
     ResumeLatency {
         /// The CPU's file below /sys.
         path: PathBuf,
-        /// What it contains.
+        /// The old content.
         old: String,
-        /// What it shall contain.
+        /// The new content.
         new: String,
     },
-    /// An interrupt is moved; put back at the end, or by `tardy restore`.
+    /// Moves an interrupt; restored at the end, or by `tardy restore`.
     Interrupt {
         /// From where to where.
         #[serde(flatten)]
@@ -383,7 +385,7 @@ impl Plan {
             .fold(self.warm_up, |sum, phase| sum.saturating_add(phase.length))
     }
 
-    /// The same of a run that has an end of its own.
+    /// Returns the planned length, or `None` for an endless run.
     #[must_use]
     pub fn planned_length(&self) -> Option<Nanos> {
         (!self.until_stopped).then(|| self.length())
@@ -419,13 +421,13 @@ impl std::fmt::Display for Change {
     }
 }
 
-/// One place of a probe: all that its threads need to know. Times are offsets from the run's start
-/// until [`ThreadPlan::at`].
+/// The plan of one place of a probe: everything its threads need. Times are offsets from the run's
+/// start until [`ThreadPlan::at`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadPlan {
     /// CPU that is measured; absent for copies that move among the measured ones.
     pub cpu: Option<CpuId>,
-    /// Which copy this is, for probes that run side by side without a CPU of their own.
+    /// Number of the copy, for probes whose copies have no fixed CPU.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub copy: Option<u32>,
     /// When samples of the first series are due.
@@ -435,7 +437,7 @@ pub struct ThreadPlan {
     /// Cycles after which the probe ends; until it is stopped if absent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cycles: Option<u64>,
-    /// Latency from which on all probes stop; none if absent.
+    /// Latency at which all probes stop; if absent, none stops them.
     #[serde(
         rename = "stop_above_ns",
         skip_serializing_if = "Option::is_none",
@@ -477,8 +479,7 @@ impl ThreadPlan {
 /// A load as it will run; stored in the run and handed to the guardian.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadPlan {
-    /// What it is called in events and reports: the request as written, numbered where the same was
-    /// asked for twice.
+    /// Its name in events and reports: the request as written, numbered if it was given twice.
     pub label: String,
     /// The load's name.
     pub name: String,
@@ -486,21 +487,21 @@ pub struct LoadPlan {
     pub parameters: Values,
     /// The CPUs it runs on.
     pub cpus: CpuList,
-    /// Whether each CPU has a worker of its own; else one worker uses them all.
+    /// Whether each CPU has its own worker; otherwise one worker uses them all.
     pub each_cpu: bool,
-    /// What it takes at most, over all workers.
+    /// Its resource limits over all workers.
     pub budget: Budget,
-    /// How long it may take to end by itself when asked to; then it is killed, and the run says so.
+    /// Time to stop on request; after it, the load is killed, and the run reports that.
     pub finish_limit: Nanos,
     /// Where its named scratch files go, for a load that needs names.
     pub scratch: Option<PathBuf>,
-    /// What it changes on the machine, to be journalled before the start and undone by whoever
-    /// survives it.
+    /// The changes it makes to the machine, journaled before the start and undone by the surviving
+    /// process.
     pub undo: Vec<Undo>,
-    /// What it writes to a device; nothing where it writes to none.
+    /// Its writes to a device; `None` if it writes to none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_writes: Option<DeviceWrites>,
-    /// What falls short of the load as it is described, on this machine.
+    /// Differences from the load's description on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// How it gets its share of the CPUs beside the others of its phase.
@@ -518,7 +519,7 @@ pub enum Share {
     /// Each of its tasks has one, as any other task: it is alone, or the kernel can do no better.
     #[default]
     Tasks,
-    /// Each of its workers has one, as a session of its own.
+    /// Each of its workers has its own, as a session.
     Session,
     /// Each of its workers has one, as a control group: this path with a dash and the worker's
     /// number.
@@ -538,8 +539,8 @@ fn is_zero(count: &u32) -> bool {
 }
 
 impl LoadPlan {
-    /// What it writes to a device, where it does, in so long a time: as [`device_writes::lines`]
-    /// takes it.
+    /// Returns its device writes in a time, if any, in the form that [`device_writes::lines`]
+    /// takes.
     #[must_use]
     pub fn writes_for(&self, length: Nanos) -> Option<(&str, &DeviceWrites, Nanos)> {
         self.device_writes
@@ -554,7 +555,7 @@ impl LoadPlan {
     }
 }
 
-/// What a load takes at most, over all of its workers.
+/// Resource limits of a load over all of its workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Budget {
     /// Bytes of memory.

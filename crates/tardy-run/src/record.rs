@@ -1,4 +1,4 @@
-//! `run.json`: what was planned, what the machine is, what happened, and how it ended.
+//! `run.json`: the plan, the facts of the machine, the events of the run, and how it ended.
 //!
 //! Every time is in ns, on the run's monotonic clock unless the key says otherwise. Unknown keys
 //! are skipped by readers, so that a later minor addition does not break an older tool; `format`
@@ -28,13 +28,13 @@ use crate::tracing::TracingRecord;
 /// The version that this tool writes.
 pub const FORMAT: u32 = 1;
 
-/// What a run measured.
+/// The kind of measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunKind {
     /// How late tasks start.
     Latency,
-    /// What operations cost.
+    /// The cost of operations.
     Cost,
     /// Made from another tool's output.
     Imported,
@@ -63,7 +63,8 @@ pub struct Tool {
     pub name: String,
     /// As in `tardy --version`.
     pub version: String,
-    /// The process; with the machine's boot, tells whether a run is still under way.
+    /// The process that makes the run; with the boot ID, it shows whether the run is still in
+    /// progress.
     pub process: u32,
 }
 
@@ -79,23 +80,23 @@ pub struct PhaseRecord {
     /// When it ended; absent while it lasts. Its loads work for a part of it:
     /// [`RunRecord::under_load`].
     pub end_ns: Option<Nanos>,
-    /// When it was to begin and to end.
+    /// Planned start and end.
     pub planned_ns: (Nanos, Nanos),
-    /// Time that each CPU was not idle, whoever used it; absent where /proc/stat does not tell.
+    /// Time that each CPU was not idle, over all tasks; absent if /proc/stat lacks it.
     #[serde(default)]
     pub cpu_busy_ns: BTreeMap<CpuId, Nanos>,
 }
 
-/// What one load did in one phase.
+/// The work of one load in one phase.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadWork {
-    /// Place of the phase in the list of phases.
+    /// Index of the phase in the list of phases.
     pub phase: usize,
     /// The label that the plan gives it.
     pub load: String,
     /// CPU that this part of it ran on.
     pub cpu: Option<CpuId>,
-    /// What it did.
+    /// The number of operations.
     pub operations: u64,
     /// Bytes that it moved.
     pub bytes: u64,
@@ -103,7 +104,7 @@ pub struct LoadWork {
     pub errors: u64,
     /// CPU time that it used.
     pub cpu_time_ns: Nanos,
-    /// What of it was in the kernel; absent in runs of older tools.
+    /// The part of it in the kernel; absent in older files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_time_ns: Option<Nanos>,
     /// When this part of it was at work for the first time; absent in runs of older tools.
@@ -142,13 +143,13 @@ impl LoadWork {
     }
 }
 
-/// Why some samples that were to be stored are not.
+/// Why some samples could not be stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreFailure {
     /// Due time of the first sample that was not stored.
     #[serde(rename = "since_ns")]
     pub since: Nanos,
-    /// What the system said.
+    /// The error of the system.
     pub error: String,
     /// How many samples it concerns.
     pub samples: u64,
@@ -168,9 +169,9 @@ pub struct SeriesRecord {
     /// For how long gaps were looked for, in series of gaps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_ns: Option<Nanos>,
-    /// Why samples that were to be stored are not.
+    /// Why samples could not be stored.
     pub failure: Option<StoreFailure>,
-    /// Which of its samples another CPU took, where the kernel tells; stretch by stretch.
+    /// The samples that another CPU took, as a list of intervals, if the kernel reports the CPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub elsewhere: Vec<MovedStretch>,
 }
@@ -186,7 +187,7 @@ impl SeriesRecord {
 /// Samples in a row that a bound probe took on another CPU than its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MovedStretch {
-    /// The CPU; of the last stretch that there is room for, the first of those after it.
+    /// The CPU; the last interval covers all later ones, and has the CPU of the first.
     pub cpu: CpuId,
     /// When the first of them was due.
     pub first_due_ns: Nanos,
@@ -211,14 +212,14 @@ pub struct SchedulingChange {
     pub after: String,
 }
 
-/// A stretch in which nobody made the run: its tool had ended, or the machine was off.
+/// An interval without measurement: the tool had ended, or the machine was off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interruption {
     /// When the last sample before it was taken.
     pub from_ns: Nanos,
-    /// When the run went on.
+    /// When the run resumed.
     pub to_ns: Nanos,
-    /// Whether the machine was started anew in between.
+    /// Whether the machine rebooted in between.
     pub is_reboot: bool,
 }
 
@@ -236,9 +237,9 @@ pub struct StartTime {
 pub struct RunRecord {
     /// Version of the format.
     pub format: u32,
-    /// What was measured.
+    /// The kind of measurement.
     pub kind: RunKind,
-    /// Who wrote it.
+    /// The tool that wrote it.
     pub tool: Tool,
     /// How far it came.
     pub state: State,
@@ -248,11 +249,11 @@ pub struct RunRecord {
     pub started: StartTime,
     /// When its last probe ended; absent while it lasts.
     pub ended_ns: Option<Nanos>,
-    /// What must be known before the numbers.
+    /// Caveats to read before the numbers.
     pub warnings: Vec<Warning>,
-    /// What was to be done.
+    /// The plan of the run.
     pub plan: Plan,
-    /// What operations were timed, in folders of kind `cost`.
+    /// The operations that were timed, in folders of kind `cost`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<CostRecord>,
     /// Where the numbers come from, in folders of kind `imported`.
@@ -260,14 +261,14 @@ pub struct RunRecord {
     pub imported: Option<ImportRecord>,
     /// CPUs that were measured.
     pub measured_cpus: CpuList,
-    /// Stretches in which nobody made it: see `--resume`.
+    /// Intervals without measurement: see `--resume`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interruptions: Vec<Interruption>,
     /// Phases as they happened.
     pub phases: Vec<PhaseRecord>,
-    /// What the loads did.
+    /// The work that the loads did.
     pub load_work: Vec<LoadWork>,
-    /// Moments that somebody marked while the run lasted.
+    /// Times that were marked during the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks_ns: Vec<Nanos>,
     /// Where the series are while they are not yet in `samples/`: see `--spool`.
@@ -275,27 +276,26 @@ pub struct RunRecord {
     pub samples_folder: Option<PathBuf>,
     /// One for each file of samples.
     pub series: Vec<SeriesRecord>,
-    /// Measuring threads whose policy, priority or CPUs somebody else changed.
+    /// Measuring threads whose policy, priority or CPUs another process changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scheduling_changes: Vec<SchedulingChange>,
-    /// What else touched the measured CPUs.
+    /// Other activity on the measured CPUs.
     pub interference: Option<Interference>,
     /// The recording of the kernel's trace, in runs with `--explain`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracing: Option<TracingRecord>,
-    /// What the tool itself cost.
+    /// The cost of the tool itself.
     pub overhead: Option<Overhead>,
     /// The machine at the start.
     pub machine: MachineFacts,
-    /// What `tardy doctor` found for the measured CPUs at the start; empty in older folders and
+    /// Findings of `tardy doctor` for the measured CPUs at the start; empty in older folders and
     /// imported ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doctor: Vec<StoredFinding>,
 }
 
 impl RunRecord {
-    /// Of a run that this tool is about to make, in the machine's own time: nothing has happened
-    /// yet.
+    /// Returns the record of a run that is about to start, in the machine's real time.
     #[must_use]
     pub fn begun(kind: RunKind, plan: Plan, machine: MachineFacts, started: StartTime) -> Self {
         Self {

@@ -1,9 +1,9 @@
-//! A run with `--disk` that goes on in its folder after its tool has ended: in order, by a kill, or
+//! Resumes a run with `--disk` in its folder after its tool ended normally, was killed, or stopped
 //! with the machine.
 //!
-//! All of its samples give way to histograms by hour. Times are put on the clock as it runs now:
-//! the clock of runs begins anew with each boot, and the time of day says how far apart the two
-//! are. That is made in a folder beside the run's, and both change places in one step: a crash
+//! All of its samples are folded into hourly histograms. Times are converted to the current clock:
+//! the clock of runs restarts with each boot, and the time of day gives the distance between both.
+//! The new state is made in a folder next to the run's, and both change places in one step: a crash
 //! leaves the old one whole, or the new one.
 //!
 //! A run that lost samples is refused, because no later number would include them.
@@ -32,8 +32,8 @@ use tardy_samples::hours::{self, Hours};
 use tardy_samples::reserved_file;
 use tardy_samples::rotation::{DiskDivision, Rotation, RotationRule};
 
-/// What a run that goes on has in its folder, with what waits to replace it. All else is
-/// somebody's, and stays there; so it is in `samples`: see [`is_of_series`].
+/// The entries of a resumed run's folder, including replacements that wait to be moved. All other
+/// entries belong to the user, and stay; [`is_of_series`] does the same for `samples`.
 const OWN: [&str; 6] = [
     "run.json",
     "run.json.new",
@@ -43,13 +43,13 @@ const OWN: [&str; 6] = [
     "state.jsonl.new",
 ];
 
-/// Why a run cannot go on.
+/// Why a run cannot be resumed.
 #[derive(Debug, thiserror::Error)]
 pub enum ResumeError {
     /// It is no run, or its folder cannot be written.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// Samples of other kinds of runs cannot give way to histograms by hour.
+    /// Samples of other kinds of runs cannot be folded into hourly histograms.
     #[error(
         "{0} cannot be resumed: only a run of `tardy run --until-stopped --disk SIZE` without \
          loads can be resumed; give another folder with --out"
@@ -63,7 +63,7 @@ pub enum ResumeError {
     Other {
         /// The folder.
         path: PathBuf,
-        /// What is not the same.
+        /// The aspect that differs.
         what: &'static str,
     },
     /// Kernels are compared, and not added up.
@@ -82,18 +82,17 @@ pub enum ResumeError {
          --out"
     )]
     UnderWay(PathBuf, u32),
-    /// What it has cannot be read, or be written anew.
+    /// A part of the run cannot be read or rewritten.
     #[error("{path} cannot be resumed: {error}")]
     System {
         /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
 }
 
-/// Takes the run in `path` up, which `plan` is to go on with at `now`. `None` where there is
-/// nothing at `path`.
+/// Resumes the run in `path` at `now` under `plan`. Returns `None` if `path` does not exist.
 ///
 /// The record that comes with it is that of the part before, on the clock as it runs now; it ends
 /// with the interruption that lasts until `now`.
@@ -114,7 +113,7 @@ pub fn resume(
         path: path.to_owned(),
         error,
     };
-    // Where `path` is a link, what it leads to is taken up, on the disk that it is on.
+    // If `path` is a link, its target is resumed, on the target's disk.
     let run = fs::canonicalize(path).map_err(system)?;
     // A process of another container has no number here, and another one may take the run up at the
     // same time.
@@ -123,7 +122,7 @@ pub fn resume(
     };
     let record = folder::open(path)?;
     check(path, &record, plan, root)?;
-    // What a resumption that was cut off left: the run itself is whole.
+    // Remains of an interrupted resumption: the run itself is whole.
     let beside = beside(&run);
     if beside.exists() {
         remove(&beside, &run, &record).map_err(system)?;
@@ -156,14 +155,14 @@ fn lock(run: &Path) -> io::Result<Option<File>> {
     Ok(((locked.dev(), locked.ino()) == (there.dev(), there.ino())).then_some(folder))
 }
 
-/// Removes the folder beside the run's, but for what is not of a run: that goes into the run's own.
+/// Removes the folder next to the run's; entries that no run made are moved into the run's folder.
 /// `record` is that of the run.
 fn remove(beside: &Path, run: &Path, record: &RunRecord) -> io::Result<()> {
     keep_of_others(beside, run, |entry| {
         OWN.iter().any(|own| entry.file_name() == *own)
     })?;
     let samples = beside.join("samples");
-    // What a link leads to is removed by nobody.
+    // The target of a link is never removed.
     if fs::symlink_metadata(&samples).is_ok_and(|samples| samples.is_dir()) {
         keep_of_others(&samples, &run.join("samples"), |entry| {
             is_of_series(entry, record)
@@ -172,7 +171,7 @@ fn remove(beside: &Path, run: &Path, record: &RunRecord) -> io::Result<()> {
     fs::remove_dir_all(beside)
 }
 
-/// Moves what is not the tool's `own` out of a folder that is to be removed.
+/// Moves entries that are not `own` out of a folder before it is removed.
 fn keep_of_others(from: &Path, to: &Path, own: impl Fn(&fs::DirEntry) -> bool) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
@@ -185,8 +184,8 @@ fn keep_of_others(from: &Path, to: &Path, own: impl Fn(&fs::DirEntry) -> bool) -
     Ok(())
 }
 
-/// Whether the run in `record` made a file of `samples`: the head of a series, a segment, the
-/// hours, or what waits to replace one of them.
+/// Returns whether the run in `record` made a file of `samples`: the head of a series, a segment,
+/// the hours, or a replacement of one of them.
 fn is_of_series(entry: &fs::DirEntry, record: &RunRecord) -> bool {
     let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
     let Some(name) = entry.file_name().into_string().ok().filter(|_| is_file) else {
@@ -295,8 +294,8 @@ fn fill(
     let last = record.ended_ns.unwrap_or(last).max(last).max(noted);
     let boot = root.text("proc/sys/kernel/random/boot_id");
     let is_reboot = boot.is_none() || record.machine.boot_id != boot;
-    // A time of day that is behind, as on a board without a clock of its own, makes nothing come
-    // after the present.
+    // A time of day that is behind, as on a board without a battery-backed clock, must not put past
+    // samples into the future.
     let by = if is_reboot {
         ahead(record.started) - ahead(now)
     } else {
@@ -320,7 +319,7 @@ fn fill(
     });
     record.state = State::Running;
     record.ended_ns = None;
-    // They are told anew when the run ends; until then the samples tell them.
+    // They are recorded again when the run ends; until then the samples replace them.
     record
         .series
         .iter_mut()
@@ -398,7 +397,7 @@ fn shift(record: &mut RunRecord, by: Nanos) {
 }
 
 impl RunRecord {
-    /// Puts what happened before `earlier` was interrupted into this record of a run that goes on.
+    /// Adds the history of `earlier`, which was interrupted, to this record of the resumed run.
     pub fn go_on(&mut self, earlier: &Self) {
         self.started = earlier.started;
         self.interruptions.clone_from(&earlier.interruptions);
@@ -425,7 +424,7 @@ impl RunRecord {
         }
     }
 
-    /// Notes when the first due times are counted from, of the whole run or of what goes on of it.
+    /// Records the origin of the first due times, of the whole run or of its resumed part.
     pub fn begin_at(&mut self, start: Nanos) {
         let Some(last) = self.interruptions.last_mut() else {
             self.started.realtime_ns += start - self.started.monotonic_ns;
@@ -477,7 +476,7 @@ impl RunRecord {
     }
 }
 
-/// Where a run is made anew before it takes its place.
+/// Returns the path where a run is rebuilt before it replaces the old one.
 fn beside(path: &Path) -> PathBuf {
     let name = path
         .file_name()

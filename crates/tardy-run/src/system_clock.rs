@@ -129,7 +129,7 @@ impl std::fmt::Display for ProbeClocks {
     }
 }
 
-/// The same of a measuring thread, with what the clocks showed when the run began.
+/// The clocks of a measuring thread, with their readings when the run started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ThreadClocks {
     /// That of its timer.
@@ -141,7 +141,7 @@ pub struct ThreadClocks {
 }
 
 impl ThreadClocks {
-    /// Those of a plan: what the clocks show is not known before the run.
+    /// Returns the clocks of a plan: their readings are unknown before the run.
     #[must_use]
     pub fn planned(clocks: ProbeClocks) -> Self {
         let unread = |clock| ClockReading {

@@ -1,5 +1,5 @@
-//! A file of lines that grows no further than it may: when it is full, every second line gives way,
-//! so that the oldest are the furthest apart.
+//! A line-based log of bounded length: when it is full, every second line is dropped, so that the
+//! oldest lines are the furthest apart.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -11,7 +11,8 @@ use tardy_samples::reserved_file;
 /// bytes then, if the lines themselves are not.
 ///
 /// # Errors
-/// Those of reading and writing; where lines give way, the file is the old or the new one.
+/// Returns errors of reading and writing; when lines are dropped, the file is either the old or the
+/// new one.
 pub fn append(path: &Path, lines: &[u8], length_max: u64) -> io::Result<()> {
     let mut length = fs::metadata(path)?.len();
     let more = lines.len() as u64;

@@ -1,4 +1,4 @@
-//! What is done when a latency is above the threshold, in the words of rtla.
+//! Actions on a latency above the threshold, named as in rtla.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,10 +19,10 @@ pub enum ThresholdAction {
     SignalNumber {
         /// As in signal(7).
         num: i32,
-        /// Nobody for the parent.
+        /// `None` sends it to the parent.
         pid: Option<i32>,
     },
-    /// Go on measuring.
+    /// Keep measuring.
     Continue,
 }
 

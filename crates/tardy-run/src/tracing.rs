@@ -1,4 +1,4 @@
-//! What a run recorded of the kernel's trace, and how far that explains its samples.
+//! What a run recorded of the kernel's trace, and how many samples it explains.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
@@ -80,8 +80,8 @@ pub struct TracingRecord {
     /// Why there are none, though they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_stacks: Option<String>,
-    /// At level 3, what the kernel's tracer timerlat says of wake-ups of its own thread, beside
-    /// what events say.
+    /// At level 3, the comparison of the kernel's timerlat tracer with events, for wake-ups of
+    /// timerlat's thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_opinion: Option<SecondOpinion>,
     /// Why there is none, though it was asked for.
@@ -90,7 +90,7 @@ pub struct TracingRecord {
     /// The series whose samples are explained.
     #[serde(default)]
     pub series: Vec<ExplainedSeries>,
-    /// Loops of programs, and what they did that a loop on time does not.
+    /// Program loops, and their deviations from a correct periodic loop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loops: Vec<LoopRules>,
 }
@@ -126,7 +126,7 @@ pub struct Calibration {
     pub out_of_idle: u64,
 }
 
-/// What timerlat says of wake-ups of its thread, beside what events say of the same.
+/// Comparison of timerlat's records with events for the same wake-ups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SecondOpinion {
     /// Wake-ups that were compared.
@@ -167,7 +167,7 @@ pub struct LoopRules {
     /// The kernel's priority of it: -1 deadline, 0 to 98 real-time (99 minus the priority), 100 to
     /// 139 others.
     pub priority: i32,
-    /// What the trace has events for; without them nothing can be said, and the counts are 0.
+    /// The kinds of events in the trace; a count without its event is 0 and means nothing.
     pub recorded: RecordedKinds,
     /// Pages that the program touched and that were not there.
     pub page_faults_user: u64,
@@ -220,7 +220,7 @@ pub struct LowerWaker {
 }
 
 impl LoopRules {
-    /// From what was counted of a thread.
+    /// Makes the record from the counts of a thread.
     #[must_use]
     pub fn of(thread: Thread, rules: &Rules, recorded: RecordedKinds) -> Self {
         let waker = |(&(name, priority), &count): (&(Text, i32), &u64)| LowerWaker {
@@ -258,7 +258,7 @@ pub struct ExplainedSeries {
     pub probe: String,
     /// The CPU that the probe was bound to.
     pub cpu: Option<CpuId>,
-    /// Samples that were to be explained: those that were late, by whatever little.
+    /// Number of samples to explain: those with any latency above 0.
     pub samples: u64,
     /// Of these the ones that have an explanation; each adds up to its latency.
     pub explained: u64,

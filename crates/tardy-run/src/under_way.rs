@@ -1,4 +1,4 @@
-//! Whether a run goes on: the record of one that was killed stays as it was.
+//! Decides whether a run is in progress, because the record of a killed run does not change.
 //!
 //! The process and the boot of a run show whether it is still running. A killed run leaves the same
 //! `run.json`; a folder that was copied from another machine, or is older than a reboot, must not
@@ -25,9 +25,8 @@ impl RunRecord {
         self.state == State::Running && is_here && self.is_process_its_own(root)
     }
 
-    /// Whether the process of that number is the one that makes the run, whatever its program is
-    /// called: it was there when the run began, and another one that has got its number since was
-    /// not.
+    /// Returns whether the process of that number makes the run, whatever its name: it existed when
+    /// the run started, so it is not a later process with the same number.
     fn is_process_its_own(&self, root: &Root) -> bool {
         let stat = root.text(format!("proc/{}/stat", self.tool.process));
         // Behind the name, which may have spaces and brackets: field 3 of proc_pid_stat(5) and

@@ -1,8 +1,8 @@
-//! What a unit of work consists of.
+//! The kind of work in a unit.
 
 use serde::{Deserialize, Serialize};
 
-/// What the work consists of.
+/// The kind of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkKind {

@@ -1,8 +1,8 @@
 //! The memory in which loops of other programs report their cycles; its layout is that of
 //! `tardy_app::layout`.
 //!
-//! Whoever has the file can write anything into it: every word is taken for a number and believed
-//! no further than that.
+//! Any process that holds the file can write anything into it, so every word is treated as an
+//! untrusted number.
 
 use std::fs::File;
 use std::io;
@@ -21,13 +21,13 @@ use tardy_sys::shared_words::SharedWords;
 /// loop.
 pub const RING_CYCLES: usize = 32_768;
 
-/// What the kernel shows the memory as.
+/// Name of the memory in the kernel's listings.
 pub(super) const MEMORY_NAME: &str = "tardy-app";
 
 /// One cycle of a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cycle {
-    /// Its number, from 0; what is left out was lost.
+    /// Its number, from 0; a missing number means a lost cycle.
     pub number: u64,
     /// When it was due.
     pub due: Nanos,
@@ -37,7 +37,7 @@ pub struct Cycle {
     pub done: Option<Nanos>,
 }
 
-/// What a loop says of itself.
+/// A loop's description of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Introduction {
     pub name: String,
@@ -48,7 +48,7 @@ pub struct Introduction {
     pub thread: i32,
 }
 
-/// Memory for so many loops.
+/// Memory for a number of loops.
 #[derive(Debug)]
 pub struct AppMemory {
     words: SharedWords,
@@ -110,7 +110,7 @@ impl AppMemory {
     /// Whether any program still has a loop open; the kernel knows, however programs end.
     ///
     /// # Errors
-    /// Those of opening the file anew: /proc is not mounted.
+    /// Returns an error if the file cannot be reopened because /proc is not mounted.
     pub fn is_anybody_there(&self) -> io::Result<bool> {
         // Locks belong to the open file: one's own descriptor is inherited by programs, so that
         // another is needed.
@@ -155,7 +155,7 @@ impl LoopReader {
         self.memory.word(self.index, place)
     }
 
-    /// What the loop says of itself, once a loop is there.
+    /// Returns the loop's description of itself, once a loop exists.
     #[must_use]
     pub fn introduction(&self) -> Option<Introduction> {
         if self.word(STATE).load(Ordering::Acquire) < OPEN {
@@ -215,8 +215,7 @@ impl LoopReader {
             .min(self.memory.slots as u64)
     }
 
-    /// Takes what is there, in order, while `take` says to go on; the cycle at which it says no
-    /// stays.
+    /// Passes the cycles in order to `take` until it returns false; that cycle stays.
     pub fn drain(&mut self, mut take: impl FnMut(Cycle) -> bool) {
         for _ in 0..self.waiting() {
             let slot = RING + SLOT_WORDS * (self.tail as usize & (self.memory.slots - 1));

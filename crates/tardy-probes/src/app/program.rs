@@ -79,8 +79,8 @@ impl Program {
     /// Starts it as `command` says; `name` is for messages. Call it on the thread that will wait
     /// for it, before memory is locked and other threads are there.
     ///
-    /// It may use all of `cpus`, whatever this thread is bound to. Standard output of the program
-    /// goes to standard error: what the tool prints there is a result.
+    /// The program may use all of `cpus`, independent of this thread's affinity. Standard output of
+    /// the program goes to standard error, because the tool prints its result to standard output.
     ///
     /// # Errors
     /// [`AppError::NotStarted`], [`AppError::System`].
@@ -140,8 +140,7 @@ impl Program {
             let Some(missing) = missing(&reader) else {
                 return Ok(reader);
             };
-            // What came before the run begins is not part of it; a ring that is full would lose
-            // what is.
+            // Cycles from before the run are not part of it, and a full ring would lose later ones.
             keep_latest(&mut reader);
             let program = self.name.clone();
             if let Some(status) = self.child.try_wait().map_err(|error| AppError::System {
@@ -212,7 +211,7 @@ impl Drop for Program {
     }
 }
 
-/// What is still waited for.
+/// Returns what the loop still lacks.
 fn missing(reader: &LoopReader) -> Option<String> {
     match reader.introduction() {
         None => Some("opened no loop".to_owned()),
@@ -232,7 +231,7 @@ fn keep_latest(reader: &mut LoopReader) {
     });
 }
 
-/// What a loop is, as its first cycles show.
+/// Description of a loop, judged by its first cycles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoopDescription {
     pub name: String,
@@ -248,7 +247,7 @@ pub struct LoopDescription {
     pub tells_done: bool,
 }
 
-/// What the loop of `reader` is; one that has completed a cycle at least.
+/// Describes the loop of `reader`, which has completed at least one cycle.
 #[must_use]
 pub fn look_at(reader: &mut LoopReader) -> LoopDescription {
     let introduction = reader
@@ -279,8 +278,8 @@ pub fn look_at(reader: &mut LoopReader) -> LoopDescription {
     }
 }
 
-/// Whether the thread of this number has the memory of loops: a program in a container of its own
-/// tells a number that is another thread's here.
+/// Returns whether the thread of this number maps the memory of loops: a program in a PID namespace
+/// reports a number that belongs to another thread here.
 fn has_the_memory(thread: i32) -> bool {
     std::fs::read_to_string(format!("/proc/{thread}/maps"))
         .is_ok_and(|maps| maps.contains(MEMORY_NAME))

@@ -10,7 +10,7 @@ use crate::recording::ring::Producer;
 
 /// How often the rings of the loops are emptied; they hold 1.6 s and more.
 const INTERVAL: std::time::Duration = std::time::Duration::from_millis(10);
-/// How long after the end of the run the cycle that tells how the last one ended is waited for.
+/// How long after the end of the run to wait for the cycle that completes the last sample.
 const PATIENCE: Nanos = Nanos::from_secs(1);
 
 /// A loop that runs.
@@ -39,7 +39,7 @@ pub struct LoopRings {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftGrid {
     pub name: String,
-    /// What its grid was.
+    /// Its period.
     pub period: Nanos,
     /// Where it left it.
     pub at: OffGrid,
@@ -64,8 +64,8 @@ enum End {
     OffGrid(OffGrid),
 }
 
-/// Hands the cycles of a loop on until it ends or `control` says so; tells where it left its grid,
-/// if it did.
+/// Passes on the cycles of a loop until it ends or `control` stops it; returns where the loop left
+/// its grid, if it did.
 pub fn relay(
     memory: &AppMemory,
     running: RunningLoop,
@@ -78,7 +78,8 @@ pub fn relay(
     loop {
         std::thread::sleep(INTERVAL);
         let is_over = control.is_past_end(Nanos(clock::monotonic()) - PATIENCE);
-        // In this order: what a program wrote before it went is read after it is known to be gone.
+        // The order matters: cycles that a program wrote before its end are read after the end is
+        // known.
         let is_gone = !memory.is_anybody_there().unwrap_or(true);
         if let Some(end) = line
             .take_waiting(control)
@@ -117,7 +118,7 @@ impl Line {
             if control.is_past_end(cycle.due) {
                 end = Some(End::Past(cycle.due));
             } else if cycle.due >= first || *has_begun {
-                // What was lost before the first is not of this series.
+                // Cycles lost before the first one do not belong to this series.
                 let lost = if *has_begun {
                     cycle.number.saturating_sub(*next_number)
                 } else {

@@ -1,8 +1,7 @@
-//! From the cycles of a loop to the samples of a series: which due times passed unused, and what
-//! was lost.
+//! Converts the cycles of a loop to samples of a series: which due times were skipped, and what was
+//! lost.
 //!
-//! A cycle is held back until the next one is known, because only that tells how many due times it
-//! skipped.
+//! A cycle waits for the next one, because only that reveals how many due times it skipped.
 
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;

@@ -1,4 +1,4 @@
-//! What a responder notes of each stimulus, into the rings of its own run.
+//! Records each stimulus of a responder in the rings of the responder's run.
 
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;

@@ -1,5 +1,5 @@
-//! What a responder takes in a time, so that no flood has its CPU: it answers at a real-time
-//! priority, before which others wait.
+//! Limits the CPU time of a responder per time window, so that a flood cannot occupy its CPU: it
+//! answers at a real-time priority, which delays other tasks.
 //!
 //! The rule: in each window of 100 ms it takes at most 1,000 datagrams of others than its peer, and
 //! at most 5,000 in all. After that it sleeps until the window ends, and the kernel drops what its
@@ -16,7 +16,7 @@ pub(super) const UNANSWERED_MAX: u32 = 1_000;
 /// long.
 pub(super) const TAKEN_MAX: u32 = 5_000;
 
-/// What was taken of the window under way.
+/// The time used in the current window.
 #[derive(Debug, Default)]
 pub(super) struct Budget {
     began: Option<Nanos>,

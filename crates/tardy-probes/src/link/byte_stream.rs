@@ -1,8 +1,8 @@
 //! `serial-bytes`: one byte each way, over a serial device or a pseudo-terminal.
 //!
 //! A byte's time includes the wire and the device's FIFO: at 115200 bits per second the wire alone
-//! takes 87 us each way. A stimulus is the low bits of its number; two values are kept for the
-//! question whether anybody is there.
+//! takes 87 us each way. A stimulus is the low bits of its number; two values are reserved for
+//! asking whether the other end is present.
 
 use std::fmt;
 use std::fs::File;
@@ -35,7 +35,7 @@ pub(super) const INFO: LinkInfo = LinkInfo {
 
 /// Speed where none is given, in bits per second.
 const BITS_PER_SECOND: u32 = 115_200;
-/// What a terminal says whose other end is gone.
+/// Error of a terminal whose other end is closed.
 const EIO: i32 = 5;
 
 /// Stimuli are numbers below this; answers lie this far behind their numbers at most.
@@ -50,7 +50,7 @@ const HELLO_WAIT_MILLIS: i32 = 200;
 #[derive(Debug)]
 struct DeviceAndSpeed {
     device: PathBuf,
-    /// None where it has none.
+    /// `None` if it has no rate.
     bits_per_second: Option<u32>,
 }
 
@@ -112,7 +112,7 @@ impl Place for DeviceAndSpeed {
     }
 }
 
-/// An open end of the link; the device is put back when dropped.
+/// An open end of the link; the device's settings are restored on drop.
 #[derive(Debug)]
 pub(super) struct Terminal {
     file: File,
@@ -248,7 +248,7 @@ impl Initiator for ByteInitiator {
     }
 }
 
-/// What a responder does with a byte: stimuli come back as they are.
+/// Returns a responder's answer to a byte: stimuli are echoed.
 #[inline]
 fn answer_to(byte: u8) -> Option<u8> {
     match byte {

@@ -1,8 +1,8 @@
-//! The initiator's loop: a stimulus, a busy wait for its answer, and what is said of both.
+//! The initiator's loop: sends a stimulus, waits busily for its answer, and records both.
 //!
-//! A round trip in which the initiator was itself interrupted is not left out: the longest time
-//! between two of its looks stands beside it in a series of its own. A stimulus without an answer
-//! stands as a sample of the time-out: its answer came no earlier.
+//! A round trip is recorded even if the initiator was interrupted: a separate series has the
+//! longest time between two polls of the round trip. A stimulus without an answer is recorded as a
+//! sample of the time-out, a lower bound of its latency.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -55,7 +55,7 @@ pub struct Pace {
     pub cycles: Option<u64>,
 }
 
-/// No answer for so long, and to so many stimuli, means that the responder is gone.
+/// If no answer arrives for this time and several stimuli, the responder is gone.
 const GONE_AFTER: Nanos = Nanos::from_secs(1);
 const GONE_STIMULI: usize = 10;
 /// Unanswered stimuli that are held back until it is known whether the responder is gone.
@@ -70,11 +70,11 @@ pub struct Rings {
     pub round_trip: Producer,
     /// The longest time between two polls, in each round trip.
     pub look: Producer,
-    /// Time in the responder; for links that tell it.
+    /// Time in the responder; for links that report it.
     pub in_responder: Option<Producer>,
 }
 
-/// What came of it.
+/// Counts of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     /// Stimuli sent.
@@ -85,11 +85,11 @@ pub struct Tally {
     pub lost: u64,
     /// Those of them whose answer came after the time-out.
     pub late: u64,
-    /// Answers to what was answered before.
+    /// Repeated answers.
     pub duplicate: u64,
     /// Round trips in which the initiator was interrupted.
     pub interrupted: u64,
-    /// Stimuli at the end that nobody was there to answer; none of them is a sample.
+    /// Stimuli sent at the end, after the responder was gone; none of them is a sample.
     pub to_nobody: u64,
 }
 
@@ -108,7 +108,7 @@ struct PendingStimulus {
     look: Nanos,
 }
 
-/// What became of one stimulus.
+/// The fate of one stimulus.
 enum Outcome {
     Answered {
         round_trip: Nanos,
@@ -117,7 +117,7 @@ enum Outcome {
     Unanswered,
 }
 
-/// Sends stimuli from `start` on until `is_over` says so of the time of the next one, or the
+/// Sends stimuli from `start` on, until `is_over` returns true for the next due time, or the
 /// responder is gone. Closes the rings.
 pub fn exchange<L: Initiator>(
     link: &mut L,
@@ -263,7 +263,7 @@ impl<L: Initiator> Exchange<'_, L> {
         }
     }
 
-    /// The responder is there: what it did not answer is lost.
+    /// The responder is present: the stimuli that it did not answer are lost.
     fn flush_held(&mut self) {
         for index in 0..self.held.len() {
             let PendingStimulus { sent, look, .. } = self.held[index];

@@ -28,14 +28,14 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     parse,
 };
 
-/// How long the other end may take to show what it is told at the start.
+/// How long the other end may take to follow the line at the start.
 const SETTLE: Nanos = Nanos::from_millis(500);
 
 /// Two lines of a GPIO chip.
 #[derive(Debug)]
 struct ChipAndLines {
     chip: PathBuf,
-    /// The line that is told of.
+    /// The input line to watch.
     input: u32,
     /// The line that is driven.
     output: u32,
@@ -127,7 +127,7 @@ impl Lines {
 #[derive(Debug)]
 struct GpioInitiator {
     lines: Lines,
-    /// What the output is, and the input is to become.
+    /// The current level of the output, which the input should follow.
     is_high: bool,
     waits_for: Option<u64>,
 }
@@ -156,8 +156,8 @@ impl GpioInitiator {
         Ok(initiator)
     }
 
-    /// The least that a round trip can come to: the output set as it is, and a look for an edge
-    /// that finds none.
+    /// Measures the lower bound of a round trip: setting the output to its current level, and a
+    /// poll for an edge that finds none.
     ///
     /// # Errors
     /// Those of the chip.

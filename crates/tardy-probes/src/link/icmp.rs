@@ -1,5 +1,5 @@
-//! `icmp`: echo requests, which the other machine's kernel answers in softirq: nothing to install
-//! there, and no process that must wake up.
+//! `icmp`: echo requests, which the other machine's kernel answers in softirq: the other machine
+//! needs no software, and no process has to wake up.
 
 use std::fmt;
 use std::io;
@@ -135,8 +135,8 @@ impl IcmpInitiator {
     fn request(&self, number: u64) -> [u8; PACKET_BYTES] {
         let mut packet = [0; PACKET_BYTES];
         packet[0] = ECHO_REQUEST;
-        // A ping socket writes its own identifier; of a raw one, others' answers are told apart by
-        // the conversation.
+        // A ping socket writes its own identifier; with a raw socket, the identifier separates our
+        // answers from those to other processes.
         packet[4..6].copy_from_slice(&(std::process::id() as u16).to_be_bytes());
         packet[6..8].copy_from_slice(&(number as u16).to_be_bytes());
         packet[8..16].copy_from_slice(&self.conversation.to_le_bytes());

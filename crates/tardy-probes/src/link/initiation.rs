@@ -1,5 +1,5 @@
-//! The initiator's end of a link, open: what is known of the way before the first stimulus, and the
-//! exchange that is to come.
+//! The open initiator's end of a link: properties of the path before the first stimulus, and the
+//! exchange.
 //!
 //! A link's exchange is compiled for its type and called once. The loop that polls for answers
 //! calls the link directly; a call through a table would be in every poll.
@@ -11,14 +11,14 @@ use tardy_core::units::Nanos;
 use super::exchange::{Initiator, Pace, Rings, Tally, exchange};
 use super::respond::Responder;
 
-/// Tells of a due time whether the run is over then.
+/// Returns whether the run is over at a due time.
 pub type IsOver<'a> = &'a dyn Fn(Nanos) -> bool;
 
 /// The exchange of one link: stimuli from a time on, until the run is over or nobody answers any
 /// more.
 type Exchange = Box<dyn FnOnce(Pace, Rings, Nanos, IsOver<'_>) -> Tally + Send>;
 
-/// What tells of an answer.
+/// The source of answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answers {
     /// The other machine's kernel gives them, in softirq: its round trips never stand in one table
@@ -26,7 +26,7 @@ pub enum Answers {
     OfTheKernel,
     /// A process gives them.
     OfAProcess,
-    /// A process gives them, and says how long each was with it.
+    /// A process answers, and reports how long it took.
     OfAProcessThatTells,
 }
 
@@ -34,7 +34,7 @@ pub enum Answers {
 pub struct Initiation {
     /// The least that a round trip can come to, as text.
     pub floor: String,
-    /// Whether the way leaves this machine: no verdict rests on one that does not.
+    /// Whether the path leaves this machine; otherwise it supports no verdict.
     pub is_external: bool,
     /// Who answers.
     pub answers: Answers,
@@ -62,7 +62,7 @@ impl Initiation {
         }
     }
 
-    /// Sends stimuli from `start` on until `is_over` says so of the time of the next one, or the
+    /// Sends stimuli from `start` on, until `is_over` returns true for the next due time, or the
     /// responder is gone. Closes the rings.
     #[must_use]
     pub fn exchange(self, pace: Pace, rings: Rings, start: Nanos, is_over: IsOver<'_>) -> Tally {

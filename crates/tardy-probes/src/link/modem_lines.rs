@@ -72,7 +72,7 @@ impl Place for Device {
 #[derive(Debug)]
 struct LineInitiator {
     device: File,
-    /// What RTS is, and CTS is to become.
+    /// The level of RTS, which CTS should follow.
     is_on: bool,
     waits_for: Option<u64>,
 }
@@ -162,8 +162,8 @@ impl Initiator for LineInitiator {
 
     fn recover(&mut self) {
         self.waits_for = None;
-        // A responder that missed the change sleeps until the next one; the line is put back, and
-        // the wait for that is no round trip.
+        // A responder that missed the change sleeps until the next one; the line is reset, and the
+        // wait for that is not recorded as a round trip.
         if !self.settles().unwrap_or(true) && self.set(!self.is_on).is_ok() {
             let _ = self.settles();
         }

@@ -7,10 +7,10 @@
 //! this one's. The machine is a digest of the responder's boot, by which the initiator knows
 //! whether it talks to itself.
 //!
-//! Kinds 3 to 5 are of sessions with a secret. A hello is answered with a challenge, whose nonce
-//! stands in place of number and time. The opening has the same nonce, and opened comes back: each
-//! with 32 bytes more, a tag of the 40 before them. Nothing that a responder sends is longer than
-//! what it answers.
+//! Kinds 3 to 5 belong to sessions with a secret. The responder answers a hello with a challenge,
+//! whose nonce replaces number and time. The opening repeats the nonce, as does its answer: each
+//! has 32 bytes more, a tag of the 40 before them. A responder never sends more bytes than it
+//! received.
 
 use tardy_core::units::Nanos;
 
@@ -22,16 +22,16 @@ pub(super) const BYTES: usize = 40;
 /// Bytes of a packet with a tag.
 pub(super) const TAGGED_BYTES: usize = BYTES + TAG_BYTES;
 
-/// What a packet is for.
+/// The kind of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Asks whether anybody is there; answered like a stimulus.
+    /// Asks whether a responder is present; answered like a stimulus.
     Hello,
     /// Asks for an answer.
     Stimulus,
     /// Answers either.
     Answer,
-    /// Answers a hello where there is a secret: the initiator is to show that it knows it.
+    /// Answers a hello if there is a secret: asks the initiator to prove that it knows the secret.
     Challenge,
     /// Shows that.
     Opening,

@@ -44,7 +44,7 @@ const SETTLE: Nanos = Nanos::from_millis(500);
 /// Stimuli at the start. Each must be answered.
 const TRIALS: u32 = 3;
 
-/// Makes a pulse; what is after its rising edge is no part of a round trip.
+/// Makes a pulse; the time after its rising edge is not part of a round trip.
 #[inline]
 fn pulse(port: &ParallelPort) -> io::Result<()> {
     port.write(LINE)?;
@@ -126,8 +126,8 @@ impl PortInitiator {
         Ok(initiator)
     }
 
-    /// The least that a round trip can come to: a data line driven as it is, twice, and a look for
-    /// interrupts.
+    /// Measures the lower bound of a round trip: writing a data line's current level twice, and a
+    /// poll for interrupts.
     ///
     /// # Errors
     /// Those of the port.
@@ -202,7 +202,7 @@ impl Responder for PortResponder {
                 continue;
             }
             let woken = Nanos(clock::monotonic());
-            // What came while it answered cannot be told apart: one answer for all.
+            // Pulses that arrived during the answer cannot be distinguished, and get one answer.
             answered.others += u64::from(pulses - 1);
             match pulse(port) {
                 Ok(()) => {

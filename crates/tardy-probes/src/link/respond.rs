@@ -12,7 +12,7 @@ use tardy_sys::clock;
 
 use super::answer_log::AnswerLog;
 
-/// How often a responder looks whether it is to end.
+/// How often a responder checks whether to stop.
 pub(super) const LOOK: Duration = Duration::from_millis(250);
 
 /// The responder's end of a link, open.
@@ -30,22 +30,22 @@ pub trait Responder: Debug + Send {
     ) -> io::Result<()>;
 }
 
-/// What a responder did.
+/// The results of a responder.
 #[derive(Debug)]
 pub struct ResponderResult {
     /// Stimuli answered.
     pub answers: u64,
-    /// Of them, how late it woke up: from the kernel's receive stamp to the responder's own look at
-    /// the clock. Empty on links without stamps.
+    /// Its wake-up latency for these stimuli: from the kernel's receive stamp to the responder's
+    /// clock read. Empty on links without stamps.
     pub wake_up: Histogram,
     /// From the kernel's receive stamp to just before the answer was sent.
     pub in_responder: Histogram,
-    /// What came and was no stimulus.
+    /// Received data that was not a stimulus.
     pub others: u64,
     /// Stimuli that were not answered: from others than the peer of the session, or without the
     /// secret.
     pub strangers: u64,
-    /// Sessions of peers; none on links that nobody but the other end can reach.
+    /// Sessions of peers; none on links that only the other end can reach.
     pub sessions: u64,
     /// How often a flood made it sleep to the end of a window.
     pub rests: u64,

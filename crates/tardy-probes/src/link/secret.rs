@@ -1,5 +1,6 @@
-//! A secret that both ends of a link have in a file. Who opens a session shows that he knows it,
-//! without sending it: HMAC-SHA-256 (RFC 2104) over a packet with a nonce that the responder chose.
+//! A secret that both ends of a link have in a file. The initiator of a session proves that it
+//! knows the secret without sending it: HMAC-SHA-256 (RFC 2104) over a packet with a nonce that the
+//! responder chose.
 //!
 //! A secret is shown when a session begins, and costs no stimulus anything. A tag on every datagram
 //! would be in each round trip. The nonce is made of the address, the conversation and the number
@@ -46,7 +47,7 @@ pub enum SecretError {
     NotTaken(String),
 }
 
-/// What both ends know.
+/// The shared secret.
 #[derive(Clone)]
 pub struct Secret(Vec<u8>);
 
@@ -57,7 +58,7 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// What a file has, without the white space around it.
+    /// Reads the secret from a file, without surrounding white space.
     ///
     /// # Errors
     /// [`SecretError`].
@@ -95,7 +96,7 @@ impl Secret {
             .map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// What only who knows the secret can say of these bytes.
+    /// Returns the tag of these bytes, which only a holder of the secret can compute.
     pub(super) fn tag(&self, bytes: &[u8]) -> [u8; TAG_BYTES] {
         self.hmac(bytes).finalize().into_bytes().into()
     }

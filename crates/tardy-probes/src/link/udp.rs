@@ -141,7 +141,7 @@ struct UdpInitiator {
     conversation: u64,
 }
 
-/// What is known of the other end before the first stimulus.
+/// Properties of the other end that are known before the first stimulus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Peer {
     /// Whether it is on this very machine.
@@ -175,8 +175,8 @@ impl UdpInitiator {
         let conversation = (clock::realtime() ^ clock::monotonic().rotate_left(32)) as u64
             ^ u64::from(std::process::id());
         let drawn = secret.map(|_| Secret::drawn()).transpose()?;
-        // With a secret, the conversation is what the responder knows the peer by: nobody can guess
-        // it.
+        // With a secret, the conversation number identifies the peer to the responder: it cannot be
+        // guessed.
         let mut initiator = Self {
             socket,
             conversation: drawn.map_or(conversation, |drawn| drawn.number()),
@@ -296,7 +296,7 @@ impl UdpInitiator {
         }
     }
 
-    /// What answers this conversation.
+    /// Returns a packet that answers this conversation.
     fn own(&self, bytes: &[u8]) -> Option<Packet> {
         Packet::decode(bytes).filter(|packet| packet.conversation == self.conversation)
     }

@@ -1,5 +1,5 @@
-//! What probes have in common that occupy their CPU: where ticks are on the run's clock, and how
-//! much of the time they may take.
+//! Shared code of probes that occupy their CPU: the positions of ticks on the run's clock, and the
+//! share of time they may use.
 
 use std::io;
 
@@ -75,7 +75,7 @@ impl Share {
             clock::sleep_until(&clock::Instant::from_nanos((self.window + WINDOW).get()))?;
             self.window += WINDOW;
         } else {
-            // The first window, or one that somebody else took the end of.
+            // The first window, or one whose end was preempted.
             self.window = now;
         }
         Ok(true)

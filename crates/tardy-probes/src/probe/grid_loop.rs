@@ -42,8 +42,8 @@ pub(super) fn by_due_times(
 }
 
 /// Waits for a periodic timer on the grid, which `start` sets to its first due time, given on the
-/// timer's clock; `wait` tells how many expiries there were since the last call, at least 1. The
-/// kernel counts them, so that none is guessed. After a step of the clock the timer is set anew.
+/// timer's clock; `wait` returns the number of expiries since the last call, at least 1. The kernel
+/// counts them, so none is guessed. After a step of the clock the timer is set again.
 pub(super) fn by_expiries(
     plan: &ThreadPlan,
     mut producer: Producer,

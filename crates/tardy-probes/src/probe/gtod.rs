@@ -59,8 +59,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-/// For how long one clock is read before it is the other one's turn. What lies between the reads
-/// that are timed is then the same clock's read alone.
+/// How long one clock is read before the other one's turn. Between two timed reads there is then
+/// only a read of the same clock.
 const TURN: Nanos = Nanos::from_millis(1);
 
 fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
@@ -90,9 +90,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
 
 /// A clock that is read again and again, with its series.
 ///
-/// Somebody may set the time of day meanwhile. A gap is then what passed on the run's clock: no
-/// sample is as long as the step, and no turn lasts until a clock that was set back is where it
-/// was.
+/// The time of day may be set meanwhile. A gap is then the time that passed on the run's clock: no
+/// sample includes the step, and a turn ends even if the clock was set back.
 struct ClockReader<C: Fn() -> i64, A: Fn() -> i64> {
     clock: C,
     /// How far the clock is ahead of the run's.
@@ -127,14 +126,14 @@ impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
         reader
     }
 
-    /// Begins a turn: what came since the last one is not this clock's time.
+    /// Starts a turn: the time since the last turn does not belong to this clock.
     #[inline]
     fn begin(&mut self) {
         (self.last, self.last_ahead) = self.read_exactly();
         self.begun = self.last;
     }
 
-    /// A read of the clock, and how far it was ahead then: nobody set it in between.
+    /// Reads the clock and its offset together: the clock was not set in between.
     fn read_exactly(&self) -> (i64, i64) {
         loop {
             let ahead = (self.ahead)();
@@ -188,8 +187,8 @@ impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
         }
     }
 
-    /// On the run's clock, whichever was read: a gap is long beside one more read. None where the
-    /// clock was set, and the gap is a short one.
+    /// Returns the gap on the run's clock, whichever clock was read: a gap is long compared with
+    /// one more read. Returns `None` if the clock was set and the gap is short.
     #[cold]
     fn hand_over(&mut self, mut gap: i64) -> Option<Sample> {
         let mut end = clock::monotonic();
@@ -236,8 +235,8 @@ fn measure(
         plan,
     );
     let end = loop {
-        // Each clock's first read comes before the other one's last: whatever takes the CPU between
-        // two turns is in the gaps of one of them.
+        // Each clock's first read comes before the other one's last: a preemption between two turns
+        // is in the gaps of one of them.
         let above_of_day = day.take_turn(stop_above);
         monotonic.begin();
         let above_of_day = above_of_day.or(day.read_once_more(stop_above));
@@ -275,7 +274,7 @@ mod tests {
     use tardy_core::series::Schedule;
     use tardy_run::system_clock::ThreadClocks;
 
-    /// A clock that goes on by 100 ns a read, and is set by so much at the read of this number.
+    /// A test clock that advances by 100 ns per read, and steps at the read of a given number.
     struct SetClock {
         reads: Cell<i64>,
         set_at: i64,

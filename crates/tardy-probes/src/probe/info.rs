@@ -1,4 +1,4 @@
-//! What a probe says about itself.
+//! The description of a probe.
 
 use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
@@ -17,17 +17,17 @@ use super::series_info::{SeriesInfo, SeriesKind};
 pub struct ProbeInfo {
     /// As on the command line and in file names: lower case, digits, dashes.
     pub name: &'static str,
-    /// What is timed, in a line of a list.
+    /// The timed operation, for a line of a list.
     pub about: &'static str,
-    /// What is timed, in one sentence.
+    /// The timed operation, in one sentence.
     pub times: &'static str,
     /// In which context the timer behind it expires: hard interrupt, softirq, thread; on stock
     /// kernels (`stock kernel: ...`) and on PREEMPT_RT (`PREEMPT_RT: ...`).
     pub context: &'static str,
     /// Where it comes from: a paper or a program, or `today`.
     pub source: &'static str,
-    /// What can be set beside `period`, `policy`, `priority` and `dither`, which every probe has;
-    /// values without names are in this order, and before those.
+    /// Parameters in addition to `period`, `policy`, `priority` and `dither`, which every probe
+    /// has; values without names are in this order, and before those.
     pub parameters: &'static [Parameter],
     /// Its series: each place has all of them, and the first has the probe's name.
     pub series: &'static [SeriesInfo],
@@ -41,31 +41,31 @@ pub struct ProbeInfo {
     /// would be in each other's way. A POSIX timer and a queue are each thread's own, a signal that
     /// one thread sends another is every pair's.
     pub is_single: bool,
-    /// What it waits for. Interval errors do not show a constant lateness, as that of a tick may
-    /// be; pairs of threads and what others begin have no timer.
+    /// The event that it waits for. Interval errors do not show a constant latency, such as a
+    /// tick's; pairs of threads and externally started cycles have no timer.
     pub waits_for: WaitsFor,
-    /// The system calls that its measuring loops make, as strace names them: what it sleeps with
-    /// first, then the wake-up or the work that it times. A clock read is not one where the vDSO
-    /// reads the clock.
+    /// The system calls of its measuring loops, named as in strace: first the one it sleeps in,
+    /// then the wake-up or the work that it times. A clock read through the vDSO is not a system
+    /// call.
     pub system_calls: &'static [&'static str],
     /// The calls that they also make where the kernel's tracepoints can be read.
     pub traced_system_calls: &'static [&'static str],
     /// Whether its timer can be set on another clock than the run's.
     pub sets_any_clock: bool,
-    /// Whether it reads CLOCK_REALTIME, which somebody may set.
+    /// Whether it reads CLOCK_REALTIME, which can be set during the run.
     pub reads_time_of_day: bool,
     /// Whose cycles it times.
     pub cycles: Cycles,
     /// Whether the kernel throttles its threads where they use up their runtime, and sends SIGXCPU
     /// then.
     pub is_throttled: bool,
-    /// The period that its own parameters give, whatever period the other probes of a run have: a
-    /// device that is set to a rate.
+    /// The period that its own parameters imply, independent of the run's other probes: for a
+    /// device with a rate.
     pub period_of: fn(&Values) -> Option<Nanos>,
     /// Looks whether the request makes sense and the machine has what it needs; changes nothing.
     pub resolve: fn(&ProbePlan, &Host) -> Result<(), Refusal>,
-    /// Gets hold of what one place needs, before any thread of the run exists; called on the main
-    /// thread, once for each place.
+    /// Acquires the resources of one place, before any thread of the run exists; called on the main
+    /// thread, once per place.
     pub open: fn(OpenContext<'_>) -> std::io::Result<ProbeInstance>,
 }
 
@@ -89,7 +89,7 @@ pub enum Placement {
     /// One place, on the first measured CPU: there is one such device, or one such timer in a
     /// process.
     FirstCpu,
-    /// One place, on whatever CPU it is.
+    /// One place, on any CPU.
     Unbound,
     /// As many places as the probe's parameter `copies` says; their threads move among the measured
     /// CPUs.
@@ -109,8 +109,8 @@ pub enum Refusal {
 }
 
 impl ProbeInfo {
-    /// What most probes are: a thread on each measured CPU that waits for a timer of its own, due
-    /// time by due time of a grid. A probe says what it is otherwise.
+    /// The description of most probes: a thread on each measured CPU that waits for its own timer
+    /// at each due time of a grid. A probe states its differences.
     pub(super) const USUAL: Self = Self {
         name: "",
         about: "",
@@ -180,7 +180,7 @@ impl ProbeInfo {
                  {others} or {last}"
             ));
         }
-        // Loops of others, players and peers have due times of their own.
+        // External loops, players and peers have their own due times.
         let has_own_grid = self.has_schedule() && self.cycles == Cycles::Own;
         match clocks.align {
             Some(clock) if !has_own_grid => Err(format!(
@@ -207,7 +207,7 @@ impl ProbeInfo {
     }
 }
 
-/// For probes that run everywhere, whatever is asked for.
+/// Accepts any plan, for probes that run everywhere.
 ///
 /// # Errors
 /// None.
@@ -215,7 +215,7 @@ pub fn always(_: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// For probes whose timer is set once: dither would need it to be set anew for each due time.
+/// Refuses dither, for probes that set their timer only once.
 ///
 /// # Errors
 /// [`Refusal::Request`] where dither is asked for.

@@ -19,7 +19,7 @@ const TRACEPOINTS: [(&str, &str); 4] = [
 /// The tracepoints' numbers.
 ///
 /// # Errors
-/// What is missing, in a fragment that ends in the remedy.
+/// Returns the missing requirement, as a sentence fragment that ends with the remedy.
 pub(super) fn tracepoints(root: &Root) -> Result<Vec<u64>, String> {
     for tracefs in TRACEFS {
         let of_folder = |(folder, ending): (&str, &str)| {

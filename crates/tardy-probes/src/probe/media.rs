@@ -1,11 +1,11 @@
-//! `media`: audio/video skew and inter-frame time, by which abeni2002 judged a player. Of a
-//! player's loop that is built in, with the audio clock of a sound card or a modelled one, and of a
-//! real player; no two of these stand under one name.
+//! `media`: audio/video skew and inter-frame time, by which abeni2002 judged a player. Measures a
+//! built-in player loop, with the audio clock of a sound card or a model, or a real player; each of
+//! these has a distinct name.
 //!
-//! Player reports are used as given, and no further. mpv plays a clip without a file and without an
-//! end (libavfilter); its statistics have frame times, its JSON interface the skew, and counting
-//! frames joins the two. A frame without a reported skew counts as lost, a frame that was not shown
-//! as skipped. The series of simulated players have names of their own, so no table mixes a
+//! Player reports are used without further interpretation. mpv plays a clip without a file and
+//! without an end (libavfilter); its statistics have frame times, its JSON interface the skew, and
+//! counting frames joins the two. A frame without a reported skew counts as lost, a frame that was
+//! not shown as skipped. The series of simulated players have separate names, so no table mixes a
 //! simulated and a real player.
 //!
 //! The audible sound is the card's pointer at the kernel's own stamp, extrapolated to the frame at
@@ -160,7 +160,7 @@ fn audio_by(probe: &ProbePlan) -> AudioBy {
     match probe.parameters.text("player") {
         "alsa" => AudioBy::Card,
         "simulated" => AudioBy::Model,
-        // Who holds the clock back wants the one that can be, who names a card wants none else.
+        // A delayed clock requires the model; a named card excludes it.
         _ if probe.parameters.duration("delay") > Nanos::ZERO => AudioBy::Model,
         _ if probe.parameters.path("device").is_some() => AudioBy::Card,
         _ => AudioBy::CardOrModel,

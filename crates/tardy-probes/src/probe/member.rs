@@ -11,7 +11,7 @@ use super::series_info::SeriesInfo;
 use crate::recording::control::{Control, Departure};
 use crate::recording::ring::Producer;
 
-/// What one place of a probe is opened with.
+/// The arguments for opening one place of a probe.
 #[derive(Debug)]
 pub struct OpenContext<'a> {
     /// The probe as planned, with its parameters.
@@ -19,12 +19,12 @@ pub struct OpenContext<'a> {
     pub thread: &'a ThreadPlan,
     /// All measured CPUs, for probes that need a second one.
     pub measured_cpus: &'a CpuList,
-    /// One for each series of the probe, in the order of its description. Whoever gets one must
-    /// close it.
+    /// One for each series of the probe, in the order of its description. The thread that takes a
+    /// producer must close it.
     pub producers: Vec<Producer>,
 }
 
-/// One place of a probe, ready to be started.
+/// One place of a probe, ready to start.
 #[derive(Debug, Default)]
 pub struct ProbeInstance {
     /// Its threads; they are started in this order.
@@ -40,10 +40,10 @@ pub struct ProbeInstance {
     pub external: Option<bool>,
     /// The thread of another program that takes its samples, where there is one and it is known.
     pub loop_thread: Option<i32>,
-    /// What must be known of its numbers; shown with every result. The same text of several places
-    /// is shown once.
+    /// Caveats for its numbers; shown with every result. The same text of several places is shown
+    /// once.
     pub notes: Vec<String>,
-    /// What is still under way, so that places prepare side by side: called when all are open, in
+    /// The remaining preparation, so that places prepare in parallel: called when all are open, in
     /// their order.
     pub finish: Option<Finish>,
 }
@@ -95,7 +95,7 @@ impl DetectedGrid {
 
 /// One thread of a probe.
 pub struct Member {
-    /// What it is beside the probe's main thread, such as `waker`; empty for that.
+    /// Its role beside the probe's main thread, such as `waker`; empty for the main thread.
     pub role: &'static str,
     /// CPUs that it is bound to; empty where it is not bound.
     pub cpus: CpuList,
@@ -112,7 +112,7 @@ pub struct Member {
     pub run: Run,
 }
 
-/// What a thread does.
+/// The function of a thread.
 pub type Run = Box<dyn FnOnce(StartGate<'_>) -> io::Result<Departure> + Send>;
 
 /// A thread that is prepared and may wait for the start.
@@ -131,8 +131,8 @@ pub struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Sleeps until the run starts: for probes without a grid, whose first cycle would else lie
-    /// before it.
+    /// Sleeps until the run starts: for probes without a grid, whose first cycle would otherwise
+    /// lie before it.
     ///
     /// # Errors
     /// If the kernel refuses the sleep.
@@ -142,7 +142,7 @@ impl Start<'_> {
 }
 
 impl<'a> StartGate<'a> {
-    /// `wait` says that the thread is ready, and returns the start when it has come.
+    /// `wait` reports that the thread is ready, and returns the start when it has come.
     pub fn new(control: &'a Control, wait: impl FnOnce() -> Nanos + 'a) -> Self {
         Self {
             control,
@@ -150,7 +150,7 @@ impl<'a> StartGate<'a> {
         }
     }
 
-    /// Says that the thread is ready, and waits for the start: the last thing before the loop.
+    /// Reports that the thread is ready, and waits for the start: the last step before the loop.
     #[must_use]
     pub fn wait(self) -> Start<'a> {
         self.control.enter();

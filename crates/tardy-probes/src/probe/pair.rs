@@ -1,10 +1,10 @@
-//! What the probes of thread-to-thread wake-ups have in common: one thread wakes another one, and
-//! both stamp it.
+//! Shared code of the thread-to-thread probes: one thread wakes another one, and both record the
+//! time.
 //!
 //! The woken thread is above the waker in priority, so that on the same CPU the wake-up itself
-//! switches to it. Either of the two keeps the time: the one that does sleeps until a due time on a
-//! grid, and records in a series of its own how late that timer was. When a period passes while the
-//! woken thread has not yet come back, no wake-up is made in it, and it is counted as skipped.
+//! switches to it. One of the two is the timekeeper: it sleeps until a due time on a grid, and
+//! records the latency of that timer in a separate series. If a period passes while the woken
+//! thread has not yet come back, no wake-up is made in it, and it is counted as skipped.
 //!
 //! A pair of threads has two series: wake-ups, each due at the waker's stamp, and the timer that
 //! paces them, on a grid. A late timer is not a late wake-up; a period that passes before the woken
@@ -49,7 +49,7 @@ pub(super) trait Channel: Sized + Send + Sync + 'static {
     fn wait(&self) -> io::Result<()>;
 }
 
-/// What the probes of this kind say of themselves, but for name, text and channel.
+/// The common description of these probes, except for name, text and channel.
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "",
     times: "",
@@ -130,7 +130,7 @@ pub(super) fn resolve_with<C: Channel>(
 /// No wake-up is under way.
 const IDLE: u64 = u64::MAX;
 
-/// What the two threads share.
+/// The state that the two threads share.
 struct Pair<C> {
     wake: C,
     ask: C,
@@ -314,7 +314,7 @@ fn paced_waker<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut timer: Prod
         };
         let result = measure();
         timer.close(walk.base());
-        // The woken thread must learn of the end, whatever happened here.
+        // The woken thread must receive the end, even after an error here.
         leave_or_stop(&start, result.and(pair.end(&pair.wake)))
     })
 }
@@ -562,8 +562,8 @@ pub(super) mod tests {
         )
     }
 
-    /// What holds for every channel: 50 periods, each of them recorded or skipped in both series,
-    /// and no wake-up before it was made.
+    /// Checks for every channel: 50 periods, each of them recorded or skipped in both series, and
+    /// no wake-up before it was made.
     pub(in crate::probe) fn accounts_for_every_period<C: Channel>() {
         for pace in ["waker", "woken"] {
             let (latencies, cycles, timer) = measured::<C>(pace);

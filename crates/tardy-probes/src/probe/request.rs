@@ -1,4 +1,4 @@
-//! What a user asks for: `cyclic`, `usleep:period=100us`, `cyclic:priority=80`.
+//! A user's request for a probe: `cyclic`, `usleep:period=100us`, `cyclic:priority=80`.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::{PROBES, ProbeInfo, app, find};
 /// Real-time priority where none is asked for.
 pub const PRIORITY: u32 = 95;
 
-/// What every probe takes.
+/// Parameters of every probe.
 pub const COMMON: &[Parameter] = &[
     own(
         "period",
@@ -109,7 +109,7 @@ impl std::fmt::Display for ProbeSpec {
 /// Why a text is no request for a probe.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeRequestError {
-    /// No such probe.
+    /// Unknown probe.
     #[error(
         "there is no probe `{0}`{meant}: `tardy list probes` lists them",
         meant = did_you_mean(.0, PROBES.iter().map(|probe| probe.name))
@@ -121,7 +121,7 @@ pub enum ProbeRequestError {
         probe: &'static str,
         /// As given.
         name: String,
-        /// What there is.
+        /// The valid names.
         known: Vec<&'static str>,
     },
     /// More values than parameters.
@@ -149,7 +149,7 @@ pub enum ProbeRequestError {
     #[error("probe `{probe}`: {source}")]
     Value {
         probe: &'static str,
-        /// What is wrong.
+        /// The error of the value.
         source: ValueError,
     },
 }
@@ -158,7 +158,7 @@ impl ProbeSpec {
     /// Reads one request.
     ///
     /// # Errors
-    /// What is wrong with it, and what would be right.
+    /// Returns the error and an example of a valid request.
     pub fn parse(text: &str) -> Result<Self, ProbeRequestError> {
         let (name, rest) = text
             .trim()

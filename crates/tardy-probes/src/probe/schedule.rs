@@ -39,7 +39,7 @@ pub(crate) fn request_of(plan: &ThreadPlan) -> io::Result<Nanos> {
     }
 }
 
-/// Walks a grid; after a late wake-up it goes on at the next future due time, so that lateness
+/// Walks a grid; after a late wake-up it continues at the next future due time, so that latency
 /// never accumulates.
 #[derive(Debug)]
 pub(crate) struct GridWalk {
@@ -84,9 +84,9 @@ impl GridWalk {
         &self.due
     }
 
-    /// Moves on to the first due time after `now`, or to the first one at `end` where that comes
-    /// before, and tells how many were skipped: nobody would have waited for what is due at the end
-    /// or later. The end is asked for only where due times were skipped.
+    /// Advances to the first due time after `now`, or to the first one at `end` if that is earlier,
+    /// and returns how many were skipped: due times at or after the end do not count. `end` is
+    /// called only if due times were skipped.
     #[inline]
     pub(crate) fn advance_past(&mut self, now: i64, end: impl FnOnce() -> Nanos) -> u32 {
         self.base += self.period;
@@ -102,8 +102,8 @@ impl GridWalk {
         }
     }
 
-    /// Moves on over `expiries` that a timer on the same grid had, at most to the first due time at
-    /// `end`, and tells how many were skipped; a grid without dither.
+    /// Advances over `expiries` of a timer on the same grid, at most to the first due time at
+    /// `end`, and returns how many were skipped; for a grid without dither.
     #[inline]
     pub(crate) fn advance_by(&mut self, expiries: u64, end: impl FnOnce() -> Nanos) -> u32 {
         self.base += self.period;

@@ -1,4 +1,4 @@
-//! What a series of a probe holds.
+//! Describes a series of a probe.
 
 use tardy_core::series::{Meaning, Schedule};
 use tardy_core::units::Nanos;
@@ -10,7 +10,7 @@ pub struct SeriesInfo {
     pub part: &'static str,
     /// Name of the quantity in tables, such as `latency`.
     pub quantity: &'static str,
-    /// When samples are due, and what their values say.
+    /// When samples are due, and the meaning of their values.
     pub kind: SeriesKind,
     /// Whether its values say nothing about a deadline.
     pub is_outside_verdict: bool,
@@ -19,13 +19,13 @@ pub struct SeriesInfo {
     pub bins_below_least: bool,
 }
 
-/// When samples of a series are due, and what their values say. All are in ns.
+/// When samples of a series are due, and the meaning of their values. All are in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeriesKind {
     /// Lateness against due times on a grid; some can be skipped.
     Grid,
-    /// Lateness against a time asked for in each cycle, or a stamp that another thread made:
-    /// nothing can be skipped.
+    /// Latency after a time requested in each cycle, or after a stamp of another thread: due times
+    /// cannot be skipped.
     Event,
     /// Lateness of the end of work against due times on a grid. Work that was due and skipped was
     /// never done: it misses any deadline.
@@ -36,7 +36,7 @@ pub enum SeriesKind {
     /// Time between two events minus the period, for events whose due times are unknown; see
     /// [`Meaning::IntervalError`].
     Interval {
-        /// Whether the events come from a device with a clock of its own.
+        /// Whether the events come from a device with its own clock.
         has_own_clock: bool,
     },
     /// Lengths of gaps, of at least the probe's parameter `least`, each with its begin: see
@@ -110,15 +110,15 @@ impl SeriesKind {
         }
     }
 
-    /// Whether work was due at its due times, rather than a look at the clock; see
+    /// Returns whether its samples time work, rather than a clock read alone; see
     /// [`tardy_core::series::Descriptor::is_work`].
     #[must_use]
     pub fn is_work(self) -> bool {
         matches!(self, Self::Work | Self::Skew)
     }
 
-    /// What the values say, where the probe reads a clock with this error, and shorter gaps than
-    /// `least` are none.
+    /// Returns the meaning of the values for a clock with this error, if gaps shorter than `least`
+    /// are ignored.
     #[must_use]
     pub fn meaning(self, clock_error: Nanos, least: Nanos) -> Meaning {
         match self {

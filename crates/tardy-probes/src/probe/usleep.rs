@@ -97,8 +97,7 @@ fn measure(
             control.stop_because_of(plan.cpu, sample);
             break;
         }
-        // The place of the next sample is on the run's clock, which no calibration need follow for
-        // hours.
+        // The place of the next sample is on the run's clock, so a calibration may be hours old.
         due = Nanos(clock::monotonic()) + request;
     }
     producer.close(due);

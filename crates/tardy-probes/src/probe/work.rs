@@ -70,7 +70,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-/// A calibration that is off by more than this share is said to be.
+/// Relative error of a calibration above which it is reported.
 const DEVIATION_MAX: f64 = 0.05;
 const STACK_BYTES: usize = 256 << 10;
 
@@ -116,8 +116,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let thread = opening.thread.clone();
     let (probe, cpu) = (opening.probe.clone(), thread.cpu);
     let policy = probe.policy.policy(probe.priority);
-    // Many CPUs calibrate at the same time; what shares a core or the memory's bandwidth with
-    // others waits for them, and would else be taken for slow.
+    // Many CPUs calibrate at the same time, but CPUs that share a core or memory bandwidth take
+    // turns; otherwise they would seem slow.
     let under_way = has_its_own(&probe, cpu)
         .then(|| calibrate(&probe, cpu, policy))
         .transpose()?;

@@ -1,4 +1,4 @@
-//! What the measuring threads share with the rest of the tool.
+//! The state that the measuring threads share with the rest of the tool.
 
 use std::fs::File;
 use std::io::Write;
@@ -78,7 +78,7 @@ impl Control {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// No sample that is due at `end` or later is waited for.
+    /// Ends the run at `end`: threads do not wait for samples that are due then or later.
     pub fn stop_at(&self, end: Nanos) {
         self.end.fetch_min(end.get(), Ordering::Relaxed);
     }
@@ -88,8 +88,8 @@ impl Control {
         self.end.store(i64::MIN, Ordering::Relaxed);
     }
 
-    /// From when on no due time is waited for; none where the run was stopped at once, since what
-    /// was due before that was to be measured.
+    /// Returns the time from which no due time is waited for; none if the run was stopped at once,
+    /// because earlier due times still count.
     #[cold]
     #[must_use]
     pub fn end(&self) -> Nanos {
@@ -138,14 +138,14 @@ impl Control {
         }
     }
 
-    /// Adds to what must be known before the numbers. Not for a measuring loop: it takes a lock.
+    /// Adds a warning to the run's caveats. Not for a measuring loop: it takes a lock.
     pub fn warn(&self, warning: Warning) {
         if let Ok(mut warnings) = self.warnings.lock() {
             warnings.push(warning);
         }
     }
 
-    /// What threads said with [`Control::warn`], once.
+    /// Takes the warnings added by [`Control::warn`].
     #[must_use]
     pub fn take_warnings(&self) -> Vec<Warning> {
         self.warnings
@@ -181,7 +181,7 @@ mod tests {
             skipped: 0,
         };
         control.stop_because_of(Some(CpuId(1)), sample);
-        // What comes later is another's.
+        // A later stop does not replace the first.
         control.stop_because_of(None, sample);
         assert_eq!(
             std::fs::read_to_string(file.path()).unwrap(),

@@ -1,9 +1,8 @@
 //! The way of a sample from the measuring thread to the recorder: one writer, one reader, no lock,
 //! no wait.
 //!
-//! A full ring never stops the writer. What could not be handed over is counted, and handed over as
-//! a [`Gap`] before the next sample, or left in the ring's closing statement; so that a loss is
-//! known, with its place.
+//! A full ring never stops the writer. Lost records are counted, and passed on as a [`Gap`] before
+//! the next sample, or in the ring's closing statement, so that a loss is known with its place.
 //!
 //! The ring is plain atomics in safe code, three words per sample: due time, latency, skipped
 //! periods. A loss is a gap in the stream, not a separate counter: its position is kept, and due
@@ -34,7 +33,7 @@ struct Slot {
 
 const GAP: i64 = i64::MIN;
 
-/// A cache line of its own, so that writer and reader do not slow each other down.
+/// A separate cache line, so that writer and reader do not slow each other down.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Line<T>(T);
@@ -62,7 +61,7 @@ struct RingEnd {
     skipped: AtomicU64,
 }
 
-/// What the writer said when it closed the ring.
+/// The writer's final counts when it closed the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClosingStatement {
     /// The first due time that was not waited for.
@@ -76,10 +75,11 @@ pub struct ClosingStatement {
 pub struct Producer {
     ring: Arc<Ring>,
     head: u64,
-    /// Up to where slots are known to be free; equal to `head` while a gap waits to be handed over,
-    /// or where every sample is told, so that one comparison finds all of them.
+    /// End of the slots known to be free; equal to `head` while a gap is pending, or if every
+    /// sample is announced, so that one comparison covers all these cases.
     free_until: u64,
-    /// Whether each sample is told to whoever watches the machine, as in every guest of the lab.
+    /// Whether each sample is announced to an observer of the machine, as in every guest of the
+    /// lab.
     is_told: bool,
     cycles: u64,
     gap: Gap,
@@ -100,8 +100,8 @@ pub fn ring(capacity: usize) -> (Producer, Consumer) {
     ring_with_bins(capacity, 0)
 }
 
-/// The same, with room to count each value from 0 up to `bins` by itself, for what comes far more
-/// often than it can be handed over.
+/// Makes a ring with counters for each value from 0 up to `bins`, for values that are too frequent
+/// to pass on.
 #[must_use]
 pub fn ring_with_bins(capacity: usize, bins: usize) -> (Producer, Consumer) {
     let slots: Box<[Slot]> = (0..capacity.next_power_of_two().max(4))
@@ -134,8 +134,8 @@ pub fn ring_with_bins(capacity: usize, bins: usize) -> (Producer, Consumer) {
 }
 
 impl Producer {
-    /// Says that a cycle begins; for probes without a schedule, whose expected samples are the
-    /// cycles begun.
+    /// Counts the start of a cycle; for probes without a schedule, whose expected samples are the
+    /// started cycles.
     #[inline]
     pub fn begin_cycle(&mut self) {
         self.cycles += 1;
@@ -184,16 +184,15 @@ impl Producer {
     #[cold]
     #[inline(never)]
     fn note_elsewhere(&mut self, cpu: u32, due: Nanos) {
-        // The head stands still where samples are lost: those are one stretch with the one before
-        // them.
+        // `head` does not move while samples are lost: those belong to the same interval as the
+        // sample before them.
         let goes_on = self.head <= self.last_elsewhere + 1;
         self.last_elsewhere = self.head;
         self.ring.elsewhere.note(cpu, due, goes_on);
     }
 
-    /// Says that `lost` cycles begun since the last sample are not known any more, and `skipped`
-    /// due times of theirs; for loops of other programs, whose way to this ring has a ring of its
-    /// own.
+    /// Records that `lost` cycles since the last sample are unknown, with `skipped` due times; for
+    /// loops of other programs, which write to a separate ring first.
     pub fn lose(&mut self, lost: u64, skipped: u64) {
         self.cycles += lost;
         self.ring.cycles.0.store(self.cycles, Ordering::Relaxed);
@@ -250,7 +249,7 @@ impl Producer {
 }
 
 impl Consumer {
-    /// Takes what is there, in order, at most `count_max` records; tells how many.
+    /// Takes at most `count_max` records in order; returns how many.
     pub fn drain_up_to(&mut self, count_max: u64, mut take: impl FnMut(Record)) -> u64 {
         let begin = self.tail;
         let end = self
@@ -313,7 +312,7 @@ impl Consumer {
         self.ring.elsewhere.read()
     }
 
-    /// What the writer said at the end, once it has ended. Drain once more after this answers:
+    /// Returns the writer's final counts, once it has closed the ring. Drain once more afterwards:
     /// samples may stand before it.
     #[must_use]
     pub fn closing_statement(&self) -> Option<ClosingStatement> {

@@ -1,7 +1,6 @@
 //! One series on its way from the ring to its file: counted, then written in chunks.
 //!
-//! Nothing is computed here but the counts, the running maximum, and a histogram for what is not
-//! stored.
+//! Computes only the counts, the running maximum, and a histogram of values that are not stored.
 
 use std::io;
 use std::path::PathBuf;
@@ -44,16 +43,16 @@ pub struct SeriesRecorder {
     path: PathBuf,
     consumer: Consumer,
     writer: Option<SeriesWriter>,
-    /// How its oldest samples give way, in runs with `--disk`.
+    /// How its oldest samples are folded, in runs with `--disk`.
     rotation: Option<Arc<Rotation>>,
     chunk: Vec<u8>,
-    /// What was counted before a run that goes on went on.
+    /// The counts of a resumed run before it resumed.
     before: Counts,
     tally: Tally,
     failure: Option<StoreFailure>,
 }
 
-/// What has come out of the ring, and the chunk that it goes into.
+/// The samples that came out of the ring, and the chunk that they go into.
 #[derive(Debug)]
 struct Tally {
     keep: KeptSamples,
@@ -63,15 +62,15 @@ struct Tally {
     histogram: Histogram,
     worst: Option<WorstSample>,
     latest: Option<Sample>,
-    /// What the bins of the ring had counted when they were last looked at.
+    /// The bin counts of the ring when last read.
     binned: Vec<u64>,
-    /// Who explains samples, in runs with `--explain`.
+    /// Sends samples to be explained, in runs with `--explain`.
     tap: Option<Tap>,
-    /// What a live view and metrics show beside the histogram, in runs that have them.
+    /// Data of a live view and metrics beyond the histogram, in runs that have them.
     watch: Option<Watch>,
 }
 
-/// What stands in the chunk being built; counted as unstored if that chunk cannot be written.
+/// The samples in the chunk being built; counted as unstored if that chunk cannot be written.
 #[derive(Debug, Default)]
 struct UnwrittenChunk {
     samples: u64,
@@ -99,8 +98,7 @@ impl PreparedSeries {
         ))
     }
 
-    /// The same for a series whose oldest samples give way by `rule`. Where there are such already,
-    /// it goes on behind them.
+    /// Makes a series whose oldest samples are folded by `rule`. Appends to existing histograms.
     ///
     /// # Errors
     /// Those of creating the file.
@@ -161,7 +159,7 @@ impl PreparedSeries {
         })
     }
 
-    /// Hands each sample to whoever explains it, too.
+    /// Also sends each sample to be explained.
     pub fn explain_by(&mut self, tap: Tap) {
         self.0.tally.tap = Some(tap);
     }
@@ -171,7 +169,7 @@ impl PreparedSeries {
         self.0.tally.watch = Some(Watch::new(&self.0.descriptor, window));
     }
 
-    /// What the series is; its start is not the run's.
+    /// Returns the descriptor of the series; its start is not the run's.
     #[must_use]
     pub fn descriptor(&self) -> &Descriptor {
         self.0.descriptor()
@@ -260,8 +258,8 @@ impl SeriesRecorder {
         true
     }
 
-    /// Expected samples come from the clock and the grid (or the cycles begun), never from what was
-    /// recorded.
+    /// Expected samples come from the clock and the grid (or the started cycles), never from the
+    /// recorded ones.
     fn count_expected(&mut self, next_due: Option<Nanos>) {
         let (schedule, before) = (&self.descriptor.schedule, self.before.expected);
         if !schedule.is_grid() {
@@ -313,7 +311,7 @@ impl SeriesRecorder {
         failure.samples += samples;
     }
 
-    /// What the series is.
+    /// Returns the descriptor of the series.
     #[must_use]
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
@@ -338,7 +336,7 @@ impl SeriesRecorder {
         }
     }
 
-    /// How its oldest samples give way, where they do.
+    /// Returns how its oldest samples are folded, if they are.
     #[must_use]
     pub fn rotation(&self) -> Option<&Arc<Rotation>> {
         self.rotation.as_ref()
@@ -377,7 +375,7 @@ impl SeriesRecorder {
         self.consumer.elsewhere()
     }
 
-    /// What a live view shows; absent where nobody was to watch.
+    /// Returns the figures of a live view; `None` without one.
     pub fn figures(&mut self) -> Option<Figures> {
         let Tally {
             watch,
@@ -390,8 +388,8 @@ impl SeriesRecorder {
             .map(|watch| watch.figures(&self.descriptor, *counts, histogram))
     }
 
-    /// What metrics tell of it: what this tool measured, without the parts before of a run that
-    /// goes on.
+    /// Returns its metrics: measurements of this process, without the earlier parts of a resumed
+    /// run.
     #[must_use]
     pub fn metrics(&self) -> SeriesMetrics {
         let Tally {
@@ -411,7 +409,7 @@ impl SeriesRecorder {
         }
     }
 
-    /// What was not stored although it was to be.
+    /// Returns why samples could not be stored.
     #[must_use]
     pub fn failure(&self) -> Option<&StoreFailure> {
         self.failure.as_ref()

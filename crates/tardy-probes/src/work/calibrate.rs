@@ -6,8 +6,8 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
 
-/// A trial at least so long is not falsified by the two clock reads around it: they take less than
-/// a thousandth of it.
+/// Minimum length of a trial, for which the two clock reads around it are negligible: they take
+/// less than a thousandth of it.
 const TRIAL_MIN: Nanos = Nanos::from_micros(100);
 const TRIALS_OF_A_STEP: u64 = 25;
 /// The whole unit is tried so often, as long as that stays below [`TRIALS_LENGTH_MAX`] together.
@@ -17,12 +17,12 @@ const TRIALS_OF_THE_UNIT_MIN: i64 = 3;
 const UNIT_CORRECTED_MAX: Nanos = Nanos::from_millis(1);
 const STEPS_MAX: u64 = 1 << 48;
 
-/// What calibration found.
+/// The result of a calibration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Calibration {
     /// Steps of the unit.
     pub steps: u64,
-    /// What the unit took at its shortest, one clock read included.
+    /// The shortest time of the unit, one clock read included.
     #[serde(rename = "measured_ns")]
     pub measured: Nanos,
 }
@@ -36,7 +36,7 @@ impl Calibration {
     }
 }
 
-/// Finds how many steps take `length`; `trial` does so many and tells how long it took.
+/// Finds how many steps take `length`; `trial` runs that many and returns the time.
 pub(super) fn calibrate(
     length: Nanos,
     mut trial: impl FnMut(u64) -> io::Result<Nanos>,
@@ -54,8 +54,8 @@ pub(super) fn calibrate(
     let repeats = (TRIALS_LENGTH_MAX.get() / length.get().max(1))
         .clamp(TRIALS_OF_THE_UNIT_MIN, TRIALS_OF_THE_UNIT) as u64;
     let mut measured = least(repeats, || trial(steps))?;
-    // A short unit has a share of the clock reads and of the way in and out, which the long trial
-    // had not. A long one has not, and is tried too seldom to tell it from a disturbance.
+    // A short unit includes a relevant share of the clock reads and the call, which the long trial
+    // did not. A long unit does not, and has too few trials to distinguish that from a disturbance.
     let corrected = in_proportion(steps, length, measured);
     if corrected != steps && length < UNIT_CORRECTED_MAX {
         let again = least(repeats, || trial(corrected))?;

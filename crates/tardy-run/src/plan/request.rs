@@ -335,7 +335,7 @@ options! {
 }
 
 impl Request {
-    /// The request that comes to `plan` again, with what was drawn or chosen for it.
+    /// Returns the request that resolves to `plan`, including its random and chosen values.
     #[must_use]
     pub fn of(plan: &Plan) -> Self {
         let mut request = Self::default();
@@ -360,7 +360,7 @@ impl Request {
         words.flat_map(|option| option.words(self)).collect()
     }
 
-    /// The words of the options for which the text of a plan has no line.
+    /// Returns the words of the options that the text of a plan does not show.
     #[must_use]
     pub fn words_not_shown(&self) -> Vec<String> {
         let options = OPTIONS.iter().filter(|option| !option.definition.is_shown);

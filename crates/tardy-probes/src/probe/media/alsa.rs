@@ -1,5 +1,5 @@
-//! Sound that a card plays, in silence: written ahead as a player does, and heard when the card's
-//! pointer says so.
+//! Plays silence on a sound card: writes ahead as a player does, and takes the card's pointer as
+//! the time heard.
 
 use std::io;
 
@@ -47,7 +47,7 @@ impl CardSound {
             .map_err(|error| self.named(error))
     }
 
-    /// Stops it; what is to be known of the card's clock.
+    /// Stops playback; returns notes about the card's clock.
     pub(super) fn finish(self) -> String {
         let stopped = self.card.playback.stop();
         let (tally, name) = (self.pointer.tally(), &self.card.name);

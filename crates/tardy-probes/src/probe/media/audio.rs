@@ -1,6 +1,5 @@
-//! The modelled audio device: it plays what was written to it at the pace of the clock, and stands
-//! still when there is nothing. As the driver of a device does, it tells how much was played in
-//! whole samples.
+//! The modelled audio device: it plays written sound at the pace of the clock, and pauses when
+//! there is none. Like a device driver, it reports progress in whole samples.
 
 use std::io;
 
@@ -11,11 +10,11 @@ use super::player::Sound;
 /// How much was played, and how much more was written.
 #[derive(Debug)]
 pub(super) struct AudioClock {
-    /// When playing last began or went on.
+    /// When playback last started or resumed.
     since: Nanos,
-    /// What was played until then.
+    /// Duration played until then.
     played: Nanos,
-    /// The end of what was written.
+    /// The end of the written sound.
     written: Nanos,
     /// How much is written ahead.
     buffer: Nanos,

@@ -22,7 +22,7 @@ pub(super) struct Card {
     pub(super) shape: Shape,
 }
 
-/// What a device was set to.
+/// The configuration of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) format: Format,
@@ -90,7 +90,7 @@ impl Card {
         })
     }
 
-    /// What must be known of numbers that rest on it.
+    /// Returns caveats for numbers that depend on it.
     pub(super) fn note(&self) -> String {
         let Shape {
             format,
@@ -176,7 +176,7 @@ fn devices(dev: &Path) -> Vec<PathBuf> {
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-/// Chooses of what the device can do, sets it, and makes it ready.
+/// Chooses a configuration that the device supports, sets it, and prepares the device.
 fn settle(playback: &mut Playback, rate: u64, buffer: Nanos) -> io::Result<Shape> {
     let of_format = |format: Format| {
         let mut space = Space::new().with_format(format);

@@ -33,7 +33,7 @@ const POSITION: u64 = 2;
 const CLOCK: u64 = 3;
 const ASKED: u64 = 4;
 
-/// What is to be played, and how.
+/// What to play, and how.
 #[derive(Debug)]
 pub(super) struct Orders<'a> {
     pub(super) period: Nanos,
@@ -45,7 +45,7 @@ pub(super) struct Orders<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PlayerLine {
-    /// What became of the next frame.
+    /// The fate of the next frame.
     Fate(Fate),
     /// The skew of the frame at this time of the clip.
     Skew { position: Nanos, skew: Nanos },
@@ -59,7 +59,7 @@ pub(super) struct Mpv {
     statistics: io::PipeReader,
     from_socket: Lines,
     from_statistics: Lines,
-    /// What is to be added to a time of its clock for one of the run's.
+    /// The offset from a time of its clock to one of the run's.
     offset: Nanos,
     /// How far that may be wrong.
     pub(super) clock_error: Nanos,
@@ -102,7 +102,7 @@ impl Mpv {
             ))
             .arg(clip(orders))
             .stdin(Stdio::null())
-            // What the tool prints there is a result.
+            // The tool prints its result to standard output.
             .stdout(Stdio::from(io::stderr().as_fd().try_clone_to_owned()?))
             // An interrupt from the keyboard is for the tool, which then ends the player.
             .process_group(0);
@@ -130,13 +130,13 @@ impl Mpv {
             is_over: false,
         };
         player.find_clock()?;
-        // The skew first: both change together, and are told of in this order.
+        // The skew first: both change together, and are reported in this order.
         player.tell(SKEW, json!(["observe_property", SKEW, "avsync"]))?;
         player.tell(POSITION, json!(["observe_property", POSITION, "time-pos"]))?;
         Ok(player)
     }
 
-    /// What its clock has when ours has what.
+    /// Measures the offset between its clock and ours.
     fn find_clock(&mut self) -> io::Result<()> {
         for number in 0..CLOCK_TRIES {
             let before = clock::monotonic();
@@ -156,13 +156,13 @@ impl Mpv {
         Ok(())
     }
 
-    /// A property, or what else an answer has as data.
+    /// Returns a property, or other data of an answer.
     pub(super) fn property(&mut self, name: &str) -> io::Result<Value> {
         self.ask(ASKED, json!(["get_property", name]))
     }
 
-    /// Looks whether both outputs are those that were ordered; a player whose sound has no way out
-    /// goes on without it, and has no skew.
+    /// Checks that both outputs are the requested ones; a player without a sound output keeps
+    /// playing without sound, and reports no skew.
     ///
     /// # Errors
     /// `Unsupported` with the output that is not there.
@@ -184,7 +184,7 @@ impl Mpv {
 
     fn tell(&mut self, id: u64, command: Value) -> io::Result<()> {
         let line = format!("{}\n", json!({ "command": command, "request_id": id }));
-        // A line is shorter than what a socket takes at once.
+        // A line is shorter than a socket's buffer.
         self.socket.write_all(line.as_bytes())
     }
 
@@ -194,8 +194,8 @@ impl Mpv {
         while begin.elapsed() < PATIENCE {
             wait_readable(&[self.socket.as_fd()], 100)?;
             let is_open = self.from_socket.read(&mut self.socket)?;
-            // What it says of frames meanwhile is of before the run, or of after it; the skew it
-            // says once until that changes.
+            // Frame reports in this phase are from before or after the run; the skew is reported
+            // only when it changes.
             while let Some(line) = self.from_socket.next() {
                 let answer: Value = serde_json::from_str(&line).unwrap_or(Value::Null);
                 if answer["request_id"].as_u64() == Some(id) && answer.get("event").is_none() {
@@ -216,7 +216,8 @@ impl Mpv {
         ))
     }
 
-    /// Hands on what it says within `millis`; false once it is gone, and has said all.
+    /// Passes on its reports within `millis`; returns false once it has ended and everything was
+    /// read.
     ///
     /// # Errors
     /// If it cannot be read.

@@ -1,18 +1,17 @@
-//! From readings of a sound card's hardware pointer to the time of the sound that is heard, and to
-//! what is to be known of the card's clock.
+//! Converts readings of a sound card's hardware pointer to the time of the audible sound, and
+//! estimates the card's clock.
 
 use tardy_core::units::Nanos;
 use tardy_sys::pcm::{State, Status};
 
-/// A stretch of sound from one preparation of the device to the next is counted from 0 by the
-/// kernel; here the sound goes on.
+/// The kernel restarts counting at 0 with each preparation of the device; here the count continues.
 #[derive(Debug)]
 pub(super) struct Pointer {
     /// Frames a second, as a fraction.
     rate: (u32, u32),
-    /// Frames of the stretches before this one.
+    /// Frames before the last preparation.
     before: u64,
-    /// The last reading of this stretch.
+    /// The last reading since the last preparation.
     last: Option<Reading>,
     tally: Tally,
 }
@@ -23,7 +22,7 @@ struct Reading {
     heard: Nanos,
 }
 
-/// What became of the sound.
+/// Counts of the playback.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     /// How often the device had nothing to play (xruns).
@@ -76,7 +75,7 @@ impl Pointer {
         (reading.heard + (now - reading.at)).min(end)
     }
 
-    /// The device stopped when it had played all that was `written` (in frames), and begins anew at
+    /// Records that the device played everything `written` (in frames), stopped, and restarts at
     /// `now`.
     pub(super) fn begin_anew(&mut self, written: u64, now: Nanos) {
         self.before += written;

@@ -1,5 +1,5 @@
-//! A real player as a probe: what it reports of each frame becomes the samples of series of their
-//! own, beside those of the simulated player.
+//! A real player as a probe: its reports for each frame become samples in series separate from
+//! those of the simulated player.
 
 use std::collections::VecDeque;
 use std::io;
@@ -80,8 +80,8 @@ pub(super) fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     };
     let wanted = orders.policy;
     let run: Run = Box::new(move |ready| {
-        // A thread of its own, there before the start: this one is a measuring thread to the tool,
-        // whose page faults count.
+        // A separate thread that exists before the start: the tool counts page faults of the
+        // current thread as those of a measuring thread.
         std::thread::scope(|scope| {
             let (go, gone) = std::sync::mpsc::sync_channel::<(Film, &Control)>(1);
             let plan = thread.clone();
@@ -185,7 +185,7 @@ fn watch_first_frames(
     Ok(first_due)
 }
 
-/// Puts what the player said where it belongs; what became of frames is noted in `fates`, too.
+/// Adds a report of the player to the timeline; the fates of frames are recorded in `fates`, too.
 fn hear(said: PlayerLine, timeline: &mut Timeline, period: Nanos, fates: &mut VecDeque<Fate>) {
     match said {
         PlayerLine::Fate(fate) => {
@@ -225,7 +225,7 @@ struct Film {
     period: Nanos,
     /// Of frame 0.
     first_due: Nanos,
-    /// No frame due then or later belongs to the series.
+    /// Frames due at or after this time do not belong to the series.
     end: Nanos,
     /// Of the first unknown frame.
     next_due: Nanos,
@@ -297,7 +297,7 @@ fn watch(
     plan: &ThreadPlan,
     control: &Control,
 ) -> io::Result<Departure> {
-    // As the recorder: what the player says must not wait.
+    // Like the recorder: reports of the player must not wait.
     let _ = sched::set_policy(0, sched::Policy::Other { nice: -20 });
     let (mut unseen, period) = (VecDeque::new(), film.period);
     let (mut is_there, mut goes_on) = (true, true);
@@ -346,7 +346,7 @@ fn watch(
     Ok(left)
 }
 
-/// What the player counted since it began to play.
+/// Returns the player's counters since it started to play.
 fn counters(player: &mut Mpv) -> String {
     let mut text = |name| {
         player

@@ -103,7 +103,7 @@ pub(super) fn align(plan: &Plan) -> Option<SystemClock> {
     usual(plan, |probe| probe.clocks.align).flatten()
 }
 
-/// The words of a program whose loop is measured.
+/// Returns the words of the program whose loop is measured.
 pub(super) fn program(plan: &Plan) -> Vec<String> {
     let words = plan.probes.iter().find_map(words_of);
     words.unwrap_or_default().to_vec()

@@ -184,7 +184,7 @@ pub trait Word: Sized {
     /// Why `text` is no such value.
     fn read(text: &str) -> Result<Self, String>;
 
-    /// Reads a word that need not be UTF-8.
+    /// Parses a word that need not be UTF-8.
     ///
     /// # Errors
     /// Why `word` is no such value.
@@ -490,7 +490,7 @@ impl Word for Tuning {
 /// A duration above zero.
 ///
 /// # Errors
-/// A sentence that says what to write.
+/// Returns a sentence with an example of a valid value.
 pub fn positive_duration(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
         Ok(duration) if duration > Nanos::ZERO => Ok(duration),
@@ -504,7 +504,7 @@ pub fn positive_duration(text: &str) -> Result<Nanos, String> {
 /// A share from 0 to 1, also in percent.
 ///
 /// # Errors
-/// A sentence that says what to write.
+/// Returns a sentence with an example of a valid value.
 pub fn share(text: &str) -> Result<f64, String> {
     let (number, scale) = text
         .trim()

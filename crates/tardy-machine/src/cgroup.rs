@@ -1,4 +1,4 @@
-//! The control groups of this process, in both versions, and what they limit.
+//! The control groups of this process, in both versions, and their limits.
 //!
 //! Format: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/,
 //! Documentation/scheduler/sched-bwc.rst, cgroups(7), proc_pid_mountinfo(5).
@@ -13,7 +13,7 @@ use tardy_core::warning::NO_BUDGET;
 
 use super::root::Root;
 
-/// What the groups of this process allow it.
+/// The limits of this process's groups.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CgroupLimits {
@@ -22,7 +22,7 @@ pub struct CgroupLimits {
     pub groups: BTreeMap<String, String>,
     /// The tightest quota of CPU time on the way to the root; absent if no group has one.
     pub cpu_quota: Option<CpuQuota>,
-    /// The CPUs that the group may use; absent if no group says so, as in the root group.
+    /// The CPUs that the group may use; absent if no group limits them, as in the root group.
     pub cpus: Option<CpuList>,
     /// Real-time time per `cpu.rt_period_us`, only with RT_GROUP_SCHED in version 1: without it
     /// SCHED_FIFO is refused with EPERM at 0.
@@ -176,7 +176,7 @@ impl CgroupThrottling {
         })
     }
 
-    /// What came since `before`.
+    /// Returns the increments since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -230,8 +230,8 @@ impl Branch {
                 }
                 None => mount.kind == "cgroup2",
             })?;
-        // In a container the mount may show only a part of the tree; what is above its root cannot
-        // be seen.
+        // In a container the mount may show only a part of the tree; the part above its root is
+        // invisible.
         let inside = Path::new(group)
             .strip_prefix(&mount.root)
             .or_else(|_| Path::new(group).strip_prefix("/"))

@@ -100,8 +100,8 @@ impl ContextSwitches {
         (!cpus.is_empty()).then_some(Self { source, cpus })
     }
 
-    /// What was counted since `before`, of the CPUs that both readings have; absent if the two
-    /// count different things.
+    /// Returns the increments since `before` for the CPUs in both readings; `None` if the two count
+    /// different things.
     #[must_use]
     pub fn since(&self, before: &Self) -> Option<Self> {
         if self.source != before.source {

@@ -1,4 +1,4 @@
-//! What the machine is: the part of it that does not change while a run lasts.
+//! The facts of the machine that do not change during a run.
 
 mod kernel;
 mod memory;
@@ -35,9 +35,9 @@ pub struct MachineFacts {
     pub virtualization: Virtualization,
     /// Memory and swap.
     pub memory: MemoryFacts,
-    /// What may take CPUs from real-time tasks.
+    /// Mechanisms that may take CPUs from real-time tasks.
     pub throttling: ThrottlingSettings,
-    /// What limits this process.
+    /// The limits of this process.
     pub cgroup: CgroupLimits,
 }
 

@@ -34,8 +34,8 @@ pub fn join_process(folder: &Path) -> io::Result<()> {
     std::fs::write(folder.join("cgroup.procs"), "0")
 }
 
-/// Makes a group and removes it. Only trying tells whether groups can be made there: they can be
-/// delegated to any user.
+/// Makes a group and removes it. Only an attempt shows whether groups can be made there: they can
+/// be delegated to any user.
 ///
 /// # Errors
 /// Those of mkdir(2) and rmdir(2).
@@ -60,7 +60,8 @@ pub fn cpuset(folder: &Path) -> Option<CpuList> {
         .filter(|cpus| !cpus.is_empty())
 }
 
-/// What `work` gives on a thread in the group: how its cpuset bounds that thread, for one.
+/// Returns the result of `work` on a thread in the group, for example how its cpuset limits that
+/// thread.
 ///
 /// # Errors
 /// As [`join_thread`].

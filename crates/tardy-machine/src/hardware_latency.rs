@@ -1,6 +1,6 @@
-//! Time that hardware and firmware take, found by the kernel's own detector: a loop with interrupts
-//! off, on one CPU after the other (Documentation/trace/hwlat_detector.rst). It runs in a trace
-//! instance of its own.
+//! Time that hardware and firmware take, measured by the kernel's hwlat detector: a loop with
+//! interrupts off, on one CPU after the other (Documentation/trace/hwlat_detector.rst). It runs in
+//! a separate trace instance.
 
 use std::fs;
 use std::io;
@@ -24,7 +24,7 @@ pub enum DetectorError {
     Start(String),
 }
 
-/// What the detector found.
+/// The findings of the detector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HardwareLatency {
     /// How long it ran. The kernel lets it loop for a part of each second, half of it by default.

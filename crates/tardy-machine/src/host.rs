@@ -11,7 +11,7 @@ const DISK_FLOOR_PART: u64 = 10;
 const DISK_FLOOR_MIN: u64 = 256 << 20;
 const DISK_FLOOR_MAX: u64 = 4 << 30;
 
-/// Where to look; tests point it at folders of their own.
+/// The roots to read from; tests use their own folders.
 #[derive(Debug, Clone)]
 pub struct Host {
     /// procfs.

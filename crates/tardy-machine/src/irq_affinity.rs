@@ -18,7 +18,7 @@ use super::root::Root;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IrqState {
     pub irq: u32,
-    /// The names of its handlers; none if no driver has requested it.
+    /// The names of its handlers; empty if no driver has requested it.
     pub handlers: Vec<String>,
     /// The CPUs that it may be delivered to (`smp_affinity_list`).
     pub allowed: CpuList,
@@ -38,13 +38,13 @@ pub struct IrqMove {
     pub irq: u32,
     /// The file that is written, `/proc/irq/N/smp_affinity_list`.
     pub path: PathBuf,
-    /// What it contains.
+    /// The old content.
     pub old: CpuList,
-    /// What it shall contain.
+    /// The new content.
     pub new: CpuList,
 }
 
-/// What is to be moved, and what stays.
+/// The interrupts to move, and those that stay.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IrqPlan {
@@ -90,7 +90,7 @@ pub enum Refusal {
     /// The file is gone: the driver freed the interrupt.
     #[error("the interrupt no longer exists: you can ignore this")]
     Gone,
-    /// Every CPU is to be freed.
+    /// The plan would free every CPU.
     #[error("every CPU is measured: measure fewer CPUs")]
     NoOtherCpu,
     /// A reason of a later version of this program, or an error that none of the others names.
@@ -99,12 +99,12 @@ pub enum Refusal {
     Other,
 }
 
-/// What was found when a move was undone.
+/// The state found when a move was undone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RestoreOutcome {
     /// The old value is in place; it was already, or it was written over the new one.
     Done,
-    /// The old value is in place, over a third one that somebody else had written in between.
+    /// The old value was restored over a third value, which another process had written in between.
     Over(CpuList),
     /// The interrupt no longer exists.
     Gone,
@@ -139,8 +139,8 @@ fn read_one(root: &Root, irq: u32) -> Option<IrqState> {
 }
 
 impl IrqPlan {
-    /// Plans to move everything that may reach `freed` to what it may reach beside, or else to all
-    /// of `online` that is not freed.
+    /// Plans to move every interrupt that may reach `freed` to its other CPUs, or if there are
+    /// none, to all of `online` outside `freed`.
     ///
     /// An interrupt that no driver has requested is left alone: it does not come.
     #[must_use]
@@ -210,7 +210,7 @@ impl IrqMove {
             .filter(|cpus| !cpus.is_empty())
     }
 
-    /// Puts the old value back, whatever is there.
+    /// Restores the old value, whatever the current one is.
     ///
     /// # Errors
     /// The refusal, other than that the interrupt is gone.
@@ -255,8 +255,8 @@ fn refusal_to_open(error: &io::Error) -> Refusal {
     }
 }
 
-/// `write_irq_affinity` in kernel/irq/proc.c: EIO, in later versions EPERM, for what only the
-/// kernel may set.
+/// `write_irq_affinity` in kernel/irq/proc.c returns EIO, in later versions EPERM, for interrupts
+/// that only the kernel may set.
 fn refusal_to_write(error: &io::Error) -> Refusal {
     /// asm-generic/errno-base.h
     const EIO: i32 = 5;

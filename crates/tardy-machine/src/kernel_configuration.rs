@@ -1,5 +1,5 @@
-//! What the kernel was built with, from the folders where distributions keep it, else from the
-//! kernel itself.
+//! The kernel's build configuration, from the folders where distributions store it, otherwise from
+//! the kernel itself.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -9,8 +9,8 @@ use super::root::Root;
 /// A configuration has about 300 KiB.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// The options that are set. One that is not set is not listed, and one that this kernel does not
-/// know cannot be told from it.
+/// The options that are set. Unset options are not listed, so they cannot be distinguished from
+/// unknown ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KernelConfiguration {
     options: BTreeMap<String, String>,

@@ -1,5 +1,5 @@
-//! A kernel's source: where it is, whether it can be built from, and the programs that build it
-//! into a folder of its own.
+//! A kernel's source: its path, whether it can be built, and the programs that build it into a
+//! separate folder.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub const JOB_BYTES: u64 = 256 << 20;
 pub const OBJECTS_BYTES: u64 = 2 << 30;
 /// Room for an unpacked tree (1.4 GiB), rounded up.
 pub const TREE_BYTES: u64 = 2 << 30;
-/// What a build needs; the package names are Debian's.
+/// The programs that a build needs; the package names are Debian's.
 pub const PROGRAMS: [(&str, &str); 6] = [
     ("make", "make"),
     ("gcc", "gcc"),
@@ -24,7 +24,7 @@ pub const PROGRAMS: [(&str, &str); 6] = [
     ("bison", "bison"),
     ("bc", "bc"),
 ];
-/// What unpacking an archive needs.
+/// The programs that unpacking an archive needs.
 pub const ARCHIVE_PROGRAMS: [(&str, &str); 2] = [("tar", "tar"), ("xz", "xz-utils")];
 /// What to say where a build failed.
 pub const MORE_PACKAGES: &str =
@@ -34,7 +34,7 @@ pub const MORE_PACKAGES: &str =
 /// package.
 ///
 /// # Errors
-/// What is missing: a source, or one that was not built in.
+/// Returns what is missing: a source, or one that was not built in.
 pub fn find(given: Option<&Path>, flag: &str) -> Result<PathBuf, Unsupported> {
     let packaged = || {
         let remedy = format!("install the package linux-source, or give a kernel tree with {flag}");

@@ -15,7 +15,7 @@ pub(super) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// The next count, which belongs to the next column; nothing at the end of the counts.
+    /// Returns the next count, which belongs to the next column; `None` at the end of the counts.
     ///
     /// The caller stops after as many as there are columns, because a description may begin with a
     /// number.
@@ -27,7 +27,7 @@ impl<'a> Row<'a> {
         Some(count)
     }
 
-    /// What follows the counts.
+    /// Returns the text after the counts.
     pub(super) fn description(&self) -> &'a str {
         self.rest.trim()
     }
@@ -63,10 +63,10 @@ fn complete_lines(text: &str) -> impl Iterator<Item = &str> {
         .filter_map(|line| line.strip_suffix('\n'))
 }
 
-/// How far a counter went. The kernel keeps these counts in 32 bits (`struct irqstat`,
-/// `kernel_stat::softirqs`), and a local timer at 1 kHz passes them in 50 days; a counter that fell
-/// from the lower half was begun anew (the interrupt was freed and requested again), and has
-/// counted at least what it shows.
+/// Returns the increment of a counter. The kernel stores these counts in 32 bits (`struct irqstat`,
+/// `kernel_stat::softirqs`), and a local timer at 1 kHz overflows them in 50 days; a counter that
+/// fell from the lower half was reset (the interrupt was freed and requested again), and has
+/// counted at least its current value.
 pub(super) fn count_since(before: u64, after: u64) -> u64 {
     const WRAP: u64 = 1 << 32;
     match after.checked_sub(before) {

@@ -1,9 +1,8 @@
-//! Which CPUs there are for what: those that are set apart for real-time work, and those for
-//! everything else.
+//! Divides the CPUs: those isolated for real-time work, and the housekeeping CPUs.
 //!
-//! The shell's own affinity does not tell. `isolcpus=` moves the first process, and with it every
-//! shell, off the isolated CPUs: the place where real-time tasks run. What the kernel accepts
-//! tells, and a control group's cpuset still bounds it.
+//! The shell's own affinity is not enough. `isolcpus=` moves the first process, and with it every
+//! shell, off the isolated CPUs: the place where real-time tasks run. The affinity that the kernel
+//! accepts shows the usable CPUs, and a control group's cpuset still limits it.
 //!
 //! The kernel decides which CPUs exist. `isolcpus=` moves every shell off the isolated CPUs, so a
 //! thread asks for all CPUs and reads back its actual affinity; a cpuset still bounds it. Isolated
@@ -57,7 +56,7 @@ impl Processors {
     pub fn read(root: &Root) -> io::Result<Self> {
         let list = |cpus: Vec<u32>| cpus.into_iter().map(CpuId).collect::<CpuList>();
         let own = list(affinity::get(0)?);
-        // What this process has it may use, whatever a sandbox says to the attempt.
+        // The process may use its current CPUs, even if a sandbox refuses the attempt.
         let usable: CpuList = list(affinity::obtainable().unwrap_or_default())
             .iter()
             .chain(own.iter())
@@ -88,8 +87,8 @@ impl Processors {
         }
     }
 
-    /// Whether this process was kept off some housekeeping CPUs, which no `isolcpus=` does:
-    /// somebody chose where it runs.
+    /// Returns whether this process was kept off some housekeeping CPUs, which `isolcpus=` never
+    /// does: the user chose its CPUs.
     #[must_use]
     pub fn is_restricted(&self) -> bool {
         !self.housekeeping().minus(&self.own).is_empty()
@@ -107,9 +106,9 @@ impl Processors {
         }
     }
 
-    /// The CPUs for the tool's own threads beside `measured` ones: where ordinary tasks run, else
-    /// any that this process was started on; none where all of them are measured. Only a process
-    /// that was started on isolated CPUs alone goes elsewhere.
+    /// Returns the CPUs for the tool's own threads beside `measured` ones: housekeeping CPUs,
+    /// otherwise any that this process was started on; none if all of them are measured. Only a
+    /// process that was started exclusively on isolated CPUs leaves them.
     #[must_use]
     pub fn beside(&self, measured: &CpuList) -> CpuList {
         let housekeeping = self.housekeeping();

@@ -10,8 +10,8 @@ use std::str::FromStr;
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_sys::regular_file;
 
-/// No kernel file that is read here comes near: /proc/interrupts of a machine with 1024 CPUs has
-/// about 10 MiB.
+/// Kernel files that are read here are much smaller: /proc/interrupts of a machine with 1024 CPUs
+/// has about 10 MiB.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Where the machine's files are. Paths given to its methods are relative, as in `proc/stat`.
@@ -47,7 +47,8 @@ impl Root {
         if self.0 != Path::new("/") {
             return regular_file::open(&path);
         }
-        // Devices are read here, too. A FIFO in the place of one would wait for ever for a writer.
+        // Devices are read here, too. Opening a FIFO in the place of one would wait for a writer
+        // without end.
         if fs::metadata(&path)?.file_type().is_fifo() {
             let what = format!("{} is a FIFO", path.display());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
@@ -92,7 +93,7 @@ impl Root {
         }
     }
 
-    /// The names in a folder, sorted; none if it is not there.
+    /// Returns the names in a folder, sorted; empty if the folder is absent.
     pub fn names(&self, relative: impl AsRef<Path>) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.path(relative)) else {
             return Vec::new();

@@ -28,7 +28,7 @@ impl Softirqs {
         root.read("proc/softirqs").map(|text| Self::parse(&text))
     }
 
-    /// Takes the table apart; what is not understood is left out.
+    /// Parses the table; unknown lines are skipped.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let counts_of = |mut row: super::per_cpu_table::Row<'_>| {
@@ -44,7 +44,8 @@ impl Softirqs {
         }
     }
 
-    /// What ran since `before`: only counts above 0, and only of CPUs that both readings have.
+    /// Returns the increments since `before`: only counts above 0, and only of CPUs in both
+    /// readings.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let kinds = self.kinds.iter().filter_map(|(kind, counts)| {

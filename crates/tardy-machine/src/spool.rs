@@ -28,11 +28,11 @@ pub enum SpoolError {
 }
 
 impl Spool {
-    /// Makes a folder in `parent` for what will move to the existing folder `samples`, and notes it
-    /// in the folder `journals`.
+    /// Makes a folder in `parent` for files that will move to the existing folder `samples`, and
+    /// records it in the folder `journals`.
     ///
     /// # Errors
-    /// [`SpoolError`]; nothing is made then, and nothing of others is touched.
+    /// Returns [`SpoolError`]; then nothing was made or touched.
     pub fn make(
         journals: &Path,
         root: &Root,
@@ -64,7 +64,7 @@ impl Spool {
         match private_folder::make_new(&path).and_then(|()| check()) {
             Ok(_) => Ok(Self { path, journal }),
             Err(error) => {
-                // What has the name is somebody else's.
+                // The name belongs to another user's file.
                 journal.withdraw();
                 Err(error.into())
             }

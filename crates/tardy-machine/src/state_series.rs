@@ -1,8 +1,8 @@
 //! The state of the system along a run, read about once a second by a thread that stays off the
 //! measured CPUs.
 //!
-//! Files stay open and one buffer serves all of them. Nothing is read that is known to interrupt a
-//! measured CPU: see [`StateOptions`].
+//! Files stay open and share one buffer. Reads nothing that is known to interrupt a measured CPU:
+//! see [`StateOptions`].
 
 mod kept_file;
 mod sample;
@@ -19,7 +19,7 @@ use super::cpu_time::{StatEntry, entries, tick_length};
 use super::per_cpu_table::{columns, rows};
 use super::root::Root;
 
-/// What a series covers.
+/// The scope of a series.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StateOptions {
     /// The CPUs of the samples.
@@ -50,7 +50,7 @@ pub struct StateReader {
 }
 
 impl StateReader {
-    /// Opens what is there; what is not stays absent in every sample.
+    /// Opens the existing files; values of absent files stay absent in every sample.
     #[must_use]
     pub fn open(root: &Root, options: &StateOptions) -> Self {
         let file = |path: String| KeptFile::new(root.path(path));

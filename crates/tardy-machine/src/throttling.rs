@@ -1,5 +1,5 @@
-//! What can stop a task that is ready to run, for a known time, by rule: real-time throttling, the
-//! fair server, a hot CPU.
+//! Mechanisms that stop a runnable task for a known time by rule: real-time throttling, the fair
+//! server, a hot CPU.
 //!
 //! Sources: Documentation/scheduler/sched-rt-group.rst and sched-deadline.rst;
 //! `sysctl_sched_rt_runtime` in kernel/sched/rt.c; the fair server in kernel/sched/debug.c and
@@ -45,8 +45,8 @@ pub struct FairServer {
 pub struct ThrottlingSettings {
     /// Absent without the sysctl.
     pub real_time: Option<RealTimeThrottling>,
-    /// Whether this kernel has a fair server, which took the place of real-time throttling in Linux
-    /// 6.12; absent if the release is not understood.
+    /// Whether this kernel has a fair server, which replaced real-time throttling in Linux 6.12;
+    /// absent if the release cannot be parsed.
     pub has_fair_server: Option<bool>,
     /// The fair servers' values; absent where debugfs is not mounted, not for this user, or locked
     /// down.
@@ -111,9 +111,8 @@ pub struct ThrottlingGap {
     pub gap: Nanos,
 }
 
-/// A latency within this share of the gap is called consistent with it: the wake-up that falls to
-/// the beginning of the gap waits for all of it, less at most a period of the probe, more by what
-/// else delays it.
+/// A latency within this share of the gap is called consistent with it: a wake-up at the start of
+/// the gap waits for all of it, minus at most a period of the probe, plus other delays.
 const TOLERANCE_PERCENT: i64 = 20;
 
 /// The fair server's default of kernel/sched/deadline.c, `sched_init_dl_servers`.
@@ -273,7 +272,7 @@ pub fn thermal_counts(root: &Root) -> BTreeMap<CpuId, ThermalThrottling> {
         .collect()
 }
 
-/// What came between two readings of [`thermal_counts`], of the CPUs that both have.
+/// Returns the increments between two readings of [`thermal_counts`], for the CPUs in both.
 #[must_use]
 pub fn thermal_since(
     after: &BTreeMap<CpuId, ThermalThrottling>,

@@ -1,5 +1,5 @@
-//! The kernel's tracing file system, and the instances that this tool makes in it: buffers, events
-//! and clocks of their own, beside which everybody else's tracing goes on as it is.
+//! The kernel's tracing file system, and the instances that this tool makes in it: separate
+//! buffers, events and clocks, which leave other tracing unaffected.
 
 use std::fs;
 use std::io;
@@ -11,8 +11,8 @@ use tardy_sys::mount;
 use crate::process;
 use crate::root::Root;
 
-/// The start of the name of every instance that this tool makes; behind it the process and its
-/// start time. Nothing else is ever removed.
+/// Prefix of the name of every instance that this tool makes, followed by the process and its start
+/// time. Other instances are never removed.
 pub const INSTANCE_PREFIX: &str = "tardy-";
 /// Where it may be mounted.
 const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
@@ -65,7 +65,8 @@ impl Tracefs {
     /// Removes an instance that a run made; one that is not there is no error.
     ///
     /// # Errors
-    /// `InvalidInput` for a name that this tool does not use; EBUSY while somebody reads it.
+    /// Returns `InvalidInput` for a name that this tool does not use, and EBUSY while another
+    /// process reads it.
     pub fn remove_instance(&self, name: &str) -> io::Result<()> {
         if maker(name).is_none() {
             return Err(io::Error::new(
@@ -76,8 +77,8 @@ impl Tracefs {
         fs::remove_dir(self.instance(name)).or_else(unless_gone)
     }
 
-    /// Removes the instances of processes that are gone, and returns their names. What cannot be
-    /// removed is somebody's who reads it.
+    /// Removes the instances of ended processes, and returns their names. An instance stays if
+    /// another process is reading it.
     pub fn remove_left_behind(&self, root: &Root) -> Vec<String> {
         let entries = fs::read_dir(self.path.join("instances"))
             .into_iter()

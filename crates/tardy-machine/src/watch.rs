@@ -1,5 +1,5 @@
-//! Counters that must stand still where tasks are to be on time, looked at twice: interrupts, time
-//! that a host took, system management interrupts.
+//! Counters that must not change on a tuned machine, read twice: interrupts, steal time, system
+//! management interrupts.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub struct Watch {
     smi: Result<(SmiReader, SmiCounts), SmiUnavailable>,
 }
 
-/// What came between two looks.
+/// The increments between two readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchDelta {
     /// How long it was, by the caller's clock.
@@ -94,7 +94,7 @@ impl Watch {
     }
 }
 
-/// Of devices with hardware, or with what stands for it.
+/// Reads devices that have hardware, or a substitute for it.
 fn coalescing(root: &Root) -> Result<BTreeMap<String, Coalescing>, String> {
     let mut found = BTreeMap::new();
     for path in root.matching(NETWORK_DEVICES) {

@@ -1,5 +1,5 @@
-//! The words of cyclictest's options as values: numbers, times, clocks and sets of CPUs as it reads
-//! them, and what threads of its kind are as a probe.
+//! Parses the values of cyclictest's options: numbers, times, clocks and CPU sets in its syntax,
+//! and the probe that its threads correspond to.
 //!
 //! `tardy cyclictest` is a normal run with another command line and output. Its options become a
 //! request like that of `tardy run`, and its output is read from the run's folder: the measurement
@@ -70,7 +70,7 @@ pub fn clock(text: &str) -> Result<u8, String> {
 /// A time as cyclictest reads it: seconds, or a number with m, h or d.
 ///
 /// # Errors
-/// What is no time.
+/// Returns a message for text that is not a time.
 pub fn duration(text: &str) -> Result<Nanos, String> {
     let (number, unit) = match text.char_indices().last() {
         Some((end, letter)) if letter.is_ascii_alphabetic() => (&text[..end], letter),
@@ -96,7 +96,7 @@ pub fn duration(text: &str) -> Result<Nanos, String> {
 /// `!` does not name.
 ///
 /// # Errors
-/// What is no list.
+/// Returns a message for text that is not a list.
 pub fn cpus(text: &str, usable: &CpuList) -> Result<CpuList, String> {
     let (is_all_but, list) = text
         .trim()

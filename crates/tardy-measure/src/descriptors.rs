@@ -11,8 +11,8 @@ use tardy_sys::rlimit::{self, Resource};
 /// EMFILE (include/uapi/asm-generic/errno-base.h).
 const TOO_MANY_OPEN: i32 = 24;
 
-/// Raises the soft limit to the hard one. Where that is refused the limit stays, and an error says
-/// so when it is reached.
+/// Raises the soft limit to the hard one. If that is refused the limit stays, and a later error
+/// reports it.
 pub fn raise_limit() {
     if let Ok((soft, hard)) = rlimit::get(Resource::OpenFiles)
         && soft < hard
@@ -21,7 +21,7 @@ pub fn raise_limit() {
     }
 }
 
-/// What helps against `error`, to be put behind it; nothing where it is another one.
+/// Returns the remedy against `error`, to be appended to it; empty for other errors.
 #[must_use]
 pub fn remedy(error: &io::Error) -> &'static str {
     match error.raw_os_error() {

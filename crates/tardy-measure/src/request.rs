@@ -18,8 +18,8 @@ const IDLE_MAX: Nanos = Nanos::from_secs(10);
 /// Length of a run with `--load` and without `--for`.
 const LENGTH: Nanos = Nanos::from_secs(30);
 
-/// What in `request` would have no effect, and why; nothing where all of it has one. Names of loads
-/// are checked where they are planned.
+/// Returns why some part of `request` would have no effect, or `None`. Names of loads are checked
+/// when they are planned.
 #[must_use]
 pub fn contradiction(request: &Request) -> Option<&'static str> {
     let is_ordinary = request.policy == Some(PolicyName::Other);
@@ -132,7 +132,7 @@ fn idle(length: Nanos) -> PhaseRequest {
     }
 }
 
-/// What is measured with where nothing is named.
+/// Returns the default probe.
 fn usual_probe() -> ProbeSpec {
     ProbeSpec::usual(probe::PROBES[0])
 }

@@ -50,7 +50,7 @@ pub const PHASES_MAX: usize = 10_000;
 pub struct Scenario {
     /// Name, for reports.
     pub name: String,
-    /// What it is for, and where it comes from.
+    /// Its purpose and source.
     #[serde(default)]
     pub about: String,
     /// Where it comes from.
@@ -83,8 +83,8 @@ pub enum Order {
     /// As written.
     #[default]
     Fixed,
-    /// Drawn anew in each repeat from the run's seed, so that a load's effect can be told from its
-    /// place.
+    /// Random in each repeat, drawn from the run's seed, so that a load's effect can be separated
+    /// from its position.
     Shuffled,
 }
 
@@ -92,8 +92,8 @@ pub enum Order {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeRequest {
-    /// As for `--probe`, the key `name`: its name, with values of its own where there are some,
-    /// which go before the keys here and before flags.
+    /// As for `--probe`, the key `name`: the probe's name, optionally with values, which override
+    /// the keys here and the flags.
     #[serde(rename = "name", with = "values::probe")]
     pub spec: ProbeSpec,
     /// Time between two wake-ups, or time asked for; the probe's usual one if absent.
@@ -113,7 +113,7 @@ pub struct ProbeRequest {
         skip_serializing_if = "Option::is_none"
     )]
     pub priority: Option<u32>,
-    /// Widest random move of a due time; none if absent.
+    /// Maximum random offset of a due time; none if absent.
     #[serde(
         default,
         with = "values::duration_if_given",
@@ -142,7 +142,7 @@ pub struct PhaseRequest {
         skip_serializing_if = "is_zero"
     )]
     pub length: Nanos,
-    /// Cycles that each probe makes in it, in place of a length.
+    /// Number of cycles of each probe, used instead of a length.
     #[serde(
         default,
         deserialize_with = "values::cycles",
@@ -223,7 +223,7 @@ fn one() -> u32 {
     1
 }
 
-/// What no file says is one of the tool's own; [`find`] knows of files.
+/// Without a file, a scenario is built in; [`find`] sets the path of files.
 fn built_in_origin() -> Origin {
     Origin::BuiltIn
 }
@@ -245,7 +245,7 @@ pub enum ScenarioError {
     #[error("cannot read {path}: {error}")]
     Unreadable {
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: std::io::Error,
     },
     /// Phases that last as long as their cycles take.
@@ -258,21 +258,21 @@ pub enum ScenarioError {
     #[error("{path}: {error}")]
     Malformed {
         path: PathBuf,
-        /// What is wrong, with line and key.
+        /// The parse error, with line and key.
         error: ParseError,
     },
 }
 
-/// What is wrong in the text of a scenario.
+/// An error in the text of a scenario.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseError {
     /// Not TOML, an unknown key, or a wrong value.
     #[error("{0}")]
     Toml(#[from] toml::de::Error),
-    /// Nothing to measure with.
+    /// The scenario has no probe.
     #[error("the scenario has no [[probe]]: add one, as in name = \"cyclic\"")]
     NoProbe,
-    /// Nothing to measure.
+    /// The scenario has no phase.
     #[error("the scenario has no [[phase]]: add one, with a name and a length")]
     NoPhase,
     /// A phase without an end, or with two.
@@ -361,7 +361,8 @@ pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
 }
 
 impl Scenario {
-    /// Length of all phases, repeats and warm-up included; what loads take to end comes on top.
+    /// Returns the length of all phases, repeats and warm-up included, without the time that loads
+    /// take to stop.
     #[must_use]
     pub fn length(&self) -> Nanos {
         let once = self
@@ -420,7 +421,7 @@ impl Scenario {
                     as i64,
             );
         }
-        // What was rounded away, so that the run is as long as was asked for to the ns.
+        // The rounding error, so that the run has the requested length to the ns.
         let rest = (length - self.length()).get().max(0) / i64::from(self.repeats.max(1));
         if let Some(last) = self.phases.last_mut() {
             last.length += Nanos(rest);

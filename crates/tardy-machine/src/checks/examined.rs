@@ -1,4 +1,4 @@
-//! What the checks look at, and how they read it: absent, unreadable and unknown are three
+//! The input of the checks, and how they read it: absent, unreadable and unknown are three
 //! different answers.
 //!
 //! The file system, not the file, separates absent from unreadable: a file that is missing from a
@@ -23,8 +23,8 @@ use crate::watch::WatchDelta;
 /// Why a file is not read.
 pub(super) const NOT_HERE: &str = "the run was recorded on another machine, or before the last restart of this one: run tardy \
                                    doctor on that machine";
-/// File systems that may not be mounted, or not for this user: what is missing in them says nothing
-/// of the kernel.
+/// File systems that may be unmounted, or hidden from this user: a file missing there proves
+/// nothing about the kernel.
 const MOUNTED: [(&str, &str); 4] = [
     (
         "sys/kernel/debug/",
@@ -43,7 +43,7 @@ const TRIED_MAX: usize = 256;
 /// errno-base.h; the task has ended since its folder was listed.
 const ESRCH: i32 = 3;
 
-/// What is looked at.
+/// The input of the checks.
 #[derive(Debug)]
 pub struct CheckInput<'a> {
     /// The facts of a run, or of this machine.
@@ -53,14 +53,14 @@ pub struct CheckInput<'a> {
     pub root: Option<&'a Root>,
     /// CPUs whose tasks must not be late.
     pub cpus: &'a CpuList,
-    /// What the machine is meant for.
+    /// The purpose of the machine.
     pub profile: Profile,
     /// A program that must not be late, if one was named.
     pub program: Option<&'a Program>,
-    /// What was counted for a while, if anything was.
+    /// The counter changes over a while, if they were watched.
     pub watched: Option<&'a WatchDelta>,
-    /// What the kernel's detector of hardware latency found, or why it did not run, if it was asked
-    /// for.
+    /// The result of the kernel's hardware latency detector, or why it did not run, if the user
+    /// requested it.
     pub detected: Option<&'a Result<HardwareLatency, DetectorError>>,
     tasks: OnceCell<Vec<Task>>,
     configuration: OnceCell<Option<KernelConfiguration>>,
@@ -84,7 +84,7 @@ impl<'a> CheckInput<'a> {
         }
     }
 
-    /// The words of the kernel's command line.
+    /// Returns the words of the kernel's command line.
     pub(super) fn command_line(&self) -> Option<Vec<&str>> {
         Some(
             self.facts
@@ -96,7 +96,7 @@ impl<'a> CheckInput<'a> {
         )
     }
 
-    /// Whether a word is on the kernel's command line; unknown where that is.
+    /// Returns whether a word is on the kernel's command line, or unknown if the command line is.
     pub(super) fn has_parameter(&self, parameter: &str) -> Result<bool, State> {
         self.command_line()
             .map(|words| words.contains(&parameter))
@@ -155,8 +155,8 @@ impl<'a> CheckInput<'a> {
             .map_err(|_| State::unknown(format!("/{path} contains no number")))
     }
 
-    /// Path and content of all files that a pattern stands for; those that cannot be read are left
-    /// out ([`Self::refused`] tells of them).
+    /// Returns path and content of all files that match a pattern; unreadable files are left out
+    /// ([`Self::refused`] reports them).
     pub(super) fn texts(&self, pattern: &str) -> Result<Vec<(String, String)>, State> {
         let root = self.root()?;
         let found: Vec<_> = root
@@ -191,7 +191,7 @@ impl<'a> CheckInput<'a> {
         }
     }
 
-    /// What the kernel was built with.
+    /// Returns the kernel's build configuration.
     pub(super) fn configuration(&self) -> Result<&KernelConfiguration, State> {
         let root = self.root()?;
         let read = || KernelConfiguration::read(root, self.facts.kernel.release.as_deref());
@@ -232,7 +232,7 @@ impl<'a> CheckInput<'a> {
             .join(" ")
     }
 
-    /// The other CPUs as a list, or a word that stands for it where there is none.
+    /// Returns the other CPUs as a list, or a substitute if there are none.
     pub(super) fn others(&self) -> String {
         self.other_cpus()
             .filter(|others| !others.is_empty())
@@ -281,7 +281,7 @@ impl<'a> CheckInput<'a> {
     }
 }
 
-/// A device is only opened: what reading it does is up to its driver.
+/// A device is only opened, because the effect of reading depends on its driver.
 fn try_to_read(root: &Root, path: &str) -> io::Result<()> {
     let read = root.open(path).and_then(|mut file| {
         if !file.metadata()?.file_type().is_char_device() {

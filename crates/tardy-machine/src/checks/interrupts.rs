@@ -1,5 +1,5 @@
-//! Interrupts beyond those whose place [`super::interrupt_affinity`] looks at: counted ones, new
-//! ones, moved ones, managed ones.
+//! Interrupts beyond those covered by [`super::interrupt_affinity`]: counted, new, moved and
+//! managed ones.
 
 use tardy_core::cpu::CpuList;
 

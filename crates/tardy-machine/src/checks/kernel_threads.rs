@@ -1,4 +1,4 @@
-//! Where threads of the kernel run, and what they run before.
+//! Placement and priority of kernel threads.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 use crate::facts::CompiledPreemption;

@@ -74,7 +74,7 @@ fn steering(examined: &CheckInput<'_>) -> Result<State, State> {
     let reaches = |mask: &str| {
         CpuList::from_mask(mask).is_some_and(|cpus| !cpus.and(examined.cpus).is_empty())
     };
-    // Senders run on their own CPU: a transmit queue there is only used by what runs there.
+    // Senders run on their own CPU, so a transmit queue is only used by tasks on its CPUs.
     let reached: Vec<&String> = queues
         .iter()
         .filter(|(path, mask)| path.ends_with("rps_cpus") && reaches(mask))

@@ -1,5 +1,5 @@
-//! What this user may do of what a run wants: one row a right, with the line that gives it.
-//! docs/rights.md says what a run does without.
+//! The rights of this user that a run needs: one row per right, with the line that grants it.
+//! docs/rights.md describes runs without them.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -54,7 +54,7 @@ const PRIORITY_MAX: u32 = 98;
 /// Where the tracing file system may be mounted.
 const TRACING_PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
-/// Who this process is: proc(5), /proc/PID/status.
+/// The credentials of this process: proc(5), /proc/PID/status.
 struct Holder {
     capabilities: u64,
     user: Option<u32>,
@@ -89,7 +89,7 @@ impl Holder {
         self.capabilities >> capability & 1 == 1
     }
 
-    /// Whether it may write there, by owner, group and mode; nothing where that cannot be told.
+    /// Returns whether the process may write there, by owner, group and mode; `None` if unknown.
     fn may_write(&self, path: &Path) -> Option<bool> {
         if self.has(DAC_OVERRIDE) {
             return Some(true);

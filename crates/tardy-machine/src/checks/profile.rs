@@ -1,5 +1,4 @@
-//! What the machine is meant for: the same setting is good for one kind of work and bad for
-//! another.
+//! The purpose of the machine: the same setting is good for one kind of work and bad for another.
 
 use serde::Serialize;
 
@@ -19,7 +18,7 @@ pub enum Profile {
     Audio,
     /// Any of these inside a virtual machine.
     VmGuest,
-    /// The host of virtual machines that are to be on time.
+    /// Host of virtual machines that run real-time work.
     VmHost,
 }
 

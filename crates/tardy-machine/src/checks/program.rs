@@ -1,5 +1,5 @@
-//! A running program (`--pid`): whether it asked the kernel for what it needs. What it sleeps on,
-//! and which locks it takes, only a trace shows.
+//! A running program (`--pid`): whether it requested the kernel features that it needs. Only a
+//! trace shows what it sleeps on and which locks it takes.
 
 use super::{Check, CheckInput, Importance, State, Weight, either};
 use crate::program::{Program, RealTimeLimit};
@@ -268,7 +268,7 @@ fn limit(examined: &CheckInput<'_>) -> Result<State, State> {
 
 fn timer_slack(examined: &CheckInput<'_>) -> Result<State, State> {
     let program = program(examined)?;
-    // Real-time threads have none, whatever their file says.
+    // Real-time threads have none, even if their file shows a value.
     let ordinary: Vec<&Task> = program
         .threads
         .iter()

@@ -1,4 +1,4 @@
-//! What this user, this control group and this kernel allow.
+//! The limits of this user, this control group and this kernel.
 
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;

@@ -1,4 +1,4 @@
-//! What the kernel was told at the start, and cannot be told later.
+//! Kernel parameters that can be set at boot only.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 use crate::facts::CompiledPreemption;

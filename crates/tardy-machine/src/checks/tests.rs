@@ -30,7 +30,7 @@ use trees::{
 /// The process of the user's program in the trees.
 const PROGRAM: u32 = 700;
 
-/// A machine, what it is meant for, and whether its counters grew while they were watched.
+/// A machine, its purpose, and whether its counters grew while they were watched.
 struct Case {
     name: &'static str,
     texts: &'static [&'static str],
@@ -200,7 +200,7 @@ impl Case {
     }
 }
 
-/// Counters of a second: nothing at all, or something of everything.
+/// Makes counter changes of one second: none, or some of everything.
 fn watched(is_calm: bool) -> WatchDelta {
     let line = InterruptLineDelta {
         label: "9".into(),
@@ -400,8 +400,8 @@ fn a_machine_set_up_for_real_time_has_nothing_to_improve() {
     }
 }
 
-/// What is not there is no fault. Reading it as one would send people after settings that their
-/// kernel does not have.
+/// An absent file is not a fault. Otherwise users would search for settings that their kernel
+/// lacks.
 #[test]
 fn a_file_that_is_absent_is_never_a_fault() {
     let trees = trees();
@@ -440,8 +440,7 @@ fn a_file_that_is_there_and_cannot_be_read_makes_the_row_unknown() {
             .iter()
             .for_each(|file| fs::remove_dir(tree.path().join(file)).unwrap());
         drop(aside);
-        // A program whose threads cannot be read is not examined: the command says that there is
-        // none.
+        // A program without readable threads is not examined: the command reports it.
         let is_expected = matches!(state, State::Unknown { .. })
             || (check.name.starts_with("program-") && !is_good(&state));
         assert!(

@@ -15,11 +15,12 @@ pub struct KernelFacts {
     pub release: Option<String>,
     /// As `uname -v`: build number, preemption, date.
     pub version: Option<String>,
-    /// As `uname -m`; where the kernel does not tell (before 6.1), what this program was built for.
+    /// As printed by `uname -m`; if the kernel does not report it (before 6.1), the architecture of
+    /// this program.
     pub architecture: Option<String>,
     /// How far the kernel lets itself be interrupted by a task that became ready.
     pub preemption: Option<Preemption>,
-    /// What the boot loader gave.
+    /// The command line from the boot loader.
     pub command_line: Option<String>,
     /// The bits of Documentation/admin-guide/tainted-kernels.rst; 0 is untainted.
     pub taint: Option<u64>,
@@ -36,7 +37,7 @@ pub struct KernelFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Preemption {
-    /// What the kernel was built as.
+    /// The preemption model the kernel was built with.
     pub compiled: CompiledPreemption,
     /// For a kernel that can choose: `none`, `voluntary`, `full` or `lazy`.
     pub mode: Option<String>,
@@ -62,7 +63,7 @@ impl Preemption {
     }
 }
 
-/// What a kernel was built as.
+/// The preemption model a kernel was built with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CompiledPreemption {
@@ -74,7 +75,7 @@ pub enum CompiledPreemption {
     Full,
     /// PREEMPT_LAZY.
     Lazy,
-    /// Neither of them in the version: voluntary, or none.
+    /// The version names neither of them: voluntary, or none.
     VoluntaryOrNone,
     /// Something that this version of the program does not know.
     #[default]

@@ -1,4 +1,4 @@
-//! The CPUs: which there are, which are set apart, how they sleep and at what speed they run.
+//! The CPUs: existing and isolated ones, their idle states and frequencies.
 //!
 //! Sources: Documentation/ABI/testing/sysfs-devices-system-cpu,
 //! Documentation/admin-guide/pm/cpuidle.rst and cpufreq.rst.
@@ -28,7 +28,7 @@ pub struct ProcessorFacts {
     pub nohz_full: Option<CpuList>,
     /// Whether two threads share a core.
     pub smt_active: Option<bool>,
-    /// What sets the frequency (`intel_pstate`, `acpi-cpufreq`).
+    /// The driver that sets the frequency (`intel_pstate`, `acpi-cpufreq`).
     pub frequency_driver: Option<String>,
     /// The CPUs by frequency governor.
     pub governors: BTreeMap<String, CpuList>,
@@ -38,7 +38,7 @@ pub struct ProcessorFacts {
     pub idle: IdleFacts,
 }
 
-/// A CPU's clock rate, and who says so.
+/// A CPU's clock rate and its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockRate {
     /// In kHz.
@@ -63,9 +63,9 @@ pub enum ClockRateSource {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IdleFacts {
-    /// What enters the states (`intel_idle`, `haltpoll`, `none`).
+    /// The driver that enters the states (`intel_idle`, `haltpoll`, `none`).
     pub driver: Option<String>,
-    /// What chooses among them (`menu`, `teo`).
+    /// The governor that selects a state (`menu`, `teo`).
     pub governor: Option<String>,
     /// The states of all online CPUs, lightest first.
     pub states: Vec<IdleState>,
@@ -176,7 +176,7 @@ impl IdleFacts {
     }
 }
 
-/// x86 and PowerPC say how fast each CPU runs; the fastest counts.
+/// x86 and PowerPC report the clock rate of each CPU; the fastest counts.
 fn named_clock_rate(cpuinfo: &str) -> Option<ClockRate> {
     let rates = cpuinfo
         .lines()

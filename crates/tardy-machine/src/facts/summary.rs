@@ -6,7 +6,8 @@ use tardy_core::units::Nanos;
 use super::{CompiledPreemption, MachineFacts, Preemption};
 
 impl MachineFacts {
-    /// Host, kernel, distribution; then CPUs, sleep, clock, memory. What is unknown is left out.
+    /// Returns host, kernel, distribution; then CPUs, idle states, clock, memory. Unknown facts are
+    /// left out.
     #[must_use]
     pub fn two_lines(&self) -> [String; 2] {
         let first = [

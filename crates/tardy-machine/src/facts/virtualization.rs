@@ -11,8 +11,8 @@ use super::super::root::Root;
 pub struct Virtualization {
     /// The `hypervisor` flag of an x86 CPU; absent on others.
     pub processor_flag: Option<bool>,
-    /// What the hypervisor calls itself: /sys/hypervisor/type (`xen`), or `compatible` of the
-    /// device tree (`linux,kvm`).
+    /// Name of the hypervisor: /sys/hypervisor/type (`xen`), or `compatible` of the device tree
+    /// (`linux,kvm`).
     pub hypervisor: Option<String>,
     /// The vendor of the machine by its firmware (`QEMU`).
     pub vendor: Option<String>,

@@ -5,7 +5,8 @@ struct Machine {
 }
 
 impl Machine {
-    /// A killed command that had changed two files, of which `refuses` cannot be put back.
+    /// Simulates a killed command that had changed two files, of which `refuses` cannot be
+    /// restored.
     fn killed_with_one_that_refuses(&self) {
         self.put("setting", "new");
         std::os::unix::fs::symlink("/dev/full", self.folder.path().join("refuses")).unwrap();
@@ -64,7 +65,7 @@ impl Machine {
     }
 }
 
-/// What a SIGKILL does: nothing is put back, and the lock is gone.
+/// Simulates a SIGKILL: nothing is restored, and the lock is gone.
 fn kill(mut journal: Journal) {
     journal.is_undone = true;
 }

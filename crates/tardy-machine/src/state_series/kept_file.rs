@@ -25,8 +25,8 @@ impl KeptFile {
         self.file.is_some()
     }
 
-    /// The content; `buffer` grows to the largest file and is used again. A file that fails (its
-    /// CPU went offline) is opened anew.
+    /// Returns the content; `buffer` grows to the largest file and is reused. A file that fails
+    /// (its CPU went offline) is reopened.
     pub(super) fn read<'a>(&mut self, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
         if self.file.is_none() {
             self.file = File::open(&self.path).ok();

@@ -13,7 +13,7 @@ use super::super::cgroup::CgroupThrottling;
 pub struct StateSample {
     /// When the reading began, on the monotonic clock.
     pub at: Nanos,
-    /// Time lost for want of a resource.
+    /// Time lost to a shortage of resources.
     pub pressure: Pressure,
     /// Context switches of the whole machine.
     pub context_switches: Option<u64>,
@@ -74,7 +74,7 @@ pub struct CpuState {
 }
 
 impl CpuState {
-    /// Nothing known yet.
+    /// Returns a sample without values.
     #[must_use]
     pub fn unknown(cpu: CpuId) -> Self {
         Self {

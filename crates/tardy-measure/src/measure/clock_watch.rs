@@ -1,6 +1,6 @@
-//! Whether somebody steps the clocks that timers or grids of a run are on. Time synchronisation
-//! does it at its start, people do, and leap seconds are steps of CLOCK_REALTIME; adjustments of
-//! the rate are none, since CLOCK_MONOTONIC goes with them.
+//! Detects steps of the clocks that timers or grids of a run use. Time synchronisation does it at
+//! its start, people do, and leap seconds are steps of CLOCK_REALTIME; adjustments of the rate are
+//! none, since CLOCK_MONOTONIC goes with them.
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
@@ -20,7 +20,8 @@ struct WatchedClock {
     step: Option<Warning>,
 }
 
-/// The look at each turn of the main loop, a few times a second, and what it found.
+/// Checks the clocks in each iteration of the main loop, a few times a second, and stores the
+/// findings.
 #[derive(Debug)]
 pub(super) struct ClockWatch {
     start: Nanos,
@@ -84,7 +85,7 @@ impl ClockWatch {
         }
     }
 
-    /// What was found: the first step of each clock.
+    /// Returns the findings: the first step of each clock.
     pub(super) fn into_warnings(self) -> impl Iterator<Item = Warning> {
         self.clocks.into_iter().filter_map(|clock| clock.step)
     }

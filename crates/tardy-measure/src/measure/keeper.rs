@@ -1,10 +1,9 @@
-//! Files of the run that are replaced as a whole, grow by lines, or are brought to the disk while
-//! it lasts, by a thread of their own.
+//! A separate thread that replaces, extends or syncs files of the run while it lasts.
 //!
-//! A file that is replaced is brought to the disk before it takes the old one's place, and a disk
-//! that others keep busy was seen to take half a minute for that; the journal of the file system
-//! then holds up every other write too. Whoever ends phases or empties rings must not wait for it:
-//! phases would last longer than planned, and samples would be lost.
+//! A replacement is synced before it takes the old file's place, which was seen to take half a
+//! minute on a busy disk; the journal of the file system then delays every other write too. The
+//! threads that end phases or empty rings must not wait for it: phases would last longer than
+//! planned, and samples would be lost.
 //!
 //! A separate thread writes replaced files to the disk during a run. A busy disk took half a minute
 //! for `run.json` at a phase's begin: the phase lasted longer, and samples were lost.
@@ -49,11 +48,11 @@ struct SharedQueue {
 struct Queue {
     /// The newest content of each file that waits to be replaced.
     replaced: BTreeMap<PathBuf, Vec<u8>>,
-    /// What waits to be added to each file that grows.
+    /// The lines to append to each growing file.
     appended: BTreeMap<PathBuf, Vec<u8>>,
     /// Files to be brought to the disk.
     synced: BTreeSet<PathBuf>,
-    /// Series whose oldest samples are to give way.
+    /// Series whose oldest samples are to be folded.
     full: Vec<Arc<Rotation>>,
     /// Series with a new segment.
     unsettled: Vec<Arc<Rotation>>,
@@ -62,7 +61,7 @@ struct Queue {
     is_ending: bool,
 }
 
-/// What the thread does with one file.
+/// A task of the thread for one file.
 #[derive(Debug, Clone)]
 enum Job {
     Replace(PathBuf, Vec<u8>),
@@ -73,7 +72,7 @@ enum Job {
     Sync(PathBuf),
 }
 
-/// Bytes that may wait for a file that grows; what comes when there are more is left out.
+/// Maximum number of bytes waiting for a growing file; the excess is dropped.
 const APPENDED_BYTES_MAX: usize = 1 << 20;
 
 impl BackgroundWriter {
@@ -102,8 +101,8 @@ impl BackgroundWriter {
         }
     }
 
-    /// Lets the file at `path`, whose lines [`Self::append`] adds, become no longer than this: of
-    /// older lines every second one gives way then.
+    /// Limits the length of the file at `path`, which [`Self::append`] extends: beyond it, every
+    /// second old line is dropped.
     pub(super) fn bound(&self, path: &Path, bytes_max: u64) {
         self.0
             .queue
@@ -113,7 +112,7 @@ impl BackgroundWriter {
             .insert(path.to_owned(), bytes_max);
     }
 
-    /// Has the oldest samples of a series give way, before anything else; returns at once.
+    /// Requests that the oldest samples of a series be folded, before other tasks; returns at once.
     pub(super) fn make_room(&self, rotation: Arc<Rotation>) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if !queue.is_ending {
@@ -122,7 +121,7 @@ impl BackgroundWriter {
         }
     }
 
-    /// Brings to the disk what tells of the newest segment of a series, some time later; returns at
+    /// Requests that the data about the newest segment of a series be synced later; returns at
     /// once.
     pub(super) fn settle(&self, rotation: Arc<Rotation>) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
@@ -141,13 +140,13 @@ impl BackgroundWriter {
         }
     }
 
-    /// Whether the run's folder was removed, moved, or replaced by another one. Nothing is written
-    /// to its files from then on.
+    /// Returns whether the run's folder was removed, moved, or replaced by another one. Afterwards
+    /// its files are not written.
     pub(super) fn is_folder_gone(&self) -> bool {
         self.0.is_folder_gone.load(Ordering::Acquire)
     }
 
-    /// What is to be done next; `None` when all is done and no more will come.
+    /// Returns the next task; `None` when all are done and no more will come.
     fn next(&self) -> Option<Job> {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -209,7 +208,7 @@ impl KeeperThread {
             Job::MakeRoom(rotation) => {
                 let _ = rotation.make_room();
             }
-            // A disk that fails says so to the writer of the samples.
+            // The writer of the samples gets the errors of a failing disk.
             Job::Settle(rotation) => {
                 let _ = rotation.settle();
             }
@@ -233,7 +232,7 @@ impl KeeperThread {
             .spawn(move || {
                 let _ = affinity::set(0, &cpus);
                 while let Some(job) = own.next() {
-                    // What stands at the folder's path now may be another one.
+                    // Another folder may have taken the path by now.
                     if !own.is_folder_gone() && is_folder_there() {
                         write(job);
                     } else {
@@ -248,7 +247,7 @@ impl KeeperThread {
         })
     }
 
-    /// For whoever has files to be kept.
+    /// Returns a handle for submitting files.
     pub(super) fn keeper(&self) -> BackgroundWriter {
         self.keeper.clone()
     }
@@ -269,8 +268,7 @@ impl Drop for KeeperThread {
             .is_ending = true;
         self.keeper.0.has_changed.notify_one();
         if let Some(handle) = self.handle.take() {
-            // A panic of the thread was printed; what it did not write is older than what comes at
-            // the end.
+            // A panic of the thread was printed; the final files replace the unwritten ones.
             let _ = handle.join();
         }
     }
@@ -307,7 +305,8 @@ mod tests {
         let (record, log) = (Path::new("run.json"), Path::new("state.jsonl"));
         keeper.replace(record, b"1".to_vec());
         is_begun.recv().unwrap();
-        // The disk is busy with the first one: none of these waits, or the test would not end.
+        // The disk is busy with the first one: these calls must return at once, or the test would
+        // not end.
         for content in [b"2", b"3", b"4"] {
             keeper.replace(record, content.to_vec());
             keeper.append(log, content);

@@ -1,5 +1,5 @@
-//! What a user sees while a run lasts: a screen, a line that is rewritten on a terminal, or a line
-//! every 10 s elsewhere. On standard error.
+//! The progress display of a run: a screen, a line that is rewritten on a terminal, or a line every
+//! 10 s elsewhere. On standard error.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
@@ -25,13 +25,13 @@ const NAMED_MAX: usize = 6;
 /// Hears the name of the phase, the time since the run's start, and the run's planned length.
 pub type ProgressListener = Box<dyn FnMut(&str, Nanos, Nanos)>;
 
-/// What is shown while a run lasts.
+/// The kind of progress display.
 pub enum ProgressDisplay {
     Nothing,
     Lines,
     /// A screen, which needs a terminal; lines where it cannot be had.
     Screen(Look),
-    /// Nothing; the listener is called each time the run looks at its phases.
+    /// None; the listener is called each time the run checks its phases.
     Told(ProgressListener),
 }
 
@@ -129,7 +129,7 @@ impl Live {
         let line = line(elapsed, self.length, phase, &progress());
         let mut line = printable(&line).into_owned();
         if self.style == Style::Rewritten {
-            // What goes over the edge could not be wiped out.
+            // Text beyond the edge could not be erased.
             let width = terminal_size_of(io::stderr()).map_or(usize::MAX, |(Width(columns), _)| {
                 usize::from(columns).saturating_sub(1)
             });

@@ -40,7 +40,7 @@ const NUMBERS_LIMIT: Duration = Duration::from_secs(1);
 /// The longest question that is read, in bytes.
 const QUESTION_BYTES_MAX: usize = 8 << 10;
 
-/// What the run leaves for the thread.
+/// The data that the run shares with the thread.
 #[derive(Debug, Default)]
 pub(super) struct Desk {
     is_wanted: AtomicBool,
@@ -74,7 +74,7 @@ pub(super) struct MetricsServer {
 }
 
 impl Desk {
-    /// Whether somebody waits for new numbers.
+    /// Returns whether a client waits for new numbers.
     pub(super) fn is_wanted(&self) -> bool {
         self.is_wanted.load(Ordering::Acquire)
     }
@@ -305,7 +305,7 @@ struct Reader {
     request: Vec<u8>,
 }
 
-/// What reading from a connection came to.
+/// The result of reading from a connection.
 enum RequestState {
     Incomplete,
     Complete,
@@ -435,8 +435,8 @@ fn answer(reader: Reader, desk: &Desk) -> io::Result<()> {
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// Takes the place at which metrics are to be read: a port of this machine alone, or an address and
-/// a port.
+/// Parses the address at which metrics are served: a port of the loopback, or an address and a
+/// port.
 ///
 /// # Errors
 /// A sentence: where it is neither, or cannot be had.

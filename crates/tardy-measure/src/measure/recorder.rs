@@ -27,8 +27,8 @@ use crate::plan::other_runs::RECORDER;
 
 /// How often the histograms of series that do not keep every sample are written, in flushes.
 const FLUSHES_A_HISTOGRAM: u64 = 40;
-/// How often the series are brought to the disk, in flushes: every ten seconds. A failure of power
-/// takes no more than that, and what the disk needed.
+/// Interval between two syncs of the series, in flushes: every ten seconds. A power failure loses
+/// that time plus the disk's delay at most.
 const FLUSHES_A_SYNC: u64 = 80;
 /// Room kept for each histogram, in bytes.
 const HISTOGRAM_BYTES_RESERVED: usize = 512 << 10;
@@ -64,7 +64,7 @@ struct Work {
     progress: Arc<Mutex<Vec<Progress>>>,
     keeper: BackgroundWriter,
     metrics: Option<Arc<Desk>>,
-    /// Who shows the run, where somebody does, and when it may ask again.
+    /// The display of the run, if any, and the earliest time of its next request.
     feed: Option<(Arc<Feed>, Pace)>,
     /// Figures that could not be published; the next ones take over their largest values.
     unseen: Vec<Figures>,
@@ -145,7 +145,7 @@ impl Recorder {
             .unwrap_or_default()
     }
 
-    /// The same, for whoever looks at it while the run lasts.
+    /// Returns the shared progress, which other threads read during the run.
     pub(super) fn shared_progress(&self) -> Arc<Mutex<Vec<Progress>>> {
         Arc::clone(&self.progress)
     }
@@ -263,7 +263,7 @@ fn progress_of(series: &SeriesRecorder, is_closed: bool) -> Progress {
         cpu: descriptor.cpu,
         counts: series.counts(),
         worst: series.worst(),
-        // Whoever measures in its own threads must go on; a program of somebody else's may wait.
+        // The tool's own measuring threads must keep running; other programs may wait.
         period: (descriptor.schedule.is_grid() && descriptor.external.is_none())
             .then(|| descriptor.schedule.period()),
         is_closed,

@@ -34,7 +34,7 @@ const RING_SAMPLES: usize = 32_768;
 /// file, and decides nothing.
 const REQUEST: Nanos = Nanos::from_millis(1);
 
-/// What is asked of a responder.
+/// The parameters of a responder.
 #[derive(Debug)]
 pub struct ResponderRequest<'a> {
     pub link: &'a Link,
@@ -42,7 +42,7 @@ pub struct ResponderRequest<'a> {
     pub secret: Option<&'a Path>,
     /// CPU to answer on.
     pub cpu: Option<CpuId>,
-    /// Real-time priority; none for an ordinary task.
+    /// Real-time priority; `None` for an ordinary task.
     pub priority: Option<u32>,
     /// Samples to store.
     pub keep: KeptSamples,

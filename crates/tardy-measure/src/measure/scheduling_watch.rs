@@ -14,7 +14,7 @@ use super::threads::MeasuringThread;
 
 const INTERVAL: Nanos = Nanos::from_secs(1);
 
-/// The look once a second, and what it found: each thread once.
+/// Checks the scheduling once a second, and stores the findings: each thread once.
 #[derive(Debug)]
 pub(super) struct SchedulingWatch {
     next: Nanos,
@@ -75,7 +75,7 @@ impl SchedulingWatch {
         }
     }
 
-    /// What was found.
+    /// Returns the findings.
     pub(super) fn into_changes(self) -> Vec<SchedulingChange> {
         self.changes
     }

@@ -1,9 +1,8 @@
-//! What a service manager is told of a run (sd_notify(3)): that it measures, that it goes on, that
-//! it ends.
+//! Notifies the service manager (sd_notify(3)) that the run measures, makes progress, and ends.
 //!
-//! A run that hangs must lose its watchdog. A thread of its own, on the CPUs of the tool's own
-//! work, therefore looks at what the recorder has counted and at whether the session still turns,
-//! and keeps the watchdog alive only while all of it goes forward.
+//! A run that hangs must lose its watchdog. A separate thread on the housekeeping CPUs therefore
+//! checks the recorder's counts and the session's main loop, and keeps the watchdog alive only
+//! while both make progress.
 //!
 //! A run that hangs loses its service manager's watchdog. A thread that only lives would feed the
 //! watchdog while nothing is measured. The watchdog depends on the samples that the recorder has
@@ -36,13 +35,12 @@ const LOOK: (Nanos, Nanos) = (Nanos::from_millis(10), Nanos::from_secs(10));
 const STILL_MIN: Nanos = Nanos::from_secs(1);
 const STACK_BYTES: usize = 256 << 10;
 
-/// The manager that started this process, and what it wants to hear.
+/// The manager that started this process, and its settings.
 #[derive(Debug)]
 pub(super) struct ServiceManager {
     socket: UnixDatagram,
     address: SocketAddr,
-    /// Without a sign of life for so long the manager ends the process; absent where it does not
-    /// watch.
+    /// Watchdog time-out after which the manager kills the process; absent if it does not watch.
     timeout: Option<Nanos>,
 }
 
@@ -56,7 +54,7 @@ pub(super) struct ServiceNotifier {
 }
 
 impl ServiceManager {
-    /// That of this process, by the environment; `None` where no manager asks to be told.
+    /// Returns the manager of this process, from the environment; `None` without one.
     pub(super) fn of_this_process() -> Option<Self> {
         let path = std::env::var_os("NOTIFY_SOCKET")?;
         let address = match path.as_bytes() {
@@ -190,7 +188,8 @@ struct Mover {
 }
 
 impl Motion {
-    /// What stands still for longer than `still_max`, and for more than two of its periods, hangs.
+    /// Treats a counter as hanging if it does not change for longer than `still_max` and two of its
+    /// periods.
     fn new(still_max: Nanos) -> Self {
         Self {
             still_max,

@@ -1,5 +1,5 @@
-//! Threads of the tool that are kept from their CPUs once the run should have ended: somebody's
-//! loop of a higher real-time priority that never sleeps would keep the run from ending too.
+//! Frees threads of the tool that are starved after the run should have ended: another program's
+//! loop at a higher real-time priority that never sleeps would keep the run from ending.
 //!
 //! After the run's end the watchdog frees threads that are kept from their CPUs. A foreign loop, of
 //! a higher real-time priority and without the kernel's throttling, kept a run from ever ending. A
@@ -15,7 +15,7 @@ use tardy_sys::{affinity, clock, sched};
 /// Looks in a row, half a second apart, at which a thread is runnable and never ran before it is
 /// put above everything.
 const LOOKS_BEFORE_PRIORITY: u32 = 10;
-/// The same before it is moved to the CPUs of the tool's own work: what keeps it waiting is then at
+/// Number of checks before a thread is moved to the housekeeping CPUs: the starving loop is then at
 /// the highest priority itself.
 const LOOKS_BEFORE_MOVE: u32 = 14;
 
@@ -31,7 +31,7 @@ struct WaitingThread {
     looks: u32,
 }
 
-/// What is done for a thread that waits.
+/// The way to free a starved thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rescue {
     Priority,
@@ -39,8 +39,8 @@ enum Rescue {
 }
 
 impl StarvationWatch {
-    /// Looks at all threads of the process, and frees those that have waited for too long: by
-    /// `priority`, then by `cpus`. Those that it had to free for the first time.
+    /// Checks all threads of the process, and frees those that have waited for too long: by
+    /// `priority`, then by `cpus`. Returns the threads that it freed for the first time.
     pub(super) fn look(&mut self, priority: u32, cpus: &CpuList) -> Vec<i32> {
         let mut freed = Vec::new();
         for thread in threads() {

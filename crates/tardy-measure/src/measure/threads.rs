@@ -31,7 +31,7 @@ use super::scheduling::Scheduling;
 /// Small, because all of it is locked into memory; [`memlock::touch_stack`] touches 64 KiB of it.
 const STACK_BYTES: usize = 256 << 10;
 
-/// What a thread says at its end.
+/// The final report of a thread.
 #[derive(Debug)]
 pub(super) struct ThreadReport {
     pub(super) overhead: Option<ThreadOverhead>,
@@ -62,9 +62,9 @@ const NOT_CHOSEN: i64 = i64::MIN;
 
 /// Where threads wait for the start, and learn when it is.
 ///
-/// The start is chosen by the measuring thread that is let go first, not by the thread that
-/// prepares: whatever holds up an ordinary task on a busy machine, or a disk, lies before the
-/// choice, and no due time waits for it.
+/// The measuring thread that is released first chooses the start, not the thread that prepares:
+/// delays of an ordinary task on a busy machine, or of a disk, then lie before the choice, and no
+/// due time waits for them.
 #[derive(Debug)]
 pub(super) struct StartBarrier {
     barrier: Barrier,
@@ -72,7 +72,7 @@ pub(super) struct StartBarrier {
 }
 
 impl StartBarrier {
-    /// For so many measuring threads.
+    /// Makes a barrier for a number of measuring threads.
     pub(super) fn new(threads: usize) -> Arc<Self> {
         Arc::new(Self {
             barrier: Barrier::new(threads + 1),
@@ -200,8 +200,8 @@ impl MeasuringThread {
     }
 }
 
-/// Has samples marked that a thread takes on another CPU than the one that it is bound to. Where
-/// the kernel does not tell, the look at its CPUs once a second has to do.
+/// Marks samples that a thread takes on another CPU than the one that it is bound to. If the kernel
+/// does not report the CPU, the check once a second has to suffice.
 fn post(member: &Member, warnings: &[Warning]) -> Option<Post> {
     let is_bound = member.cpus.len() == 1
         && !warnings
@@ -226,7 +226,7 @@ fn prepare(member: &Member) -> Vec<Warning> {
         return warnings;
     }
     match sched::set_policy(0, member.policy) {
-        // Real-time threads have no slack on any kernel of ours; older ones looked at the value.
+        // Real-time threads have no slack on supported kernels; older ones used the value.
         Ok(()) => drop(sched::set_timer_slack(1)),
         Err(error) => warnings.push(Warning::NoRealTimePolicy {
             policy: describe(member.policy),

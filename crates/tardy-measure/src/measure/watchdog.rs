@@ -1,12 +1,12 @@
 //! The watchdog: a probe that never sleeps would take its CPU away from everything else, and with
 //! it, perhaps, the machine.
 //!
-//! A thread above the probes' priority looks at their CPU time twice a second. One that has used
-//! most of two seconds is made an ordinary task and the run is stopped. RLIMIT_RTTIME stands behind
-//! it, should the watchdog itself be kept from running.
+//! A thread above the probes' priority checks their CPU time twice a second. A probe that used most
+//! of two seconds is made an ordinary task and the run is stopped. RLIMIT_RTTIME is the fallback,
+//! should the watchdog itself be kept from running.
 //!
-//! Behind the run's end it looks for threads of the tool that are kept from their CPUs, so that a
-//! loop of somebody else cannot keep the run from ending.
+//! After the run's end it looks for starved threads of the tool, so that another program's loop
+//! cannot keep the run from ending.
 //!
 //! The watchdog demotes a probe that used 80 % of each half second for two seconds, before it stops
 //! the run. A probe at the shortest period allowed uses a quarter; one that never sleeps gets 95 %,
@@ -50,7 +50,7 @@ pub(super) struct Watchdog {
     old_limit: Option<(u64, u64)>,
 }
 
-/// What it had to do.
+/// The interventions of the watchdog.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WatchdogFindings {
     /// CPUs whose probes never slept.
@@ -116,8 +116,7 @@ impl Watchdog {
                 while !ending.load(Ordering::Acquire) {
                     std::thread::park_timeout(LOOKS);
                     let now = clock::monotonic();
-                    // A look that comes early, because the end is near, would judge from too
-                    // little.
+                    // An early check, because the end is near, would have too little data.
                     if now - before >= LOOKS.as_nanos() as i64 {
                         for thread in &mut watched {
                             if thread.is_runaway(now - before) {
@@ -148,7 +147,7 @@ impl Watchdog {
         })
     }
 
-    /// Stops watching; tells what it had to do.
+    /// Stops watching; returns its interventions.
     pub(super) fn stop(self) -> WatchdogFindings {
         self.is_ending.store(true, Ordering::Release);
         self.handle.thread().unpark();
@@ -178,8 +177,7 @@ impl WatchedThread {
     }
 
     fn end(&self, control: &Control, found: &Mutex<WatchdogFindings>) {
-        // An ordinary task first: from here on the machine can breathe, whatever the loop does
-        // about the stop.
+        // An ordinary task first: this frees the machine, however the loop reacts to the stop.
         let _ = sched::set_policy(self.tid, sched::Policy::Other { nice: 19 });
         control.stop();
         if let Ok(mut found) = found.lock() {

@@ -13,7 +13,7 @@ use super::wake_up_cost::COSTS_A_PERIOD_MIN;
 /// Why a request cannot be planned.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// What is asked of a probe makes no sense.
+    /// The probe's parameters contradict each other.
     #[error("--probe {probe}: {reason}")]
     ProbeRefused { probe: String, reason: String },
     /// A probe that was asked for cannot run here.
@@ -29,7 +29,7 @@ pub enum PlanError {
     /// A probe on CPUs that are not measured.
     #[error("--probe {probe}: CPUs {cpus} are not measured: add them to --cpus, or leave them out")]
     NotMeasured { probe: String, cpus: CpuList },
-    /// A probe that has no CPUs of its own to choose.
+    /// A probe whose CPUs cannot be chosen.
     #[error("--probe {probe}: the probe does not run one thread per measured CPU: leave cpus= out")]
     NotBoundToCpus { probe: String },
     /// Two probes of one name.
@@ -49,7 +49,7 @@ pub enum PlanError {
         offset: Nanos,
         period: Nanos,
     },
-    /// No such load, or one of its parameters is wrong.
+    /// Unknown load, or a bad parameter.
     #[error("--load: {0}")]
     BadLoad(#[from] RequestError),
     /// A load that was asked for cannot run here.
@@ -74,7 +74,7 @@ pub enum PlanError {
         missing: CpuId,
         usable: CpuList,
     },
-    /// None is set apart.
+    /// No CPU is isolated.
     #[error(
         "--cpus isolated: there are no isolated CPUs (isolcpus= and nohz_full= of the kernel's \
          command line, or an isolated partition whose control group is given with \
@@ -89,7 +89,7 @@ pub enum PlanError {
          --load-cpus all"
     )]
     NoLoadCpu,
-    /// Nothing of the scenario can run here.
+    /// No part of the scenario can run here.
     #[error("--scenario {scenario}: all its loads are missing: `tardy run --dry-run` shows why")]
     NoPhaseLeft { scenario: String },
     /// An empty list.
@@ -128,10 +128,10 @@ pub enum PlanError {
     )]
     NoRoom {
         needed: u64,
-        /// What stays free on that file system.
+        /// Free space that remains on that file system.
         left: u64,
         free: u64,
-        /// What a run needs that keeps few samples, where there is room for it.
+        /// Space needed by a run that stores few samples, if it would fit.
         least: Option<u64>,
         folder: PathBuf,
     },
@@ -155,7 +155,7 @@ pub enum PlanError {
     /// The spool folder does not.
     #[error("--spool {} is not a folder: make it first", .0.display())]
     NoSpool(PathBuf),
-    /// No group for threads of this process.
+    /// Not a cgroup for threads of this process.
     #[error(
         "--probe-cgroup {}: a measuring thread cannot join it ({error}): give a threaded group \
          below the tool's own (cgroup.type), or a group of cgroup v1",
@@ -177,7 +177,7 @@ pub enum PlanError {
          --cpu-dma-latency"
     )]
     NoResumeLatency { error: std::io::Error },
-    /// The machine does not say which CPUs it has.
+    /// The machine does not report its CPUs.
     #[error("cannot list the CPUs ({0}): make sure that /proc is mounted")]
     NoProcessors(std::io::Error),
 }

@@ -16,7 +16,7 @@ use crate::scenario::order::in_order;
 use crate::scenario::{PhaseRequest, Scenario, built_in};
 use tardy_run::request::Request;
 
-/// The phases, and what of their loads is not there. A phase that has none left is left out.
+/// Resolves the phases, and lists missing loads. A phase without any remaining load is left out.
 pub(super) fn resolve(
     request: &Request,
     scenario: &Scenario,
@@ -31,8 +31,8 @@ pub(super) fn resolve(
         }
     }
     let host = Host::of_run(out);
-    // Loads on the command line are named by whoever starts the run. Those of a scenario are not,
-    // and a file may come from anybody.
+    // Loads on the command line are the user's own choice. Those of a scenario are not: its file
+    // may come from another person.
     let is_scenario = request.loads.is_empty();
     let is_built_in = request
         .scenario
@@ -65,8 +65,8 @@ pub(super) fn resolve(
                     }
                     loads.push(plan);
                 }
-                // Named on the command line: without it the run is not what was asked for. A list
-                // without one of its loads is most of what was.
+                // Named on the command line: without it the run would not be the requested one. A
+                // list without one of its loads is still mostly the requested one.
                 Err(Unsupported { missing, remedy })
                     if !request.loads.is_empty() && asked.list.is_none() =>
                 {

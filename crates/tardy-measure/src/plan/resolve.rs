@@ -39,13 +39,13 @@ const BYTES_A_RUN: u64 = 2 << 20;
 /// Room for the reserves of one series, in bytes.
 const BYTES_A_SERIES: u64 = 1 << 20;
 const BYTES_A_SAMPLE: f64 = 3.0;
-/// Real-time priority that a probe has only where the watchdog has a CPU of its own.
+/// Real-time priority that a probe may have only if the watchdog has a separate CPU.
 const PRIORITY_OF_WATCHDOG: u32 = 99;
 
 /// Resolves `request`, which asks for `scenario`, against the machine, for a run in `out`.
 ///
 /// # Errors
-/// [`PlanError`]; nothing was changed or written then.
+/// Returns [`PlanError`]; then nothing was changed or written.
 pub fn resolve(
     request: &Request,
     scenario: &Scenario,
@@ -70,8 +70,7 @@ pub fn resolve(
         return Err(PlanError::PriorityNeedsForce);
     }
     let threads = threads_of(request, scenario.only_cycles(), &probes, &measured, seed);
-    // Nobody knows how long a run without an end lasts: it may begin where it can go on for a
-    // while.
+    // The duration of an endless run is unknown: it may start if there is space for a while.
     let stored_length = if request.until_stopped {
         UNTIL_STOPPED_PART
     } else {
@@ -232,7 +231,7 @@ fn probes_of(scenario: &Scenario) -> Result<Vec<Probe>, PlanError> {
     Ok(probes)
 }
 
-/// Several probes of a kind have names of their own: as given, else numbered.
+/// Gives several probes of a kind distinct names: the given ones, otherwise numbers.
 fn name_apart(plan: &mut ProbePlan, before: &[Probe]) -> Result<(), PlanError> {
     let is_taken = |name: &str| before.iter().any(|(_, other)| other.name == name);
     if plan.kind.is_some()
@@ -296,7 +295,7 @@ fn sharing(probes: &[Probe]) -> Option<Warning> {
         .map(|probes| Warning::ProbesShareCpus { probes })
 }
 
-/// What due times on CLOCK_TAI are where nobody has told the kernel how far it is ahead.
+/// Returns a warning about due times on CLOCK_TAI if the kernel's TAI offset is not set.
 fn without_tai(probes: &[Probe]) -> Option<Warning> {
     let asks = |(_, plan): &Probe| {
         plan.clocks.timer == SystemClock::Tai || plan.clocks.align == Some(SystemClock::Tai)
@@ -398,7 +397,7 @@ fn measured_cpus(request: &Request, processors: &Processors) -> Result<CpuList, 
     }
 }
 
-/// Which CPUs are set apart, and what of that a reader of the numbers must know.
+/// Returns which CPUs are isolated, and the caveats.
 fn isolation(
     request: &Request,
     measured: &CpuList,
@@ -415,7 +414,8 @@ fn isolation(
     })
 }
 
-/// The places of each probe, with start times that neither lock to each other nor to the tick.
+/// Returns the places of each probe, with start times that lock neither to each other nor to the
+/// tick.
 fn threads_of(
     request: &Request,
     cycles: Option<u64>,

@@ -1,5 +1,5 @@
-//! What one wake-up costs on this machine, so that a period can be refused that would leave no time
-//! for anything else.
+//! Estimates the cost of one wake-up on this machine, so that a period that leaves no time for
+//! other work can be refused.
 
 use std::io;
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileTypeExt;
 
 use tardy_machine::root::Root;
 
-/// The request; given up when dropped, and by the kernel when the process ends in whatever way.
+/// The request; withdrawn on drop, and by the kernel when the process ends in any way.
 #[derive(Debug)]
 pub struct CpuLatencyRequest {
     _file: File,

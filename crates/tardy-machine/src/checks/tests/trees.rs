@@ -30,7 +30,7 @@ pub(super) fn machine(texts: &[&str]) -> FakeRoot {
             );
         }
     }
-    // Read as four bytes: nobody asks for anything.
+    // Read as four bytes: no request.
     fake.with("dev/cpu_dma_latency", 2_000_000_000_i32.to_ne_bytes())
 }
 
@@ -52,7 +52,7 @@ fn write_task(fake: &FakeRoot, task: &str) {
     fake.write(&format!("proc/{process}/comm"), format!("{name}\n"));
 }
 
-/// What every machine here has: four CPUs in one package, work on 2 and 3, control groups of
+/// Properties of every test machine: four CPUs in one package, work on 2 and 3, control groups of
 /// version 2.
 const COMMON: &str = r#"
 sys/devices/system/cpu/online: 0-3
@@ -366,7 +366,7 @@ sys/devices/system/cpu/nohz_full: (null)
 boot/config-6.1.0: CONFIG_NO_HZ_IDLE=y
 "#;
 
-/// Over `UNTUNED`: Linux 6.12, where the fair server has taken the place of throttling.
+/// Over `UNTUNED`: Linux 6.12, which replaced throttling by the fair server.
 pub(super) const FAIR_SERVER: &str = r#"
 proc/sys/kernel/osrelease: 6.12.5
 sys/kernel/debug/sched/fair_server/cpu2/runtime: 50000000
@@ -422,7 +422,7 @@ proc/sys/kernel/sched_rt_runtime_us: 950000
 @task 2 2 kthreadd 2097152 0 0 0-1
 "#;
 
-/// A patched kernel of 2016, before most of what is read here was there.
+/// A patched kernel of 2016, which lacks most of the files read here.
 pub(super) const OLD_KERNEL: &str = r#"
 proc/sys/kernel/osrelease: 4.9.0-rt
 proc/sys/kernel/version: #1 SMP PREEMPT RT Mon

@@ -45,9 +45,8 @@ use crate::measure::watchdog::Watchdog;
 use crate::setup::cpu_latency::CpuLatencyRequest;
 use crate::setup::resume_latency;
 
-/// Samples that a ring holds, of 24 bytes each: 768 KiB. For so many periods the recorder may be
-/// kept from running before some are lost: 1.6 s at 20 kHz, and 32 s at 1 kHz, because a disk that
-/// others keep busy was seen to hold it up for half a minute.
+/// Capacity of a ring in samples of 24 bytes: 768 KiB. It covers a delay of the recorder of 1.6 s
+/// at 20 kHz, and 32 s at 1 kHz, because a busy disk was seen to delay it for half a minute.
 const RING_SAMPLES: usize = 32_768;
 /// Memory that a run may need beyond what it has when it locks it, in bytes: the recorder's
 /// histograms and buffers.
@@ -55,7 +54,7 @@ const LOCKED_BYTES: usize = 32 << 20;
 /// The same for each measuring thread: its ring and its stack.
 const LOCKED_BYTES_A_THREAD: usize = 2 << 20;
 
-/// Loads begin and end within so long of the phase that is theirs.
+/// Loads start and end within this time of their phase.
 const AROUND_PHASES: Nanos = Nanos::from_secs(5);
 
 /// Why the loop of a program is not explained.
@@ -66,18 +65,18 @@ const LOOP_UNKNOWN: &str = "the program's loop is not explained: the kernel's tr
 pub(super) struct ActiveRun {
     pub(super) record: RunRecord,
     pub(super) folder: RunFolder,
-    /// The record of a run that goes on, as it was when it was interrupted.
+    /// The record of a resumed run at its interruption.
     pub(super) earlier: Option<RunRecord>,
     pub(super) guardian: Option<Guardian>,
     pub(super) signals: SignalFd,
     pub(super) control: Arc<Control>,
     pub(super) threads: Vec<MeasuringThread>,
     pub(super) recorder: Recorder,
-    /// What the run hands to the view, and the view, where there is one.
+    /// The data channel of the view, and the view, if there is one.
     pub(super) screen: Option<(Arc<Feed>, View)>,
     pub(super) tracer: Option<Tracer>,
     pub(super) keeper: KeeperThread,
-    /// Who answers at `--metrics`.
+    /// The server of `--metrics`.
     pub(super) metrics: Option<MetricsServer>,
     pub(super) watchdog: Option<Watchdog>,
     pub(super) scheduling: SchedulingWatch,
@@ -234,8 +233,8 @@ pub(super) fn arm(
     });
     let before = Snapshot::take(root, &plan.measured_cpus);
     let process_cpu_time = clock::process_cpu_time();
-    // Everything is prepared and on the disk: nothing that the tool waits for comes between this
-    // and the first due time.
+    // Everything is prepared and synced: the tool waits for nothing between this and the first due
+    // time.
     let start = line.wait();
     if !counts_cycles && plan.phases.iter().all(|phase| phase.loads.is_empty()) {
         // Grids begin within the first period, so that each has exactly length / period due times
@@ -352,8 +351,8 @@ fn change_settings(
     })
 }
 
-/// All memory, or none: where a limit leaves no room for what is still to come, the next thread
-/// could not be started.
+/// Locks all memory, or none: if a limit left no room for later allocations, the next thread could
+/// not be started.
 fn lock_memory(threads: usize) -> std::io::Result<()> {
     memlock::lock_all()?;
     memlock::check_room(LOCKED_BYTES + threads * LOCKED_BYTES_A_THREAD).inspect_err(|_| {
@@ -371,8 +370,8 @@ fn note_timer_resolution(warnings: &mut Vec<Warning>) {
     }
 }
 
-/// What stops the run, and marks the machine's own trace where it does. That of a run that
-/// `is_traced` has its samples anyway.
+/// Makes the control, which stops the run and, on a stop, marks the machine's own trace. A run that
+/// `is_traced` records its samples anyway.
 fn control(plan: &Plan, root: &Root, is_traced: bool, warnings: &mut Vec<Warning>) -> Control {
     if plan.stop_above.is_none() {
         return Control::new(None, None);
@@ -400,16 +399,16 @@ fn control(plan: &Plan, root: &Root, is_traced: bool, warnings: &mut Vec<Warning
     )
 }
 
-/// The places of all probes, open, with the consumers of their series.
+/// The open places of all probes, with the consumers of their series.
 struct OpenPlaces {
     places: Vec<(ThreadEntry, ProbeInstance)>,
     series: Vec<(SeriesPlan, Consumer)>,
 }
 
-/// What is known of a series before the run has a start.
+/// The properties of a series that are known before the start.
 struct SeriesPlan {
     thread: ThreadPlan,
-    /// The place of its probe among all places.
+    /// Index of its probe's place among all places.
     place: usize,
     name: String,
     info: SeriesInfo,
@@ -421,8 +420,8 @@ struct SeriesPlan {
     least: Nanos,
 }
 
-/// Opens everything before there is any thread: what one probe must prepare for the whole process,
-/// all threads get.
+/// Opens everything before any thread exists, because process-wide preparation of a probe must
+/// reach all threads.
 fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
     let mut open = OpenPlaces {
         places: Vec::new(),
@@ -490,12 +489,12 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
     Ok(open)
 }
 
-/// What `make` makes, on the CPU that will use it: memory is of the node whose CPU touches it
-/// first, and what a measuring loop writes is then near.
+/// Runs `make` on the CPU that will use the result: memory is allocated on the node of the CPU that
+/// touches it first, so the measuring loop writes to local memory.
 fn made_on<T: Send>(cpu: Option<CpuId>, make: impl FnOnce() -> T + Send) -> std::io::Result<T> {
     let bound = || {
         if let Some(cpu) = cpu {
-            // Where it cannot be bound the measuring thread cannot either, and says so.
+            // If it cannot be bound, the measuring thread cannot either, and reports that.
             let _ = affinity::set(0, &[cpu.0]);
         }
         make()
@@ -531,7 +530,7 @@ fn launch_threads(
     Ok(measuring)
 }
 
-/// What probes say of their numbers, once each.
+/// Collects the notes of probes, each once.
 fn note_probes(places: &[(ThreadEntry, ProbeInstance)], warnings: &mut Vec<Warning>) {
     for text in places.iter().flat_map(|(_, opened)| &opened.notes) {
         let warning = Warning::Note { text: text.clone() };
@@ -591,8 +590,8 @@ fn prepare_series(
     series.into_iter().map(prepare).collect()
 }
 
-/// Moments after the start around each end of a phase but the last: hours are cut there, so that
-/// nearly all samples of a phase are in hours of its own.
+/// Returns times around each end of a phase except the last: hourly histograms are cut there, so
+/// that nearly all samples of a phase are in separate intervals.
 fn edges_of_phases(plan: &Plan) -> Vec<Nanos> {
     let ends = plan.phases.iter().scan(plan.warm_up, |end, phase| {
         *end += phase.length;

@@ -1,4 +1,4 @@
-//! From threads that have ended to the closed folder, with everything put back.
+//! Turns ended threads into the closed folder, and restores everything.
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
@@ -29,7 +29,7 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
     let mut scheduling = armed.scheduling;
     let mut clocks = armed.clocks;
     let threads = join(armed.threads, &mut scheduling, &mut record.warnings)?;
-    // What was stepped after the last look.
+    // Finds clock steps after the last check.
     clocks.update(Nanos(clock::monotonic()), &[]);
     record.warnings.extend(clocks.into_warnings());
     record.warnings.extend(armed.control.take_warnings());
@@ -72,7 +72,7 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
         record.add_series_of(earlier);
     }
     if let Some(mut threshold) = threshold {
-        // What came after the last look at a run that went on.
+        // Handles late events of a run that continued.
         if threshold.goes_on() {
             let worst = series
                 .iter()
@@ -85,7 +85,7 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
     if let Some(tracer) = armed.tracer {
         tracing::finish(tracer, &mut record);
     }
-    // What was measured is there whatever becomes of the loads.
+    // The measured data are stored even if the loads fail.
     if let Some(Err(error)) = armed.guardian.map(Guardian::shutdown) {
         record.warnings.push(Warning::LoadProblem {
             load: "supervisor".to_owned(),
@@ -166,8 +166,8 @@ fn join(
     Ok(overheads)
 }
 
-/// The counts, and what of them a reader must know first. What depends on the samples themselves is
-/// found when they are read.
+/// Records the counts, and their caveats. Caveats that depend on the samples are found when the
+/// samples are read.
 pub(in crate::measure) fn note_series(
     series: &[SeriesRecorder],
     start: Nanos,

@@ -22,7 +22,7 @@ use crate::measure::phases::{STUCK, Step, Timeline};
 use crate::measure::service::{ServiceManager, ServiceNotifier};
 use crate::measure::state_log::StateLog;
 
-/// The longest wait between two looks at threads that may have ended by themselves.
+/// Maximum time between two checks for threads that ended early.
 const LOOK: Nanos = Nanos::from_millis(250);
 
 /// The same, once they may end any moment.
@@ -40,11 +40,11 @@ const LAST_CHANCE: Nanos = Nanos::from_millis(500);
 const NO_ANSWER: &str = "the load supervisor did not answer and was killed: it was stopped, or \
                          got no CPU time";
 
-/// A run whose threads have been told to end.
+/// A run whose threads are stopping.
 pub(super) struct StoppedRun {
     pub(super) armed: ActiveRun,
     pub(super) state: State,
-    /// What is still to be done about the last latencies.
+    /// Pending actions for the last latencies.
     pub(super) threshold: Option<Threshold>,
 }
 
@@ -60,7 +60,7 @@ struct Follower {
     cpu_times: Option<CpuTimes>,
     state_log: Option<StateLog>,
     threshold: Option<Threshold>,
-    /// Who tells the service manager that started the tool.
+    /// The notifier of the service manager that started the tool.
     service: Option<ServiceNotifier>,
     /// Times that the kernel told of a runtime of SCHED_DEADLINE used up.
     overruns: u64,
@@ -222,8 +222,8 @@ impl Follower {
             && !self.timeline.records().is_empty()
     }
 
-    /// Acts on latencies above the threshold: on the one that stopped the run, or where it goes on
-    /// on what the recorder has seen.
+    /// Acts on latencies above the threshold: on the one that stopped the run, or if the run
+    /// continues, on those that the recorder has seen.
     fn look_at_threshold(&mut self) {
         let Some(threshold) = &mut self.threshold else {
             return;
@@ -270,7 +270,7 @@ impl Follower {
             .map_err(system("cannot read signals"))?
         {
             match signal {
-                // A write that failed because of a limit says so by its error as well.
+                // A write that failed because of a limit also returns an error.
                 signal::FILE_LIMIT | signal::PIPE => {}
                 // As with cyclictest, which takes a snapshot for its monitor at the second one.
                 signal::USER_1 | signal::USER_2 => {
@@ -341,7 +341,7 @@ impl Follower {
         }
     }
 
-    /// Goes on without loads: what holds them is dead, or as good as that.
+    /// Continues without loads: their supervisor is dead or unresponsive.
     fn lose_loads(&mut self, gone_at: Option<Nanos>, cause: &str) {
         if let Some(guardian) = &mut self.armed.guardian {
             guardian.kill();
@@ -377,7 +377,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Goes on without loads that should be gone, and have not said that they are.
+    /// Continues without loads that should have ended, and did not confirm it.
     fn give_up_loads(&mut self) -> Result<(), SessionError> {
         self.wait_for_loads(LAST_CHANCE)?;
         if !self.loads.are_gone() {
@@ -406,9 +406,8 @@ impl Follower {
         while let Some(step) = self.timeline.step(now) {
             match step {
                 Step::Done(end) => {
-                    // Nothing more to wait for; threads whose end is set by the clock are at it
-                    // already. First of all, so that nothing of what the tool does at the end is
-                    // measured.
+                    // Threads whose end is set by the clock are already there. First of all, so
+                    // that the tool's final work is not measured.
                     self.armed.control.stop_at(end);
                     self.note_busy(root);
                     return Ok(());
@@ -417,8 +416,8 @@ impl Follower {
                     watched::say::<{ watched::PHASE }>();
                     self.note_busy(root);
                     self.begin(phase);
-                    // So that there are as many due times as the length has periods, whenever
-                    // somebody looks at the clock.
+                    // The number of due times then equals the number of periods in the length,
+                    // whenever the clock is read.
                     if let Some(end) = self
                         .timeline
                         .end()
@@ -527,7 +526,7 @@ impl Follower {
         }
     }
 
-    /// What the CPUs did since the last phase began.
+    /// Records the activity of the CPUs since the last phase started.
     fn note_busy(&mut self, root: &Root) {
         let Ok(now) = CpuTimes::read(root) else {
             return;

@@ -1,4 +1,4 @@
-//! What the loads of a run do, as the guardian tells it: when each part of them worked, and how
+//! The work of a run's loads as the supervisor reports it: when each part of them worked, and how
 //! much of the run was left without.
 
 use std::collections::BTreeMap;
@@ -54,7 +54,7 @@ impl Loads {
         self.lost.is_some()
     }
 
-    /// Takes note of what happened.
+    /// Records an event.
     pub(super) fn take(&mut self, event: LoadEvent, record: &mut RunRecord) {
         match event {
             LoadEvent::Started { .. } => {}
@@ -180,7 +180,8 @@ impl Loads {
         }
     }
 
-    /// How much of the run was to be under load and was not, because loads died or failed.
+    /// Returns a warning with the part of the planned time under load that was lost because loads
+    /// died or failed.
     pub(super) fn shortfall(&self, record: &RunRecord) -> Option<Warning> {
         let (mut unloaded, mut planned, mut is_worth_telling) = (Nanos::ZERO, Nanos::ZERO, false);
         let mut causes: Vec<String> = self.lost.iter().map(|(_, cause)| cause.clone()).collect();

@@ -10,7 +10,7 @@ use tardy_results::explain::run::{RunError, RunQuestion, SampleStory};
 use tardy_results::explain::source::explain_run;
 use tardy_trace::explain::{Cause, Component};
 
-/// A part of a sample's way, who held the CPU there, and for how long in all.
+/// A part of a sample's interval, the holder of the CPU there, and the total time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HolderTime {
     pub component: Component,
@@ -64,14 +64,14 @@ pub struct Agreement {
     pub differences: Vec<Difference>,
     /// Samples of which only what was executed tells, and not the trace.
     pub only_executed: u64,
-    /// Samples of which only the trace tells: they were not among the worst that were watched, or
-    /// what was executed before them was too much to keep.
+    /// Samples that only the trace covers: they were not among the worst that were watched, or the
+    /// code executed before them was too long to store.
     pub only_traced: u64,
 }
 
-/// How far apart both may set the edges of a piece, together: the kernel's event and the function
-/// that is seen from outside lie apart by what writing an event takes, 1.2 us in virtual time, at
-/// the begin and at the end.
+/// Tolerance for the edges of a piece in both sources together: the kernel's event and the function
+/// seen by the plugin differ by the time to write an event, 1.2 us in virtual time, at the start
+/// and at the end.
 const NEAR_NS: u64 = 3_000;
 
 /// How much further apart the end of a way to the thread may be: the event of a switch is written
@@ -82,8 +82,8 @@ const SWITCH_NS: u64 = 2_000;
 /// Compares the samples of a run folder that are later than `above`: both agree on one where
 /// whoever has the most of it by either has as much by the other.
 ///
-/// Two holders that are equally long are therefore no difference, whichever of them is the longer
-/// by a few nanoseconds.
+/// Two holders of equal length are therefore not a difference, whichever is longer by a few
+/// nanoseconds.
 ///
 /// # Errors
 /// [`RunError`].
@@ -165,7 +165,7 @@ fn holder_times(traced: &SampleStory, executed: &SampleStory) -> Vec<HolderTime>
     times
 }
 
-/// The longest by the trace, and the longest by what was executed.
+/// Returns the longest by the trace, and the longest by the executed code.
 fn longest(times: &[HolderTime]) -> Vec<HolderTime> {
     let traced = times.iter().max_by_key(|time| time.by_trace_ns);
     let executed = times.iter().max_by_key(|time| time.by_execution_ns);

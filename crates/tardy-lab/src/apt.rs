@@ -25,7 +25,7 @@ const LISTS_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Why apt did not give what was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum AptError {
-    /// No apt here.
+    /// This machine has no apt.
     #[error(
         "{0} is missing, so no package can be fetched: give the kernel as a .deb, vmlinuz or \
          bzImage file"
@@ -59,8 +59,8 @@ pub struct Package {
     pub depends: Vec<String>,
 }
 
-/// apt with the lists of one release for one architecture. Whoever has it is alone with these lists
-/// until it is dropped.
+/// apt with the lists of one release for one architecture. The owner has exclusive use of these
+/// lists until the value is dropped.
 pub struct PrivateApt {
     root: PathBuf,
     config: PathBuf,
@@ -68,8 +68,8 @@ pub struct PrivateApt {
 }
 
 impl PrivateApt {
-    /// Waits for its turn with these lists, and writes the configuration for the sources. Nothing
-    /// is fetched yet.
+    /// Waits for exclusive use of these lists, and writes the configuration for the sources.
+    /// Fetches nothing yet.
     ///
     /// # Errors
     /// [`AptError::Cache`], [`AptError::Missing`].
@@ -102,7 +102,7 @@ impl PrivateApt {
         })
     }
 
-    /// Fetches the package lists when there are none, when they are old, or when `always` says so.
+    /// Fetches the package lists if they are missing or old, or if `always` is set.
     ///
     /// # Errors
     /// [`AptError::Failed`] when no list could be had; a suite that the server lacks is passed over
@@ -135,7 +135,7 @@ impl PrivateApt {
         self.root.join("fetched").exists()
     }
 
-    /// Every version of `package` in the lists; none when the name is unknown.
+    /// Returns every version of `package` in the lists; empty for an unknown name.
     ///
     /// # Errors
     /// [`AptError::Missing`].
@@ -201,8 +201,8 @@ impl PrivateApt {
             .current_dir(folder)
             .env("APT_CONFIG", &self.config)
             .env("LC_ALL", "C.UTF-8");
-        // At a terminal apt itself tells what it fetches: how large, how fast, how long still. Its
-        // standard output says nothing else.
+        // At a terminal apt itself shows the progress: size, speed, remaining time. Its standard
+        // output contains nothing else.
         if program == "apt-get"
             && io::stderr().is_terminal()
             && let Ok(terminal) = io::stderr().as_fd().try_clone_to_owned()
@@ -266,7 +266,7 @@ fn configuration(root: &Path, architecture: Architecture, fetch_settings: &str) 
     )
 }
 
-/// The packages that `apt-cache show` tells of.
+/// Parses the packages in the output of `apt-cache show`.
 #[must_use]
 pub fn parse_show(text: &str) -> Vec<Package> {
     let field = |paragraph: &str, name: &str| {

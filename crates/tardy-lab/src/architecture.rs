@@ -1,4 +1,4 @@
-//! The CPU architectures of guests, and what each calls its parts.
+//! The CPU architectures of guests, and their names for its parts.
 
 use std::fmt;
 use std::path::Path;
@@ -93,7 +93,7 @@ impl Architecture {
         }
     }
 
-    /// What has to be there before that target can be built, as commands for Debian.
+    /// Returns the requirements for building that target, as commands for Debian.
     #[must_use]
     pub fn build_needs(self) -> &'static str {
         match self {

@@ -1,9 +1,9 @@
-//! An atlas: kernels under loads, each cell in several replicas, each replica of a cell a guest of
-//! its own that begins from a snapshot.
+//! An atlas: kernels under loads, each cell in several replicas, each replica of a cell a separate
+//! guest that starts from a snapshot.
 //!
-//! A cell is a run folder below `cells`, named by the digest of what determines it ([`index`]). One
-//! that is there is not made again, so an atlas that was killed goes on where it was, and folders
-//! of several machines are put together by copying their cells into one.
+//! A cell is a run folder below `cells`, named by the digest of the run's inputs ([`index`]).
+//! Existing cells are not made again, so a killed atlas resumes, and folders of several machines
+//! are merged by copying their cells into one.
 //!
 //! A failure that repeats with the same inputs is a result of a cell: a panic, or a load that the
 //! kernel lacks the feature for. Failures of the host (its time limit, a full disk) are retried.
@@ -40,15 +40,15 @@ pub use shard::Shard;
 const CELLS: &str = "cells";
 /// Where the locks are by which several labs share the work in one folder.
 const LOCKS: &str = "locks";
-/// What stands in the folder of a cell whose guest failed.
+/// File in the folder of a cell whose guest failed.
 const FAILURE_NAME: &str = "failure.json";
 /// How long another lab is waited for between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// What the guests of all cells have in common.
+/// The inputs that the guests of all cells share.
 pub struct Cells<'a> {
     pub machine: &'a Machine,
-    /// What the guest of a load does, with the seed of a replica.
+    /// Returns the guest's job for a load and the seed of a replica.
     pub job_of_cell: &'a (dyn Fn(&str, u32) -> GuestJob + Sync),
     /// The static program for the guests.
     pub binary: &'a Path,
@@ -57,7 +57,7 @@ pub struct Cells<'a> {
     /// Limit of the host's time for one guest.
     pub wall_limit: Duration,
     pub snapshots: &'a Snapshots,
-    /// What makes replicas differ: see [`Guest::pad`].
+    /// Returns the value that makes replicas differ: see [`Guest::pad`].
     pub pad_of_replica: fn(u32) -> u32,
 }
 
@@ -77,7 +77,7 @@ impl Cells<'_> {
     }
 }
 
-/// What makes the cells of an index.
+/// Makes the cells of an index.
 pub struct Maker<'a> {
     pub index: &'a Index,
     pub cells: &'a Cells<'a>,
@@ -97,7 +97,7 @@ struct Group {
     variant: usize,
 }
 
-/// What has come of a group.
+/// The result of a group.
 #[derive(Debug, Clone)]
 pub struct GroupEnd {
     /// As an index of the variants.
@@ -120,7 +120,7 @@ pub struct AtlasError {
     error: io::Error,
 }
 
-/// What a cell's folder says.
+/// The content of a cell's folder.
 #[derive(Debug, Clone)]
 pub enum CellResult {
     /// There is none.
@@ -155,7 +155,7 @@ impl Maker<'_> {
     /// with each group.
     ///
     /// # Errors
-    /// [`AtlasError`] where the folder cannot be used; guests that fail are told to `done`.
+    /// Returns [`AtlasError`] if the folder is unusable; `done` gets the failures of guests.
     pub fn run(&self, qemu: &Qemu, done: &(dyn Fn(&GroupEnd) + Sync)) -> Result<(), AtlasError> {
         for name in [CELLS, LOCKS] {
             let path = self.folder.join(name);
@@ -170,7 +170,7 @@ impl Maker<'_> {
                 match self.make_group(qemu, group) {
                     Ok(Some(end)) => done(&end),
                     Ok(None) => {
-                        // Another lab is at it: what it leaves undone, this one does.
+                        // Another lab is making it; its unfinished cells are made here.
                         let is_last = give_back(&groups, group);
                         if is_last {
                             std::thread::sleep(LOOK_EVERY);
@@ -259,7 +259,7 @@ impl Maker<'_> {
         name: &str,
     ) -> Result<Result<(), Failure>, AtlasError> {
         let part = self.folder.join(CELLS).join(format!(".part-{name}"));
-        // Left by a lab that was killed: nobody else has this name's lock.
+        // Left by a killed lab: no other process holds this name's lock.
         remove(&part)?;
         let job = (self.cells.job_of_cell)(load, group.replica);
         let guest = self.cells.guest(

@@ -15,7 +15,7 @@ pub enum BinaryError {
     #[error("{path}: {error}: give the guest's binary with --guest-binary")]
     Read {
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: std::io::Error,
     },
     #[error("{0} is not a 64-bit ELF program: give the guest's binary with --guest-binary")]
@@ -107,12 +107,12 @@ pub fn check(path: &Path, architecture: Architecture) -> Result<(), BinaryError>
     Ok(())
 }
 
-/// A program's file without what no kernel loads: symbols and debugging information, which lie
-/// behind the last segment and are most of a build for development. The header then names no
-/// sections (elf(5)). Whatever is no 64-bit little-endian ELF file is returned as it is.
+/// Returns a program's file without the parts that the kernel does not load: symbols and debugging
+/// information, which follow the last segment and are most of a development build. The header then
+/// names no sections (elf(5)). Other files than 64-bit little-endian ELF are returned unchanged.
 ///
 /// # Errors
-/// What reading the file reports.
+/// Returns errors of reading the file.
 pub fn loaded_part(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     regular_file::open(path)?.read_to_end(&mut bytes)?;

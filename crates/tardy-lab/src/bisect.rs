@@ -1,7 +1,7 @@
 //! Where among kernels in the order of their versions the first bad one is. The first is taken to
 //! be good, the last to be bad; both are tested.
 
-/// What testing a kernel says.
+/// The result of testing a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     Good,
@@ -10,7 +10,7 @@ pub enum Answer {
     CannotTell,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BisectResult {
     /// The first bad kernel is behind `good`, and no later than `bad`; between them stand only
@@ -59,8 +59,8 @@ pub fn bisect<E>(
 mod tests {
     use super::*;
 
-    /// The kernels from `bad` on are bad, those in `mute` cannot tell; what was found, and how many
-    /// tests it took.
+    /// Simulates kernels that are bad from `bad` on and inconclusive in `mute`; returns the result
+    /// and the number of tests.
     fn found(count: usize, bad: usize, mute: &[usize]) -> (BisectResult, usize) {
         let mut tests = 0;
         let answer = |place: usize| match () {

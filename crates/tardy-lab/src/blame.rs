@@ -1,5 +1,5 @@
-//! What the explanation of a run says of delays whose truth is known: those that the module in
-//! `inject/` made while a probe ran with `--explain`.
+//! Judges the explanation of a run by delays of known truth: those that the module in `inject/`
+//! made while a probe ran with `--explain`.
 //!
 //! Explanations are checked against delays of known cause. If a thread was woken before a section
 //! began, by a kernel that does not preempt its own code, it waited for the code around the
@@ -33,33 +33,34 @@ pub enum BlameError {
     #[error("{}: {error}", path.display())]
     Unreadable {
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// The log of the delays is not the module's.
     #[error("line {0} of the log of delays cannot be read")]
     Log(usize),
-    /// The run does not say how its kernel gives the CPU up.
+    /// The run does not state the preemption model of its kernel.
     #[error("the run does not record its kernel's preemption mode")]
     Preemption,
 }
 
-/// What one delay did to the probe, by the run's explanation.
+/// The effect of one delay on the probe, by the run's explanation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JudgedDelay {
     /// When it was.
     pub firing: InjectedDelay,
-    /// What must be named: nothing where the kernel takes the CPU from the context.
+    /// The cause that must be named; `None` if the kernel preempts the context.
     pub truth: Option<Cause>,
-    /// What is named; nothing where no sample waited for its end, half of its length or longer.
+    /// The cause that is named; `None` if no sample waited for the end of the delay, for at least
+    /// half of its length.
     pub blamed: Option<Blame>,
 }
 
-/// Who held the CPU for the longest part of the time between the delay's two clock reads in which a
-/// sample waited.
+/// The holder of the CPU for the longest part of a sample's wait between the delay's two clock
+/// reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blame {
-    /// What kept the thread waiting.
+    /// The cause of the wait.
     pub cause: Cause,
     /// The thread or softirq.
     pub name: String,
@@ -74,7 +75,7 @@ pub struct Blame {
 }
 
 impl JudgedDelay {
-    /// Whether the cause is the true one, and its name that of whoever fired.
+    /// Returns whether the cause is the true one, and its name that of the injecting task.
     #[must_use]
     pub fn is_true(&self) -> bool {
         self.blamed.as_ref().map(|blame| blame.cause) == self.truth
@@ -107,8 +108,7 @@ impl Blame {
     }
 }
 
-/// What an explanation must say of a context on a kernel that does, or does not, take the CPU from
-/// its own code.
+/// Returns the correct explanation of a context, on a kernel that preempts its own code or not.
 fn truth(context: Context, is_real_time: bool, is_preemptible: bool) -> Option<Cause> {
     match context {
         Context::InterruptsOff => Some(Cause::InterruptsOff),
@@ -120,8 +120,8 @@ fn truth(context: Context, is_real_time: bool, is_preemptible: bool) -> Option<C
     }
 }
 
-/// Judges what the run in `folder` says of delays of `context`, by the samples of its probe
-/// `cyclic` on CPU 0.
+/// Judges the explanation of delays of `context` in the run in `folder`, by the samples of its
+/// probe `cyclic` on CPU 0.
 ///
 /// # Errors
 /// [`BlameError`].
@@ -167,7 +167,7 @@ pub fn judge(folder: &Path, context: Context) -> Result<Vec<JudgedDelay>, BlameE
                 continue;
             };
             let blame = blame(sample, &chunk, judged.firing);
-            // What is due near its end tells nothing: any way to the CPU takes some time.
+            // Due times near its end are inconclusive, because every wake-up takes some time.
             let is_delayed = blame.waited.0 * 2 >= judged.firing.ended.0 - judged.firing.begun.0;
             // Woken before the section began, it waited for the code around it, if that is not
             // preempted; and for the section only because of that.
@@ -191,7 +191,7 @@ pub fn judge(folder: &Path, context: Context) -> Result<Vec<JudgedDelay>, BlameE
     Ok(judged)
 }
 
-/// To whom the explanation lays the time that the sample waited within the delay.
+/// Returns the holder that the explanation names for the sample's wait within the delay.
 fn blame(sample: &SampleDelay, chunk: &DelayChunk, firing: InjectedDelay) -> Blame {
     let mut by_holder: BTreeMap<usize, i64> = BTreeMap::new();
     let mut start = sample.due.0;
@@ -206,8 +206,7 @@ fn blame(sample: &SampleDelay, chunk: &DelayChunk, firing: InjectedDelay) -> Bla
         .max_by_key(|&(_, &length)| length)
         .map_or(0, |(&holder, _)| holder);
     let holder = &chunk.holders[longest];
-    // The module's clock goes on while an interrupt is served within its section, and softirqs
-    // after it.
+    // The module's clock includes interrupts during its section, and softirqs after it.
     let is_of_it = |place: usize| {
         let other = &chunk.holders[place];
         let is_on_top = matches!(other.cause, Cause::Interrupt | Cause::Softirq | Cause::Nmi);

@@ -27,11 +27,11 @@ use super::snapshot::{SnapshotError, Snapshots};
 use super::variant::Variant;
 use super::watch::{self, WatchError, WatchSetup};
 
-/// Name of the report in the archive that the guest hands out.
+/// Name of the report in the archive that the guest exports.
 pub(super) const REPORT_NAME: &str = "guest.json";
 /// Name of the folder with the guest's program's files.
 pub(super) const OUTPUT_NAME: &str = "out";
-/// What the guest's program wrote to its standard output, in the archive and in the run folder.
+/// Standard output of the guest's program, in the archive and in the run folder.
 pub const STDOUT_NAME: &str = "stdout.log";
 /// The same for its standard error.
 pub const STDERR_NAME: &str = "stderr.log";
@@ -42,13 +42,13 @@ const CODES_WITH_A_RUN: [i32; 3] = [0, 1, 4];
 
 #[derive(Debug, Clone)]
 pub struct Guest<'a> {
-    /// What is measured.
+    /// The variant to measure.
     pub variant: &'a Variant,
     /// Where.
     pub machine: &'a Machine,
     /// The member of the ensemble.
     pub pad: u32,
-    /// What the guest does.
+    /// The guest's job.
     pub job: &'a GuestJob,
     /// The static program that becomes /init.
     pub binary: &'a Path,
@@ -56,9 +56,9 @@ pub struct Guest<'a> {
     pub added: &'a [AddedFile],
     /// Limit of the host's time.
     pub wall_limit: Duration,
-    /// Where it begins from a snapshot in place of booting: where those are.
+    /// The snapshots, if the guest starts from one instead of booting.
     pub snapshots: Option<&'a Snapshots>,
-    /// Where it is watched from outside: what that needs.
+    /// The requirements of the plugin, if the guest is watched.
     pub watching: Option<&'a WatchSetup>,
 }
 
@@ -232,7 +232,7 @@ impl Guest<'_> {
         ))
     }
 
-    /// What determines a run with this initial file system, before a snapshot and its job are
+    /// Returns the inputs of a run with this initial file system, before a snapshot and its job are
     /// known.
     pub(super) fn inputs(&self, qemu: &Qemu, initramfs: Digest) -> Inputs {
         let mut options = self.machine.options(MainThread::TakesTurns);
@@ -369,7 +369,7 @@ fn take<'a>(entries: &mut Vec<Entry<'a>>, name: &str) -> Option<&'a [u8]> {
     entries.remove(index).content
 }
 
-/// The entry with its path in the run folder; `None` for what does not belong there.
+/// Returns the entry with its path in the run folder; `None` for entries that do not belong there.
 fn below_output(entry: Entry<'_>) -> Option<Entry<'_>> {
     let path: PathBuf = entry.path.strip_prefix(OUTPUT_NAME).ok()?.to_owned();
     (!path.as_os_str().is_empty()).then_some(Entry {

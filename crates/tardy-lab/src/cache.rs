@@ -13,7 +13,7 @@ use super::digest::Digest;
 /// Why the cache cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// No variable says where it is.
+    /// No variable names the folder.
     #[error(
         "XDG_CACHE_HOME and HOME are not set, so kernels cannot be cached: set XDG_CACHE_HOME to a \
          folder"
@@ -24,7 +24,7 @@ pub enum CacheError {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
 }
@@ -104,7 +104,7 @@ impl Cache {
             .flatten()
     }
 
-    /// Keeps a kernel image under its digest and returns both; what is there already stays.
+    /// Stores a kernel image under its digest and returns both; an existing image stays.
     ///
     /// # Errors
     /// [`CacheError::Io`].
@@ -128,7 +128,7 @@ impl Cache {
 /// The lock that this file is, made when missing; `None` while another thread or process holds it.
 ///
 /// # Errors
-/// What opening the file reports.
+/// Returns errors of opening the file.
 pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
     let file = File::create(path)?;
     match file.try_lock() {

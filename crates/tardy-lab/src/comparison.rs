@@ -1,7 +1,7 @@
-//! What an experiment comes to: for every variant and phase the latencies over the ensemble, which
-//! runs failed, and whether repetitions were equal.
+//! The results of an experiment: for every variant and phase the latencies over the ensemble, the
+//! failed runs, and whether repetitions were equal.
 //!
-//! One deterministic run is one sample of what the kernel can do, so variants are compared over all
+//! A deterministic run is one sample of a kernel's behaviour, so variants are compared over all
 //! members of the ensemble.
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use super::variant::Variant;
 /// The comparison of all variants.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
-    /// What the figures mean.
+    /// The meaning of the figures.
     pub meaning: String,
     /// Members of the ensemble.
     pub replicas: u32,
@@ -66,7 +66,7 @@ pub struct RunResult {
     pub replica: u32,
     /// Its run folder.
     pub folder: PathBuf,
-    /// Digest of what went in; absent when the run failed.
+    /// Digest of the inputs; absent if the run failed.
     pub input_digest: Option<Digest>,
     /// Digest of the samples; absent when there are none.
     pub sample_digest: Option<Digest>,
@@ -82,7 +82,7 @@ pub struct RunResult {
     pub instructions: Option<u64>,
     /// Time on the host in seconds, both runs together.
     pub wall_s: f64,
-    /// The part of it until the guest went on from its snapshot, in ms; absent when it booted.
+    /// The part of it until the guest resumed from its snapshot, in ms; absent if it booted.
     pub restore_ms: Option<u64>,
 }
 
@@ -133,7 +133,7 @@ fn label(phase: &str, loads: &[String]) -> String {
     }
 }
 
-/// What one run says about one phase and probe.
+/// The result of one run for one phase and probe.
 struct Part {
     phase: String,
     loads: Vec<String>,

@@ -1,8 +1,8 @@
-//! What an experiment with costs comes to: for every variant and metric the instructions of one
+//! The results of an experiment with costs: for every variant and metric the instructions of one
 //! operation over the ensemble.
 //!
-//! A count tells how long the kernel's code is. It is never a slowdown of a machine, so nothing
-//! here divides it by a time.
+//! A count measures the length of the kernel's code. It is never a slowdown of a machine, so
+//! nothing here divides it by a time.
 
 use serde::Serialize;
 use tardy_results::cost::summary::{CostSummary, median};
@@ -12,7 +12,7 @@ use super::comparison::{RunResult, run_result};
 use super::experiment::Outcome;
 use super::variant::Variant;
 
-/// What counts of instructions are; stands under every comparison of them.
+/// The meaning of instruction counts, printed under every comparison of them.
 const MEANING: &str = "instructions of one operation: the length of the kernel's code, not its \
                        speed on a machine; caches, memory and parallel CPUs, which affect costs, \
                        are not modelled";
@@ -23,7 +23,7 @@ const MEANING_OF_TIMES: &str = "times on the host's clock: every figure includes
 /// The comparison of all variants.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostComparison {
-    /// What the figures mean.
+    /// The meaning of the figures.
     pub meaning: &'static str,
     /// `instructions`, or `ns` where the guests did not count them.
     pub unit: &'static str,

@@ -25,7 +25,7 @@ impl Digest {
     /// The digest of a file's content.
     ///
     /// # Errors
-    /// What opening and reading the file reports.
+    /// Returns errors of opening and reading the file.
     pub fn of_file(path: &Path) -> io::Result<Self> {
         let mut file = regular_file::open(path)?;
         let mut digester = Digester::default();
@@ -57,7 +57,7 @@ impl fmt::Display for Digest {
     }
 }
 
-/// Computes the digest of what it is fed.
+/// Computes the digest of its input.
 #[derive(Default)]
 pub struct Digester(sha2::Sha256);
 

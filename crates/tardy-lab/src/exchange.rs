@@ -4,8 +4,8 @@
 //! While the guest measures, the header also has its progress.
 //!
 //! The guest sees the memory as a PCI resource, for which no kernel needs a driver; writing to it
-//! costs no virtual time worth naming and wakes nothing on the host, so the measurement stays
-//! deterministic. The header is written last: a guest that stops in between has handed out nothing.
+//! costs negligible virtual time and wakes nothing on the host, so the measurement stays
+//! deterministic. The header is written last: a guest that stops in between has exported nothing.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -16,9 +16,9 @@ use tardy_sys::mmap::SharedMapping;
 
 use super::qemu::SHARED_NAME;
 
-/// Length of the header in bytes: magic, version, CRC-32 of what follows, length of what follows;
-/// little-endian. The rest is zero, or how far a run is: ns since its start, planned ns, and the
-/// first bytes of its phase's name.
+/// Length of the header in bytes: magic, version, CRC-32 of the data, length of the data;
+/// little-endian. The rest is zero, or the progress of a run: ns since its start, planned ns, and
+/// the first bytes of its phase's name.
 const HEADER_LENGTH: usize = 64;
 const PROGRESS_AT: usize = 24;
 const PHASE_AT: usize = PROGRESS_AT + 16;
@@ -151,8 +151,8 @@ pub fn tell_progress(
     memory.write_at(PROGRESS_AT, &block)
 }
 
-/// How far the run of the guest in `folder` is; none before it measures. A guest can write anything
-/// there: what is not a name is not shown.
+/// Returns the progress of the guest's run in `folder`; `None` before it measures. A guest can
+/// write anything there, so invalid names are not shown.
 #[must_use]
 pub fn progress(folder: &Path) -> Option<GuestProgress> {
     let mut header = [0; HEADER_LENGTH];

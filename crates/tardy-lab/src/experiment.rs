@@ -1,4 +1,4 @@
-//! An experiment: every variant with every replica, each in a guest of its own, spread over the
+//! An experiment: every variant with every replica, each in a separate guest, distributed over the
 //! host's cores.
 
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ impl std::fmt::Display for Shard {
     }
 }
 
-/// What is to be run.
+/// The experiment to run.
 pub struct Experiment<'a> {
     pub variants: &'a [Variant],
     /// Where they run.
@@ -86,11 +86,11 @@ pub struct Experiment<'a> {
     pub wall_limit: Duration,
     /// Guests at the same time.
     pub jobs: usize,
-    /// Whose locks tell which CPUs of the host other labs use.
+    /// The cache, whose locks show which CPUs of the host other labs use.
     pub cache: &'a Cache,
     /// Where every guest begins from a snapshot: where those are.
     pub snapshots: Option<&'a Snapshots>,
-    /// Where every guest is watched from outside: what that needs. A second run is not watched, so
+    /// The requirements of the plugin, if every guest is watched. A second run is not watched, so
     /// that it shows whether watching changed the first.
     pub watching: Option<&'a WatchSetup>,
     /// Where the run folders come to be: `VARIANT/replica-NNN`.
@@ -110,7 +110,7 @@ pub struct Outcome {
     pub folder: PathBuf,
     /// How it went.
     pub result: Result<Provenance, Failure>,
-    /// What the second run says, when there is one.
+    /// The result of the second run, if there is one.
     pub repetition: Option<Repetition>,
     /// How long it took on the host, both runs together.
     pub wall: Duration,

@@ -1,14 +1,14 @@
-//! Recognises kernel images: for which architecture, and what they call themselves.
+//! Recognises kernel images: their architecture and version.
 //!
 //! Formats: Documentation/arch/x86/boot.rst (header at 0x1f1), Documentation/arch/arm64/booting.rst
 //! and Documentation/arch/riscv/boot-image-header.rst (magic at 0x38).
 
 use super::architecture::Architecture;
 
-/// What an image says of itself.
+/// The properties that an image states.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// What it boots on.
+    /// The architecture on which it boots.
     pub architecture: Architecture,
     /// Release and build, such as
     /// `6.1.0-56-rt-amd64 (...) #1 SMP PREEMPT_RT Debian 6.1.192-2 (...)`; absent where it is
@@ -36,10 +36,10 @@ pub enum ImageError {
     Unknown,
 }
 
-/// Looks at the bytes of a file.
+/// Recognises the bytes of a file.
 ///
 /// # Errors
-/// [`ImageError`] for what does not boot.
+/// Returns [`ImageError`] for files that do not boot.
 pub fn recognise(bytes: &[u8]) -> Result<Image, ImageError> {
     let at = |offset: usize, magic: &[u8]| {
         bytes
@@ -82,7 +82,7 @@ fn x86_version(bytes: &[u8]) -> Option<String> {
     text_at(bytes, usize::from(pointer) + 0x200)
 }
 
-/// What follows `Linux version ` in an image that is not compressed.
+/// Returns the text after `Linux version ` in an image that is not compressed.
 fn banner_version(bytes: &[u8]) -> Option<String> {
     const BANNER: &[u8] = b"Linux version ";
     let start = bytes

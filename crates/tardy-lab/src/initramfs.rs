@@ -1,5 +1,5 @@
-//! The guest's initial file system: the static binary as /init, its job, and what else was asked
-//! for. Uncompressed, because every kernel can read that and QEMU copies it at once; the same input
+//! The guest's initial file system: the static binary as /init, its job, and additional files. It
+//! is uncompressed, because every kernel can read that and QEMU copies it at once; the same input
 //! gives the same bytes.
 
 use std::collections::BTreeSet;
@@ -30,11 +30,11 @@ pub struct AddedFile {
     pub executable: bool,
 }
 
-/// Writes the archive: what is loaded of `binary` becomes /init, which the kernel starts and which
-/// starts itself again as `/proc/self/exe`.
+/// Writes the archive: the loaded part of `binary` becomes /init, which the kernel starts and which
+/// restarts itself as `/proc/self/exe`.
 ///
 /// # Errors
-/// What reading the files and writing to `sink` report; the message names the file.
+/// Returns errors of reading the files and of writing to `sink`; the message names the file.
 pub fn write<W: Write>(
     sink: W,
     binary: &Path,
@@ -75,7 +75,7 @@ pub fn write<W: Write>(
     writer.finish()
 }
 
-/// The digest of what [`write()`] writes.
+/// Returns the digest of the output of [`write()`].
 ///
 /// # Errors
 /// As [`write()`].

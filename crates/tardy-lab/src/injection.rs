@@ -1,5 +1,5 @@
-//! Delays of known length and kind that the module in `inject/` makes in a guest: what is asked for
-//! on the command line, and when each is fired.
+//! Delays of known length and kind that the module in `inject/` makes in a guest: the parsed
+//! request, and the time of each.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ const LENGTH_MAX: Nanos = Nanos::from_millis(50);
 /// As many as the module logs (LOG_ENTRIES_MAX there).
 const COUNT_MAX: u32 = 4096;
 
-/// What the CPU is in while it is kept busy.
+/// The context in which the CPU is kept busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Context {
@@ -93,7 +93,7 @@ impl Injection {
     }
 }
 
-/// Text that asks for no delay of ours.
+/// Text that does not describe a delay.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is not a delay ({reason}): write CONTEXT:TIME or CONTEXT:TIME:COUNT, as in \

@@ -1,5 +1,5 @@
-//! The samples' digest of each unwatched guest, kept in the cache by the digest of what went into
-//! it: a watched guest from the same inputs is compared with it.
+//! Stores the samples' digest of each unwatched guest in the cache, by the digest of its inputs: a
+//! watched guest from the same inputs is compared with it.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,5 +1,4 @@
-//! The virtual machine that a guest runs in, and the kernel's command line; what of both determines
-//! a run.
+//! The virtual machine of a guest, and the kernel's command line; both are inputs of a run.
 //!
 //! QEMU's main thread takes turns with the guest; equal samples depend on it. That thread moves the
 //! clock to the next timer when the guest halts; before the executed instructions were added, it
@@ -100,8 +99,8 @@ impl Machine {
     /// 64 MiB hold some 30 million samples.
     pub const SHARED_MIB_DEFAULT: u32 = 64;
 
-    /// QEMU's options for it, without the files: what determines a run besides kernel, initial file
-    /// system and command line.
+    /// Returns QEMU's options for it, without the files: inputs of a run in addition to kernel,
+    /// initial file system and command line.
     #[must_use]
     pub fn options(&self, main_thread: MainThread) -> Vec<String> {
         let mut options: Vec<String> = Vec::new();
@@ -194,8 +193,8 @@ pub fn kernel_command_line(machine: &Machine, variant: &[String], pad: u32) -> S
     words.join(" ")
 }
 
-/// A word that the kernel parses and ignores: it shifts the boot by some instructions, and with it
-/// the phase of everything after it.
+/// Returns a word that the kernel parses and ignores: it shifts the boot by some instructions, and
+/// thereby the phase of all later activity.
 fn pad_word(pad: u32) -> String {
     format!("tardy.pad={pad}{}", "-".repeat(pad as usize % 64))
 }

@@ -1,5 +1,5 @@
-//! `lab.json` in each run folder that came out of a guest: what determined the run, and digests of
-//! what went in and came out.
+//! `lab.json` in each run folder of a guest: the inputs of the run, and digests of inputs and
+//! outputs.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub const PROVENANCE_NAME: &str = tardy_run::guest_start::PROVENANCE_NAME;
 /// Version of [`Provenance`]. History: 1, the first.
 pub const VERSION: u32 = 1;
 
-/// What virtual time is; stands in every `lab.json`, summary and report.
+/// The meaning of virtual time, printed in every `lab.json`, summary and report.
 const VIRTUAL_TIME: &str = "virtual time: every instruction takes the same time, so a latency is \
                           the length of the kernel's code path; caches, buses, firmware, SMIs and \
                             parallel CPUs are not modelled, and no figure is the worst case of a \
@@ -27,7 +27,7 @@ const VIRTUAL_TIME: &str = "virtual time: every instruction takes the same time,
 const HOST_TIME: &str = "a virtual machine on the host's clock: every figure includes the host's \
                          own delays, and no run repeats exactly";
 
-/// What the figures of a machine mean.
+/// Returns the meaning of the figures of a machine.
 #[must_use]
 pub fn meaning(machine: &Machine) -> &'static str {
     match machine.accelerator {
@@ -39,7 +39,7 @@ pub fn meaning(machine: &Machine) -> &'static str {
 /// Everything that determines a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inputs {
-    /// What is measured.
+    /// The measured variant.
     pub variant: Variant,
     /// Where it runs.
     pub machine: Machine,
@@ -49,7 +49,7 @@ pub struct Inputs {
     pub pad: u32,
     /// The initial file system: binary, job and seed.
     pub initramfs: Digest,
-    /// What QEMU calls itself.
+    /// QEMU's version text.
     pub qemu: String,
     /// QEMU's options.
     pub options: Vec<String>,
@@ -95,19 +95,19 @@ impl Inputs {
 pub struct Provenance {
     /// [`VERSION`].
     pub version: u32,
-    /// What went in.
+    /// The inputs.
     pub inputs: Inputs,
-    /// Digest of what went in.
+    /// Digest of the inputs.
     pub input_digest: Digest,
     /// Digest of the files below samples/; absent when there is none.
     pub sample_digest: Option<Digest>,
-    /// Digest of everything that the guest handed out, with its report.
+    /// Digest of everything that the guest exported, with its report.
     pub output_digest: Digest,
-    /// What the guest says.
+    /// The guest's report.
     pub guest: GuestReport,
-    /// What the figures mean.
+    /// The meaning of the figures.
     pub meaning: String,
-    /// Host time from the start of QEMU until the guest went on from its snapshot, in ms; absent
+    /// Host time from the start of QEMU until the guest resumed from its snapshot, in ms; absent
     /// for a run that booted.
     #[serde(default)]
     pub restore_ms: Option<u64>,
@@ -137,7 +137,7 @@ impl Provenance {
     /// Of the run in a folder; `None` for a run that does not come from the lab.
     ///
     /// # Errors
-    /// What reading the file and its JSON report.
+    /// Returns errors of reading the file and its JSON.
     pub fn read(run: &Path) -> std::io::Result<Option<Self>> {
         match regular_file::read(&run.join(PROVENANCE_NAME), PROVENANCE_BYTES_MAX) {
             Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),

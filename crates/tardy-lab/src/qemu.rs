@@ -35,14 +35,14 @@ pub enum QemuError {
     #[error("{program}: {message}: check the installation of QEMU")]
     Broken {
         program: String,
-        /// What went wrong.
+        /// The failure.
         message: String,
     },
     /// Files of the guest.
     #[error("{path}: {error}: check free space and the folder given with --out")]
     File {
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
 }
@@ -51,8 +51,8 @@ pub enum QemuError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Qemu {
     pub(super) program: &'static str,
-    /// What it calls itself, such as
-    /// `QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)`: part of a run's identity.
+    /// Its version text, such as `QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)`:
+    /// part of a run's identity.
     pub version: String,
 }
 
@@ -100,7 +100,7 @@ pub struct Boot<'a> {
     pub command_line: &'a str,
     /// Where the guest's files are, and come to be.
     pub folder: &'a Path,
-    /// Whether the folder has the plugin that watches the guest, and what it must know.
+    /// Whether the folder contains the plugin that watches the guest, and its input.
     pub is_watched: bool,
 }
 
@@ -114,11 +114,11 @@ pub const SHARED_NAME: &str = "shared.memory";
 pub const STATE_NAME: &str = "machine.state";
 /// The plugin that watches a guest.
 pub const LIBRARY_NAME: &str = "watch.so";
-/// What the plugin must know.
+/// Input file of the plugin.
 pub const KNOWN_NAME: &str = "watch.known";
-/// What the plugin writes.
+/// Output file of the plugin.
 pub const SEEN_NAME: &str = "watch.seen";
-/// What QEMU itself said.
+/// Messages of QEMU.
 pub const QEMU_LOG_NAME: &str = "qemu.log";
 
 /// How a guest's machine ended.

@@ -12,16 +12,16 @@ use tardy_samples::read_series::SeriesFile;
 
 use super::injection::{Context, InjectedDelay, LOG_PATH, parse_log};
 
-/// How much longer a section may be than the delay that was timed within it: the way from switching
-/// off to the first look at the clock, and back from the last.
+/// Maximum excess of a section over the delay that was timed within it: from disabling to the first
+/// clock read, and from the last one to enabling.
 pub const LONGER_NS_MAX: i64 = 1_500;
 /// The same of a softirq: its section is the whole pass, in which the kernel serves the softirqs
 /// that are due besides.
 pub const LONGER_PASS_NS_MAX: i64 = 20_000;
-/// What the names of the module's functions end in.
+/// Suffix of the names of the module's functions.
 const MODULE: &str = "[tardy_inject]";
 
-/// Why nothing can be said.
+/// Why no comparison is possible.
 #[derive(Debug, thiserror::Error)]
 pub enum SeenError {
     #[error(transparent)]
@@ -32,13 +32,13 @@ pub enum SeenError {
     Log(String),
 }
 
-/// What was made, and what was seen of it.
+/// The injected delays, and the sections that the plugin saw.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenDelays {
     /// Delays that the module made.
     pub made: usize,
-    /// Sections of the kind that the delays are, in the order of time, as long as the module held
-    /// it for, in ns; none where the delays are no section.
+    /// Lengths of the sections of the delays' kind that the module held, in order of time, in ns;
+    /// `None` if the delays are not sections.
     pub sections: Vec<i64>,
     /// For each delay with a section, how much longer the section is, in ns.
     pub longer: Vec<i64>,
@@ -46,7 +46,7 @@ pub struct SeenDelays {
     pub are_sections: bool,
     /// How much longer a section may be than its delay, in ns.
     pub longer_ns_max: i64,
-    /// Delays that a due time of the run's probes fell into: what sampling can see of them.
+    /// Delays that contained a due time of the run's probes, which sampling can therefore see.
     pub probed: usize,
 }
 

@@ -1,7 +1,7 @@
-//! A guest with several CPUs, and a disk where it is to have one, which the lab's own guests have
-//! not. Its clock is the host's, and its CPUs take turns on those of the host: no time that is
-//! measured in it means anything. It shows that such a machine is measured, that every due time is
-//! accounted for, and what becomes of a run whose machine fails.
+//! A guest with several CPUs, and optionally a disk, which the lab's ordinary guests lack. It uses
+//! the host's clock, and its CPUs share those of the host, so times measured in it are meaningless.
+//! It tests that such a machine is measured, that every due time is accounted for, and what happens
+//! to a run whose machine fails.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -20,7 +20,7 @@ use crate::{cpio, diagnosis, exchange, initramfs};
 /// Memory through which the result comes out.
 const SHARED_MIB: u32 = 16;
 
-/// What is booted.
+/// The kernel to boot.
 #[derive(Debug, Clone, Copy)]
 pub struct Guest<'a> {
     /// How many CPUs it has.
@@ -35,25 +35,25 @@ pub struct Guest<'a> {
     pub tardy: &'a Path,
     /// How long the program may take in the guest; the guest may take twice that with its boot.
     pub time_limit: Nanos,
-    /// What it has besides the tool.
+    /// Its equipment besides the tool.
     pub equipment: Equipment<'a>,
 }
 
-/// What a guest has besides the tool: nothing, as [`Equipment::default`] has it.
+/// The equipment of a guest besides the tool; none by [`Equipment::default`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Equipment<'a> {
-    /// The program that is run in place of the tool.
+    /// The program to run instead of the tool.
     pub program: Option<&'a str>,
     /// Files of this machine.
     pub files: &'a [AddedFile],
     /// Files of modules, in the order in which they are loaded before the program starts.
     pub modules: &'a [PathBuf],
-    /// The file that is its disk, /dev/vda where the modules have a driver for it. What the guest
-    /// has written there outlives the guest.
+    /// The file of its disk, /dev/vda if the modules include a driver for it. Data that the guest
+    /// writes there persist after its end.
     pub disk: Option<&'a Path>,
 }
 
-/// What came out of it.
+/// The result of the guest.
 #[derive(Debug)]
 pub struct GuestResult {
     /// How the tool ended.
@@ -92,9 +92,9 @@ pub enum GuestError {
     /// It ended without a result, or was ended at the limit; with its console.
     #[error("the guest left no result ({problem}); its console output: {console}")]
     Nothing {
-        /// What is wrong with the result.
+        /// The error in the result.
         problem: String,
-        /// What the kernel printed.
+        /// The kernel's output.
         console: String,
     },
 }
@@ -178,13 +178,13 @@ pub struct GuestProcess {
 }
 
 impl GuestProcess {
-    /// What it has printed on its console.
+    /// Returns the text of its console so far.
     #[must_use]
     pub fn console(&self) -> String {
         diagnosis::read_console(&self.folder.path().join("console"))
     }
 
-    /// Whether it goes on.
+    /// Returns whether it still runs.
     ///
     /// # Errors
     /// Those of waitpid(2).

@@ -2,9 +2,9 @@
 //! booting.
 //!
 //! The guest stops itself at an instruction of its own choice (`guest::pause`), the host writes the
-//! machine's state to a file, and every run begins by reading that file, the first one too. What a
-//! run begins from is part of its identity: two runs from the same snapshot with the same job give
-//! the same samples; a run that booted gives others, as another replica does.
+//! machine's state to a file, and every run starts by reading that file, the first one too. The
+//! starting state is part of a run's identity: two runs from the same snapshot with the same job
+//! give the same samples; a run that booted gives others, as another replica does.
 //!
 //! A snapshot is taken where the guest stops itself, not at an arbitrary moment of the host. The
 //! guest's job arrives afterwards through the shared memory, so a snapshot contains nothing of the
@@ -28,7 +28,7 @@ use super::qemu::{
     Boot, BootEnd, ControlError, INITRAMFS_NAME, Qemu, QemuError, SHARED_NAME, STATE_NAME,
 };
 
-/// The events by which QEMU says that a guest has stopped itself, or ended without.
+/// QEMU's events for a guest that stopped itself, or ended early.
 const STOPPED: [&str; 2] = ["GUEST_PANICKED", "SHUTDOWN"];
 const PANICKED: [&str; 1] = ["GUEST_PANICKED"];
 
@@ -37,7 +37,7 @@ const BYTES_MAX: u64 = 16 << 30;
 /// Those that may be in use are not removed.
 const KEPT_FOR: Duration = Duration::from_secs(600);
 
-/// The file with what is known of a snapshot; it is written last.
+/// The file that describes a snapshot; it is written last.
 const DESCRIPTION_NAME: &str = "snapshot.json";
 
 /// Where snapshots are kept.
@@ -75,7 +75,7 @@ pub enum SnapshotError {
     #[error("{path}: {error}")]
     File {
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// The state does not fit.
@@ -98,9 +98,8 @@ impl Snapshots {
         Self { folder }
     }
 
-    /// The snapshot of these inputs, made from `boot` where there is none: its folder must hold the
-    /// initial file system. What the guest said on the way stays in `console` when it does not get
-    /// there.
+    /// Returns the snapshot of these inputs, made from `boot` if there is none: its folder must
+    /// contain the initial file system. If the guest fails on the way, its output is in `console`.
     ///
     /// # Errors
     /// [`SnapshotError`].
@@ -137,7 +136,7 @@ impl Snapshots {
         let text = serde_json::to_vec(&description).expect("a description is plain data");
         std::fs::write(beside.path().join(DESCRIPTION_NAME), text).map_err(at(beside.path()))?;
         if std::fs::rename(beside.path(), &folder).is_err() {
-            // Somebody else was quicker, or what is there is not whole.
+            // Another process was quicker, or the existing snapshot is incomplete.
             if let Some(snapshot) = read(&folder) {
                 return Ok(snapshot);
             }
@@ -165,7 +164,7 @@ impl Snapshots {
             if sum <= BYTES_MAX || now.duration_since(used).unwrap_or_default() < KEPT_FOR {
                 return;
             }
-            // What cannot be removed now is tried again with the next snapshot.
+            // If removal fails now, the next snapshot tries it again.
             std::fs::remove_dir_all(&folder).ok();
             sum -= bytes;
         }
@@ -259,8 +258,8 @@ fn make(
 }
 
 impl Snapshot {
-    /// Lets the machine go on with a job, in the boot's folder, which holds the same initial file
-    /// system. Returns how it ended, and how long it took until the guest went on.
+    /// Resumes the machine with a job, in the boot's folder, which contains the same initial file
+    /// system. Returns how it ended, and the time until the guest resumed.
     ///
     /// # Errors
     /// [`SnapshotError`].

@@ -1,4 +1,4 @@
-//! Variants: what is compared. A kernel with words on its command line, on a machine.
+//! Variants: the objects of a comparison. A kernel with words on its command line, on a machine.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use super::kernel::Kernel;
 pub struct Variant {
     /// Its name in tables and as a folder.
     pub name: String,
-    /// What is booted.
+    /// The kernel to boot.
     pub kernel: Kernel,
     /// The preemption model asked for, which the kernel must confirm.
     pub preemption: Option<String>,
@@ -34,7 +34,7 @@ impl Variant {
         }
     }
 
-    /// What it adds to the kernel's command line.
+    /// Returns the words that it adds to the kernel's command line.
     #[must_use]
     pub fn command_line_words(&self) -> Vec<String> {
         let preemption = self

@@ -1,9 +1,9 @@
-//! Watching a guest from outside: the plugin of QEMU, what it must know of the kernel, and what it
-//! leaves in the run folder.
+//! Watches a guest by the QEMU plugin: makes the plugin's input from the kernel, and stores its
+//! output in the run folder.
 //!
-//! The symbols of a kernel come from a boot of its own, once for each kernel and its modules, and
-//! are kept in the cache: a watched guest has the same initial file system, command line and job as
-//! one that is not watched, and therefore the same samples.
+//! The symbols of a kernel come from a separate boot, once for each kernel and its modules, and are
+//! stored in the cache: a watched guest has the same initial file system, command line and job as
+//! an unwatched one, and therefore the same samples.
 //!
 //! A watched guest boots from the same files as an unwatched one. A separate boot provides the
 //! kernel's symbols, which the plugin needs: exporting them from the watched guest would change its
@@ -94,17 +94,17 @@ pub fn check(machine: &Machine) -> Result<(), WatchError> {
     Ok(())
 }
 
-/// What watching needs beside the guest.
+/// The requirements of watching besides the guest.
 #[derive(Debug, Clone)]
 pub struct WatchSetup {
     library: PathBuf,
     cache: Cache,
-    /// Of how many samples of each phase, the worst ones, what was executed before them is kept.
+    /// For how many of the worst samples of each phase to store the code executed before them.
     worst: u32,
 }
 
 impl WatchSetup {
-    /// With the plugin at `library`, or else with the tool's own, which is put into the cache.
+    /// Prepares the plugin at `library`, or the tool's built-in one, which is put into the cache.
     ///
     /// # Errors
     /// [`WatchError`] where this machine cannot watch.
@@ -222,7 +222,7 @@ fn instruction_ns(machine: &Machine) -> u64 {
     u64::try_from(machine.instruction_shift.per_instruction().get()).unwrap_or(1)
 }
 
-/// What the addresses of a guest's symbols depend on.
+/// Returns the digest of everything that the addresses of a guest's symbols depend on.
 fn key(variant: &Variant, job: &GuestJob, added: &[AddedFile]) -> io::Result<Digest> {
     let mut digester = Digester::default();
     digester.update_block(variant.kernel.digest.as_str().as_bytes());
@@ -235,8 +235,8 @@ fn key(variant: &Variant, job: &GuestJob, added: &[AddedFile]) -> io::Result<Dig
     Ok(digester.finish())
 }
 
-/// The plugin that this program has in it, as a file; where it has none, what the machine's
-/// compiler makes of the source.
+/// Returns the built-in plugin as a file; a program without one compiles it from source with the
+/// machine's compiler.
 fn own_library(cache: &Cache) -> Result<PathBuf, WatchError> {
     let digest = Digest::of_bytes(if plugin::LIBRARY.is_empty() {
         plugin::SOURCE.as_bytes()

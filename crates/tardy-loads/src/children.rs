@@ -10,7 +10,7 @@ use tardy_machine::cpu_time::tick_length;
 use tardy_machine::root::Root;
 use tardy_sys::process;
 
-/// Hidden first argument of what becomes another program; its path and arguments follow.
+/// Hidden first argument of a process that becomes another program; its path and arguments follow.
 pub(crate) const TIED_COMMAND: &str = "__tied";
 
 /// The numbers of this process's children, in its own PID namespace, zombies included. Empty where
@@ -51,7 +51,7 @@ fn child(status: &str, parent: i32) -> Option<i32> {
     if field("PPid:")?.trim().parse::<i32>().ok()? != parent {
         return None;
     }
-    // `NSpid` came with Linux 4.1; before it, numbers in a namespace of one's own cannot be told.
+    // `NSpid` came with Linux 4.1; before it, the number in a new namespace is unknown.
     field("NSpid:")?
         .split_whitespace()
         .next_back()?
@@ -59,9 +59,9 @@ fn child(status: &str, parent: i32) -> Option<i32> {
         .ok()
 }
 
-/// CPU time of the living processes below this one, and of those that ended below them, in user
-/// mode and in the kernel; what this process has reaped itself is not in it. Zero where /proc is
-/// not mounted.
+/// Returns the CPU time of this process's living descendants, and of ended ones below those, in
+/// user mode and in the kernel; children that this process has reaped are not included. Returns
+/// zero if /proc is not mounted.
 #[must_use]
 pub(crate) fn living_cpu_time() -> (Nanos, Nanos) {
     cpu_time_below(Path::new("/proc"), tick_length(&Root::system()))
@@ -103,7 +103,7 @@ fn cpu_time_below(proc: &Path, tick: Nanos) -> (Nanos, Nanos) {
     (time(user), time(kernel))
 }
 
-/// What /proc/PID/stat tells of a process: proc(5), fields 1, 4 and 14 to 17.
+/// A process as described by /proc/PID/stat: proc(5), fields 1, 4 and 14 to 17.
 #[derive(Debug, PartialEq, Eq)]
 struct ProcessTime {
     pid: i32,

@@ -1,4 +1,4 @@
-//! What loads do, a line an event: their work as rates, and how they end.
+//! Formats the events of loads, one line each: their work as rates, and how they end.
 
 use tardy_core::bytes::format_bytes;
 use tardy_core::cpu::CpuId;
@@ -89,7 +89,7 @@ impl EventLines {
                 if now.at - self.previous[index].at < RATE_INTERVAL_MIN {
                     return String::new();
                 }
-                // Of what is summed over CPUs more than 100 % is no mistake.
+                // A sum over CPUs may exceed 100 %.
                 let summed = self
                     .cpus
                     .iter()

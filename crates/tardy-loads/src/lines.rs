@@ -54,7 +54,7 @@ impl<R: Read + AsFd> Lines<R> {
             Ok(count) if self.pending.len() + count <= LINE_BYTES_MAX => {
                 self.pending.extend_from_slice(&bytes[..count])
             }
-            // Nobody of ours writes such a line: whoever does is not to be trusted further.
+            // Own processes never write such a line, so the writer is not trusted further.
             Ok(_) => self.ended = true,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => self.ended = true,

@@ -52,8 +52,8 @@ pub fn get(tid: i32) -> io::Result<Vec<u32>> {
 /// # Errors
 /// Those of sched_setaffinity(2) and of starting a thread.
 pub fn obtainable() -> io::Result<Vec<u32>> {
-    // A thread of its own asks and ends, so that the process's affinity stays as it is. The kernel
-    // cuts the mask to what the thread may have.
+    // A separate thread queries and ends, so that the process's affinity does not change. The
+    // kernel reduces the mask to the CPUs that the thread may use.
     let ask = || set(0, &(0..CPUS_ASKED).collect::<Vec<_>>()).and_then(|()| get(0));
     crate::scoped::apart(ask)?
 }

@@ -68,12 +68,12 @@ struct Half {
     inheritable: u32,
 }
 
-/// Takes every capability from the calling thread that is not among `kept`, for good: no program
-/// that it executes gets more, whatever its file says. Call it before there are other threads,
-/// which keep theirs.
+/// Permanently drops every capability of the calling thread that is not in `kept`: programs that it
+/// executes get no more, even with file capabilities. Call it before there are other threads, which
+/// keep theirs.
 ///
 /// # Errors
-/// Those of capget(2), capset(2) and prctl(2); where PR_CAPBSET_DROP is not permitted, no error:
+/// Returns errors of capget(2), capset(2) and prctl(2); a refused PR_CAPBSET_DROP is no error:
 /// nothing can be gained without it either.
 pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
     let kept = kept
@@ -85,8 +85,8 @@ pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
             crate::check(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, NONE, NONE, NONE) });
         match dropped.map_err(|error| error.raw_os_error()) {
             Ok(_) => {}
-            // No kernel has so many, or there is no right to give up what exec gives;
-            // PR_SET_NO_NEW_PRIVS below keeps it from giving any.
+            // The kernel has fewer capabilities, or refuses to drop those gained by exec;
+            // PR_SET_NO_NEW_PRIVS below prevents exec from granting any.
             Err(Some(libc::EINVAL | libc::EPERM)) => break,
             Err(_) => return Err(io::Error::last_os_error()),
         }
@@ -122,8 +122,8 @@ pub fn become_nobody() -> io::Result<()> {
     crate::check(unsafe {
         libc::prctl(libc::PR_SET_KEEPCAPS, 1 as libc::c_ulong, NONE, NONE, NONE)
     })?;
-    // The user last, because it takes the right to change the groups.
-    // SAFETY: no group is read from a null pointer to none.
+    // The user last, because it takes the right to change the groups. SAFETY: the list has length
+    // 0, so the null pointer is not read.
     crate::check(unsafe { libc::setgroups(0, std::ptr::null()) })?;
     // SAFETY: setresgid takes three integers.
     crate::check(unsafe { libc::setresgid(NOBODY, NOBODY, NOBODY) })?;
@@ -157,7 +157,7 @@ fn change_sets(change: impl Fn(Half, u32) -> Half) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Of the calling thread, as the kernel tells it.
+    /// Reads the set of the calling thread from the kernel.
     fn set(name: &str) -> u64 {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let line = status

@@ -7,9 +7,9 @@ use std::process::{Command, Output, Stdio};
 
 use crate::sched::{Attributes, Policy};
 
-/// Makes the kernel kill the program when the *thread* that starts it ends, however that happens,
-/// and has it begin with no signal blocked: what the tool blocks for itself would keep the program
-/// from ending when it is asked to.
+/// Makes the kernel kill the program when the *thread* that starts it ends in any way, and starts
+/// the program with no signal blocked: signals that the tool blocks would keep the program from
+/// stopping on request.
 ///
 /// The starting thread must therefore be the one that waits for it. The setting is lost when the
 /// program forks or gains rights by exec.
@@ -101,9 +101,9 @@ pub fn ignore_hang_up(command: &mut Command) -> &mut Command {
 
 /// Makes the program run under `policy`, and with it all threads and processes that it will start.
 ///
-/// Where the right to it is missing the program runs all the same, as it would have without: look
-/// at its threads ([`crate::sched::policy`]). The kernel ends it (SIGXCPU, then SIGKILL) when a
-/// thread of it ran for `runaway_micros` us at a real-time priority without blocking.
+/// Without the right, the program still runs with its old policy: check its threads
+/// ([`crate::sched::policy`]). The kernel ends it (SIGXCPU, then SIGKILL) when a thread of it ran
+/// for `runaway_micros` us at a real-time priority without blocking.
 pub fn run_under(command: &mut Command, policy: Policy, runaway_micros: u64) -> &mut Command {
     let attributes = Attributes::inherited(policy);
     let limit = libc::rlimit64 {
@@ -117,8 +117,8 @@ pub fn run_under(command: &mut Command, policy: Policy, runaway_micros: u64) -> 
         let _ = attributes.give(0);
         Ok(())
     };
-    // SAFETY: the closure runs between fork and exec and makes two system calls; what they read was
-    // made before.
+    // SAFETY: the closure runs between fork and exec and makes two system calls; their arguments
+    // were made before.
     unsafe { command.pre_exec(set) }
 }
 

@@ -56,8 +56,8 @@ impl Clock {
     }
 }
 
-/// The kernel moves the coarse clocks on together at its ticks: where the one stands still around a
-/// read of the other, they differ by what the clocks differ by.
+/// The kernel advances the coarse clocks together at its ticks: if one does not change around a
+/// read of the other, their difference is that of the clocks.
 fn realtime_ahead() -> i64 {
     loop {
         let before = read(libc::CLOCK_MONOTONIC_COARSE);
@@ -68,9 +68,9 @@ fn realtime_ahead() -> i64 {
     }
 }
 
-/// How far CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC, in ns: the time in suspend. It has no coarse
-/// clock: the tightest of a few pairs of reads tells it, to some 50 ns, and less than a millisecond
-/// is none.
+/// Returns how far CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC, in ns: the time in suspend. It has
+/// no coarse clock: the tightest of a few pairs of reads gives the offset to some 50 ns, and less
+/// than a millisecond counts as none.
 #[must_use]
 pub fn boottime_ahead() -> i64 {
     let pair = || {
@@ -269,7 +269,7 @@ impl Instant {
 }
 
 /// Sleeps until `due` on CLOCK_MONOTONIC; a signal that interrupts the sleep is ignored, and the
-/// sleep goes on.
+/// sleep continues.
 ///
 /// # Errors
 /// Those of clock_nanosleep(2) but EINTR.

@@ -163,7 +163,7 @@ impl Calibration {
     }
 }
 
-/// The closest pair of many: what comes between the reads of one only makes it wider.
+/// Takes the closest pair of many: a disturbance between the two reads only widens it.
 fn pair() -> Pair {
     let attempt = || {
         let before = clock::monotonic();

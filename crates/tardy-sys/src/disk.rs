@@ -17,7 +17,7 @@ pub struct Room {
     pub free: u64,
 }
 
-/// What is left to others on a file system, in bytes, and as a share of a small one.
+/// Space reserved for others on a file system, in bytes, and as a share of a small one.
 const BYTES_LEFT_MAX: u64 = 16 << 20;
 const SHARE_LEFT: u64 = 10;
 

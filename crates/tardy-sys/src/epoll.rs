@@ -28,7 +28,8 @@ impl Epoll {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Waits for `descriptor` too, until it is closed; `token` is told when it can be read.
+    /// Also waits for `descriptor`, until it is closed; the wait returns `token` when it is
+    /// readable.
     ///
     /// # Errors
     /// EEXIST where it is in the set; EPERM for a descriptor that cannot be waited for, as of a

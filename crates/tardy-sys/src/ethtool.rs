@@ -1,4 +1,4 @@
-//! What a network device's driver tells of itself: SIOCETHTOOL, include/uapi/linux/ethtool.h.
+//! Settings that a network device's driver reports: SIOCETHTOOL, include/uapi/linux/ethtool.h.
 
 use std::io;
 use std::os::fd::AsRawFd;

@@ -29,10 +29,10 @@ impl EventFd {
         (&self.0).write_all(&count.to_ne_bytes())
     }
 
-    /// Waits until the counter is above 0, sets it to 0, and tells what it was.
+    /// Waits until the counter is above 0, sets it to 0, and returns the previous value.
     ///
     /// # Errors
-    /// Those of read(2) but EINTR: the wait goes on then.
+    /// Returns errors of read(2) except EINTR, after which the wait continues.
     #[inline]
     pub fn wait(&self) -> io::Result<u64> {
         let mut count = [0; 8];

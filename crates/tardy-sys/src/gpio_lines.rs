@@ -59,7 +59,7 @@ const fn request_code(number: u32, bytes: usize) -> u32 {
 #[derive(Debug)]
 pub struct OutputLine(File);
 
-/// A line whose edges this process is told of.
+/// A line that reports its edges to this process.
 #[derive(Debug)]
 pub struct InputLine(File);
 

@@ -1,5 +1,5 @@
-//! What only the first process of a machine does: collecting every child (waitpid(2)) with a time
-//! limit (sigtimedwait(2)), and switching off (reboot(2)).
+//! Functions that only the first process of a machine uses: collecting every child (waitpid(2))
+//! with a time limit (sigtimedwait(2)), and switching off (reboot(2)).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -27,7 +27,7 @@ fn child_signal() -> io::Result<libc::sigset_t> {
 /// before the first child is started and the first thread.
 ///
 /// # Errors
-/// What pthread_sigmask(3) reports; nothing is expected.
+/// Returns errors of pthread_sigmask(3); none are expected.
 pub fn hold_back_child_signal() -> io::Result<()> {
     let set = child_signal()?;
     // SAFETY: `set` is initialised; the old mask is not asked for.
@@ -94,8 +94,8 @@ mod tests {
     use super::*;
 
     // `collect_child` takes any child of the process, so it cannot be called beside other tests
-    // that start children: it runs in a process of its own, the test binary started again.
-    // Switching off is shown by every guest of the lab.
+    // that start children: it runs in a separate process, the test binary started again. Switching
+    // off is shown by every guest of the lab.
     #[test]
     fn an_ended_child_is_waited_for_and_collected() {
         const MARK: &str = "TARDY_TEST_INIT";

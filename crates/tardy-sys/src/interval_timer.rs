@@ -12,7 +12,7 @@ impl IntervalTimer {
     /// there are others.
     ///
     /// # Errors
-    /// None that pthread_sigmask(3) can give here.
+    /// pthread_sigmask(3) gives no errors here.
     pub fn block() -> io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: sigemptyset initialises the set it is given, and cannot fail for a valid pointer.
@@ -47,7 +47,7 @@ impl IntervalTimer {
     /// Stops it.
     ///
     /// # Errors
-    /// None that setitimer(2) can give here.
+    /// setitimer(2) gives no errors here.
     pub fn stop(&self) -> io::Result<()> {
         self.start(0)
     }

@@ -20,8 +20,8 @@ const KERNELS: [u32; 6] = [
     0x7472_6163,
 ];
 
-/// The existing file of this name itself, opened for nothing but to be opened again through
-/// [`crate::private_folder::inside`], whatever has its name by then.
+/// Opens the file that currently has this name, only to be reopened through
+/// [`crate::private_folder::inside`] even if the name changes.
 ///
 /// # Errors
 /// Those of open(2); `InvalidInput` where it is a link, a folder, a FIFO or a device.

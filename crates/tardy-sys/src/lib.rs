@@ -1,7 +1,7 @@
 //! The kernel facilities that tardy uses, one file each. The only unsafe code of the project.
 //!
-//! No policy and no printing: a wrapper returns `io::Result` and owns what it opened. Times are
-//! nanoseconds in an `i64`.
+//! This crate contains no policy and prints nothing: a wrapper returns `io::Result` and owns what
+//! it opened. Times are nanoseconds in an `i64`.
 
 pub mod affinity;
 pub mod bpf;

@@ -14,11 +14,10 @@ const LINE_BYTES: usize = 64;
 /// From include/uapi/asm-generic/mman-common.h.
 const MADV_COLLAPSE: libc::c_int = 25;
 
-/// A mapping of one's own, readable and writable while no other protection is set; unmapped on
-/// drop.
+/// A private mapping, readable and writable unless another protection is set; unmapped on drop.
 ///
-/// It is not handed out as a slice: the pages may be protected or shared with another process.
-/// Access is by page, through methods.
+/// It gives no slice, because the pages may be protected or shared with another process. Access is
+/// by page, through methods.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<libc::c_void>,
@@ -43,7 +42,7 @@ impl Mapping {
         )
     }
 
-    /// The first `bytes` of `file`, shared with it. The file must stay at least so long, or
+    /// Maps the first `bytes` of `file`, shared with it. The file must not become shorter, or
     /// touching raises SIGBUS.
     ///
     /// # Errors
@@ -81,7 +80,7 @@ impl Mapping {
         self.bytes == 0
     }
 
-    /// Where it begins; for handlers of faults, which are told addresses.
+    /// Returns its start, for fault handlers, which get addresses.
     pub(crate) fn address(&self) -> *mut libc::c_void {
         self.start.as_ptr()
     }
@@ -95,11 +94,11 @@ impl Mapping {
         unsafe { self.start.as_ptr().cast::<u8>().write_volatile(1) };
     }
 
-    /// The sum of all words of [`from`, `to`), each read by itself: the compiler makes no vectors
-    /// of them.
+    /// Returns the sum of all words of [`from`, `to`), each read individually: the compiler cannot
+    /// vectorise the reads.
     ///
     /// # Panics
-    /// Where the range is not within the mapping, or not one of words of eight bytes.
+    /// Panics if the range is not within the mapping, or does not consist of words of eight bytes.
     #[must_use]
     pub fn sum(&self, from: usize, to: usize) -> u64 {
         assert!(
@@ -117,9 +116,9 @@ impl Mapping {
         let word = |index| {
             // SAFETY: the word lies within the mapping (asserted above).
             let word = unsafe { words.add(index) };
-            // SAFETY: the mapping is readable and zeroed or a file's; nothing writes to it while
-            // `self` is borrowed, but another process that shares the file: a word is then one of
-            // its values, and only its sum is told.
+            // SAFETY: the mapping is readable and zeroed or a file's; while `self` is borrowed,
+            // only another process that shares the file can write to it: a word is then one of its
+            // values, and only its sum is returned.
             unsafe { word.read_volatile() }
         };
         (0..(to - from) / 8).fold(0, |sum: u64, index| sum.wrapping_add(word(index)))
@@ -254,7 +253,7 @@ impl Mapping {
     /// EINVAL in older kernels, and where no huge page fits; EAGAIN, EBUSY or ENOMEM where a page
     /// could not be put together at present.
     pub fn collapse(&mut self) -> io::Result<()> {
-        // SAFETY: the range is exactly this mapping; what its memory holds stays.
+        // SAFETY: the range is exactly this mapping; its content does not change.
         crate::check(unsafe { libc::madvise(self.start.as_ptr(), self.bytes, MADV_COLLAPSE) })
             .map(drop)
     }

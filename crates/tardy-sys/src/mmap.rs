@@ -58,7 +58,7 @@ impl SharedMapping {
     /// Copies `bytes` to `offset`.
     ///
     /// # Errors
-    /// `UnexpectedEof` when they do not fit; nothing is written then.
+    /// Returns `UnexpectedEof` if they do not fit; then nothing is written.
     pub fn write_at(&mut self, offset: usize, bytes: &[u8]) -> io::Result<()> {
         if offset
             .checked_add(bytes.len())

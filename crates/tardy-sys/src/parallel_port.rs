@@ -27,7 +27,7 @@ const fn code(direction: u32, number: u32, bytes: usize) -> u32 {
 pub struct ParallelPort(File);
 
 impl ParallelPort {
-    /// Takes the port, with its interrupt; nobody else can use it meanwhile.
+    /// Claims the port and its interrupt; other processes cannot use it meanwhile.
     ///
     /// # Errors
     /// ENOENT where the driver is not loaded; EACCES; ENOTTY where it is no port; ENXIO where no

@@ -35,8 +35,8 @@ const START: u32 = code(NONE, 0x42, 0);
 const DROP: u32 = code(NONE, 0x43, 0);
 const WRITE_FRAMES: u32 = code(WRITE, 0x50, size_of::<RawTransfer>());
 
-/// SNDRV_PCM_VERSION of what is used here; the type of time stamps is a member of the software
-/// parameters from 2.0.12 on.
+/// SNDRV_PCM_VERSION of the interface used here; the type of time stamps is a member of the
+/// software parameters from 2.0.12 on.
 const PROTOCOL: libc::c_int = 2 << 16 | 15;
 const TSTAMP_ENABLE: libc::c_int = 1;
 const TSTAMP_TYPE_MONOTONIC: libc::c_int = 1;
@@ -61,7 +61,7 @@ pub enum Format {
     S24ThreeLe = 32,
 }
 
-/// What has a range of values in a [`Space`]: the SNDRV_PCM_HW_PARAM_* from 8 on.
+/// A parameter with a range of values in a [`Space`]: the SNDRV_PCM_HW_PARAM_* from 8 on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Quantity {
@@ -91,8 +91,8 @@ struct RawInterval {
     flags: u32,
 }
 
-/// The parameters that a device can still have (snd_pcm_hw_params): it shrinks with what is asked
-/// for, until one value of each is left.
+/// The parameters that a device can still have (snd_pcm_hw_params): each request narrows it, until
+/// one value of each is left.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Space {
@@ -174,7 +174,7 @@ impl Space {
         )
     }
 
-    /// Frames a second as a fraction; of what a device was set to.
+    /// Returns frames per second as a fraction, for a configured device.
     #[must_use]
     pub fn rate(&self) -> (u32, u32) {
         (self.rate_numerator, self.rate_denominator)
@@ -249,7 +249,7 @@ struct RawTransfer {
     frames: Frames,
 }
 
-/// What a device says of itself.
+/// The description of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Info {
     /// Number of its card.
@@ -260,7 +260,7 @@ pub struct Info {
     pub name: String,
 }
 
-/// What a device is doing.
+/// The state of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// It plays.
@@ -274,7 +274,7 @@ pub enum State {
 /// The hardware pointer and what belongs to it, all of one moment.
 #[derive(Debug, Clone, Copy)]
 pub struct Status {
-    /// What the device is doing.
+    /// The state of the device.
     pub state: State,
     /// When the pointer came to where it is, as the kernel saw it, in ns on CLOCK_MONOTONIC. A
     /// stamp from before `started` is an older one: the kernel makes none until the pointer moves
@@ -284,8 +284,8 @@ pub struct Status {
     pub started: i64,
     /// Frames written since it was prepared.
     pub written: u64,
-    /// Frames of those that are not heard yet, behind the pointer and in what comes after it (a
-    /// codec); 0 where it does not play.
+    /// Frames that are not audible yet, after the pointer and in later stages (a codec); 0 if it
+    /// does not play.
     pub delay: i64,
     /// Frames for which there is room.
     pub room: u64,
@@ -315,7 +315,7 @@ impl Playback {
         })
     }
 
-    /// What the device says of itself.
+    /// Returns the device's description.
     ///
     /// # Errors
     /// ENOTTY where it is no sound device.
@@ -410,7 +410,7 @@ impl Playback {
         self.order(DROP)
     }
 
-    /// Writes as many whole frames of `sound` as there is room for; tells how many.
+    /// Writes as many whole frames of `sound` as fit; returns the number.
     ///
     /// # Errors
     /// EPIPE where it stopped because there was nothing to play; EBADFD where it was not prepared;
@@ -524,7 +524,7 @@ mod tests {
     use std::mem::offset_of;
     use std::process::{Command, Stdio};
 
-    /// What a C program with these expressions of the kernel's header prints.
+    /// Returns the output of a C program that prints these expressions of the kernel's header.
     fn printed_by_c(expressions: &[&str]) -> Vec<usize> {
         let program = std::env::temp_dir().join(format!("tardy-asound-{}", std::process::id()));
         let mut compiler = Command::new("cc")

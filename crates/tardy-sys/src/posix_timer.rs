@@ -60,8 +60,8 @@ impl PosixTimer {
         .map(drop)
     }
 
-    /// Waits until it fires; tells how many expiries passed before this one was taken. Only on the
-    /// thread that made it.
+    /// Waits until it fires; returns how many expiries passed before this one was taken. Only on
+    /// the thread that made it.
     ///
     /// # Errors
     /// EINTR after another signal, so that the caller can look whether the clock was stepped.

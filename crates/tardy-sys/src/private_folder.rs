@@ -1,5 +1,5 @@
-//! Folders of this user alone, in places where everybody may make some: one that somebody else has
-//! put there is never used.
+//! Folders that only this user can access, in places where every user may make some: another user's
+//! folder is never used.
 
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -33,8 +33,8 @@ pub fn make_new(path: &Path) -> io::Result<()> {
 /// Opens a folder that only this user may use.
 ///
 /// # Errors
-/// Those of open(2); `PermissionDenied` where it is a link, belongs to somebody else, or is open to
-/// others.
+/// Returns errors of open(2); `PermissionDenied` if it is a link, belongs to another user, or is
+/// open to others.
 pub fn open(path: &Path) -> io::Result<File> {
     let folder = open_itself(path)?;
     let found = folder.metadata()?;
@@ -144,7 +144,7 @@ mod tests {
         fs::create_dir(path("open")).unwrap();
         fs::set_permissions(path("open"), fs::Permissions::from_mode(0o750)).unwrap();
         let mut others = vec!["file", "link", "open"];
-        // Only root can make something that belongs to somebody else.
+        // Only root can make files for another owner.
         fs::create_dir(path("foreign")).unwrap();
         fs::set_permissions(path("foreign"), fs::Permissions::from_mode(0o700)).unwrap();
         if user::is_root() {

@@ -15,10 +15,10 @@ pub const KILL: i32 = libc::SIGKILL;
 pub const CHILD_ENDED: i32 = libc::SIGCHLD;
 /// Stops a process until CONTINUE.
 pub const STOP: i32 = libc::SIGSTOP;
-/// Lets a stopped process go on.
+/// Continues a stopped process.
 pub const CONTINUE: i32 = libc::SIGCONT;
 
-/// What waiting for children found.
+/// The result of waiting for children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitResult {
     /// A child ended and is gone from the process table.
@@ -85,7 +85,7 @@ fn is_single_threaded() -> bool {
 /// Reaps one child, whichever; with `block`, waits until one ends.
 ///
 /// # Errors
-/// EINTR is not one: the wait goes on.
+/// Never returns EINTR: the wait continues.
 pub fn reap_any(block: bool) -> io::Result<WaitResult> {
     reap(-1, block)
 }
@@ -112,8 +112,8 @@ pub fn reap(pid: i32, block: bool) -> io::Result<WaitResult> {
     }
 }
 
-/// Waits until child `pid` ends; how it ended, and what it and the children that it waited for
-/// used.
+/// Waits until child `pid` ends; returns how it ended, and the resources of it and the children
+/// that it waited for.
 ///
 /// # Errors
 /// ECHILD where it is no child of this process, or was reaped before; EINVAL for a number below 1.
@@ -138,7 +138,7 @@ pub fn reap_with_usage(pid: i32) -> io::Result<(ExitStatus, Usage)> {
 }
 
 /// Sends `signal` to process `pid`, which must be above 0: the numbers with other meanings have
-/// functions of their own.
+/// separate functions.
 ///
 /// # Errors
 /// ESRCH where there is none; EPERM; EINVAL for a bad signal or a number below 1.
@@ -162,7 +162,7 @@ pub fn kill_group(group: i32, signal: i32) -> io::Result<()> {
     crate::check(unsafe { libc::kill(-group, signal) }).map(drop)
 }
 
-/// Starts a session of its own: signals of the terminal no longer come.
+/// Starts a new session: signals of the terminal no longer arrive.
 ///
 /// # Errors
 /// EPERM where the process leads a group already.
@@ -194,7 +194,7 @@ pub fn become_subreaper() -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// The test harness has several threads, so that what forks runs in a process of its own.
+    /// The test harness has several threads, so forking code runs in a separate process.
     #[test]
     fn a_process_of_several_threads_does_not_fork() {
         std::thread::scope(|scope| {

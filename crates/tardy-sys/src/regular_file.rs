@@ -1,5 +1,4 @@
-//! Files of data that somebody names: no FIFO whose other end never comes, no device without an
-//! end.
+//! Data files that a user names; refuses FIFOs, which can block, and devices, which can be endless.
 //!
 //! A file named by a user or another program is opened without blocking, and read up to a limit of
 //! its kind. The length that a file reports decides nothing: /dev/zero reports none. Unpacked data
@@ -15,7 +14,7 @@ use std::path::Path;
 /// # Errors
 /// Those of opening; `InvalidInput` where it is no regular file.
 pub fn open(path: &Path) -> io::Result<File> {
-    // A device is not even opened: some act on it. What takes its place in between is opened
+    // A device is not even opened: some act on it. A replacement that appears in between is opened
     // without waiting.
     refuse(fs::metadata(path)?.file_type())?;
     let file = OpenOptions::new()
@@ -26,7 +25,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads a whole file of at most `bytes_max` bytes, whatever length it claims.
+/// Reads a whole file of at most `bytes_max` bytes, independent of the length it claims.
 ///
 /// # Errors
 /// As [`open`], and those of reading; `InvalidData` where there are more bytes.
@@ -57,7 +56,7 @@ fn refuse(kind: FileType) -> io::Result<()> {
     }
 }
 
-/// What it is called if it is no regular file.
+/// Returns the name of its kind if it is not a regular file.
 #[must_use]
 pub fn name(kind: FileType) -> Option<&'static str> {
     Some(match kind {

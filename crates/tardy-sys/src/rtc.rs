@@ -49,7 +49,7 @@ impl Rtc {
         self.control(PERIODIC_OFF, 0)
     }
 
-    /// Waits for the next interrupt; tells how many there were since the last call, at least 1.
+    /// Waits for the next interrupt; returns the number of interrupts since the last call, at least 1.
     ///
     /// # Errors
     /// Those of read(2) but EINTR.
@@ -61,7 +61,8 @@ impl Rtc {
     }
 
     fn control(&self, request: u64, argument: libc::c_ulong) -> io::Result<()> {
-        // SAFETY: the requests of this file take a number or nothing, and read no memory of ours.
+        // SAFETY: the requests of this file take a number or nothing, and read no memory of this
+        // process.
         crate::check(unsafe { libc::ioctl(self.0.as_raw_fd(), request as _, argument) }).map(drop)
     }
 }

@@ -9,8 +9,7 @@ use crate::{memory_file, process, rlimit};
 /// How long a child may run, in us of real time: most end at once with an illegal instruction or a
 /// bad address, the others loop.
 const LIFE_MICROS: i32 = 20_000;
-/// Bytes of address space that the child may have beyond what it has; nothing can ask for more
-/// anyway.
+/// Additional address space of the child in bytes; it cannot request more anyway.
 const CPU_SECONDS: u64 = 1;
 
 /// Forks a child that executes `code` and nothing else. Returns its number; its end, mostly by a
@@ -60,7 +59,7 @@ fn seal() -> io::Result<()> {
     rlimit::set(rlimit::Resource::Processes, 0, 0)?;
     rlimit::set(rlimit::Resource::CpuSeconds, CPU_SECONDS, CPU_SECONDS)?;
     rlimit::set(rlimit::Resource::OpenFiles, 0, 0)?;
-    // The standard library handles these two to tell of stack overflows, by system calls that are
+    // The standard library handles these two to report stack overflows, by system calls that are
     // forbidden from here on.
     for signal in [libc::SIGSEGV, libc::SIGBUS] {
         // SAFETY: SIG_DFL is a valid disposition for both signals.
@@ -89,10 +88,10 @@ fn seal() -> io::Result<()> {
 }
 
 fn run(start: *mut libc::c_void) -> i32 {
-    // SAFETY: `start` is a non-null address of executable memory. What the code there does is
-    // undefined on purpose: this process is a copy that shares no memory and no descriptor with any
-    // other (`seal`), can make no system call that has an effect, and never returns to the
-    // program's own logic but through `exit_now`.
+    // SAFETY: `start` is a non-null address of executable memory. The code there may do anything:
+    // this process is a copy that shares no memory and no descriptor with any other (`seal`), can
+    // make no system call that has an effect, and never returns to the program's own logic except
+    // through `exit_now`.
     let code: extern "C" fn() = unsafe { std::mem::transmute(start) };
     code();
     // exit_group is forbidden in strict mode, so that the kernel kills the process here; either way

@@ -21,8 +21,8 @@ pub enum Policy {
         /// 1 to 99.
         priority: u32,
     },
-    /// SCHED_DEADLINE, with SIGXCPU to the process when the runtime of a period was used up: so
-    /// much CPU time, within so long, in every period, before everything else.
+    /// SCHED_DEADLINE, with SIGXCPU to the process when the runtime of a period was used up: a
+    /// runtime, within a deadline, in every period, ahead of all other policies.
     Deadline {
         /// CPU time of each period in ns, at least 1024.
         runtime: u64,
@@ -131,13 +131,13 @@ impl Attributes {
     }
 }
 
-/// The nice value of what must act in time beside loads without being a real-time task: a storm of
-/// forks keeps threads of nice 0 from a CPU for seconds where the scheduler is EEVDF (Linux 6.6 and
-/// later), because every new child has an earlier deadline than they have.
+/// The nice value of threads that must act in time beside loads without being real-time tasks: a
+/// storm of forks keeps threads of nice 0 from a CPU for seconds if the scheduler is EEVDF (Linux
+/// 6.6 and later), because every new child has an earlier deadline than they have.
 pub const AHEAD: Policy = Policy::Other { nice: -20 };
 
-/// The calling thread runs [`AHEAD`] of ordinary ones until this is dropped. One with a policy of
-/// its own, or without the right, stays as it is.
+/// Runs the calling thread [`AHEAD`] of ordinary ones until this is dropped. A thread with another
+/// policy, or without the right, does not change.
 #[derive(Debug)]
 pub struct AheadGuard(Option<SchedAttr>);
 
@@ -227,8 +227,8 @@ mod tests {
     use super::*;
     use crate::clock;
 
-    /// No child of a thread that is ahead is ahead, too; where that needs a right that is missing,
-    /// all stay where the tests were started.
+    /// Children of a thread that is ahead are not ahead; without the right to it, all keep the
+    /// tests' policy.
     #[test]
     fn a_thread_is_ahead_for_a_time_and_its_children_are_not() {
         let nice = || attributes(0).unwrap().nice;

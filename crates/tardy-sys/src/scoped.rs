@@ -1,6 +1,6 @@
-//! Threads where the kernel may give none: EAGAIN at the limit of processes of a user, of a control
-//! group or of the machine. What only reads goes on without them; what cannot says which limit it
-//! is.
+//! Threads that the kernel may refuse: EAGAIN at the limit of processes of a user, of a control
+//! group or of the machine. Code that only reads continues without them; other code reports the
+//! limit.
 //!
 //! Readers work with fewer threads if the kernel refuses some; a measurement does not. Others may
 //! use up a container's process limit at any moment, and a summary is the same on one thread. A run
@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Mutex;
 use std::thread::{Builder, Scope, scope};
 
-/// What helps where no thread can be had.
+/// The remedy if no thread can be started.
 pub const REMEDY: &str = "raise the limit on processes (`ulimit -u`, TasksMax= of systemd, \
                           pids.max of the control group), or stop some processes";
 
@@ -47,7 +47,8 @@ pub fn is_refusal(error: &io::Error) -> bool {
         .is_some_and(|inner| inner.is::<ThreadLimit>())
 }
 
-/// What `work` gives on a thread of its own: it may change that thread's CPUs, policy and groups.
+/// Returns the result of `work` on a separate thread, which may change that thread's CPUs, policy
+/// and groups.
 ///
 /// # Errors
 /// As [`refused`]; those of starting a thread.
@@ -83,8 +84,8 @@ fn share_by<W: Fn() + Sync>(
     });
 }
 
-/// What `make` makes of each item, in the order of the items, on up to `count` threads, or on the
-/// calling one.
+/// Applies `make` to each item on up to `count` threads, or on the calling one, and returns the
+/// results in order.
 pub fn map<T: Send, R: Send>(items: Vec<T>, count: usize, make: impl Fn(T) -> R + Sync) -> Vec<R> {
     let made: Mutex<Vec<Option<R>>> = Mutex::new(items.iter().map(|_| None).collect());
     let count = count.min(items.len());

@@ -39,8 +39,8 @@ pub fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Makes `terminal` carry bytes as they are, at `bits_per_second` where it has a speed; reads
-/// return what is there. Returns how to put it back.
+/// Makes `terminal` carry bytes unchanged, at `bits_per_second` if it has a speed; reads return the
+/// available bytes. Returns the previous setting.
 ///
 /// # Errors
 /// EINVAL for a speed that the system has no name for; those of tcgetattr(3) and tcsetattr(3).
@@ -73,7 +73,7 @@ pub fn make_raw(terminal: &File, bits_per_second: Option<u32>) -> io::Result<Set
 #[derive(Debug, Clone)]
 pub struct Setting(libc::termios);
 
-/// Puts a terminal back to what [`make_raw`] found.
+/// Restores the setting from before [`make_raw`].
 ///
 /// # Errors
 /// Those of tcsetattr(3).
@@ -100,7 +100,7 @@ fn speed_code(bits_per_second: u32) -> Option<libc::speed_t> {
     })
 }
 
-/// Discards what was received and not read, and what was written and not sent.
+/// Discards unread input and unsent output.
 ///
 /// # Errors
 /// Those of tcflush(3).

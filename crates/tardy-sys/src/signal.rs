@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-/// Signals that end a run in order or tell of a limit.
+/// Signals that stop a run normally or report a limit.
 pub const INTERRUPT: i32 = libc::SIGINT;
 /// Sent by init systems and `kill`.
 pub const TERMINATE: i32 = libc::SIGTERM;
@@ -110,20 +110,20 @@ pub fn set_default(signal: i32) {
 /// Async-signal-safe, as what runs between fork and exec must be.
 ///
 /// # Errors
-/// None that a system in order gives.
+/// Never fails on a working system.
 pub fn unblock_all() -> io::Result<()> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: sigemptyset fills the set behind the pointer, which is valid for writing.
     crate::check(unsafe { libc::sigemptyset(set.as_mut_ptr()) })?;
-    // SAFETY: the set was filled; no old one is asked for.
+    // SAFETY: the set was filled; the null pointer requests no old set.
     match unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, set.as_ptr(), std::ptr::null_mut()) } {
         0 => Ok(()),
         code => Err(io::Error::from_raw_os_error(code)),
     }
 }
 
-/// Waits until one of `fds` can be read (or was closed at its other end), at most `timeout_ms`
-/// milliseconds, for ever where that is negative. Tells which can.
+/// Waits until one of `fds` is readable (or was closed at its other end), at most `timeout_ms`
+/// milliseconds; a negative value waits without limit. Returns which of them are.
 ///
 /// # Errors
 /// Those of ppoll(2) but EINTR, which is an answer with nothing readable.

@@ -20,7 +20,7 @@ extern "C" fn count(_signal: libc::c_int) {
     CAUGHT.fetch_add(1, Ordering::Relaxed);
 }
 
-/// What cuts the wait short is that a handler ran.
+/// The interruption of the wait needs a handler, even an empty one.
 extern "C" fn do_nothing(_signal: libc::c_int) {}
 
 /// Lets the write fault again until enough faults were taken, then makes the page writable, so that
@@ -37,17 +37,17 @@ extern "C" fn count_fault(signal: libc::c_int) {
     let opened = !page.is_null()
         && unsafe { libc::mprotect(page, PAGE_BYTES, libc::PROT_READ | libc::PROT_WRITE) } == 0;
     if !opened {
-        // SAFETY: signal takes numbers, and may be called in a handler: a fault of anybody else, or
-        // one that cannot be ended, kills as it would without us.
+        // SAFETY: signal takes numbers, and may be called in a handler: a foreign or repeated fault
+        // kills the process as it would without this handler.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
     FAULTS_LEFT.store(0, Ordering::Relaxed);
 }
 
-/// Installs the counting handler for SIGUSR1, in place of whatever was there.
+/// Installs the counting handler for SIGUSR1, replacing any other.
 ///
 /// # Errors
-/// None that sigaction(2) can give here.
+/// sigaction(2) gives no errors here.
 #[inline]
 pub fn install() -> io::Result<()> {
     set_action(libc::SIGUSR1, count as *const () as libc::sighandler_t).map(drop)
@@ -56,7 +56,7 @@ pub fn install() -> io::Result<()> {
 /// Lets [`NUDGE`] end system calls that wait, with EINTR.
 ///
 /// # Errors
-/// None that sigaction(2) can give here.
+/// sigaction(2) gives no errors here.
 pub fn allow_nudges() -> io::Result<()> {
     set_action(NUDGE, do_nothing as *const () as libc::sighandler_t).map(drop)
 }
@@ -114,7 +114,7 @@ impl ProtectedPage {
 
 impl Drop for ProtectedPage {
     fn drop(&mut self) {
-        // SAFETY: `before` is what sigaction gave; no old action is asked for.
+        // SAFETY: `before` came from sigaction; the null pointer requests no old action.
         unsafe { libc::sigaction(libc::SIGSEGV, &self.before, std::ptr::null_mut()) };
         FAULTING_PAGE.store(std::ptr::null_mut(), Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
-//! Timers that fire without telling anybody: timer_create(2) with SIGEV_NONE, timer_settime(2),
-//! timer_delete(2), and nothing else.
+//! Timers that fire without a notification: timer_create(2) with SIGEV_NONE, timer_settime(2),
+//! timer_delete(2).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -86,8 +86,8 @@ mod tests {
         assert_eq!(timer.left().unwrap(), 0);
         timer.arm(3_600_000_000_000).unwrap();
         assert!((1..=3_600_000_000_000).contains(&timer.left().unwrap()));
-        // What a disarmed one tells is up to the kernel: Linux 6.18 goes on to tell the time that
-        // would be left of a timer that sends no signal.
+        // The reading of a disarmed timer depends on the kernel: Linux 6.18 keeps reporting the
+        // time that would be left of a timer that sends no signal.
         timer.arm(0).unwrap();
         timer.arm(7_200_000_000_000).unwrap();
         assert!((3_600_000_000_001..=7_200_000_000_000).contains(&timer.left().unwrap()));

@@ -4,11 +4,11 @@ use std::io;
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// What kind of socket carries the echo requests.
+/// The kind of socket that carries the echo requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EchoKind {
-    /// A ping socket: the kernel writes the identifier, and answers come without IP header. Who may
-    /// is set by net.ipv4.ping_group_range.
+    /// A ping socket: the kernel writes the identifier, and answers come without IP header.
+    /// net.ipv4.ping_group_range defines its users.
     Ping,
     /// A raw socket: needs CAP_NET_RAW; answers come with their IP header, and so do others'
     /// packets.

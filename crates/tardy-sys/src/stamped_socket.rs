@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;
 
-/// Room for control messages, in words of eight bytes: one timespec with its header takes four.
+/// Space for control messages, in words of eight bytes: one timespec with its header takes four.
 const CONTROL_WORDS: usize = 16;
 
 /// A datagram that was received.
@@ -26,8 +26,8 @@ pub fn stamp_received(socket: &UdpSocket) -> io::Result<()> {
     set(socket, libc::SO_TIMESTAMPNS, 1)
 }
 
-/// Lets reads of `socket` poll the device for so many us where it can be polled (SO_BUSY_POLL);
-/// raising it needs CAP_NET_ADMIN.
+/// Makes reads of `socket` poll the device for a number of us if it supports polling
+/// (SO_BUSY_POLL); raising it needs CAP_NET_ADMIN.
 ///
 /// # Errors
 /// EPERM; ENOPROTOOPT in kernels without it.
@@ -50,8 +50,8 @@ fn set(socket: &UdpSocket, option: libc::c_int, value: libc::c_int) -> io::Resul
     .map(drop)
 }
 
-/// Takes the next datagram into `buffer`; what is longer is cut off. With `wait`, until one comes;
-/// else `None` where none is there.
+/// Takes the next datagram into `buffer`; a longer one is truncated. With `wait`, until one comes;
+/// otherwise `None` if there is none.
 ///
 /// # Errors
 /// Those of recvmsg(2) but EAGAIN and EINTR, which are `None`: ECONNREFUSED where the peer's port

@@ -18,9 +18,9 @@ pub fn is_in_foreground(terminal: BorrowedFd<'_>) -> bool {
     foreground != -1 && foreground == unsafe { libc::getpgrp() }
 }
 
-/// Hands over each key as it is pressed, without showing it. Ctrl-C still interrupts; the keys that
-/// suspend and quit do nothing, because both would leave the terminal to the shell as it is.
-/// Returns how to put it back.
+/// Makes each key readable as it is pressed, without echo. Ctrl-C still interrupts; the keys that
+/// suspend and quit do nothing, because both would leave the terminal in this state to the shell.
+/// Returns the previous setting.
 ///
 /// # Errors
 /// ENOTTY where it is no terminal; those of tcgetattr(3) and tcsetattr(3).
@@ -42,7 +42,7 @@ pub fn read_single_keys(terminal: BorrowedFd<'_>) -> io::Result<Setting> {
     Ok(Setting(old))
 }
 
-/// Puts a terminal back to what [`read_single_keys`] found.
+/// Restores the setting from before [`read_single_keys`].
 ///
 /// # Errors
 /// Those of tcsetattr(3).
@@ -55,10 +55,10 @@ fn set(terminal: BorrowedFd<'_>, setting: &libc::termios) -> io::Result<()> {
     crate::check(unsafe { libc::tcsetattr(terminal.as_raw_fd(), libc::TCSANOW, setting) }).map(drop)
 }
 
-/// What was typed since the last call, at most so many bytes as `room` has.
+/// Reads the input since the last call, at most as many bytes as `room` has.
 ///
 /// # Errors
-/// Those of read(2); none where nothing was typed.
+/// Returns errors of read(2); the absence of input is not one.
 pub fn read(terminal: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the kernel writes at most so many bytes as `room` has.
     let read = unsafe { libc::read(terminal.as_raw_fd(), room.as_mut_ptr().cast(), room.len()) };
@@ -83,7 +83,7 @@ mod tests {
         let read_bytes = read(terminal.as_fd(), &mut room).unwrap();
         assert_eq!(&room[..read_bytes], b"n\r");
         restore(terminal.as_fd(), &setting).unwrap();
-        // Lines again: what has no end yet is not handed over.
+        // Line mode again: an unfinished line is not readable.
         master.write_all(b"n").unwrap();
         assert_eq!(
             crate::signal::wait_readable(&[terminal.as_fd()], 20).unwrap(),

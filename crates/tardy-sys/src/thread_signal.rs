@@ -1,7 +1,6 @@
 //! Signals from thread to thread: pthread_sigmask(3), tgkill(2), rt_sigtimedwait(2).
 //!
-//! The signal is blocked and waited for, so that no handler runs: what is timed is the kernel's
-//! wake-up alone.
+//! The signal is blocked and waited for, so no handler runs: only the kernel's wake-up is timed.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -49,7 +48,7 @@ impl BlockedSignal {
     /// Takes the next signal that was sent to the calling thread or to the process; waits for it.
     ///
     /// # Errors
-    /// None that rt_sigtimedwait(2) can give here; EINTR goes on waiting.
+    /// rt_sigtimedwait(2) gives no errors here; after EINTR it waits again.
     #[inline]
     pub fn wait(&self) -> io::Result<()> {
         loop {

@@ -104,7 +104,7 @@ impl PeriodicTimerFd {
         .map(drop)
     }
 
-    /// Waits for the next expiry; tells how many there were since the last call, at least 1.
+    /// Waits for the next expiry; returns the number of expiries since the last call, at least 1.
     ///
     /// # Errors
     /// Those of read(2); EINTR is one of them, so that the caller can look whether the clock was

@@ -30,7 +30,7 @@ const CLOSE_ON_EXEC: libc::c_ulong = 8;
 /// Members of a group at most; a CPU's interrupts have a dozen tracepoints.
 const MEMBERS_MAX: usize = 31;
 
-/// Counters of some tracepoints on one CPU, whichever task runs on it.
+/// Counters of some tracepoints on one CPU, for all tasks on it.
 #[derive(Debug)]
 pub struct TracepointCounter {
     leader: File,

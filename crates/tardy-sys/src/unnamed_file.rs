@@ -1,5 +1,5 @@
-//! Files without a name. Nothing is left of them when their process ends, however that happens:
-//! open(2) with O_TMPFILE, and linkat(2).
+//! Files without a name. They vanish when their process ends in any way: open(2) with O_TMPFILE,
+//! and linkat(2).
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -55,7 +55,7 @@ mod tests {
         let names = || std::fs::read_dir(&folder).unwrap().count();
         let mut file = match create(&folder) {
             Ok(file) => file,
-            // A file system that has none must say so, and not leave a name.
+            // A file system without support must return an error, and leave no name.
             Err(error) => {
                 return assert!(
                     names() == 0

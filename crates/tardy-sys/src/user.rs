@@ -1,4 +1,4 @@
-//! Who the process runs as.
+//! The user that the process runs as.
 
 /// Whether the effective user is root.
 #[must_use]

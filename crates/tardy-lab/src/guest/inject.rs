@@ -89,7 +89,7 @@ fn wait_for_series() {
     }
 }
 
-/// Puts the module's log into the folder that the guest hands out.
+/// Stores the module's log in the folder that the guest exports.
 pub(super) fn keep_log() -> Result<(), String> {
     let failed = |error: std::io::Error| format!("the log of the delays is missing: {error}");
     let log = fs::read(Path::new(MODULE_FOLDER).join("log")).map_err(failed)?;

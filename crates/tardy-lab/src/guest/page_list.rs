@@ -26,7 +26,7 @@ const PART_OF_MEMORY: usize = 12;
 /// give the list back.
 ///
 /// # Errors
-/// What making the process says, and a process that could not do it.
+/// Returns an error if the process cannot be made, or fails.
 pub(super) fn empty() -> io::Result<()> {
     let bytes = system::memory()? / PART_OF_MEMORY;
     let process = process::fork(|| i32::from(touch(bytes).is_err()))?;

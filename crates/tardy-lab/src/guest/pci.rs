@@ -19,13 +19,13 @@ const PANIC: Numbers = ("0x1b36", "0x0011");
 /// Where the kernel lists them.
 const DEVICES: &str = "/sys/bus/pci/devices";
 
-/// What the kernel maps at least.
+/// Minimum size of a kernel mapping.
 const PAGE: usize = 4096;
 
 /// The memory shared with the host.
 ///
 /// # Errors
-/// `NotFound` where the machine has none, and what opening and mapping report.
+/// Returns `NotFound` if the machine has none, and errors of opening and mapping.
 pub(super) fn shared_memory() -> io::Result<SharedMapping> {
     let (device, resource) = shared_device()?;
     let length = std::fs::metadata(&resource)?.len();

@@ -7,8 +7,8 @@ use tardy_machine::idle::idle_time;
 use tardy_machine::root::Root;
 use tardy_sys::mount::mount_kernel_file_system;
 
-/// What is mounted where, in this order; without the first three nothing works, the others are
-/// missed only by what uses them.
+/// File systems and their mount points, in this order; the first three are required, the others are
+/// optional.
 const MOUNTS: [(&str, &str); 9] = [
     ("proc", "/proc"),
     ("sysfs", "/sys"),
@@ -89,8 +89,8 @@ pub(super) fn killed_for_memory() -> u64 {
         .unwrap_or_default()
 }
 
-/// Loads a module of the initial file system, with the parameters behind its path; the error says
-/// which and why.
+/// Loads a module of the initial file system, with the parameters after its path; the error names
+/// the module and the reason.
 pub(super) fn load_module(module: &str) -> Result<(), String> {
     let (path, parameters) = module.split_once(' ').unwrap_or((module, ""));
     let file = std::fs::File::open(path).map_err(|error| format!("{path}: {error}"))?;

@@ -11,7 +11,7 @@ use super::{Kernel, KernelError, fetch_companions};
 use crate::cache::{Cache, write_whole};
 use crate::deb;
 
-/// The files of the modules `names` of the kernel and of what they depend on, each behind its
+/// Returns the files of the modules `names` of the kernel and of their dependencies, each after its
 /// dependencies, uncompressed.
 ///
 /// # Errors
@@ -23,7 +23,7 @@ pub fn modules(
     cache: &Cache,
 ) -> Result<Vec<PathBuf>, KernelError> {
     let folder = cache.folder(&format!("modules/{}", kernel.digest.as_str()))?;
-    // Whoever comes second finds what the first one fetched.
+    // A second process then finds the files that the first one fetched.
     let _turn = cache.lock(&format!("modules-{}", kernel.digest.as_str()))?;
     let mut found = ModuleFinder {
         kernel,
@@ -132,8 +132,8 @@ impl ModuleFinder<'_> {
     }
 }
 
-/// The release of the kernel that a module was built for: the first word behind `vermagic=`
-/// (include/linux/vermagic.h). `None` for what is no module.
+/// Returns the release of the kernel that a module was built for: the first word after `vermagic=`
+/// (include/linux/vermagic.h). Returns `None` if the file is not a module.
 #[must_use]
 pub fn release_of_module(content: &[u8]) -> Option<&str> {
     const MAGIC: &[u8] = b"\0vermagic=";
@@ -184,8 +184,8 @@ fn plain(path: &Path, content: Vec<u8>) -> std::io::Result<Vec<u8>> {
     Ok(plain)
 }
 
-/// What its information says that it needs (`depends=`, written by scripts/mod/modpost.c of the
-/// kernel).
+/// Returns the modules it needs according to its information (`depends=`, written by
+/// scripts/mod/modpost.c of the kernel).
 fn dependencies(module: &[u8]) -> Vec<&str> {
     const KEY: &[u8] = b"\0depends=";
     let Some(begin) = module.windows(KEY.len()).position(|window| window == KEY) else {

@@ -30,7 +30,7 @@ pub enum Flavour {
 impl Flavour {
     const ALL: [Self; 3] = [Self::Stock, Self::Rt, Self::Cloud];
 
-    /// What stands in package names before the architecture, with its hyphen.
+    /// Returns the part of package names before the architecture, with its hyphen.
     fn infix(self) -> &'static str {
         match self {
             Self::Stock => "",
@@ -114,8 +114,8 @@ impl fmt::Display for PackagedKernel {
     }
 }
 
-/// Whether `version` begins with `wanted` and the number does not go on behind it: 6.1 means
-/// 6.1.192-2 and not 6.12.
+/// Returns whether `version` starts with `wanted` as a whole number: 6.1 matches 6.1.192-2 and not
+/// 6.12.
 fn begins_with(version: &str, wanted: &str) -> bool {
     version
         .strip_prefix(wanted)
@@ -307,7 +307,7 @@ fn fetch(
     fetch_into(apt, package, cache, wanted, folder.path())
 }
 
-/// From 7.x on the image lies in a package of its own (`linux-binary-*`), on which `linux-image-*`
+/// From 7.x on the image is in a separate package (`linux-binary-*`), on which `linux-image-*`
 /// depends.
 fn fetch_into(
     apt: &PrivateApt,
@@ -346,8 +346,8 @@ fn fetch_into(
 }
 
 /// Fetches packages that belong to a packaged kernel (its headers, say) into `folder`: `names` in
-/// the same version as the kernel's, and what of their dependencies begins with `linux-`. Nothing
-/// is installed.
+/// the same version as the kernel's, and their dependencies whose names start with `linux-`.
+/// Installs nothing.
 ///
 /// # Errors
 /// [`KernelError::NoPackage`] when no release of the machine's sources has them, or the kernel does
@@ -477,13 +477,13 @@ fn between(mut found: Vec<(String, PackagedKernel)>, from: &str, to: &str) -> Ve
     found.into_iter().map(|(_, kernel)| kernel).collect()
 }
 
-/// The name of a kernel's package, and what of it stands for the kernel's version.
+/// The name of a kernel's package, and the part of it that identifies the kernel's version.
 struct KernelName {
     package: String,
     release: String,
 }
 
-/// The kernels of a flavour in the lists, whatever their version.
+/// Returns the kernels of a flavour in the lists, of any version.
 fn kernel_names(
     apt: &PrivateApt,
     flavour: Flavour,

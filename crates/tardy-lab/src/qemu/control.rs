@@ -20,7 +20,7 @@ pub(super) const OPTIONS: [&str; 4] = [
     "chardev=control,mode=control",
 ];
 
-/// Why the machine does not do what it is told.
+/// Why the machine does not obey.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// The process has ended, or was ended.
@@ -33,7 +33,7 @@ pub enum ControlError {
     #[error("QEMU refused `{command}`: {message}")]
     Refused {
         command: String,
-        /// What it said.
+        /// Its error message.
         message: String,
     },
     /// It says something that no QEMU says.
@@ -123,9 +123,9 @@ impl QemuProcess {
         }
     }
 
-    /// Asks every few milliseconds until `field` of what `command` returns is not one of `passing`;
-    /// the machine must stand still meanwhile, because questions take QEMU's time. Returns the
-    /// field.
+    /// Polls every few milliseconds until `field` in the answer to `command` is not one of
+    /// `passing`; the machine must be stopped meanwhile, because queries take QEMU's time. Returns
+    /// the field.
     pub(crate) fn wait_while(
         &mut self,
         command: &str,
@@ -198,7 +198,7 @@ impl Drop for QemuProcess {
 mod tests {
     use super::*;
 
-    /// A shell in the place of QEMU.
+    /// Starts a shell instead of QEMU.
     fn machine(script: &str, limit: Duration) -> Result<QemuProcess, ControlError> {
         let greeting = r#"echo '{"QMP": {}}'; read line; echo '{"return": {}}'; "#;
         QemuProcess::start(

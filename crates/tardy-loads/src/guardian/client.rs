@@ -130,7 +130,7 @@ impl Guardian {
         let deadline = Instant::now() + READY_LIMIT;
         while Instant::now() < deadline {
             let lines = self.events.take_within(100).map_err(GuardianError::Gone)?;
-            // Nothing else can have been asked for yet, so that the first line is the answer.
+            // There was no other request yet, so the first line is the answer.
             if let Some(line) = lines.first() {
                 return match serde_json::from_str(line) {
                     Ok(Message::Ready { containment }) => Ok(containment),
@@ -155,7 +155,7 @@ impl Guardian {
         )))
     }
 
-    /// What keeps loads from outliving the tool.
+    /// Returns the mechanism that keeps loads from outliving the tool.
     #[must_use]
     pub fn containment(&self) -> Containment {
         self.containment
@@ -213,8 +213,8 @@ impl Guardian {
         Ok(())
     }
 
-    /// Kills the guardian, and with it everything below. For one that does not answer: what the
-    /// loads changed is undone by the journal then.
+    /// Kills the supervisor, and with it everything below. Used if it does not answer: the journal
+    /// then undoes the changes of loads.
     pub fn kill(&mut self) {
         self.is_killed = true;
         self.end_is_told = true;
@@ -222,8 +222,8 @@ impl Guardian {
         let _ = self.child.kill();
     }
 
-    /// Whether a signal or a debugger has stopped it: it will not do anything until it is let go
-    /// on.
+    /// Returns whether a signal or a debugger has stopped it: it does nothing until it is
+    /// continued.
     fn is_stopped(&self) -> bool {
         let stat =
             std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
@@ -291,7 +291,7 @@ impl Guardian {
         }
     }
 
-    /// Waits for its end, and kills it where that takes longer than `patience`. Says whether it is
+    /// Waits for its end, and kills it if that takes longer than `patience`. Returns whether it is
     /// gone.
     fn end(&mut self, patience: Duration) -> bool {
         if !self.is_killed && self.wait_for_end(Instant::now() + patience) {

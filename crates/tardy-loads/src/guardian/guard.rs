@@ -47,7 +47,7 @@ struct Guard {
     undo: Vec<Undo>,
 }
 
-/// The init, whose number is somebody else's as soon as it is reaped.
+/// The init, whose number may be reused as soon as it is reaped.
 struct Init {
     process: i32,
     is_reaped: bool,
@@ -87,8 +87,7 @@ impl Guard {
             signal::TERMINATE,
             signal::HANG_UP,
         ])?;
-        // Whatever policy the tool was started under, neither this process nor the loads below it
-        // keep it.
+        // The supervisor and the loads must not keep the policy that the tool was started under.
         let _ = sched::set_policy(0, Policy::Other { nice: 0 });
         let _ = sched::set_policy(0, sched::AHEAD);
         if !group.as_os_str().is_empty() {
@@ -221,7 +220,7 @@ fn bind(cpus: &str) -> std::io::Result<()> {
     tardy_sys::affinity::set(0, &cpus.iter().map(|cpu| cpu.0).collect::<Vec<_>>())
 }
 
-/// The strongest containment that is to be had, from `strongest` down.
+/// Returns the strongest available containment, from `strongest` down.
 fn contain(strongest: Containment) -> std::io::Result<Containment> {
     if strongest <= Containment::PidNamespace && namespace::unshare(Namespace::Processes).is_ok() {
         return Ok(Containment::PidNamespace);
@@ -240,13 +239,13 @@ fn contain(strongest: Containment) -> std::io::Result<Containment> {
     Ok(Containment::UserNamespace)
 }
 
-/// The guardian's own words go straight to the tool; a line is shorter than what the kernel writes
-/// to a pipe at once, so that it does not mix with the init's.
+/// Messages of the supervisor itself go straight to the tool; a line is shorter than an atomic pipe
+/// write, so it does not mix with the init's.
 fn tell(text: String) {
     let message = Message::Event(LoadEvent::Problem { load: None, text });
     if let Ok(mut line) = serde_json::to_vec(&message) {
         line.push(b'\n');
-        // Nobody may be reading any more.
+        // The reader may be gone.
         let _ = std::io::stdout().lock().write_all(&line);
     }
 }

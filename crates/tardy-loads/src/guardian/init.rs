@@ -17,7 +17,7 @@ use super::running::RunningLoad;
 use crate::children;
 use crate::lines::Lines;
 
-/// Runs the init; `containment` is the name of what the guardian achieved.
+/// Runs the init; `containment` is the name of the mechanism that the supervisor set up.
 pub(super) fn run(containment: &str) -> ExitCode {
     match Init::start(containment) {
         Ok(mut init) => {
@@ -113,8 +113,8 @@ impl Init {
         }
     }
 
-    /// Reads what workers say, reaps, restarts, kills what is overdue, and tells which loads have
-    /// ended.
+    /// Reads messages of workers, reaps, restarts, kills overdue processes, and reports which loads
+    /// have ended.
     fn tend(&mut self) {
         for load in &mut self.loads {
             load.listen(&mut tell);
@@ -133,7 +133,7 @@ impl Init {
         if self.orphans_possible {
             self.end_orphans();
         }
-        // A load has ended only when nothing of it is left, which cannot be told while there are
+        // A load has ended only when all its processes have, which is unknown while there are
         // orphans.
         if !self.orphans_possible {
             let resting = &mut self.resting;
@@ -151,7 +151,7 @@ impl Init {
         }
     }
 
-    /// Living workers are the subreapers of their own processes: a child here that is no worker
+    /// Living workers are the subreapers of their own processes: a child here that is not a worker
     /// lost its worker.
     fn end_orphans(&mut self) {
         let orphans: Vec<i32> = children::of_this_process()

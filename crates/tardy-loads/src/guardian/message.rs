@@ -1,4 +1,4 @@
-//! What is said between the tool, the guardian and the init: one JSON line a message.
+//! Messages between the tool, the supervisor and the init: one JSON line each.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
@@ -18,8 +18,8 @@ pub(super) enum Command {
     /// Let the loads of a phase end by themselves.
     Finish {
         phase: u32,
-        /// What is not gone after this time is killed, as a matter of course; each load's own limit
-        /// where absent.
+        /// Time after which the remaining processes are killed, which is not an error; each load's
+        /// own limit if absent.
         within: Option<Nanos>,
     },
 }
@@ -37,7 +37,7 @@ pub(super) enum Message {
     Event(LoadEvent),
 }
 
-/// What keeps loads from outliving the tool.
+/// The mechanism that keeps loads from outliving the tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Containment {
@@ -45,8 +45,8 @@ pub enum Containment {
     PidNamespace,
     /// The same, in a user namespace: loads have no rights that the user has not.
     UserNamespace,
-    /// Signals from parents to children only: what a user's own command abandons can survive a
-    /// SIGKILL of tool and guardian together.
+    /// Signals from parents to children only: processes that a user's own command abandons can
+    /// survive a SIGKILL of tool and supervisor together.
     ParentSignals,
 }
 
@@ -89,8 +89,7 @@ pub enum LoadEnd {
     Absent,
 }
 
-/// What happens to loads. Points in time are CLOCK_MONOTONIC, as observed; `load` is the plan's
-/// label.
+/// Events of loads. Points in time are CLOCK_MONOTONIC, as observed; `load` is the plan's label.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "event")]
 pub enum LoadEvent {
@@ -105,7 +104,7 @@ pub enum LoadEvent {
     Working {
         load: String,
         phase: u32,
-        /// On which CPU; none where one worker uses several.
+        /// The CPU; `None` if one worker uses several.
         cpu: Option<CpuId>,
         /// When.
         at: Nanos,
@@ -114,7 +113,7 @@ pub enum LoadEvent {
     Stopped {
         load: String,
         phase: u32,
-        /// On which CPU; none where one worker uses several.
+        /// The CPU; `None` if one worker uses several.
         cpu: Option<CpuId>,
         /// When it saw the request to stop; when it was asked, if it had to be killed; else when it
         /// died.
@@ -126,7 +125,7 @@ pub enum LoadEvent {
     Work {
         load: String,
         phase: u32,
-        /// On which CPU; none where one worker uses several.
+        /// The CPU; `None` if one worker uses several.
         cpu: Option<CpuId>,
         operations: u64,
         /// Bytes moved.
@@ -135,7 +134,7 @@ pub enum LoadEvent {
         errors: u64,
         /// CPU time of the worker and its ended children.
         cpu_time: Nanos,
-        /// What of it was in the kernel.
+        /// The part of it in the kernel.
         kernel_time: Nanos,
         /// When.
         at: Nanos,
@@ -158,7 +157,7 @@ pub enum LoadEvent {
     },
     /// Something went wrong that the run's warnings must tell.
     Problem {
-        /// Which load; none where it is about the guardian.
+        /// The load; `None` if the message is about the supervisor.
         load: Option<String>,
         text: String,
     },

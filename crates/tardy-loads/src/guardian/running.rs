@@ -39,7 +39,7 @@ pub(super) struct RunningLoad {
     is_cut: bool,
 }
 
-/// The place of one worker, which several processes may fill one after the other.
+/// The slot of one worker, which several processes may fill one after the other.
 #[derive(Debug)]
 struct Slot {
     plan: WorkerPlan,
@@ -221,7 +221,7 @@ impl RunningLoad {
             .map(|process| process.pid)
     }
 
-    /// Whether all of it is gone or rests; tells so.
+    /// Returns whether all of it is gone or rests; reports that.
     pub(super) fn tell_if_ended(&self, tell: EventSink<'_>) -> bool {
         if self.slots.iter().any(|slot| slot.end.is_none()) {
             return false;
@@ -253,8 +253,8 @@ impl RunningLoad {
 }
 
 impl RunningLoad {
-    /// What a load changed it takes back itself when it ends; one that was killed cannot, and the
-    /// next phase must not find it.
+    /// A load undoes its changes itself when it ends; a killed one cannot, and the next phase must
+    /// not see them.
     fn undo(&self, tell: EventSink<'_>) {
         // The controller of the groups is others' too, as long as the phase lasts.
         let own: Vec<Undo> = self
@@ -309,8 +309,7 @@ impl Slot {
         let plan = serde_json::to_string(&self.plan)
             .expect("a plan is plain data, which always becomes JSON");
         let mut program = Program::new("/proc/self/exe");
-        // A process group of its own: what a signal is sent to when it has to be killed. A session
-        // of its own is one, too.
+        // A separate process group, as the target of a kill. A new session is one, too.
         if self.plan.load.share != Share::Session {
             program.process_group(0);
         }

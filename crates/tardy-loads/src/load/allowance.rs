@@ -1,5 +1,5 @@
-//! How fast a load may write to a device: flash wears by what is written to it, so that every load
-//! that writes has a bound.
+//! Limits how fast a load may write to a device: flash wears out by writing, so every load that
+//! writes has a bound.
 //!
 //! Device writes are bounded by a rate, not by a sum. A load that had used up its sum would leave
 //! the rest of its phase without load. Between writes `io` reads from the device, which wears
@@ -23,8 +23,8 @@ pub(super) const RATE: Parameter = Parameter::bytes(
     1 << 40,
 );
 
-/// States in the plan what the load writes to the device behind `folder` by its parameter `rate`;
-/// nothing where there is only memory.
+/// States in the plan that the load writes to the device behind `folder` at its parameter `rate`;
+/// nothing if there is only memory.
 pub(super) fn declare(resolution: &mut Resolution<'_>, backing: &Backing) {
     if !matches!(backing, Backing::Memory(_)) {
         let rate = resolution.plan.parameters.number("rate");
@@ -54,17 +54,17 @@ pub(super) fn estimate(resolution: &mut Resolution<'_>, rate_a_cpu: u64) {
     }
 }
 
-/// What one worker may still write.
+/// The remaining allowance of one worker.
 #[derive(Debug)]
 pub(super) struct Allowance {
-    /// Bytes a second; none where nothing wears.
+    /// Bytes per second; `None` if no device wears out.
     rate: Option<u64>,
     started: i64,
     taken: u64,
 }
 
 impl Allowance {
-    /// The worker's share of what the plan allows, from now on.
+    /// Starts the worker's share of the planned allowance now.
     pub(super) fn new(worker: &Worker) -> Self {
         let load = &worker.plan.load;
         let rate = load

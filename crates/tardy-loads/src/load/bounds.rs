@@ -2,15 +2,15 @@
 
 use tardy_machine::host::{Host, disk_floor};
 
-/// What the loads of one phase may take together.
+/// Resource limits of the loads of one phase together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Bytes of memory; by default half of what is available, so that the rest of the system never
-    /// has to look for the OOM killer.
+    /// Bytes of memory; by default half of the available memory, so that the rest of the system
+    /// never needs the OOM killer.
     pub memory: u64,
     /// Bytes of scratch files on the scratch folder's file system.
     pub disk: u64,
-    /// Processes and threads at a time; by default a quarter of what the kernel allows.
+    /// Maximum number of processes and threads; by default a quarter of the kernel's limit.
     pub processes: u64,
 }
 

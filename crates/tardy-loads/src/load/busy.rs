@@ -157,8 +157,8 @@ fn run(worker: &mut Worker, mut record: Record) -> Result<(), WorkError> {
 struct BusyInterval {
     start: i64,
     end: i64,
-    /// What the thread really had of the CPU in between; less where something of higher priority,
-    /// or the host, took it.
+    /// The CPU time that the thread got in between; less if a higher priority, or the host, took
+    /// it.
     cpu_time: i64,
 }
 
@@ -181,7 +181,7 @@ impl BusyInterval {
     }
 }
 
-/// What of the present window of 100 ms may still be occupied.
+/// The rest of the current window of 100 ms that may still be occupied.
 #[derive(Debug)]
 struct YieldBudget {
     window_start: i64,
@@ -242,7 +242,7 @@ impl Record {
         let cpu = worker.cpu().map_or(0, |cpu| cpu.0);
         let mut path = path.as_os_str().to_owned();
         path.push(format!(".cpu{cpu}"));
-        // A worker that is restarted goes on where the one before it ended.
+        // A restarted worker continues where the previous one ended.
         let file = File::options()
             .append(true)
             .create(true)

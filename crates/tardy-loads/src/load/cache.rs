@@ -71,7 +71,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let size = worker.number("size") as usize;
     let mut area = Mapping::anonymous(size).doing("map the area")?;
     area.touch(0, size);
-    /// Bytes between two looks at the clock.
+    /// Bytes between two clock reads.
     const PART: usize = 1 << 20;
     while worker.go_on() {
         for from in (0..size).step_by(PART) {

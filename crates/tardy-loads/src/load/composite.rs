@@ -2,11 +2,11 @@
 
 use super::LOADS;
 
-/// A list of loads with a name of its own.
+/// A named list of loads.
 #[derive(Debug)]
 pub struct Composite {
     pub name: &'static str,
-    /// What it stands for, one line.
+    /// One line about its loads.
     pub does: &'static str,
     /// The paper it comes from, or `today`.
     pub source: &'static str,

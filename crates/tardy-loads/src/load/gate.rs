@@ -36,7 +36,7 @@ impl Gate {
         self.open_at_once()
     }
 
-    /// Opens the gate for whoever waits or comes.
+    /// Opens the gate for present and future waiters.
     pub(super) fn open_at_once(&self) -> io::Result<()> {
         (&self.opened.1).write_all(&[0])
     }

@@ -234,8 +234,8 @@ fn receive(mut reader: &File, shape: Shape) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What rounds have in common. A round takes seconds on a slow machine, so that it is cut short
-/// where the load is to end, and its messages are counted as they are sent.
+/// The state that rounds share. A round takes seconds on a slow machine, so it is cut short when
+/// the load should end, and its messages are counted as they are sent.
 struct Round {
     shape: Shape,
     /// The CPUs of each node; a group stays in one, as with a hackbench for each node.
@@ -248,7 +248,7 @@ struct Round {
 }
 
 impl Round {
-    /// All tasks of a round wait at the gate until the last of them exists. Says whether all did
+    /// All tasks of a round wait at the gate until the last of them exists. Returns whether all did
     /// their work, or were cut short.
     fn of_processes(&mut self, worker: &mut Worker) -> Result<bool, WorkError> {
         let shape = self.shape;
@@ -353,8 +353,8 @@ impl Round {
         affinity::set(0, &cpus)
     }
 
-    /// Reaps the round's processes; ends them when the load is to end. Says whether they did their
-    /// work, or were cut short.
+    /// Reaps the round's processes; ends them when the load should end. Returns whether they did
+    /// their work, or were cut short.
     fn follow(&mut self, worker: &mut Worker, mut tasks: BTreeSet<i32>) -> Result<bool, WorkError> {
         let mut good = true;
         let is_whole = self.whole > 0;
@@ -402,7 +402,7 @@ fn end(tasks: &BTreeSet<i32>) -> Result<(), WorkError> {
     reap_all(tasks).map(drop)
 }
 
-/// Waits for the ends of all of them. Says whether all did their work.
+/// Waits for the ends of all of them. Returns whether all did their work.
 fn reap_all(tasks: &BTreeSet<i32>) -> Result<bool, WorkError> {
     let mut good = true;
     for &task in tasks {

@@ -1,4 +1,4 @@
-//! What a load says about itself.
+//! The description of a load.
 
 use std::io;
 
@@ -21,7 +21,7 @@ pub enum Placement {
 /// Works until [`Worker::go_on`] says no.
 pub type Job = Box<dyn FnOnce(&mut Worker) -> Result<(), WorkError>>;
 
-/// How a worker begins its work, in a process of its own.
+/// How a worker starts its work, in a separate process.
 #[derive(Debug, Clone, Copy)]
 pub enum Run {
     /// With the rights that the load keeps, and no others.
@@ -35,13 +35,13 @@ pub enum Run {
 pub struct LoadInfo {
     /// The name it is asked for by: lower case, digits, dashes.
     pub name: &'static str,
-    /// What it does, one line.
+    /// Its work, in one line.
     pub does: &'static str,
     /// Why that costs latency, one line.
     pub effect: &'static str,
     /// The paper it comes from, or `today`.
     pub source: &'static str,
-    /// What can be set; in this order where a request gives values without names.
+    /// Its parameters; values without names are in this order.
     pub parameters: &'static [Parameter],
     /// Whether it can do harm, so that no list contains it and only its own name asks for it.
     pub can_do_harm: bool,
@@ -49,8 +49,7 @@ pub struct LoadInfo {
     pub placement: Placement,
     /// Whether it writes files to a disk, and so needs a share of its room.
     pub uses_disk: bool,
-    /// What it keeps of the tool's rights; its process gives up all others before it begins to
-    /// work.
+    /// The rights of the tool that it keeps; its process drops all others before it starts to work.
     pub rights: Rights,
     /// Looks whether the machine has what it needs, and states its budget; called in the measuring
     /// process, changes nothing.
@@ -68,9 +67,9 @@ pub enum WorkError {
     /// A system call failed that has no reason to.
     #[error("{doing}: {source}; the load stopped")]
     System {
-        /// What it was about.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
     /// A bound was reached: the load stops rather than harm.
@@ -78,12 +77,12 @@ pub enum WorkError {
     Bound(String),
 }
 
-/// Says what a failed system call was about.
+/// Adds the operation to the error of a failed system call.
 pub trait ErrorContext<T> {
     /// Turns the error into a [`WorkError::System`] about `doing`.
     ///
     /// # Errors
-    /// The same error, with what was being done.
+    /// Returns the error with the operation.
     fn doing(self, doing: &'static str) -> Result<T, WorkError>;
 }
 

@@ -97,8 +97,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// What is not as the load is described, where there is no device behind the folder, or none that
-/// is known.
+/// Returns the difference from the load's description, if the folder has no device, or an unknown
+/// one.
 fn shortcoming(folder: &Path, backing: &Backing) -> Option<String> {
     let folder = folder.display();
     match backing {

@@ -1,4 +1,4 @@
-//! `kernel-build`: make of a kernel tree (koolwal2009, mckenney2009), into a folder of its own: the
+//! `kernel-build`: make of a kernel tree (koolwal2009, mckenney2009), into a separate folder: the
 //! tree is never written to.
 
 use std::path::{Path, PathBuf};
@@ -180,7 +180,7 @@ fn make(
     }
 }
 
-/// The tree itself, or where the archive was unpacked; none when the load was asked to end
+/// Returns the tree itself, or the folder of the unpacked archive; `None` if the load was stopped
 /// meanwhile.
 fn unpack(worker: &mut Worker, given: &Path, scratch: &Path) -> Result<Option<PathBuf>, WorkError> {
     if given.is_dir() {

@@ -11,18 +11,18 @@ use tardy_machine::undo::{FOLDER_PREFIX, Undo};
 
 use super::Unsupported;
 
-/// The file that says which controllers the groups below have; of version 2 alone.
+/// The file that lists the controllers of the groups below; version 2 only.
 const CONTROLLERS_BELOW: &str = "cgroup.subtree_control";
 const CONTROLLERS: &str = "cgroup.controllers";
 const MEMBERS: &str = "cgroup.procs";
 /// The file of the limit, in version 2 and in version 1.
 const LIMITS: [&str; 2] = ["memory.max", "memory.limit_in_bytes"];
 
-/// Where a load called `name` can have a group with a limit of memory, and what has to be undone
-/// after making it. Nothing is left changed.
+/// Returns where a load called `name` can have a group with a memory limit, and the change to undo
+/// after making it. Changes nothing permanently.
 ///
 /// # Errors
-/// No memory controller, or no right to make a group.
+/// Returns what is missing: a memory controller, or the right to make a group.
 pub(super) fn place(host: &Host, name: &str) -> Result<(PathBuf, Option<Undo>), Unsupported> {
     let parent = parent(&host.proc).ok_or_else(|| {
         Unsupported::new(
@@ -142,8 +142,8 @@ pub(super) struct MemoryGroup {
 }
 
 impl MemoryGroup {
-    /// Makes the group where no other worker has, gives it the limit and enters it. `undo` says
-    /// whether the controller has to be switched on first.
+    /// Makes the group unless another worker has, sets its limit and enters it. `undo` shows
+    /// whether the controller must be enabled first.
     ///
     /// # Errors
     /// Those of the files: EACCES, EBUSY, ENOENT where there is no controller.

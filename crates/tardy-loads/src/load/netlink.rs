@@ -104,7 +104,7 @@ fn read_answer(socket: &mut impl Read, block: &mut [u8]) -> std::io::Result<(u64
     }
 }
 
-/// The kind of the last message in a datagram; none where it is no sequence of messages.
+/// Returns the kind of the last message in a datagram; `None` if it is not a sequence of messages.
 fn last_kind(mut messages: &[u8]) -> Option<u16> {
     loop {
         let length = u32::from_ne_bytes(messages.get(..4)?.try_into().ok()?) as usize;

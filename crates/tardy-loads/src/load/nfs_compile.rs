@@ -55,13 +55,13 @@ pub const INFO: LoadInfo = LoadInfo {
 /// as 40 MiB and 120 MiB, rounded up.
 const JOB_BYTES: u64 = 64 << 20;
 const SERVER_BYTES: u64 = 256 << 20;
-/// Room for a C file with its object, and for what the server keeps, in bytes.
+/// Space for a C file with its object, and for the server's data, in bytes.
 const FILE_BYTES: u64 = 64 << 10;
 const STATE_BYTES: u64 = 16 << 20;
 const PORT: u16 = 2049;
 /// How long the server may take to listen.
 const SERVER_LIMIT: Nanos = Nanos::from_secs(30);
-/// Unmounting waits for what is on its way to the server.
+/// Unmounting waits for data on the way to the server.
 const FINISH_LIMIT: Nanos = Nanos::from_secs(30);
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -139,7 +139,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         .doing("hide /run from the server")?;
     let server = start_server(&scratch)?;
     let result = with_server(worker, &scratch, server);
-    // TERM, and not KILL: it is to close its files before they are removed.
+    // TERM instead of KILL: the server must close its files before they are removed.
     let _ = process::kill(server, signal::TERMINATE);
     end_server(server);
     std::fs::remove_dir_all(&scratch).doing("remove the scratch folder")?;

@@ -1,4 +1,4 @@
-//! `pi-futex`: chains of locks whose owners inherit the priority of whoever waits.
+//! `pi-futex`: chains of locks whose owners inherit the priority of waiters.
 
 use std::time::Duration;
 
@@ -96,8 +96,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
             sched::set_policy(0, Policy::Fifo { priority })?;
         }
         let lends = lends && place + 1 == length;
-        // Whoever inherits a real-time priority is outside of the shares that the kernel gives to
-        // loads.
+        // A task that inherits a real-time priority is exempt from the kernel's shares for loads.
         let mut pace = Pace::new(threads.div_ceil(load_cpus.len()), beside);
         Ok(move || {
             let done = round(chain, place, lends)?;

@@ -118,7 +118,7 @@ impl Flood {
         }
     }
 
-    /// Sends a request and waits for its answer; says whether it came.
+    /// Sends a request and waits for its answer; returns whether it came.
     fn once(&mut self) -> bool {
         self.sequence = self.sequence.wrapping_add(1);
         self.request[4..6].copy_from_slice(&self.identifier.to_be_bytes());

@@ -121,8 +121,8 @@ fn processes(proc: &Path) -> std::io::Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// What may not be read, or is gone with its process, is no error: which files there are differs
-/// from system to system.
+/// Unreadable files, and files of ended processes, are not errors: the set of files differs between
+/// systems.
 pub(super) fn read_through(worker: &mut Worker, path: &Path, block: &mut [u8]) {
     let Ok(mut file) = File::open(path) else {
         return;

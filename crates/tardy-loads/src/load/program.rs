@@ -1,4 +1,4 @@
-//! Other programs as part of a load: started in a group of their own, watched, asked to end, ended.
+//! External programs as part of a load: started in a separate group, watched, stopped, killed.
 
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
@@ -45,8 +45,8 @@ pub(super) fn run(
     loop {
         let going_on = worker.rest(CHECK_INTERVAL);
         output.take(|text| line(worker, text));
-        // Whatever the program forked and left comes to this process, its subreaper, and is reaped
-        // here, too.
+        // Processes that the program forked and left become children of this process, their
+        // subreaper, and are reaped here, too.
         while let WaitResult::Ended(ended, status) =
             process::reap_any(false).doing("reap a program")?
         {

@@ -89,8 +89,8 @@ fn run(worker: &mut Worker, near: &UdpSocket, far: &UdpSocket) -> Result<(), Wor
     Ok(())
 }
 
-/// Both ends; without the right to namespaces, or without such devices, on the loopback device,
-/// which is said.
+/// Returns both ends; without the right to namespaces, or without such devices, on the loopback
+/// device, which is reported.
 fn ends(worker: &mut Worker) -> Result<(UdpSocket, UdpSocket), WorkError> {
     if worker.plan.load.parameters.text("over") == "veth" {
         match Pair::make() {

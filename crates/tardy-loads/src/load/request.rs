@@ -1,4 +1,5 @@
-//! What a user asks for: `io`, `io:size=64MiB`, `busy:1ms:10ms:50`, `exec:stress-ng --cpu 1`.
+//! A user's request for a load: `io`, `io:size=64MiB`, `busy:1ms:10ms:50`,
+//! `exec:stress-ng --cpu 1`.
 
 use std::collections::BTreeMap;
 
@@ -27,12 +28,12 @@ pub struct LoadRequest {
 /// Why a text is no request for loads.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// No load or list has this name.
+    /// Unknown load or list.
     #[error("there is no load `{name}`{}: use {}", did_you_mean(name, known.iter().copied()), known.join(", "))]
     UnknownLoad {
         /// As given.
         name: String,
-        /// What there is.
+        /// The valid names.
         known: Vec<&'static str>,
     },
     /// The load has no such parameter.
@@ -41,7 +42,7 @@ pub enum RequestError {
         load: &'static str,
         /// As given.
         name: String,
-        /// What there is.
+        /// The valid names.
         known: Vec<&'static str>,
     },
     /// More values than parameters.
@@ -72,7 +73,7 @@ pub enum RequestError {
     #[error("load `{load}`: {source}")]
     Value {
         load: &'static str,
-        /// What is wrong.
+        /// The error of the value.
         source: ValueError,
     },
 }
@@ -82,7 +83,7 @@ impl LoadRequest {
     /// loads.
     ///
     /// # Errors
-    /// What is wrong with it, and what would be right.
+    /// Returns the error and an example of a valid request.
     pub fn parse(text: &str) -> Result<Vec<Self>, RequestError> {
         let (name, rest) = text
             .trim()

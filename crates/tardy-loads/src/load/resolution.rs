@@ -1,4 +1,4 @@
-//! A load's plan while its needs are looked at: what it may take, and what it finds on the machine.
+//! A load's plan while its requirements are resolved: its limits, and the facts of the machine.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use super::bounds::Bounds;
 #[derive(Debug)]
 pub struct Resolution<'a> {
     pub host: &'a Host,
-    /// What this load may take, over all workers.
+    /// The resource limits of this load, over all workers.
     pub share: Bounds,
     /// The plan so far: parameters as given or by default, CPUs.
     pub plan: LoadPlan,
@@ -24,7 +24,7 @@ pub struct Resolution<'a> {
 }
 
 impl<'a> Resolution<'a> {
-    /// Of `plan`, some of whose parameters were `given`.
+    /// Starts resolving `plan`, whose `given` parameters the user set.
     pub(super) fn new(
         host: &'a Host,
         share: Bounds,
@@ -53,8 +53,8 @@ impl Resolution<'_> {
         self.given.contains_key(name)
     }
 
-    /// The size of parameter `name`, which has a default; a default (never a given value) shrinks
-    /// to what each worker may have if it takes `times` as much of `resource`.
+    /// Returns the size of parameter `name`, which has a default; a default (never a given value)
+    /// shrinks to each worker's limit if a worker takes `times` as much of `resource`.
     ///
     /// # Errors
     /// The share, where a given value is beyond it, or the parameter's least is.
@@ -122,7 +122,7 @@ impl Resolution<'_> {
             ));
         }
         let value = match is_size {
-            // Whole pages: what is mapped, written and read is.
+            // Whole pages, because mapping, writing and reading work on pages.
             true if fitting > 4096 => Value::Bytes(fitting / 4096 * 4096),
             true => Value::Bytes(fitting),
             false => Value::Count(fitting),
@@ -131,8 +131,8 @@ impl Resolution<'_> {
         Ok(self.plan.parameters.number(name))
     }
 
-    /// Gives the load a folder of its own for named files, which it makes itself; whoever survives
-    /// it removes it.
+    /// Gives the load a separate folder for named files, which it makes itself; the surviving
+    /// process removes it.
     pub fn take_scratch_folder(&mut self) {
         let scratch = self.host.scratch.clone();
         self.take_scratch_folder_in(&scratch);

@@ -21,7 +21,8 @@ use super::resolution::Resolution;
 /// How long a load may take to end by itself, where it says nothing else.
 pub const FINISH_LIMIT: Nanos = Nanos::from_secs(10);
 
-/// Resolves the loads of one phase, which share `bounds`. Each is a plan or says what is missing.
+/// Resolves the loads of one phase, which share `bounds`. Each result is a plan or the missing
+/// requirement.
 #[must_use]
 pub fn resolve_all(
     requests: &[LoadRequest],
@@ -108,7 +109,7 @@ fn resolve(
     Ok(resolution.plan)
 }
 
-/// Whatever a load computes of its needs, it never gets more than its share.
+/// However a load computes its requirements, it never gets more than its share.
 fn check_budget(plan: &LoadPlan, share: &Bounds) -> Result<(), Unsupported> {
     let Budget {
         memory,

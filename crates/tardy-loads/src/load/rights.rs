@@ -19,7 +19,8 @@ pub enum Rights {
     /// The process becomes that of the user `nobody`.
     Nobody {
         keeps: &'static [Capability],
-        /// What it opens before, for [`super::info::Run::Prepared`]; empty for nothing.
+        /// Description of the resource that it opens before, for [`super::info::Run::Prepared`];
+        /// may be empty.
         opens: &'static str,
     },
     /// The process stays root's, and changes no files but some.
@@ -61,7 +62,7 @@ impl Rights {
         }
     }
 
-    /// Gives up all others, for good. Whoever is an ordinary user has none to give up.
+    /// Drops all other rights permanently. An ordinary user has none to drop.
     pub(super) fn keep_only(self, worker: &mut Worker) -> Result<(), WorkError> {
         let (keeps, paths) = match self {
             Self::All => return Ok(()),
@@ -91,7 +92,7 @@ impl Rights {
     }
 }
 
-/// Without Landlock the load works all the same, and the run says so.
+/// Without Landlock the load still works, and the run reports it.
 fn confine(worker: &mut Worker, paths: &[PathBuf], reason: &str) {
     if let Err(error) = landlock::write_only_below(paths) {
         worker.tell(format!(
@@ -172,7 +173,7 @@ mod tests {
         OpenOptions::new().write(true).open(path).is_ok()
     }
 
-    /// In a process of its own: the rights are gone for good.
+    /// In a separate process: the rights are lost permanently.
     fn try_what_the_load_may_do(info: &LoadInfo, folder: &Path) {
         let mut worker = worker(info, folder);
         info.rights.keep_only(&mut worker).unwrap();

@@ -54,8 +54,8 @@ pub fn own_folder(worker: &Worker) -> Result<PathBuf, WorkError> {
     make_below(load, worker.plan.index).doing("make the scratch folder")
 }
 
-/// The load's folder has a name that anybody may read in the plan before it is made, in a folder
-/// where anybody may make it.
+/// The load's folder has a name that any user may read in the plan before it is made, in a folder
+/// where any user may make it.
 fn make_below(load: &Path, index: usize) -> io::Result<PathBuf> {
     let own = load.join(index.to_string());
     for folder in [load, &own] {
@@ -103,11 +103,11 @@ pub fn check_floor_of(folder: &Path, bytes: u64) -> Result<(), WorkError> {
     check_floor(&opened, folder, bytes)
 }
 
-/// Refuses to go on where the file system of `file`, in `folder`, would be left with less than its
-/// floor after `bytes` more.
+/// Returns an error if the file system of `file`, in `folder`, would have less than its reserve
+/// after `bytes` more.
 ///
 /// # Errors
-/// [`WorkError::Bound`] with what is free and what must stay.
+/// Returns [`WorkError::Bound`] with the free space and the reserve.
 pub fn check_floor(file: &File, folder: &Path, bytes: u64) -> Result<(), WorkError> {
     let room = disk::room_of(file).doing("ask for free space")?;
     let floor = disk_floor(room.total);

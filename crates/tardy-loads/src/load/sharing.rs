@@ -1,12 +1,12 @@
 //! Equal shares of the CPUs for loads that run together: the kernel shares them among tasks, and
 //! one load has hundreds where another has one.
 //!
-//! Each worker gets a session of its own where the kernel groups tasks by session (sched(7),
-//! autogroup), else a control group where the `cpu` controller is to be had (cgroups(7), version 1
-//! or 2). One group for each worker, not for each load: the kernel divides the weight of a group
-//! that is on several CPUs by what it takes for the group's load on each of them, and a load of
-//! short-lived or sleeping tasks then got three to five times its share. Where neither is to be
-//! had, loads of hundreds of tasks have fewer of them.
+//! Each worker gets a separate session if the kernel groups tasks by session (sched(7), autogroup),
+//! otherwise a control group if the `cpu` controller is available (cgroups(7), version 1 or 2).
+//! Each worker, not each load, has a group: the kernel divides the weight of a group on several
+//! CPUs by its estimate of the group's load on each of them, and a load of short-lived or sleeping
+//! tasks then got three to five times its share. If neither is available, loads of hundreds of
+//! tasks get fewer of them.
 //!
 //! Loads that run together share the CPUs by load, not by task (`sharing`): each worker has a
 //! session (autogroup), else a control group (version 1 or 2). One group for a load on all CPUs got
@@ -23,7 +23,7 @@ use tardy_run::plan::{LoadPlan, Share};
 
 use super::request::LoadRequest;
 
-/// File of a group of version 2 that says which controllers its children have.
+/// File of a group of version 2 that lists the controllers of its children.
 const CHILDREN_HAVE: &str = "cgroup.subtree_control";
 /// File of a group of version 1 without which no real-time task may enter it
 /// (CONFIG_RT_GROUP_SCHED): new groups have 0.
@@ -47,17 +47,17 @@ const CROWDS: &[Crowd] = &[
     },
 ];
 
-/// What a parameter of such a load is at most where tasks have shares and loads have none.
+/// Maximum of a parameter of such a load if tasks have shares and loads have none.
 struct Crowd {
     load: &'static str,
     parameter: &'static str,
     most: fn(cpus: u64) -> u64,
 }
 
-/// Loads that rest in proportion to what they used ([`super::pace`]).
+/// Loads that rest in proportion to the CPU time they used ([`super::pace`]).
 const PACED: &[&str] = &["pi-futex"];
 
-/// Gives loads that run together equal shares. Says whether that can be had.
+/// Gives concurrent loads equal shares. Returns whether that is possible.
 pub fn share_equally(loads: &mut [LoadPlan], host: &Host) -> bool {
     if loads.len() < 2 {
         return true;
@@ -262,7 +262,7 @@ pub fn weight(load: &LoadPlan) -> f64 {
 /// Makes the group of a worker of this weight.
 ///
 /// # Errors
-/// What the kernel said.
+/// Returns the error of the kernel.
 pub fn make(group: &Path, weight: f64) -> io::Result<()> {
     let enable = group
         .parent()
@@ -287,11 +287,11 @@ pub fn make(group: &Path, weight: f64) -> io::Result<()> {
     Ok(())
 }
 
-/// Moves this process, and what it will start, into the share of worker `index` of its load. Call
-/// it before anything is started.
+/// Moves this process and its future children into the share of worker `index` of its load. Call it
+/// before anything is started.
 ///
 /// # Errors
-/// What the kernel said.
+/// Returns the error of the kernel.
 pub fn enter(share: &Share, index: usize, weight: f64) -> io::Result<()> {
     match share {
         Share::Tasks => Ok(()),

@@ -162,7 +162,7 @@ fn order(message: &[u8]) -> io::Result<()> {
     refusal(&answer[..bytes]).map_or(Ok(()), Err)
 }
 
-/// What the kernel has against an order; nothing where it says 0.
+/// Returns the kernel's error in an answer; `None` for code 0.
 fn refusal(answer: &[u8]) -> Option<io::Error> {
     let kind = answer
         .get(4..6)

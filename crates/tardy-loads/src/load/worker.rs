@@ -29,7 +29,7 @@ pub(super) const PASSES: Parameter = Parameter::count(
     1 << 40,
 );
 
-/// What a worker is told: its load's plan, and which part of it is its own.
+/// The input of a worker: its load's plan, and its own part of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerPlan {
     pub load: LoadPlan,
@@ -44,7 +44,7 @@ pub struct WorkerPlan {
 /// How much was done, since the worker's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Work {
-    /// Operations; each load says which.
+    /// Number of operations; each load defines them.
     pub operations: u64,
     /// Bytes moved, where the load moves any.
     pub bytes: u64,
@@ -52,7 +52,7 @@ pub struct Work {
     pub errors: u64,
     /// CPU time of the worker and its children; of living ones where they are programs.
     pub cpu_time: Nanos,
-    /// What of it was in the kernel.
+    /// The part of it in the kernel.
     pub kernel_time: Nanos,
 }
 
@@ -87,7 +87,7 @@ pub enum WorkerReport {
 }
 
 const REPORT_INTERVAL: Nanos = Nanos::from_secs(1);
-/// The first report comes early: whoever started the load wants to know that it is at work.
+/// The first report comes early, as a confirmation that the load works.
 const FIRST_REPORT: Nanos = Nanos::from_millis(100);
 /// How often standard input is looked at: often enough that a phase ends when it should, rarely
 /// enough to cost nothing.
@@ -96,7 +96,7 @@ const STOP_CHECK_INTERVAL: Nanos = Nanos::from_millis(5);
 /// A worker at work.
 #[derive(Debug)]
 pub struct Worker {
-    /// What it was told.
+    /// Its input.
     pub plan: WorkerPlan,
     work: Work,
     passes: u64,
@@ -121,8 +121,8 @@ impl Worker {
         }
     }
 
-    /// Whether to go on. Call it between operations: it costs a clock read, and reports when a
-    /// second has passed.
+    /// Returns whether to continue. Call it between operations: it costs a clock read, and reports
+    /// when a second has passed.
     pub fn go_on(&mut self) -> bool {
         let now = clock::monotonic();
         if now >= self.next_check {
@@ -156,8 +156,8 @@ impl Worker {
         self.go_on()
     }
 
-    /// Sleeps for `duration`, but no longer than until the stop, and reports in between. Says
-    /// whether to go on.
+    /// Sleeps for `duration`, but no longer than until the stop, and reports in between. Returns
+    /// whether to continue.
     pub fn rest(&mut self, duration: Nanos) -> bool {
         let end = clock::monotonic() + duration.get();
         while self.stopped_at.is_none() && self.sleep_until(end.min(self.next_report)) < end {

@@ -75,7 +75,7 @@ fn conclude(info: &LoadInfo, worker: &mut Worker, result: Result<(), WorkError>)
 /// `.timer_slack_ns = 50000`).
 const TIMER_SLACK_DEFAULT: u32 = 50_000;
 
-/// Undoes what the worker may have inherited from whoever started the tool, and binds it to its
+/// Resets settings that the worker may have inherited from the tool's parent, and binds it to its
 /// CPUs.
 fn set_up(cpus: &CpuList) -> Result<(), WorkError> {
     // The guardian blocks the signals that it waits for; a program that inherits that does not end
@@ -107,7 +107,7 @@ fn set_up(cpus: &CpuList) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// Without a share of its own the load works all the same, and the phase's table shows what it got.
+/// Without a separate share the load still works, and the phase's table shows what it got.
 fn take_share(worker: &mut Worker) {
     let share = worker.plan.load.share.clone();
     if let Err(error) = super::sharing::enter(

@@ -12,9 +12,9 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// About `count` bins from `min` to `max`, both included, of equal width on `scale`. No bin is
-    /// narrower than `resolution`, the distance of the values that occur: between values that
-    /// cannot occur would stand empty bins.
+    /// Makes about `count` bins from `min` to `max`, both included, of equal width on `scale`. No
+    /// bin is narrower than `resolution`, the distance of the values that occur: narrower ones
+    /// would leave empty bins between possible values.
     #[must_use]
     pub fn over(min: i64, max: i64, scale: Scale, count: usize, resolution: i64) -> Self {
         let resolution = resolution.max(1);
@@ -75,7 +75,8 @@ impl Bins {
     }
 }
 
-/// What all values are multiples of: 1000 ns where a tool counts in us, otherwise 1 ns.
+/// Returns the unit that all values are multiples of: 1000 ns if a tool counts in us, otherwise 1
+/// ns.
 #[must_use]
 pub fn resolution<'a>(histograms: impl IntoIterator<Item = &'a Histogram>) -> i64 {
     let mut resolution = 1_000_000;

@@ -19,8 +19,8 @@ use super::data::{Group, ProbeData, RunData};
 use super::model::{Axis, Chart, Kind, Rule, Tone, Values};
 use super::scale::Scale;
 
-/// A chart of `kind` of the probe for each run, in their order; none where the run does not have
-/// what it shows.
+/// Returns a chart of `kind` of the probe for each run, in their order; `None` if the run lacks its
+/// data.
 #[must_use]
 pub fn each(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     let charts = match kind {
@@ -48,14 +48,14 @@ pub fn together(runs: &[RunData], probe: &str) -> Option<Chart> {
     bars::chart(runs, probe).map(Chart::distinct)
 }
 
-/// All probes of each run in one chart, without and with load; nothing where a run has fewer than
-/// two.
+/// Returns all probes of each run in one chart, without and with load; `None` if a run has fewer
+/// than two.
 #[must_use]
 pub fn all_probes(runs: &[RunData]) -> Vec<Option<Chart>> {
     probes::charts(runs)
 }
 
-/// All runs in one chart; nothing for a kind that cannot be read that way.
+/// Returns all runs in one chart; `None` for a kind that would be unreadable.
 #[must_use]
 pub fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Chart> {
     let chart = match kind {
@@ -202,7 +202,7 @@ fn rules(probe: &ProbeData, is_vertical: bool) -> Vec<Rule> {
     rules
 }
 
-/// What is said of charts over time where not every sample was kept.
+/// Returns the note for charts over time if not every sample was stored.
 fn kept_note(probe: &ProbeData) -> &'static str {
     if probe.is_partial {
         " Only samples that were stored are shown."

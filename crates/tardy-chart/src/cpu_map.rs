@@ -9,7 +9,7 @@ use tardy_samples::sweep::Columns;
 
 /// Rows at most: three pixels each in a chart of the usual height.
 const ROWS_MAX: usize = 128;
-/// Stretches of time.
+/// Number of time intervals.
 pub const STRETCHES: usize = 120;
 
 /// The map of one probe.
@@ -26,8 +26,8 @@ pub struct Row {
     pub first: CpuId,
     /// The last of them.
     pub last: CpuId,
-    /// Their largest latency in each of [`STRETCHES`] stretches of time, in ns; none where there is
-    /// no sample.
+    /// Largest latency of the CPU in each of [`STRETCHES`] intervals of time, in ns; `None` without
+    /// samples.
     pub largest: Vec<Option<i64>>,
 }
 
@@ -71,7 +71,7 @@ impl CpuMap {
 }
 
 impl Row {
-    /// The largest latency and its stretch.
+    /// Returns the largest latency and its interval.
     #[must_use]
     pub fn worst(&self) -> Option<(i64, usize)> {
         let known = self

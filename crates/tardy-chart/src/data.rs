@@ -1,5 +1,5 @@
-//! What charts are made from: the cells of a run's summary, and one sweep of its samples. Read
-//! once, whatever charts are wanted.
+//! The data of charts: the cells of a run's summary, and one sweep of its samples. They are read
+//! once for all charts.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ use super::model::Span;
 
 /// CPUs that get a colour each; of more, the worst do, and the others share one.
 pub const LANES_MAX: usize = 7;
-/// Worst samples of an explained run that are told whole.
+/// Number of worst samples of an explained run that are shown in full.
 const STORIES: usize = 5;
 
 /// Why there are no charts.
@@ -47,12 +47,11 @@ pub enum DataError {
 /// How closely to look.
 #[derive(Debug, Clone)]
 pub struct Detail {
-    /// Stretches of time that keep their extremes, over all CPUs that are drawn.
+    /// Number of intervals with extremes, over all CPUs that are drawn.
     pub columns: usize,
     /// Samples that are drawn one by one; more are drawn as places.
     pub points: usize,
-    /// What is asked of the statistics, with the model of the tail; they are not computed where
-    /// nothing is asked.
+    /// Parameters of the statistics, with the tail model; `None` skips them.
     pub statistics: Option<Question>,
 }
 
@@ -64,12 +63,12 @@ pub struct RunData {
     pub folder: String,
     /// Its `run.json`.
     pub record: RunRecord,
-    /// What `tardy show` says of it.
+    /// The summary that `tardy show` prints.
     pub summary: Summary,
     pub probes: Vec<ProbeData>,
     /// Its statistics, where they were asked for.
     pub statistics: Option<Statistics>,
-    /// Who made its samples late, where it was explained and statistics were asked for.
+    /// Causes of its late samples, if it was explained and statistics were requested.
     pub explanation: Option<RunExplanation>,
     /// Sections of its kernel by load, where it was watched from outside and statistics were asked
     /// for.
@@ -81,7 +80,7 @@ pub struct RunData {
 pub struct Group {
     /// As legends name it.
     pub name: String,
-    /// What they have in common.
+    /// The property that they share.
     pub what: GroupKind,
     /// Their latencies.
     pub histogram: Histogram,
@@ -92,7 +91,7 @@ pub struct Group {
     pub model: Vec<CurvePoint>,
 }
 
-/// What the samples of a group have in common.
+/// The shared property of the samples of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupKind {
     /// The probe only.
@@ -107,7 +106,7 @@ pub enum GroupKind {
 pub struct Lane {
     /// As axes name it: its CPU.
     pub name: String,
-    /// What was found.
+    /// The result of the sweep.
     pub swept: SeriesExtract,
 }
 
@@ -116,7 +115,7 @@ pub struct Lane {
 pub struct ProbeData {
     /// As the run calls it.
     pub probe: String,
-    /// What a value is.
+    /// Name of the quantity of a value.
     pub quantity: String,
     /// All samples first, then those of each load where there are several, then those of each CPU.
     pub groups: Vec<Group>,
@@ -230,7 +229,7 @@ impl RunData {
             .filter(|probe| probe.all().histogram.count() > 0)
     }
 
-    /// The kernel in a word, for captions.
+    /// Returns a short name of the kernel, for captions.
     #[must_use]
     pub fn kernel(&self) -> String {
         self.record

@@ -17,7 +17,7 @@ const LABEL_LINE: f64 = 15.0;
 /// From the axis to the names of its ticks.
 const TICK: f64 = 6.0;
 
-/// What is drawn beside the axes and what is in them.
+/// The elements drawn around the plot area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Frame {
     /// Title and legend too: a figure that stands alone.
@@ -474,7 +474,7 @@ fn spans(chart: &Chart, area: &Area) -> Vec<Item> {
     items
 }
 
-/// The rule's line and its name; nothing where it lies outside.
+/// Returns the rule's line and its name; `None` if it lies outside.
 fn rule(chart: &Chart, rule: &Rule, area: &Area, labels: &mut Labels) -> Option<(Item, Item)> {
     let axis = if rule.is_vertical { &chart.x } else { &chart.y };
     if !(0.0..=1.0).contains(&axis.fraction(rule.value)) {

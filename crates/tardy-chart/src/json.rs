@@ -20,7 +20,7 @@ pub fn chart(chart: &Chart) -> Value {
     })
 }
 
-/// Text that may stand in a script element: nothing in it ends the element, or begins a comment.
+/// Returns text for a script element: it can neither end the element nor start a comment.
 #[must_use]
 pub fn embedded(value: &Value) -> String {
     value
@@ -117,7 +117,7 @@ fn layer(layer: &Layer) -> Value {
     value
 }
 
-/// Extremes as two columns of ns; null where a stretch has no sample.
+/// Converts extremes to two columns of ns; null for an interval without samples.
 fn columns(columns: &Columns) -> Value {
     let min: Vec<Option<i64>> = columns
         .extremes

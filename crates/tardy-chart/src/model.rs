@@ -1,4 +1,4 @@
-//! What a chart shows: axes, layers, marks, and the same numbers as a table. Drawn by
+//! The content of a chart: axes, layers, marks, and the same numbers as a table. Drawn by
 //! [`super::draw`], embedded in reports by [`super::json`].
 
 use std::collections::BTreeSet;
@@ -68,7 +68,7 @@ impl Kind {
     }
 }
 
-/// What the values of an axis are, and thereby how they are written.
+/// The kind of an axis' values, which determines how they are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Values {
     /// Latencies in ns.
@@ -86,7 +86,7 @@ pub enum Values {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// What it shows, with the unit where its ticks do not name it.
+    /// Its subject, with the unit if its ticks do not name it.
     pub title: String,
     /// How values become places.
     pub scale: Scale,
@@ -148,7 +148,7 @@ impl Axis {
     }
 }
 
-/// Colours by what they stand for; each way of drawing has its own shades.
+/// Colours by role; each renderer has its own shades.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     /// All samples together.
@@ -165,7 +165,7 @@ pub enum Tone {
     Grid,
     /// Every other phase.
     Shade,
-    /// What everything is drawn on.
+    /// The background.
     Surface,
     /// Deadlines and what is worst.
     Alarm,
@@ -187,7 +187,7 @@ pub struct Cell {
     pub count: u64,
 }
 
-/// From the smallest to the largest value, and what lies between.
+/// The smallest and the largest value, and statistics in between.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Range {
     /// Place on the axis of categories; fractions stand beside each other.
@@ -199,7 +199,7 @@ pub struct Range {
     pub median: f64,
     /// The average, where it is drawn beside the median.
     pub average: Option<f64>,
-    /// 99.9 % of the values are at or below it; absent where the bar has no tail of its own.
+    /// 99.9 % of the values are at or below it; absent if the bar has no separate tail.
     pub tail: Option<f64>,
     /// Largest.
     pub max: f64,
@@ -207,7 +207,7 @@ pub struct Range {
     pub figure: f64,
 }
 
-/// What a layer draws.
+/// The shape of a layer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     /// Straight lines between points.
@@ -220,7 +220,7 @@ pub enum Shape {
     Bins { edges: Vec<f64>, counts: Vec<u64> },
     /// (x, lower, upper) of a band.
     Band(Vec<(f64, f64, f64)>),
-    /// Extremes of stretches.
+    /// Extremes of intervals.
     Columns(Columns),
     /// Single points.
     Dots(Vec<(f64, f64)>),
@@ -243,13 +243,13 @@ pub struct Layer {
     /// As the legend names it.
     pub name: String,
     pub tone: Tone,
-    /// What is drawn.
+    /// The shape.
     pub shape: Shape,
-    /// Whether lines are dashed: what is a model and no observation.
+    /// Whether lines are dashed, which marks a model instead of an observation.
     pub is_dashed: bool,
     /// Whether the legend has to be asked for it.
     pub is_hidden: bool,
-    /// Whether it belongs to the layer before it, and has no place of its own in the legend.
+    /// Whether it belongs to the layer before it, and has no separate entry in the legend.
     pub is_companion: bool,
 }
 
@@ -283,7 +283,7 @@ impl Layer {
     }
 }
 
-/// A stretch of the x axis with a name: a phase.
+/// A named interval of the x axis: a phase.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
     pub name: String,
@@ -300,7 +300,7 @@ pub struct Mark {
     pub x: f64,
     /// Where, on the y axis.
     pub y: f64,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
@@ -310,7 +310,7 @@ pub struct Rule {
     /// Whether it stands at a value of the x axis.
     pub is_vertical: bool,
     pub value: f64,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
@@ -328,7 +328,7 @@ pub struct Chart {
     pub title: String,
     /// Whose numbers it shows, for a picture that stands alone.
     pub subtitle: String,
-    /// One sentence that says how to read it.
+    /// A sentence on how to read it.
     pub note: String,
     /// To the right.
     pub x: Axis,
@@ -443,7 +443,7 @@ impl Chart {
 }
 
 impl Shape {
-    /// The counts, or latencies, of the first and the last colour; nothing for other shapes.
+    /// Returns the counts, or latencies, of the first and the last colour; `None` for other shapes.
     #[must_use]
     pub fn heat_range(&self) -> Option<(u64, u64, bool)> {
         let Self::Cells {

@@ -1,14 +1,14 @@
-//! Names of runs that stand together: what tells their folders apart, and what differs of their
-//! labels or else of their kernels.
+//! Names of runs in one chart: the differing parts of their folders' paths, and their differing
+//! labels or kernels.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::data::RunData;
 
-/// Gives each run a name of its own: its folder's, and where those are the same the parts of the
-/// paths that differ. The lab's folders are called after their variant in this way, not after their
-/// replica. What was measured on different kernels says so.
+/// Gives each run a unique name: its folder's, or if those are equal, the differing parts of the
+/// paths. This names the lab's folders after their variant, not after their replica. Runs on
+/// different kernels are labelled.
 pub fn tell_apart(runs: &mut [RunData]) {
     let folders: Vec<String> = runs.iter().map(|run| run.folder.clone()).collect();
     let own: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
@@ -19,7 +19,7 @@ pub fn tell_apart(runs: &mut [RunData]) {
     }
 }
 
-/// What a run was made on, as far as its name may say it.
+/// The facts about a run that its name may contain.
 #[derive(Debug, Default)]
 struct Facts {
     labels: BTreeMap<String, String>,
@@ -52,8 +52,8 @@ const LABELS_MAX: usize = 2;
 /// old name.
 const REPLICAS: [&str; 2] = ["replica-", "pad-"];
 
-/// Adds to each name what tells the runs apart: labels, or else the release and the preemption of
-/// the kernel. What all names say already is not said twice.
+/// Adds distinguishing facts to each name: labels, or otherwise the release and the preemption
+/// model of the kernel. Facts that all names contain already are not repeated.
 fn told(names: Vec<String>, facts: &[Facts]) -> Vec<String> {
     let mut more: Vec<Vec<String>> = vec![Vec::new(); names.len()];
     let mut add = |values: Vec<Option<String>>, label: &str| {
@@ -163,7 +163,7 @@ pub fn apart(folders: &[String], own: &[&str]) -> Vec<String> {
             .join("/")
     };
     let names: Vec<String> = parts.iter().map(named).collect();
-    // The same folder twice has nothing to tell it apart but its place.
+    // Only its position distinguishes a repeated folder.
     let numbered = |(place, name): (usize, &String)| {
         let is_alone = !name.is_empty() && names.iter().filter(|other| *other == name).count() == 1;
         if is_alone {

@@ -141,7 +141,7 @@ mod tests {
         ),
     ];
 
-    /// Distance in Oklab at which neighbouring lines are told apart at a glance; a just noticeable
+    /// Distance in Oklab at which neighbouring lines are easily distinguished; a just noticeable
     /// one is about 0.02.
     const APART: f64 = 0.08;
 

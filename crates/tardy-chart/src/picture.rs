@@ -40,7 +40,7 @@ enum Format {
 }
 
 impl Picture {
-    /// A picture at `path`; nothing is written yet.
+    /// Prepares a picture at `path`; nothing is written yet.
     ///
     /// # Errors
     /// [`PictureError::Format`].

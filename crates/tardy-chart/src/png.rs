@@ -1,4 +1,4 @@
-//! A scene as PNG, with fonts of its own: the machine may have none.
+//! A scene as PNG, with built-in fonts: the machine may have none.
 
 use tiny_skia::{
     Color, FillRule, LineCap, LineJoin, Mask, Paint, Path, PathBuilder, Pixmap, StrokeDash,

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// Below this magnitude, in ns, a signed logarithmic scale is linear.
 const SIGNED_LOG_UNIT: f64 = 1_000.0;
 
-/// A mapping of values to places; places of equal distance look equally far.
+/// A mapping of values to positions; equal distances look equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
@@ -33,7 +33,7 @@ impl Scale {
         if min > 0 { Self::Log } else { Self::SignedLog }
     }
 
-    /// The place of `value`; only differences of places mean something.
+    /// Returns the position of `value`; only differences of positions are meaningful.
     #[must_use]
     pub fn place(self, value: f64) -> f64 {
         match self {

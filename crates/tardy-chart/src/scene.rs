@@ -53,11 +53,11 @@ pub struct Text {
     pub is_bold: bool,
     /// Whether the paper's colour surrounds it, so that it can be read above lines.
     pub has_halo: bool,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
-/// What is drawn.
+/// An element of the drawing.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Item {
     /// An area, a line, or both.
@@ -65,7 +65,7 @@ pub enum Item {
         steps: Vec<Step>,
         /// The area's colour and opacity.
         fill: Option<(Tone, f64)>,
-        /// Its outline; none is drawn where absent.
+        /// Its outline; `None` draws none.
         stroke: Option<Stroke>,
     },
     Circle {
@@ -74,7 +74,7 @@ pub enum Item {
         radius: f64,
         /// The area's colour.
         fill: Option<Tone>,
-        /// Its outline; none is drawn where absent.
+        /// Its outline; `None` draws none.
         stroke: Option<Stroke>,
     },
     Text(Text),
@@ -85,9 +85,9 @@ pub enum Item {
 /// Items that belong together, and are cut off at the edge of `clip`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Group {
-    /// What it is, for scripts and style sheets.
+    /// Its class, for scripts and style sheets.
     pub class: &'static str,
-    /// Place of the layer that it draws.
+    /// Index of the layer that it draws.
     pub layer: Option<usize>,
     /// Whether it is not shown at first.
     pub is_hidden: bool,
@@ -103,7 +103,7 @@ pub struct Scene {
     pub width: f64,
     /// In px.
     pub height: f64,
-    /// What it shows, for those who cannot see it.
+    /// A description for readers who cannot see it.
     pub description: String,
     /// The items, in the order in which they cover each other.
     pub items: Vec<Item>,

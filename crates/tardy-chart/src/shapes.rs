@@ -1,4 +1,4 @@
-//! What layers draw between the axes.
+//! The shapes of layers, between the axes.
 
 use super::area::Area;
 use super::model::{Cell, Chart, HEAT_LEVELS, Layer, Range, Shape, Tone};
@@ -127,7 +127,7 @@ fn bins(chart: &Chart, layer: &Layer, area: &Area, edges: &[f64], counts: &[u64]
 }
 
 fn band_steps(chart: &Chart, area: &Area, band: &[(f64, f64, f64)]) -> Vec<Step> {
-    // What lies below the axis ends at it.
+    // A band is cut off at the axis.
     let lower = band
         .iter()
         .map(|&(x, lower, _)| area.point(chart, x, lower.max(chart.y.low)));
@@ -140,8 +140,7 @@ fn band_steps(chart: &Chart, area: &Area, band: &[(f64, f64, f64)]) -> Vec<Step>
     steps
 }
 
-/// Stretches put together until each is at least a px wide: extremes of extremes, so that none is
-/// lost.
+/// Merges intervals until each is at least a px wide: extremes of extremes, so that none is lost.
 #[must_use]
 pub fn by_pixel(columns: &Columns, pixel: impl Fn(f64) -> f64) -> Vec<(f64, i64, i64)> {
     let mut pixels: Vec<(f64, i64, i64)> = Vec::new();

@@ -1,5 +1,4 @@
-//! A scene as SVG 1.1, for papers with colours of its own, or for a page whose style sheet has
-//! them.
+//! A scene as SVG 1.1, for papers with built-in colours, or for a page whose style sheet has them.
 
 use std::fmt::Write as _;
 
@@ -8,7 +7,7 @@ use super::palette::{LIGHT, variable};
 use super::scene::{Anchor, Group, Item, Scene, Step, Stroke, Text};
 use crate::xml::escape;
 
-/// Fonts by what is there; the last one always is.
+/// Fonts by availability; the last one always exists.
 const FONTS: &str =
     "Roboto, Inter, 'Helvetica Neue', Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif";
 

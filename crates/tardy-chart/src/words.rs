@@ -102,7 +102,8 @@ pub fn percentile(one_in: f64) -> String {
     format!("{text} %")
 }
 
-/// What the first and the last colour of a chart's cells stand for; nothing where it has none.
+/// Returns the meaning of the first and the last colour of a chart's cells; `None` if it has no
+/// cells.
 #[must_use]
 pub fn heat_ends(chart: &Chart) -> Option<(String, String)> {
     let (least, largest, are_latencies) = chart

@@ -42,7 +42,7 @@ pub trait Exporter: Sync {
     /// Its name on the command line.
     fn name(&self) -> &'static str;
 
-    /// What it is, in a line.
+    /// Returns a one-line description.
     fn about(&self) -> &'static str;
 
     /// Whether it is no text, and does not belong on a terminal.
@@ -62,10 +62,10 @@ pub trait Exporter: Sync {
     ) -> Result<(), ExportError>;
 }
 
-/// What formats may need beside the run.
+/// Parameters of formats in addition to the run.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Counts by value in place of samples (csv).
+    /// Counts by value instead of samples (csv).
     pub is_histogram: bool,
     /// Who reports (kcidb).
     pub origin: Option<String>,
@@ -92,16 +92,16 @@ pub enum ExportError {
     #[error("{run} has no probe `{probe}`: it has {has}")]
     NoProbe {
         run: String,
-        /// What was asked for.
+        /// The requested name.
         probe: String,
-        /// What there is.
+        /// The existing names.
         has: String,
     },
     /// The format has room for one probe.
     #[error("{format} holds only one probe, but the run has {has}: choose one with --probe")]
     OneProbe {
         format: &'static str,
-        /// What there is.
+        /// The existing names.
         has: String,
     },
     /// Samples are wanted and were not kept.
@@ -110,7 +110,7 @@ pub enum ExportError {
          needs no samples"
     )]
     NoSamples(String),
-    /// A format needs to be told something.
+    /// A format lacks a parameter.
     #[error("{format} needs {flag}: {why}")]
     Needs {
         format: &'static str,

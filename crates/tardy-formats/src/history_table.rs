@@ -107,7 +107,7 @@ fn is_compressed(path: &Path) -> bool {
 /// The runs in tables and at or below folders, each once; `each` has them as they are read.
 ///
 /// # Errors
-/// [`TableError`] where one cannot be read, clocks differ, or `each` says so.
+/// Returns [`TableError`] if a run cannot be read, clocks differ, or `each` fails.
 pub fn collected(
     paths: &[PathBuf],
     mut each: impl FnMut(&HistoryRun) -> Result<(), TableError>,

@@ -1,9 +1,9 @@
 //! Runs from other tools' output: one file a format, one line in [`FORMATS`] each.
 //!
-//! A reader says what a file does not say, as warnings of the run, and asks where guessing would
-//! make numbers wrong. Where a tool kept no samples the folder holds a histogram, and where it kept
-//! no histogram only what the tool stated. Unreadable input is an error with file, line and what
-//! was expected; nothing is left behind then.
+//! A reader reports information that a file lacks as warnings of the run, and requires a flag if a
+//! guess would make numbers wrong. If a tool stored no samples, the folder contains a histogram,
+//! and without one, only the totals that the tool stated. Unreadable input is an error with file,
+//! line and the expected content; nothing is left behind then.
 //!
 //! An import keeps no more than its file has: samples, else a histogram, else the reported values
 //! (`imported` in `run.json`). Samples without a bucket count at the maximum, so no percentile
@@ -70,7 +70,7 @@ use self::parts::{Cut, Parts};
 use self::sink::{ImportedRun, Sink};
 use self::text::{NEAR_TIME, is_near};
 
-/// Bytes of a file that its format is told by.
+/// Number of bytes from which a file's format is recognised.
 const HEAD_BYTES: u64 = 64 << 10;
 
 /// Everything that can be read; detection asks them in this order.
@@ -113,7 +113,7 @@ pub const FORMATS: &[Format] = &[
 pub struct Format {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// A one-line description.
     pub about: &'static str,
     /// Whether a file that begins so is one. A text comes as its tool printed it.
     detect: fn(&[u8]) -> bool,
@@ -146,7 +146,7 @@ impl Format {
     /// Reads the file.
     ///
     /// # Errors
-    /// [`ImportError`]; what the sink was given until then is of no use.
+    /// Returns [`ImportError`]; the sink's content is then invalid.
     pub fn read(
         &self,
         source: &mut Source,
@@ -206,7 +206,7 @@ pub struct Source {
 #[derive(Debug)]
 struct Input {
     head: io::Cursor<Vec<u8>>,
-    /// What follows the head; absent where all of it is in memory.
+    /// The data after the head; absent if all of it is in memory.
     rest: Option<File>,
 }
 
@@ -220,7 +220,7 @@ impl Read for Input {
     }
 }
 
-/// What a file may not say.
+/// Information that a file may lack.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// Unit of its values.
@@ -280,13 +280,13 @@ pub enum ImportError {
     #[error("cannot read {path}: {error}")]
     Unreadable {
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// There is nothing in it.
     #[error("{path}: the file is empty: there is nothing to import")]
     Empty { path: PathBuf },
-    /// No format knows it.
+    /// Unknown format.
     #[error("{path}: not recognised as any of {known}: if it is one of them, name it with --as")]
     Unknown {
         path: PathBuf,
@@ -321,7 +321,7 @@ pub enum ImportError {
         path: PathBuf,
         /// Where, from 1 on.
         line: u64,
-        /// What should stand there.
+        /// The expected content.
         expected: String,
         /// What does.
         found: String,
@@ -332,7 +332,7 @@ pub enum ImportError {
         path: PathBuf,
         /// Where, from 0 on.
         byte: u64,
-        /// What should stand there.
+        /// The expected content.
         expected: String,
         /// What does.
         found: String,
@@ -342,9 +342,9 @@ pub enum ImportError {
     Ask {
         path: PathBuf,
         format: &'static str,
-        /// What is missing.
+        /// The missing information.
         what: &'static str,
-        /// How to say it.
+        /// The flag that supplies it.
         flag: String,
     },
     /// The folder cannot be made.
@@ -353,9 +353,9 @@ pub enum ImportError {
     /// Its series cannot be written.
     #[error("cannot write {path}: {error}")]
     Unwritable {
-        /// What was to be written.
+        /// The path to write.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
 }
@@ -392,7 +392,7 @@ impl Source {
         })
     }
 
-    /// What is in memory.
+    /// Reads from memory.
     #[must_use]
     pub fn of_bytes(bytes: Vec<u8>) -> Self {
         Self {
@@ -541,7 +541,7 @@ impl Source {
     }
 }
 
-/// What was found, short and on one line.
+/// Quotes text in a message, short and on one line.
 fn quoted(found: &str) -> String {
     match found.trim_end() {
         "" => "nothing".to_owned(),

@@ -1,4 +1,4 @@
-//! What the latencies of each load come to, a bar per run: smallest, median, average, 99.9 % and
+//! Statistics of the latencies of each load, a bar per run: smallest, median, average, 99.9 % and
 //! largest.
 
 use tardy_core::summary::numbers::Numbers;

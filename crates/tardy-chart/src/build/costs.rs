@@ -1,4 +1,4 @@
-//! What operations cost: a chart a group of metrics, a bar per run.
+//! The cost of operations: a chart per group of metrics, a bar per run.
 
 use tardy_results::cost::reference::advantage_percent;
 use tardy_results::cost::run::CostRun;
@@ -116,7 +116,7 @@ fn shown(runs: &[CostRun], metric: &MetricSummary) -> DisplayUnit {
     DisplayUnit::new(&runs[0].summary, metric)
 }
 
-/// What a metric's figure is: of programs the average, as mckenney2009 has it.
+/// Returns the figure of a metric: the average for programs, as in mckenney2009.
 fn figure(metric: &MetricSummary) -> f64 {
     if metric.group == Group::Program {
         metric.mean

@@ -1,4 +1,4 @@
-//! The distribution of latencies and its complement, with what the samples say about both at 95 %.
+//! The distribution of latencies and its complement, with their 95 % bounds.
 
 use tardy_core::summary::dependence::Dependence;
 use tardy_statistics::confidence::Confidence;
@@ -216,7 +216,7 @@ fn reaching(axis: Axis, runs: &[RunData], probe: &str) -> Axis {
     }
 }
 
-/// A line per run, with its band where the bands can be told apart.
+/// A line per run, with its band if the bands are distinguishable.
 pub(super) fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Chart> {
     let quantity = of_probe(runs, probe).next()?.quantity.clone();
     let side = if kind == Kind::Cdf { "below" } else { "above" };

@@ -8,7 +8,7 @@ use super::super::words;
 use super::{a_group_a_run, capital, extent, latency_axis, of_probe, rules, rules_of_all};
 
 const BINS: usize = 160;
-/// Loads that are shown at first; more lines cannot be told apart.
+/// Number of loads that are shown at first; more lines are indistinguishable.
 const LOADS_SHOWN: usize = 4;
 
 pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {

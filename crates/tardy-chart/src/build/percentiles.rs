@@ -10,7 +10,7 @@ use super::super::words;
 use super::hist::layers;
 use super::{BANDS_MAX, a_group_a_run, capital, latency_axis, of_probe, rules, rules_of_all};
 
-/// Percentiles drawn in each factor of ten of what lies above.
+/// Percentiles drawn per factor of ten of the remaining share.
 const STEPS_A_DECADE: u32 = 10;
 
 /// One in `one_in` samples lies above `value`, the sample of that percentile; the true percentile
@@ -45,7 +45,7 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     runs.iter().map(one).collect()
 }
 
-/// A line per run, with its band where the bands can be told apart.
+/// A line per run, with its band if the bands are distinguishable.
 pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
     let quantity = &of_probe(runs, probe).next()?.quantity;
     let (x, y) = axes(runs, probe);

@@ -22,7 +22,7 @@ struct Side {
     histograms: Vec<Histogram>,
 }
 
-/// A chart for each run, axes the same; none where a run has fewer than two probes.
+/// Returns a chart for each run, with equal axes; `None` if a run has fewer than two probes.
 pub(super) fn charts(runs: &[RunData]) -> Vec<Option<Chart>> {
     let all = || {
         runs.iter()
@@ -163,7 +163,7 @@ fn moments(histogram: &Histogram) -> (i64, i64) {
     )
 }
 
-/// Samples of phases with load, or of those without; nothing where there was no such phase.
+/// Returns samples of phases with load, or of those without; `None` if there was no such phase.
 fn gather(
     run: &RunData,
     probes: &[&ProbeData],

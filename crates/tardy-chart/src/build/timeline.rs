@@ -43,7 +43,7 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     runs.iter().map(one).collect()
 }
 
-/// The moments that somebody marked while the run lasted.
+/// Returns the times that were marked during the run.
 fn marked(run: &RunData) -> Vec<Rule> {
     let rule = |(place, mark): (usize, &MarkSummary)| Rule {
         is_vertical: true,

@@ -13,7 +13,7 @@ use tardy_run::cost::Group;
 
 use super::ExportError;
 
-/// What can be written of costs.
+/// Export formats of costs.
 pub const FORMATS: [&str; 4] = ["csv", "json", "markdown", "openmetrics"];
 
 /// Writes the run in `format`, one of [`FORMATS`].

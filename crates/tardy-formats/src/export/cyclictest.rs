@@ -1,5 +1,5 @@
-//! What cyclictest prints of its threads, line for line, from a run: for scripts that read it.
-//! Source: what cyclictest 2.4 and 2.8 print, and their manual.
+//! Prints a run as cyclictest prints its threads, line for line, for scripts that read it. Source:
+//! output of cyclictest 2.4 and 2.8, and their manual.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use tardy_core::warning::Warning;
 use super::ExportError;
 use super::run::{ExportedRun, ExportedSeries};
 
-/// What cyclictest shows as the minimum of a thread that has no sample yet.
+/// Minimum that cyclictest prints for a thread without samples.
 const NO_MINIMUM: i64 = 1_000_000;
 
 /// A thread as cyclictest numbers them, from 0.
@@ -46,7 +46,7 @@ impl Thread {
     }
 }
 
-/// The unit of what is printed.
+/// The unit of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     Micros,
@@ -88,7 +88,7 @@ pub struct CyclictestRun {
     process: u32,
 }
 
-/// What one thread took.
+/// The samples of one thread.
 #[derive(Debug)]
 struct ThreadSamples {
     thread: Thread,
@@ -177,8 +177,8 @@ impl CyclictestRun {
         })
     }
 
-    /// The line of each thread that `-q` ends with. In place of a thread's own number stands that
-    /// of the process.
+    /// Returns the final line of each thread that `-q` prints. The process number replaces the
+    /// thread's.
     #[must_use]
     pub fn summary(&self) -> String {
         let width = if self.unit == Unit::Nanos { 8 } else { 5 };
@@ -206,7 +206,7 @@ impl CyclictestRun {
         self.threads.iter().enumerate().map(line).collect()
     }
 
-    /// What `-h` and `-H` print.
+    /// Returns the output of `-h` and `-H`.
     #[must_use]
     pub fn histogram(&self, shape: HistogramShape) -> String {
         let counted: Vec<(Vec<u64>, u64)> = self
@@ -293,8 +293,8 @@ impl CyclictestRun {
         text
     }
 
-    /// What `-v` prints of the values: thread, cycle and value of each, in the order in which they
-    /// were taken; with `-o`, of the first largest one of each `reduction` in a row.
+    /// Returns the values printed by `-v`: thread, cycle and value, in order of time; with `-o`,
+    /// the first largest of each `reduction` values.
     #[must_use]
     pub fn values(&self, reduction: usize) -> String {
         let of_thread = |(number, taken): (usize, &ThreadSamples)| {

@@ -13,7 +13,7 @@ pub(super) struct Npy;
 /// of the run.
 const FIELDS: &str = "[('cpu', '<i4'), ('copy', '<i4'), ('due_ns', '<i8'), ('latency_ns', '<i8'), \
                       ('skipped', '<u4')]";
-/// What precedes the data is padded to a multiple of this.
+/// The header is padded to a multiple of this.
 const ALIGNMENT: usize = 64;
 
 impl Exporter for Npy {

@@ -2,9 +2,9 @@
 //! unmodified: key for key, two of them with a colon in their names, latencies and buckets in whole
 //! us, rounded down.
 //!
-//! What those parsers cannot know stands beside it under keys of its own, which they skip.
-//! `return_code` is the run's exit code: 0 where the deadline held. Source: rt-tests 2.6,
-//! src/lib/rt-utils.c and src/cyclictest/cyclictest.c.
+//! Additional data have separate keys, which those parsers skip. `return_code` is the run's exit
+//! code: 0 if the deadline was met. Source: rt-tests 2.6, src/lib/rt-utils.c and
+//! src/cyclictest/cyclictest.c.
 //!
 //! `rt-tests-json` is cyclictest's document key for key, including its two misspelt keys, in whole
 //! us rounded down, so parsers of rt-tests read runs unmodified. `return_code` is the run's exit
@@ -112,13 +112,13 @@ impl Exporter for RtTestsJson {
     }
 }
 
-/// What a document says beside its threads.
+/// The part of a document apart from its threads.
 #[derive(Debug, Clone)]
 pub struct DocumentHead {
-    /// What was typed.
+    /// The user's command line.
     pub command_line: String,
     pub return_code: u8,
-    /// Each thread has its counts of values below this; none where it is 0.
+    /// Each thread has its counts of values below this; none if it is 0.
     pub buckets: u32,
     pub unit: Unit,
 }

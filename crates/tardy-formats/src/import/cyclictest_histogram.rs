@@ -249,7 +249,7 @@ fn table(source: &Source, text: &str) -> Result<Table, ImportError> {
             if let Some((name, values)) = comment.split_once(':')
                 && FOOTERS.contains(&name)
             {
-                // What has no sign in 64 bits is negative beyond the largest number that has one.
+                // A number that exceeds i64 is negative: cyclictest printed it as unsigned.
                 let number = |value: &str| {
                     value
                         .parse()

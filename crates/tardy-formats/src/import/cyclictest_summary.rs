@@ -102,7 +102,7 @@ impl ThreadLine {
         Self::parse(line, unit).filter(|found| found.interval.is_some() && found.has_priority)
     }
 
-    /// Thread, process and count, by which the runs of a log are told apart.
+    /// Thread, process and count, which distinguish the runs in a log.
     pub(super) fn identity(self) -> (u32, String, u64) {
         (self.thread, self.process, self.cycles)
     }

@@ -1,9 +1,9 @@
 //! cyclictest -v: a line per sample, `thread: cycle: value`, as fast as it can be read.
 //!
-//! Due times are not in it. They follow from the interval and from what cyclictest does after a
-//! late wake-up: it skips the due times that have passed, without counting them. So a sample that
-//! is late by k intervals stands for k skipped due times. Source: rt-tests,
-//! src/cyclictest/cyclictest.c, `timerthread`.
+//! It lacks due times. They follow from the interval and from cyclictest's behaviour after a late
+//! wake-up: it skips the due times that have passed, without counting them. So a sample that is
+//! late by k intervals implies k skipped due times. Source: rt-tests, src/cyclictest/cyclictest.c,
+//! `timerthread`.
 //!
 //! The trap: cyclictest hands samples over through a ring of 16,384 a thread, and does not notice
 //! when it laps the reader. Then old cycle numbers carry newer values, and each value comes again
@@ -82,7 +82,7 @@ struct Reader<'a> {
     /// Interval of each thread as the preamble has it.
     intervals: Vec<(u32, i64)>,
     threads: Vec<Thread>,
-    /// Place of each thread in `threads`.
+    /// Index of each thread in `threads`.
     places: Vec<Option<usize>>,
     /// The lines below the samples, after a stop.
     stop: Stop,
@@ -122,7 +122,7 @@ impl Stop {
     }
 }
 
-/// What a line may be.
+/// The kinds of lines.
 enum Line {
     Sample { thread: u32, cycle: u64, value: i64 },
     Interval { thread: u32, interval: Nanos },
@@ -248,7 +248,8 @@ impl Reader<'_> {
             .try_for_each(|row| self.sample(source, told.unit, row))
     }
 
-    /// The interval of a thread in ns: as it was given, or else as the preamble has it.
+    /// Returns the interval of a thread in ns: as the user gave it, otherwise as the preamble
+    /// states it.
     fn period(&self, thread: u32) -> Option<i64> {
         let stated = self
             .intervals
@@ -375,8 +376,7 @@ impl Reader<'_> {
             error,
         })?;
         let place = self.threads.len();
-        // The first cycle that is in the file is the first due time: what came before it was not
-        // recorded.
+        // The first cycle in the file is the first due time: earlier cycles were not recorded.
         self.threads.push(Thread {
             id: thread,
             series,

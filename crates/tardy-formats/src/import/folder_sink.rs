@@ -26,10 +26,10 @@ use tardy_samples::series_writer::SeriesWriter;
 use super::sink::{ImportedRun, Sink};
 use super::{Format, ImportError, Settings, Source};
 
-/// Many samples a chunk: nobody waits for them, and fewer chunks are smaller and faster to read.
+/// Many samples per chunk: an import is not live, and fewer chunks are smaller and faster to read.
 const SAMPLES_A_CHUNK: u64 = 4096;
 
-/// What an import came to.
+/// The result of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportResult {
     pub folder: PathBuf,
@@ -38,14 +38,14 @@ pub struct ImportResult {
     pub series: usize,
     /// Samples in all of them.
     pub samples: u64,
-    /// What must be known before the numbers.
+    /// Caveats to read before the numbers.
     pub notes: Vec<String>,
 }
 
 /// Reads `path` as `format`, or as what it looks like, and makes the run `out`.
 ///
 /// # Errors
-/// [`ImportError`]; nothing is left of `out` then.
+/// Returns [`ImportError`] after removing `out`.
 pub fn import(
     path: &Path,
     format: Option<&'static Format>,
@@ -228,7 +228,7 @@ impl FolderSink {
             realtime_ns: imported.started.or(written).unwrap_or_default(),
             monotonic_ns: start,
         };
-        // What another tool planned is not known.
+        // The plan of another tool is unknown.
         let plan = Plan::without_probes("imported", &measured_cpus, &CpuList::default());
         RunRecord {
             tool: Tool {

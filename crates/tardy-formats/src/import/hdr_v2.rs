@@ -20,8 +20,8 @@ const HEAD_BYTES: usize = 40;
 /// More than the counts of any histogram of 5 digits take.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// Values and counts, ascending; a bucket stands for its largest value. The error says what should
-/// be there.
+/// Returns values and counts, ascending; a bucket is represented by its largest value. The error
+/// states the expected content.
 pub(super) fn decode(bytes: &[u8]) -> Result<Vec<(i64, u64)>, &'static str> {
     let cookie = word(bytes, 0).ok_or("the head of a histogram")?;
     match cookie {

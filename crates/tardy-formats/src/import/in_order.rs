@@ -13,7 +13,7 @@ use tardy_run::imported::StatedTotals;
 use super::sink::{ImportedRun, LATENCY, Sink, descriptor};
 use super::{Settings, Unit};
 
-/// What is said where the file has values and nothing else.
+/// Note for a file that contains only values.
 const NO_TIMES_NOTE: &str = "only the order of the values is known, not when they were taken: \
                              give --period for rates and durations";
 
@@ -96,7 +96,7 @@ impl<'a> InOrder<'a> {
         self.due == 0
     }
 
-    /// Ends the series, and says what is not known of it.
+    /// Closes the series, and notes what the file lacks.
     pub(super) fn close(self, tool: &str) -> ImportedRun {
         self.sink.state(
             self.series,

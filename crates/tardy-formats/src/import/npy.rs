@@ -37,7 +37,7 @@ enum Kind {
     Float,
 }
 
-/// What the head says: where in a record the values are.
+/// The layout in the head: position of the values in a record.
 #[derive(Debug, PartialEq, Eq)]
 struct Layout {
     record_bytes: usize,
@@ -172,7 +172,7 @@ fn head(source: &mut Source, settings: &Settings) -> Result<(Layout, u64), Impor
     Ok((layout, text_begin + length))
 }
 
-/// What stands in the head's dictionary, which begins at byte `at`.
+/// Parses the head's dictionary, which starts at byte `at`.
 fn layout(
     source: &Source,
     settings: &Settings,
@@ -306,7 +306,7 @@ impl Number {
         })
     }
 
-    /// A value in ns; what it is, where that is no time.
+    /// Converts a value to ns; the error describes a value that is not a time.
     fn nanos(self, bytes: &[u8], unit: Unit) -> Result<i64, String> {
         // The least significant byte first, the sign or zeros behind.
         let mut word = [0_u8; 8];

@@ -190,8 +190,8 @@ fn read_json(
 }
 
 /// Names the highest bucket by the maximum, if that lies in it: from rt-tests 2.7 on, a bucket ends
-/// above all of its values. What the last bucket holds is not known to lie in it, once the maximum
-/// lies beyond.
+/// above all of its values. Once the maximum lies beyond the last bucket, the values of that bucket
+/// are unknown.
 fn finish(series: &mut [BucketSeries], last_bucket: Option<i64>, imported: &mut ImportedRun) {
     let ends = series.iter().flat_map(|counted| &counted.buckets);
     let mut ends: Vec<i64> = ends.map(|&(end, _)| end).collect();

@@ -45,11 +45,11 @@ pub(super) const TEXT: Format = Format {
 const MAX_WIDTH: usize = 5;
 const SECOND_NOTE: &str =
     "the tool counts only the part of a latency below one second: a longer stall looks shorter";
-/// What a series is called whose tool is not known.
+/// Name of a series of an unknown tool.
 const UNNAMED: &str = "thread-pair";
 const TOOLS: [&str; 4] = ["pmqtest", "ptsematest", "svsematest", "sigwaittest"];
 
-/// What is known of a pair.
+/// The state of a pair.
 struct Pair {
     cpu: Option<u32>,
     interval: Option<Nanos>,

@@ -160,7 +160,7 @@ pub(super) fn has_true_maxima(version: &str) -> bool {
     (numbers.next(), numbers.next()) >= (Some(3), Some(8))
 }
 
-/// What no series can be made of.
+/// Describes a series that cannot be imported.
 struct Wrong<'a, 'input> {
     at: Node<'a, 'input>,
     expected: &'static str,
@@ -270,7 +270,7 @@ fn place_beyond(counted: &mut BucketSeries, samples: u64, unit: i64) {
             let from = highest.0.saturating_add(unit);
             counted.overflow(beyond, from.min(max.get()));
         }
-        // The buckets hold every sample, and none is as large as the file says that one was.
+        // The buckets contain every sample, but none is as large as the stated maximum.
         Some(max) if highest.1 > 0 => {
             highest.1 -= 1;
             counted.buckets.push((max.get(), 1));
@@ -456,7 +456,7 @@ mod tests {
         assert_eq!(unknown.overflow_note(false).unwrap(), note);
     }
 
-    /// What was stated of the series, and their values.
+    /// The stated totals of the series, and their values.
     struct StatedSink(Vec<(StatedTotals, Histogram)>);
 
     impl Sink for StatedSink {

@@ -1,7 +1,7 @@
 //! rteval's report as text: the statistics of the system and of each core, without histograms.
 //!
-//! The traps: the system's numbers are those of all cores, also of cores whose lines somebody left
-//! out; and, as in summary.xml, old versions leave latencies beyond their last bucket out of all
+//! The traps: the system's numbers are those of all cores, even of cores whose lines were removed;
+//! and, as in summary.xml, old versions leave latencies beyond their last bucket out of all
 //! numbers. Source: rteval, rteval/rteval_text.xsl.
 
 use tardy_core::units::Nanos;

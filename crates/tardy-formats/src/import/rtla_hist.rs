@@ -120,7 +120,7 @@ fn read(
     let (mut last_line, mut names_length, mut last_length) = (0, 0, 0);
     let mut is_over = false;
     for (line, text) in lines(&text) {
-        // The sums of all CPUs, and whatever follows a stop.
+        // The sums of all CPUs, and all lines after a stop.
         is_over |= rtla_end::is_end(&text);
         if is_over || rtla_end::reports_missed_events(&text) {
             continue;
@@ -337,8 +337,8 @@ fn finish(
             counted.stated.max_ns = Some(Nanos(last.saturating_add(width - unit.nanos())));
         }
         let missing = samples.saturating_sub(in_all);
-        // More than what lies beyond the last bucket is missing where rows were left out of the
-        // file.
+        // If rows were removed from the file, more samples are missing than those beyond the last
+        // bucket.
         let from = if missing > 0 {
             counted.stated.min_ns.unwrap_or_default().get()
         } else {

@@ -1,10 +1,10 @@
 //! `rtla timerlat top`: a row per CPU with the extremes and the mean of the timer's interrupt, the
-//! kernel's thread, and the return to user space. Each is a probe of its own, as in `timerlat
-//! hist`. The table is printed again and again; the last one counts.
+//! kernel's thread, and the return to user space. Each is a separate probe, as in `timerlat hist`.
+//! The table is printed repeatedly; the last one counts.
 //!
 //! The traps: `COUNT` counts the interrupts, and a row of 0 may have a latency of the thread; the
-//! line `ALL` knows the CPUs whose rows somebody left out, but its count is rounded and wraps.
-//! Source: Linux, tools/tracing/rtla/src/timerlat_top.c.
+//! line `ALL` includes CPUs whose rows were removed, but its count is rounded and wraps. Source:
+//! Linux, tools/tracing/rtla/src/timerlat_top.c.
 
 use std::collections::BTreeMap;
 

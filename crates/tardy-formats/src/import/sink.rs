@@ -1,4 +1,4 @@
-//! What readers hand over, and to whom.
+//! The interface between readers and the consumers of their data.
 
 use std::io;
 
@@ -17,7 +17,7 @@ use super::{ImportError, Source};
 /// floating point.
 const SAMPLES_MAX: u64 = 1 << 53;
 
-/// Who takes what was read.
+/// A consumer of imported data.
 pub trait Sink {
     /// Opens a series of samples; the number names it from then on.
     ///
@@ -34,7 +34,7 @@ pub trait Sink {
     /// Notes what the other tool states of a series of samples.
     fn state(&mut self, series: usize, stated: StatedTotals);
 
-    /// Adds a series that is known by its histogram only, or by what is stated.
+    /// Adds a series that has only a histogram, or only stated totals.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -46,10 +46,10 @@ pub trait Sink {
     ) -> io::Result<()>;
 }
 
-/// What a file says beside its series.
+/// The part of a file apart from its series.
 #[derive(Debug, Clone, Default)]
 pub struct ImportedRun {
-    /// Name of the tool that wrote it, and its version where it says that.
+    /// Name of the tool that wrote it, and its version if stated.
     pub tool: String,
     pub command_line: Option<String>,
     /// When it started, ns since 1970.
@@ -58,7 +58,7 @@ pub struct ImportedRun {
     pub length: Option<Nanos>,
     /// The machine, as far as it says.
     pub machine: MachineFacts,
-    /// What must be known before the numbers.
+    /// Caveats to read before the numbers.
     pub notes: Vec<String>,
     /// Why larger latencies than the largest one known may have occurred; absent if none can have.
     pub maximum_unsure: Option<String>,
@@ -71,7 +71,7 @@ pub struct ImportedRun {
 pub struct BucketSeries {
     /// Name of the probe.
     pub probe: &'static str,
-    /// What a value is.
+    /// Name of the quantity of a value.
     pub quantity: &'static str,
     /// Number of the CPU, or of the thread where that is all there is.
     pub cpu: Option<u32>,
@@ -81,7 +81,7 @@ pub struct BucketSeries {
     pub is_event: bool,
     /// Value of each bucket in ns, and its count.
     pub buckets: Vec<(i64, u64)>,
-    /// What the tool states.
+    /// The totals that the tool states.
     pub stated: StatedTotals,
     /// Whether the tool cuts its mean off to whole units: the mean of the buckets is better then.
     pub is_mean_cut: bool,
@@ -203,8 +203,8 @@ impl BucketSeries {
         }
     }
 
-    /// Corrects the rows by the totals that the file states; no number becomes smaller. Samples that
-    /// are in no row count as the maximum, and a stated maximum beyond the rows is one of the
+    /// Corrects the rows by the totals that the file states; no number becomes smaller. Samples
+    /// that are in no row count as the maximum, and a stated maximum beyond the rows is one of the
     /// samples. Returns a note for each difference.
     fn reconcile(&mut self) -> Vec<String> {
         let notes = self.reconcile_rows();
@@ -354,8 +354,8 @@ impl BucketSeries {
     }
 }
 
-/// Where two series of a probe name the same CPU, all of them are numbered in their order: each
-/// needs a name of its own. So are they where a number is above that of any CPU.
+/// If two series of a probe name the same CPU, all of them are numbered in their order, because
+/// each needs a unique name. The same applies if a number is above that of any CPU.
 fn number_anew(series: &mut [BucketSeries], imported: &mut ImportedRun) {
     let mut names: Vec<(&str, Option<u32>)> = series
         .iter()

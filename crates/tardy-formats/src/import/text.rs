@@ -6,7 +6,7 @@ use tardy_samples::far_time::FAR_NS;
 
 use super::{ImportError, Source, Unit, pasted};
 
-/// Largest text that is read whole, in bytes: no histogram of a peer comes near it.
+/// Maximum size of a text that is read whole, in bytes: histograms of peers are far smaller.
 const BYTES_MAX: u64 = 256 << 20;
 
 impl Source {
@@ -58,7 +58,7 @@ pub(super) fn head_lines(head: &[u8]) -> Vec<&str> {
     text.lines().collect()
 }
 
-/// What stands where a time is expected.
+/// The expectation named in an error about a time.
 pub(super) const NEAR_TIME: &str = "a time below 2^62 ns, which is 146 years";
 
 /// Whether readers of runs take it, in ns.

@@ -110,7 +110,8 @@ pub(super) fn command(text: &str) -> Option<&str> {
     rest.split(['"', ' ', '\n']).next()
 }
 
-/// What rt-tests and jitterdebugger say of themselves and of the machine; keys may end in a colon.
+/// Reads the description that rt-tests and jitterdebugger give of themselves and of the machine;
+/// keys may end in a colon.
 pub(super) fn envelope(document: &Document, tool: &str) -> ImportedRun {
     let document = &document.value;
     let text = |key: &str| {
@@ -272,7 +273,7 @@ mod tests {
             ),
             (2, 4, 5)
         );
-        // What is missing is missed where it should be.
+        // A missing key is reported at its position.
         assert_eq!(
             (line(&["thread", "1", "min"]), line(&["nothing"]), line(&[])),
             (4, 1, 1)

@@ -1,6 +1,5 @@
-//! The unit of cyclictest's values, where its output does not say it: us, and ns with -N. Taking
-//! the one for the other makes a machine 1000 times worse or better than it is, so that only what
-//! is certain is taken.
+//! The unit of cyclictest's values if its output does not state it: us, and ns with -N. Confusing
+//! the two makes a machine 1000 times worse or better than it is, so only certain evidence is used.
 //!
 //! The unit of cyclictest's values follows from their size; otherwise the tool asks. Below 1000
 //! they are us, because no wake-up takes less than 1 us; above the interval they are ns, because as
@@ -18,7 +17,7 @@ pub(super) struct TypicalValue {
     pub(super) interval_us: Option<i64>,
 }
 
-/// The unit, and what is to be said of it.
+/// The unit, and a note on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UnitChoice {
     pub(super) unit: Unit,

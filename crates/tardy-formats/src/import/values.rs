@@ -1,6 +1,6 @@
-//! Plain numbers, one a line, or a column of a table: what any tool's values can be brought to.
-//! Nothing is guessed: the unit is asked for, and the column where there are several. Their order
-//! is that of the file.
+//! Plain numbers, one per line, or a column of a table: a form that the values of any tool can be
+//! converted to. Nothing is guessed: the user must give the unit, and the column if there are
+//! several. Their order is that of the file.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -94,7 +94,7 @@ fn separator(line: &str) -> Option<char> {
         .find(|&separator| line.contains(separator))
 }
 
-/// The fields of a line; what stands in quotes is one, separators and all.
+/// Splits a line into fields; quoted text is one field, including separators.
 fn fields(line: &str, separator: Option<char>) -> Vec<String> {
     let Some(separator) = separator else {
         return line.split_whitespace().map(str::to_owned).collect();
@@ -116,9 +116,9 @@ fn fields(line: &str, separator: Option<char>) -> Vec<String> {
 struct Layout {
     separator: Option<char>,
     fields: usize,
-    /// Place of the values.
+    /// Index of the values' column.
     column: usize,
-    /// What they are called in messages.
+    /// Their name in messages.
     name: String,
 }
 
@@ -191,7 +191,7 @@ fn read(
     }
 }
 
-/// What the first line tells, and whether it holds names.
+/// Derives the layout from the first line, and whether that holds names.
 fn layout(
     source: &Source,
     settings: &Settings,

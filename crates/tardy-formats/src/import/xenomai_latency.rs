@@ -1,5 +1,5 @@
 //! `latency` of Xenomai's testsuite, `latmus` of EVL, and `latency` and `preempt` of RTAI's. Each
-//! line of data has the extremes and the mean of a stretch of time; the line `RTH|` names its
+//! line of data has the extremes and the mean of an interval of time; the line `RTH|` names its
 //! columns. Xenomai and EVL print us with decimals, and `RTS|` for the whole run; RTAI prints whole
 //! ns. With -h, Xenomai prints histograms: `avg` of all samples, `min` and `max` of the seconds'
 //! extremes.
@@ -123,7 +123,7 @@ const BUCKET_NS: i64 = 1_000;
 /// then.
 const MEAN_TOLERANCE: f64 = 0.6;
 
-/// What the file says.
+/// The statements of the file.
 #[derive(Default)]
 struct Statements {
     head: Head,
@@ -131,8 +131,7 @@ struct Statements {
     columns: Option<Columns>,
     /// Seconds that a line of data covers, where the file states them.
     line_seconds: Option<u64>,
-    /// Lines of data, and what they come to: least and largest value, sum of the means, overruns so
-    /// far.
+    /// Lines of data, and their totals: least and largest value, sum of the means, overruns so far.
     lines: u64,
     min: Option<i64>,
     max: Option<i64>,

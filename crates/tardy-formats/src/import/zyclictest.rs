@@ -1,6 +1,6 @@
 //! zyclictest of Zephyr, as its shell prints it: latencies of the timer's interrupt and of the
-//! thread behind it, in whole us, a histogram each unless it was stopped with -q. Each is a probe
-//! of its own. Source: Zephyr, subsys/debug, zyclictest.c, as described in its manual.
+//! thread behind it, in whole us, a histogram each unless it was stopped with -q. Each is a
+//! separate probe. Source: Zephyr, subsys/debug, zyclictest.c, as described in its manual.
 //!
 //! The traps: samples beyond the last bucket are counted as overflow; and the tool moves its due
 //! time on by one interval however many passed, so that after a latency longer than the interval

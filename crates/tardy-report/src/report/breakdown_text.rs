@@ -1,4 +1,4 @@
-//! The three sources of lateness side by side, each with what isolated it.
+//! The three sources of latency side by side, each with the phase that isolated it.
 
 use std::fmt::Write as _;
 

@@ -15,7 +15,7 @@ use super::table::Table;
 const ROWS_MAX: usize = 8;
 /// Rows of places in which a thread slept.
 const PLACES_MAX: usize = 3;
-/// Stretches of a cycle on the screen of `attach`.
+/// Number of intervals of a cycle on the screen of `attach`.
 pub(super) const STRETCHES_OF_SCREEN: usize = 3;
 /// Chains that are listed.
 const CHAINS_MAX: usize = 3;
@@ -163,7 +163,8 @@ fn thread(name: &str, number: i32) -> String {
     format!("{name}/{number}")
 }
 
-/// What a stretch was, as in "3.02 ms in fsync (folio_wait_bit_common), until kworker/1:2 woke it".
+/// Describes an interval, as in "3.02 ms in fsync (folio_wait_bit_common), until kworker/1:2 woke
+/// it".
 fn words(stretch: &Stretch) -> String {
     let length = stretch.length_ns;
     let by = stretch.by.as_deref();
@@ -237,7 +238,7 @@ pub(super) fn rows(out: &mut String, threads: &[CycleRow], columns: usize) {
     }
 }
 
-/// One cycle: its closed sum and its longest stretches, in the order of time.
+/// Shows one cycle: its total and its longest intervals, in order of time.
 pub(super) fn story(
     out: &mut String,
     cycle: &Cycle,

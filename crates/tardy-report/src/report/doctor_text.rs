@@ -9,8 +9,8 @@ use super::screen::{Screen, push_wrapped};
 /// Width of the column of severities.
 const INDENT: usize = 8;
 
-/// The text. `is_all` shows every row of the table, whatever its state; otherwise the text fits the
-/// screen if one finding in full does.
+/// Returns the text. `is_all` shows every row of the table in any state; otherwise the text fits
+/// the screen if one finding in full does.
 #[must_use]
 pub fn text(diagnosis: &Diagnosis, screen: Screen, is_all: bool) -> String {
     let faults: Vec<&Finding> = diagnosis.faults().collect();
@@ -75,7 +75,7 @@ impl Page {
         self.line(0, &diagnosis.decision.text);
     }
 
-    /// What is, what should be, why, what to do, and where both come from.
+    /// Prints the current and the expected value, the reason, the remedy, and the source.
     fn fault(&mut self, finding: &Finding) {
         let State::Improvable {
             current,
@@ -184,7 +184,7 @@ impl Page {
         }
     }
 
-    /// A word in the first column, and text beside it.
+    /// Prints a word in the first column, and text beside it.
     fn entry(&mut self, head: &str, text: &str) {
         let start = self.out.len();
         self.line(INDENT, text);

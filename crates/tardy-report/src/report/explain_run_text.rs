@@ -1,5 +1,5 @@
-//! An explained run as text: who made its samples late, where on the way, and the worst of them as
-//! time lines.
+//! An explained run as text: the causes of its late samples, the components, and the worst samples
+//! as time lines.
 
 use std::fmt::Write as _;
 
@@ -290,7 +290,7 @@ pub(super) fn second_opinions(opinion: &SecondOpinion) -> [(&'static str, String
     })
 }
 
-/// What stands above the rules of a loop.
+/// Returns the head of a loop's rules.
 pub(super) fn rules_head(looped: &LoopRow) -> String {
     format!(
         "Rules of a real-time loop that {} ({}) broke",

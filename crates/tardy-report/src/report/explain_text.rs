@@ -1,4 +1,4 @@
-//! An explained trace as text: who made the thread late, where on the way, the worst wake-ups as
+//! An explained trace as text: the causes of late wake-ups, the components, the worst wake-ups as
 //! time lines, rules for loops.
 
 use std::fmt::Write as _;
@@ -237,7 +237,7 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
     warnings
 }
 
-/// Who made it late; `all` is the lateness in all.
+/// Prints the holders of the CPU; `all` is the total latency.
 pub(super) fn holders(out: &mut String, rows: &[HolderRow], all: u64, unexplained_ns: u64) {
     let _ = writeln!(out, "\nCauses of latency, of {} in all", time(all));
     let mut table =

@@ -1,8 +1,8 @@
 //! A report of runs as one HTML file that needs nothing else: verdict and warnings first, charts,
 //! every number as a table, the machine, and how to repeat it.
 //!
-//! Text from runs is data: maud escapes it where it stands in the page, [`json::embedded`] in what
-//! the script reads, and the page's own policy lets no script run but ours.
+//! Text from runs is data: maud escapes it in the page, [`json::embedded`] in the script's input,
+//! and the page's policy allows only the page's own script.
 //!
 //! Moving charts are drawn on a canvas. After the first zoom the script draws the same extremes as
 //! rectangles, a column per pixel: a path that changes with every frame is rasterised again in
@@ -256,7 +256,7 @@ fn probe_section(
         build::together(runs, probe).map(|chart| figures.add(chart))
     };
     let mut rows: Vec<Row> = Vec::new();
-    // Where each CPU has a colour of its own, the time line says the same.
+    // If each CPU has a separate colour, the time line shows the same.
     let has_map = runs
         .iter()
         .filter_map(|run| run.probe(probe))

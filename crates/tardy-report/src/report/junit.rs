@@ -21,7 +21,7 @@ pub struct Case {
     pub name: String,
     /// How it ended.
     pub outcome: Outcome,
-    /// What is shown with it.
+    /// The output shown with it.
     pub output: String,
 }
 

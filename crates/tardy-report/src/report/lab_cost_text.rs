@@ -50,7 +50,7 @@ fn line(text: &mut String, words: &str) {
     writeln!(text, "{words}").expect("writing to a string cannot fail");
 }
 
-/// What was not measured, once for all variants that say the same of it.
+/// Lists metrics that were not measured, once for all variants with the same reason.
 fn left_out(text: &mut String, comparison: &CostComparison) {
     let mut told: Vec<&Absence> = Vec::new();
     for absent in comparison

@@ -34,8 +34,8 @@ pub fn table(ladder: &Ladder, probe: &str, is_named: bool) -> Table {
     table
 }
 
-/// The shortest deadline that held, and how often it may be missed: a sentence each. Nothing where
-/// the samples do not decide which one it is.
+/// Returns a sentence with the shortest deadline that was met, and one with how often it may be
+/// missed. Empty if the samples do not decide which one it is.
 #[must_use]
 pub fn smallest(ladder: &Ladder) -> Vec<String> {
     if ladder.every_deadline_missed {

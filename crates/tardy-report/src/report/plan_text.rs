@@ -1,4 +1,4 @@
-//! The text of `--dry-run`: what would be done, and what would be changed.
+//! The text of `--dry-run`: planned actions and changes.
 
 use std::fmt::Write as _;
 

@@ -18,7 +18,7 @@ use tardy_statistics::estimate::Estimate;
 
 use super::history_html::drawn as chart_drawn;
 
-/// Stretches of time of a time line: about one a px.
+/// Intervals of a time line: about one per px.
 const COLUMNS: usize = 1000;
 /// Samples that a scatter plot draws one by one; of more it draws places.
 const POINTS: usize = 5000;
@@ -32,7 +32,7 @@ pub struct FigureCharts {
     pub paper: &'static str,
     place: String,
     about: String,
-    /// Ours; none where no experiment of it was run.
+    /// Our charts; empty if no experiment of it was run.
     charts: Vec<Chart>,
 }
 

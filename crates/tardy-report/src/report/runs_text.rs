@@ -1,4 +1,4 @@
-//! Several runs in one table, a row per run and probe: what many boards or kernels come to.
+//! Several runs in one table, a row per run and probe: the results of many boards or kernels.
 
 use tardy_core::summary::numbers::Numbers;
 use tardy_core::units::three_digits;
@@ -13,7 +13,7 @@ use super::table::Table;
 /// One of the runs.
 #[derive(Debug)]
 pub struct RunRow {
-    /// What tells it from the others.
+    /// The name that distinguishes it from the others.
     pub name: String,
     /// Release of its kernel.
     pub kernel: String,
@@ -32,7 +32,7 @@ const IMPORTANCE: [&str; 8] = [
     "samples",
 ];
 
-/// The table, what was worst first, as wide as the screen.
+/// Returns the table, worst rows first, as wide as the screen.
 #[must_use]
 pub fn text(rows: &[RunRow], screen: Screen) -> String {
     if rows.is_empty() {
@@ -130,7 +130,7 @@ fn gravest(summary: &Summary) -> Option<&Warning> {
         .min_by_key(|warning| warning.rank())
 }
 
-/// The load under which the largest value came; nothing where there was one alone.
+/// Returns the load with the largest value; `None` if there was only one load.
 fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
     if summary.loads.len() < 2 {
         return None;

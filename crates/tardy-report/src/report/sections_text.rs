@@ -15,7 +15,7 @@ const PLACES: usize = 10;
 /// Differences that are listed.
 const DIFFERENCES: usize = 40;
 
-/// What the kinds are: the line below every census.
+/// Explains the kinds, below every census.
 const EXPLANATION: &str = "A section counts in each of its kinds. Times are those of the \
                            instructions executed, in virtual time. Begins in: the function that \
                            switched interrupts or preemption off (for a lock, its caller; for an \
@@ -165,7 +165,7 @@ fn lengths<'a>(kinds: impl Iterator<Item = &'a KindCensus>) -> String {
     ];
     for kind in kinds {
         for (bin, count) in kind.histogram.iter().enumerate() {
-            // A bin reaches up to below 2^bin ns: what is surely longer counts.
+            // Bin `n` ends below 2^n ns: only values that are certainly longer count.
             let least = if bin == 0 { 0 } else { 1_u64 << (bin - 1) };
             above
                 .iter_mut()
@@ -194,7 +194,7 @@ fn least_above(limit: u64) -> i64 {
     (limit.next_power_of_two() - limit) as i64
 }
 
-/// What differs between two censuses.
+/// Returns the differences between two censuses.
 #[must_use]
 pub fn comparison(differences: &[Difference]) -> String {
     let mut table = Table::new([

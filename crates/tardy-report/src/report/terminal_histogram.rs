@@ -23,7 +23,8 @@ pub enum Blocks {
 }
 
 impl Blocks {
-    /// What the locale of the environment allows, by the order of locale(7).
+    /// Returns the characters that the locale of the environment supports, by the order of
+    /// locale(7).
     #[must_use]
     pub fn of_environment() -> Self {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -53,8 +54,8 @@ impl Blocks {
     }
 }
 
-/// The histogram in `height` lines of at most `width` characters, and a line for its axis; nothing
-/// where there is no sample, or no room.
+/// Returns the histogram in `height` lines of at most `width` characters, and a line for its axis;
+/// `None` without samples or space.
 #[must_use]
 pub fn text(
     histogram: &Histogram,
@@ -88,7 +89,8 @@ pub fn text(
         .collect()
 }
 
-/// Filled parts of a column: none for no sample, at least one for one sample, all for the most.
+/// Returns the filled parts of a column: none for no sample, at least one for one sample, all for
+/// the largest count.
 fn level(count: u64, highest: u64, height: usize, blocks: Blocks) -> usize {
     let parts = height * (blocks.glyphs().len() - 1);
     if count == 0 {

@@ -259,7 +259,7 @@ pub fn found(question: &Question, found: &SearchResult, out: &Path) -> String {
     text
 }
 
-/// What helps first, what harms next, then the rest.
+/// Sorts helpful settings first, harmful ones next, then the rest.
 fn rank(result: &SettingResult) -> f64 {
     match result.outcome {
         Outcome::Lowers => -1e6 + result.difference.value,

@@ -1,5 +1,5 @@
-//! Advice as text: what it comes to, each kernel's verdict with its conditions, the path through
-//! the rules, the model.
+//! Advice as text: the conclusion, each kernel's verdict with its conditions, the path through the
+//! rules, the model.
 
 use std::fmt::Write as _;
 
@@ -164,8 +164,8 @@ fn kernel(out: &mut String, judgement: &Judgement, advice: &Advice) {
     }
 }
 
-/// Where the model adds work to late starts, starts are judged by what the work leaves of the
-/// deadline: both are told.
+/// If the model adds work to latencies of the start, these are judged by the time that the work
+/// leaves before the deadline: both numbers are printed.
 fn sentence(verdict: &Verdict, judged: Option<&Basis>, deadline: Option<Nanos>) -> String {
     let (Some(Basis::Model { work_ns, .. }), Some(deadline), Some(window)) =
         (judged, deadline, verdict.window)

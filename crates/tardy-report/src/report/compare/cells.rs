@@ -127,7 +127,7 @@ fn misses(misses: &Misses) -> Vec<String> {
     ]
 }
 
-/// What a table is about, and where its intervals come from.
+/// Returns the subject of a table, and the source of its intervals.
 pub(super) fn title(table: &Table, settings: &Settings) -> String {
     let (base, new) = (&table.base, &table.candidate);
     let runs = |count: usize| {
@@ -182,7 +182,7 @@ pub(super) fn title(table: &Table, settings: &Settings) -> String {
     )
 }
 
-/// What of a table has no verdict, and why.
+/// Returns the rows of a table without a verdict, and why.
 pub(super) fn open_ends(table: &Table) -> Vec<String> {
     let mut lines: Vec<String> = table
         .undecided
@@ -347,7 +347,7 @@ fn change(base: f64, candidate: f64) -> String {
     }
 }
 
-/// From which ratio on a change is told as a factor.
+/// Ratio from which on a change is printed as a factor.
 const FACTOR_FROM: f64 = 3.0;
 
 pub(super) fn percent(quantile: f64) -> String {

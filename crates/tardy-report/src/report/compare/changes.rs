@@ -1,5 +1,5 @@
-//! What is said of changes over time, of latencies and of costs alike: the verdict, the steps, and
-//! what else changed with them.
+//! Text on changes over time, for latencies and costs: the verdict, the steps, and what else
+//! changed with them.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::report::junit::{Case, Suite, document};
 
 const FACTS_SHOWN: usize = 6;
 
-/// What was found.
+/// The changes that were found.
 pub(super) struct Changes<'a> {
     /// How many runs there are.
     pub(super) runs: usize,

@@ -221,7 +221,7 @@ fn rows(found: &History, change: &LastingChange) -> Vec<Vec<String>> {
     rows
 }
 
-/// What else changed with the build.
+/// Returns what else changed with the build.
 pub(in crate::report) fn facts(found: &History, change: &LastingChange) -> Vec<String> {
     let build = &found.builds[change.from].name;
     let mut facts: Vec<String> = change

@@ -1,4 +1,4 @@
-//! What runs of one report come to beside each other: each of the others against the first.
+//! Runs of one report beside each other: each of the others against the first.
 
 use maud::{Markup, html};
 use tardy_results::compare::model::{Comparison, Outcome};
@@ -42,7 +42,7 @@ pub(super) fn section(
     }
 }
 
-/// What every candidate's warnings say is said once.
+/// Warnings shared by all candidates are shown once.
 fn shared_warnings(comparison: &Comparison) -> Vec<&String> {
     let of_all = |warning: &&String| {
         comparison

@@ -13,7 +13,7 @@ use crate::report::summary_text;
 use tardy_chart::build::costs;
 use tardy_run::shell::quoted;
 
-/// What stands above the machines' facts is a column a run, the charts have a bar per run.
+/// The part above the machines' facts has a column per run, the charts have a bar per run.
 pub(super) fn content(runs: &[CostRun], figures: &mut Figures) -> Markup {
     let charts: Vec<_> = costs::charts(runs)
         .into_iter()
@@ -136,7 +136,7 @@ fn command(run: &CostRun) -> String {
         CostSet::Build => {
             words.push("build".to_owned());
             words.extend(["--trials".to_owned(), how.trials.to_string()]);
-            // What was built, of which the run keeps the description and not the path.
+            // The build's source: the run stores its description, not the path.
             words.push(format!("   # {}", how.command.join(" ")));
         }
     }

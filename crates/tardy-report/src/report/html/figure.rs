@@ -19,7 +19,7 @@ const SIZES: [(&str, (f64, f64)); 3] = [
     ("narrow", (350.0, 300.0)),
 ];
 
-/// The charts of a page, and what its script must know of them.
+/// The charts of a page, and their data for its script.
 #[derive(Debug)]
 pub(super) struct Figures {
     data: Vec<Value>,
@@ -28,7 +28,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// None yet, for so many runs.
+    /// Starts without charts, for a number of runs.
     pub(super) fn new(runs: usize) -> Self {
         Self {
             data: Vec::new(),
@@ -36,7 +36,7 @@ impl Figures {
         }
     }
 
-    /// What the script reads.
+    /// Returns the input of the script.
     pub(super) fn data(self) -> Value {
         Value::Array(self.data)
     }

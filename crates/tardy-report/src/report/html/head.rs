@@ -1,4 +1,4 @@
-//! What is read first: the verdict, one chart, the warnings, the figures that matter most, and the
+//! The top of the page: the verdict, one chart, the warnings, the most important figures, and the
 //! numbers of each CPU and load.
 
 use maud::{Markup, html};
@@ -44,7 +44,7 @@ pub(super) fn head(
             @if comparison.is_some() { a href="#comparison" { "Comparison" } }
             a href="#verdict" { "Verdict" }
             a href="#numbers" { "Numbers" }
-            // Each series of a probe has charts of its own; the first ones lead to the others.
+            // Each series of a probe has separate charts; the first ones link to the others.
             @for name in &with_charts {
                 a href={ "#probe-" (name) } { "Charts of " (name) }
             }
@@ -84,7 +84,7 @@ fn machine(run: &RunData) -> Markup {
     }
 }
 
-/// What made most of the lateness of an explained run.
+/// Returns the main cause of the latency of an explained run.
 fn blamed(run: &RunData) -> Option<String> {
     let explanation = run.explanation.as_ref()?;
     let cause = explain_text::largest_cause(&explanation.holders, explanation.lateness)?;
@@ -300,7 +300,7 @@ fn of_processors(run: &RunData, probe: &str) -> Table {
     }
 }
 
-/// Loads, the worst first; what a load's few samples cannot say has no column.
+/// Lists loads, the worst first; columns that a load's few samples cannot fill are absent.
 fn of_loads(run: &RunData, probe: &str) -> Table {
     let of_probe = |load: &'_ LoadSummary| load.probes.iter().position(|(name, _)| name == probe);
     let is_judged = run

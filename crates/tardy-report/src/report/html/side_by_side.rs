@@ -51,7 +51,8 @@ fn of_runs(runs: &[RunData], probe: &str) -> Table {
     }
 }
 
-/// Loads in the order of the first run that has them; a run without one has a line that says so.
+/// Lists loads in the order of the first run that has them; a run without one has a line that
+/// states so.
 fn of_loads(runs: &[RunData], probe: &str) -> Option<Table> {
     let mut loads: Vec<&str> = Vec::new();
     for load in runs

@@ -1,4 +1,4 @@
-//! What the words in a report mean: its reader may not have the tool.
+//! Glossary of a report: its reader may not have the tool.
 
 use maud::{Markup, html};
 

@@ -10,8 +10,8 @@ use tardy_results::summary::model::{
 
 use super::cells::{percent, place, value};
 
-/// An effective number of samples below this share of all is told: independent ones come near it by
-/// chance.
+/// Share of the effective number of samples below which it is printed: independent samples come
+/// near it by chance.
 const WORTH_A_WORD: f64 = 0.6;
 
 /// An outcome in one word.
@@ -169,7 +169,7 @@ fn on_other_cpus(summary: &Summary) -> &'static str {
     }
 }
 
-/// What the user keeps with the run, and which settings come from files.
+/// Returns the user's labels of the run, and the settings that come from files.
 #[must_use]
 pub fn labels_and_defaults(summary: &Summary) -> Vec<String> {
     let labels: Vec<String> = summary
@@ -200,7 +200,7 @@ pub fn marks(summary: &Summary) -> Option<String> {
     (!marks.is_empty()).then(|| format!("marked during the run: {}", marks.join(", ")))
 }
 
-/// The sentence of a verdict; reasons that are told as warnings anyway are not told twice.
+/// Returns the sentence of a verdict, without the reasons that are also shown as warnings.
 pub(super) fn without_warnings(sentence: &str, warnings: &[Warning]) -> String {
     let Some((said, because)) = sentence
         .split_once(" (inconclusive ")
@@ -223,8 +223,8 @@ pub(super) fn without_warnings(sentence: &str, warnings: &[Warning]) -> String {
     }
 }
 
-/// What `~` and bounds say. On a small screen how far samples depend on each other is told only
-/// where nothing else explains missing bounds.
+/// Explains `~` and bounds. On a small screen the dependence of samples is printed only if nothing
+/// else explains missing bounds.
 pub(super) fn notes(all: &Numbers, is_full: bool) -> Option<String> {
     let is_unbounded = all
         .percentiles
@@ -260,8 +260,8 @@ pub(super) fn notes(all: &Numbers, is_full: bool) -> Option<String> {
     (!notes.is_empty()).then(|| notes.join("; "))
 }
 
-/// What `~` says where a percentile has no upper bound, and `n>=` where it is told how many samples
-/// one takes.
+/// Explains `~` for a percentile without an upper bound, and `n>=` if the required number of
+/// samples is printed.
 pub(in crate::report) fn unbounded(is_unbounded: bool, is_told: bool) -> Option<&'static str> {
     let words = if is_told {
         "~ no upper bound yet; n>= is how many samples a bound needs"
@@ -319,7 +319,7 @@ pub(crate) fn gaps(series: &SeriesSummary) -> Option<String> {
     ))
 }
 
-/// What interval errors are as latenesses.
+/// Converts interval errors to latencies.
 pub(super) fn fitted(series: &SeriesSummary) -> Vec<String> {
     let Some((fitted, lateness)) = series
         .fitted
@@ -353,7 +353,7 @@ pub(super) fn fitted(series: &SeriesSummary) -> Vec<String> {
     ]
 }
 
-/// What each of several loads got of the CPUs, in a line; none where there is one load.
+/// Returns the shares of several loads in the CPU time, in a line; `None` for a single load.
 pub(crate) fn shares_of(load: &LoadSummary) -> Option<String> {
     if load.shares.is_empty() {
         return None;
@@ -397,7 +397,7 @@ pub(super) fn small_shares(load: &LoadSummary) -> Option<String> {
     })
 }
 
-/// Whether the order of loads tells which hurts most, and how late phases began.
+/// Returns whether the order of loads ranks them, and how late phases started.
 pub(super) fn order_of_loads(summary: &Summary) -> Option<String> {
     if summary.loads.len() <= 2 {
         return None;
@@ -449,8 +449,7 @@ pub(super) fn overhead(summary: &Summary) -> Option<String> {
     ))
 }
 
-/// What `tardy doctor` calls bad enough to cost milliseconds, by its rows; nothing where it calls
-/// nothing so.
+/// Returns the rows of `tardy doctor` that can cost milliseconds; `None` if there are none.
 #[must_use]
 pub fn grave_settings(summary: &Summary) -> Option<String> {
     (!summary.grave_settings.is_empty()).then(|| grave_line(&summary.grave_settings, usize::MAX))

@@ -1,5 +1,5 @@
-//! All of the advice: each kernel's verdict, the curves where two kernels were measured, the path
-//! through the rules, and what follows from these together.
+//! The complete advice: each kernel's verdict, the curves if two kernels were measured, the path
+//! through the rules, and the conclusions.
 
 use serde::Serialize;
 use tardy_core::series::ClockKind;
@@ -29,11 +29,11 @@ pub struct Advice {
     pub conclusion: String,
     /// Whether PREEMPT_RT is needed.
     pub decision: Decision,
-    /// What is concluded about the deadline, for the kernel advised; absent without a deadline.
+    /// The conclusion about the deadline, for the recommended kernel; absent without a deadline.
     pub outcome: Option<Outcome>,
     /// The kernel advised, of those measured.
     pub kernel: Option<String>,
-    /// What the user said.
+    /// The user's statements.
     pub task: Task,
     /// One judgement per kernel, best first.
     pub kernels: Vec<Judgement>,
@@ -41,7 +41,7 @@ pub struct Advice {
     pub path: Path,
     /// Each real-time kernel against the first one that is not.
     pub comparisons: Vec<Comparison>,
-    /// What would help on the machine of the kernel advised, or on this one where nothing was
+    /// Improvements for the machine of the recommended kernel, or for this one if nothing was
     /// measured.
     pub helps: Improvements,
 }
@@ -89,7 +89,7 @@ pub fn advice(
         let reference = fast(kernel.clock).filter(|fast| fast.name != kernel.name);
         let slower = reference.and_then(|fast| slowdown(task.kind, &fast.costs, &kernel.costs));
         // The work's length is that on the fast kernel: it is not stretched there, and elsewhere by
-        // what was measured.
+        // the measured factor.
         let measured = slower.as_ref().map(|slower| slower.estimate.value);
         let stretch = measured.or((kernel.is_real_time != Some(true)).then_some(0.0));
         let judgement = judgement(kernel, task, probe, stretch)?;
@@ -101,8 +101,8 @@ pub fn advice(
             comparisons.extend(comparison(fast, kernel, slower)?);
         }
     }
-    // What code paths cost in an emulated machine does not tell how long work of so many
-    // microseconds is.
+    // The cost of code paths in an emulated machine does not give the duration of work in
+    // microseconds.
     let of_a_machine = |comparison: &&Comparison| {
         comparison.slowdown.is_some() && comparison.clock != ClockKind::Virtual
     };
@@ -213,7 +213,7 @@ fn comparison(
     }))
 }
 
-/// The largest latency of all runs, in ns; none where no run has latencies.
+/// Returns the largest latency of all runs, in ns; `None` if no run has latencies.
 fn largest(kernel: &Kernel) -> Result<Option<i64>, SummaryError> {
     let mut largest = None;
     for run in &kernel.runs {

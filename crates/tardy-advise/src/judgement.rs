@@ -1,9 +1,9 @@
-//! Whether work was in time on one kernel: the verdict of [`tardy_core::verdict`] on what was
-//! measured there, with its margin, its conditions, and what would decide where it does not.
+//! Judges whether work was in time on one kernel: applies [`tardy_core::verdict`] to the
+//! measurements, and adds the margin, the conditions, and what would decide an inconclusive case.
 //!
-//! What is judged is, best first: completions of work, which were measured; late starts, against
-//! the time that the model leaves for them; late starts alone. A run in virtual time is never
-//! judged: it has lengths of code paths, and no deadline is kept by those.
+//! The data judged are, best first: measured completions of work; latencies of the start, against
+//! the time that the model leaves for them; latencies of the start alone. A run in virtual time is
+//! never judged: it measures lengths of code paths, which do not decide whether a deadline is met.
 //!
 //! Advice uses the same `verdict::judge` as a run, on one probe's counts, over all runs of a
 //! kernel. Completions take precedence over late starts. Late starts are judged against the time
@@ -31,7 +31,7 @@ use tardy_results::summary::read::SummaryError;
 
 const YEAR: Nanos = Nanos::from_secs(31_557_600);
 
-/// What was judged.
+/// The data that were judged.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "basis", rename_all = "kebab-case")]
 pub enum Basis {
@@ -41,8 +41,8 @@ pub enum Basis {
         probe: String,
         /// How long the work that was timed takes alone; absent where the run does not tell.
         length_ns: Option<Nanos>,
-        /// What the model adds to it, because the work asked about is longer; negative where it is
-        /// shorter, 0 where it is as long.
+        /// The time that the model adds because the user's work is longer; negative if it is
+        /// shorter, 0 if equal.
         added_ns: Nanos,
     },
     /// Late starts were timed; the work is added by the model.
@@ -107,7 +107,7 @@ pub struct Conditions {
     pub clock: ClockKind,
 }
 
-/// What is said of one kernel.
+/// The judgement of one kernel.
 #[derive(Debug, Clone, Serialize)]
 pub struct Judgement {
     pub kernel: String,
@@ -121,7 +121,7 @@ pub struct Judgement {
     /// By which share work takes longer on it than on the kernel that changes least; absent where
     /// no runs of costs of both tell.
     pub slowdown: Option<Slowdown>,
-    /// What was judged; absent where there is nothing to judge.
+    /// The data that were judged; absent if there are none.
     pub judged: Option<Basis>,
     /// The verdict; absent without a deadline, in virtual time, or where there is nothing to judge.
     pub verdict: Option<Verdict>,
@@ -136,7 +136,7 @@ pub struct Judgement {
     pub misses_a_year_at_most: Option<f64>,
     /// Under which conditions.
     pub conditions: Option<Conditions>,
-    /// What the runs warn of, what matters most first.
+    /// The warnings of the runs, the most important first.
     pub warnings: Vec<Warning>,
 }
 
@@ -284,7 +284,7 @@ fn evidence(taken: &[JudgedProbe]) -> Evidence {
     }
 }
 
-/// `warned`, and what an import does not tell, each once.
+/// Returns `warned`, and information that an import lacks, each once.
 fn incomplete(mut warned: Vec<String>, taken: &[JudgedProbe]) -> Vec<String> {
     for text in taken
         .iter()

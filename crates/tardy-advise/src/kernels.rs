@@ -47,7 +47,7 @@ pub struct Kernel {
     pub costs: Vec<CostSummary>,
 }
 
-/// What makes two runs those of the same kernel.
+/// The facts by which two runs belong to the same kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Identity {
     host: Option<String>,

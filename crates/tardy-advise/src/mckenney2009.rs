@@ -11,7 +11,7 @@ use tardy_statistics::moments::Moments;
 use super::curves::{Curves, curves};
 use tardy_results::cost::reference::{Build, advantage_percent, mckenney2009_builds};
 
-/// What follows from the paper's numbers.
+/// The conclusions from the paper's numbers.
 #[derive(Debug, Clone, Serialize)]
 pub struct Conclusions {
     /// Where the numbers come from.

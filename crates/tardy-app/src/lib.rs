@@ -1,4 +1,4 @@
-//! Lets `tardy` measure a loop of yours with the same care as its own probes.
+//! Lets `tardy` measure a loop of your program with the same care as its own probes.
 //!
 //! ```no_run
 //! # fn sleep_until(_: i64) {}
@@ -72,14 +72,14 @@ pub enum OpenError {
 
 impl Loop {
     /// Opens a loop of this name for the calling thread. `period` is the time between two due times
-    /// in ns, which then must lie on one grid, `first + k * period`; 0 where they do not: nothing
-    /// can then be skipped, only late.
+    /// in ns, which then must lie on one grid, `first + k * period`; with 0, there is no grid, so
+    /// due times can be late but not skipped.
     ///
     /// Without a tardy that asks for it (the variable `TARDY_APP` is not set) the loop is there,
     /// and its calls do nothing.
     ///
     /// # Errors
-    /// [`OpenError`]; [`Loop::unmeasured`] is what to go on with.
+    /// Returns [`OpenError`]; use [`Loop::unmeasured`] to continue.
     pub fn open(name: &str, period: i64) -> Result<Self, OpenError> {
         match std::env::var_os("TARDY_APP").filter(|path| !path.is_empty()) {
             None => Ok(Self::unmeasured()),
@@ -125,7 +125,7 @@ impl Loop {
         open.region.begin(due);
     }
 
-    /// Says that the work of the cycle is complete. A loop that never says so is measured by its
+    /// Marks the work of the cycle as complete. A loop that never calls it is measured by its
     /// starts alone.
     #[inline]
     pub fn done(&mut self) {

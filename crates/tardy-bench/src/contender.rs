@@ -36,9 +36,9 @@ impl Contender {
         }
     }
 
-    /// The command for so many samples on `cpu`, run in `folder`. The tool and jitterdebugger write
-    /// every sample into `folder/NAME`; cyclictest keeps a histogram of 1 ns steps, because it has
-    /// no other record that is both precise and cheap.
+    /// Returns the command for `samples` samples on `cpu`, run in `folder`. The tool and
+    /// jitterdebugger write every sample into `folder/NAME`; cyclictest keeps a histogram of 1 ns
+    /// steps, because it has no other record that is both precise and cheap.
     pub(crate) fn command(
         self,
         bench: &Bench,

@@ -1,4 +1,4 @@
-//! Runs for people to look at: pictures of the documents, and pages for the test of accessibility.
+//! Example runs: for pictures of the documents, and for the pages in the test of accessibility.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result, While};
 use crate::figure::scratch;
 use crate::program;
 
-/// What a run or a comparison ends with when there is something to show.
+/// Exit codes of a run or a comparison with a result.
 const SHOWN: [i32; 3] = [0, 1, 4];
 
 /// How long a run may take to begin.
@@ -23,8 +23,8 @@ pub(crate) struct ExampleRuns {
 }
 
 impl ExampleRuns {
-    /// Measures for about a minute. What a run under `--explain` needs may be missing; then that
-    /// run is as the others are.
+    /// Measures for about a minute. If the requirements of `--explain` are missing, that run is an
+    /// ordinary one.
     pub(crate) fn make(tardy: &Path) -> Result<Self> {
         let folder = scratch()?;
         let runs = Self {

@@ -57,7 +57,7 @@ const PEERS: [Mode; 4] = [
     },
 ];
 
-/// What one run under callgrind counted.
+/// The counts of one run under callgrind.
 struct InstructionCount {
     by_thread: Vec<(String, u64)>,
     samples: u64,
@@ -168,8 +168,8 @@ fn peer(bench: &Bench, mode: &Mode, cpu: &str, samples: u64) -> Result<Instructi
     Ok(InstructionCount { by_thread, samples })
 }
 
-/// Runs a command under callgrind: the instructions of each of its thread numbers, and what the
-/// command printed.
+/// Runs a command under callgrind: returns the instructions of each of its thread numbers, and the
+/// command's output.
 fn callgrind(bench: &Bench, arguments: &[&str]) -> Result<(Vec<(String, u64)>, String)> {
     let place = scratch()?;
     let mut command = Command::new(program::required("valgrind", "valgrind")?);

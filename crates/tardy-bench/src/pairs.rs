@@ -30,7 +30,7 @@ const RATIO_MAX: f64 = 1.05;
 /// Seconds of samples beside those that are looked at, before and after.
 const MARGIN: u64 = 2;
 
-/// What one run of one tool gave.
+/// The result of one run of one tool.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     /// CPU time of the measuring thread a sample, in us.

@@ -1,4 +1,4 @@
-//! Switches between threads, from sched:sched_switch in a trace instance of its own: the user's
+//! Switches between threads, from sched:sched_switch in a separate trace instance: the user's
 //! tracing is not touched.
 
 use std::collections::BTreeMap;
@@ -99,8 +99,8 @@ fn lost_events(text: &str) -> u64 {
 fn switches(text: &str, threads: &[u32]) -> BTreeMap<(u32, u32), u64> {
     let mut switches = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
-        // A thread's name may hold nearly anything; what is looked for stands in a fixed order
-        // behind it.
+        // A thread's name may contain nearly any text; the searched fields follow it in a fixed
+        // order.
         let Some((head, event)) = line.split_once(": sched_switch: ") else {
             continue;
         };

@@ -119,7 +119,7 @@ fn judged(pairs: &Pairs, cpus: Processors) -> (Vec<String>, String, String) {
     (cells, text, note)
 }
 
-/// One run of ours; the mean of its wake-ups in us.
+/// Runs tardy once; returns the mean of its wake-ups in us.
 fn tardy(bench: &Bench, cpus: Processors, cycles: u32) -> Result<f64> {
     let place = scratch()?;
     let waker = if cpus.woken == cpus.waker {

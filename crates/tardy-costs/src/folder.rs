@@ -30,15 +30,15 @@ pub enum CostError {
     Store {
         /// The run folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// A system call without which nothing can be measured.
     #[error("cannot {doing}: {error}")]
     System {
-        /// What was to be done.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the system said, and the remedy.
+        /// The error of the system, and the remedy.
         error: io::Error,
     },
     /// A CPU that is not there, or not allowed.
@@ -46,7 +46,7 @@ pub enum CostError {
     UnknownCpu {
         /// As asked for.
         cpu: CpuId,
-        /// What there is.
+        /// The allowed CPUs.
         allowed: CpuList,
     },
     /// The command to be timed.
@@ -102,13 +102,13 @@ impl CostFolder {
         Ok(self.series.len() - 1)
     }
 
-    /// What the folder says of the metric at `place`.
+    /// Returns the folder's record of the metric at `place`.
     #[must_use]
     pub fn metric(&mut self, place: usize) -> &mut MetricRecord {
         &mut self.cost.metrics[place]
     }
 
-    /// Adds a trial of the metric at `place`: when it began, and what one operation took, in ps.
+    /// Adds a trial of the metric at `place`: its start, and the time of one operation, in ps.
     pub fn push(&mut self, place: usize, begin: Nanos, picoseconds: i64) {
         let value = self.cost.unit.value(picoseconds);
         if let Some(series) = &mut self.series[place] {
@@ -270,7 +270,7 @@ fn first_record(cost: &CostRecord, root: &Root) -> RunRecord {
         realtime_ns: Nanos(clock::realtime()),
         monotonic_ns: Nanos(clock::monotonic()),
     };
-    // What is to be done stands in `cost`.
+    // `cost` contains the planned work.
     let plan = Plan::without_probes("cost", &measured, &measured);
     RunRecord {
         clock,

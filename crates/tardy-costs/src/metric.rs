@@ -1,4 +1,4 @@
-//! What one measurement of a cost is: what it says of itself, and the work that it does.
+//! One measurement of a cost: its description, and the work that it does.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,22 +10,22 @@ use tardy_sys::clock;
 
 /// Operations that can be timed.
 pub trait Work {
-    /// Does so many operations and tells how long they took; what must be done between them and is
-    /// no part of them is not counted.
+    /// Does `operations` operations and returns their time; preparation between them does not
+    /// count.
     ///
     /// # Errors
     /// Those of the system calls made.
     fn run(&mut self, operations: u64) -> io::Result<Nanos>;
 }
 
-/// What a metric says of itself.
+/// The description of a metric.
 #[derive(Debug)]
 pub struct Metric {
     /// As on the command line and in file names.
     pub name: &'static str,
     /// Where it stands in tables.
     pub group: Group,
-    /// What one operation is, in a few words.
+    /// One operation, in a few words.
     pub operation: &'static str,
     /// Bytes that one operation moves, for bandwidths.
     pub bytes: Option<u64>,
@@ -44,7 +44,7 @@ impl Metric {
         if self.bytes.is_some() { "MB/s" } else { "us" }
     }
 
-    /// What is known of it before the first trial.
+    /// Returns its properties that are known before the first trial.
     #[must_use]
     pub fn record(&self) -> MetricRecord {
         MetricRecord {
@@ -66,7 +66,7 @@ impl Metric {
 pub struct Place {
     /// CPU that everything is bound to.
     pub cpu: CpuId,
-    /// Another one, for what needs two.
+    /// A second CPU, for metrics that need two.
     pub other_cpu: Option<CpuId>,
     /// Folder for files, removed afterwards.
     pub scratch: PathBuf,
@@ -78,9 +78,9 @@ pub enum Unavailable {
     /// The machine lacks something.
     #[error("{what}: {remedy}")]
     Missing {
-        /// What is not there.
+        /// The missing requirement.
         what: String,
-        /// What would help.
+        /// The remedy.
         remedy: &'static str,
     },
     /// A system call failed.
@@ -89,9 +89,9 @@ pub enum Unavailable {
          error names"
     )]
     System {
-        /// What was to be done.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
 }

@@ -28,7 +28,7 @@ use super::session::unit;
 /// How long a program that was asked to end may take, before its group is killed.
 const TERMINATE_LIMIT: Nanos = Nanos::from_secs(5);
 
-/// Elapsed times of trials that differ by more than this factor are told.
+/// Elapsed times of trials that differ by more than this factor are reported.
 const SPREAD_MAX: f64 = 2.0;
 
 /// How often a program is run.
@@ -41,7 +41,7 @@ pub struct Repeats {
 
 /// Something whose trials can be repeated.
 pub trait Experiment {
-    /// What it is, for the record.
+    /// Returns its set, for the record.
     fn set(&self) -> CostSet;
 
     /// The program with its arguments, for the record.
@@ -78,7 +78,7 @@ impl Experiment for UserCommand {
     }
 }
 
-/// What a trial took, in ns.
+/// The times of a trial, in ns.
 #[derive(Debug, Clone, Copy)]
 struct TrialTimes {
     begin: Nanos,
@@ -95,7 +95,7 @@ pub enum ProgramEnd {
     Interrupted,
 }
 
-/// Runs programs one after the other, and ends them when the tool is to end.
+/// Runs programs one after the other, and ends them when the tool must end.
 pub struct Runner {
     signals: SignalFd,
     is_quiet: bool,
@@ -121,8 +121,8 @@ impl Runner {
         Ok(Self { signals, is_quiet })
     }
 
-    /// Runs the program to its end, in a process group of its own, without input; its output is
-    /// thrown away.
+    /// Runs the program to its end, in a separate process group, without input; its output is
+    /// discarded.
     ///
     /// # Errors
     /// [`CostError::Command`] where it cannot be started, [`CostError::System`].
@@ -229,7 +229,7 @@ pub fn run(
     }
 }
 
-/// What is measured of each trial.
+/// The measured times of each trial.
 const TIMES: [(&str, &str); 3] = [
     ("real", "elapsed time"),
     ("user", "CPU time in user mode"),
@@ -297,7 +297,7 @@ fn spread(elapsed: &[i64]) -> Option<Warning> {
     })
 }
 
-/// What a program that failed comes to.
+/// Returns the error for a program that failed.
 #[must_use]
 pub fn failed(words: &str, status: ExitStatus) -> CostError {
     let how = match (status.code(), status.signal()) {

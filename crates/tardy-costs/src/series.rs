@@ -13,7 +13,7 @@ use tardy_run::cost::CostUnit;
 use tardy_run::record::SeriesRecord;
 use tardy_samples::series_writer::SeriesWriter;
 
-/// What every series of kind `cost` holds.
+/// Quantity of every series of kind `cost`.
 pub const QUANTITY: &str = "time of an operation";
 /// The same in an emulated machine.
 pub const QUANTITY_INSTRUCTIONS: &str = "instructions of an operation";

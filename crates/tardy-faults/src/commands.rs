@@ -309,7 +309,8 @@ pub(crate) fn leave(place: &Place) -> Result<()> {
         .while_doing(|| "leaving a folder and its journal".to_owned())
 }
 
-/// As much of a bzImage as the lab looks at (Documentation/arch/x86/boot.rst of the kernel).
+/// Returns the part of a bzImage that the lab reads (Documentation/arch/x86/boot.rst of the
+/// kernel).
 fn kernel() -> Vec<u8> {
     let mut bytes = vec![0; 0x400];
     bytes[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);

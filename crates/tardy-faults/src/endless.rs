@@ -51,7 +51,7 @@ fn endless(ground: &Ground) -> Result<Tally> {
     });
     let (begun, pid) = (Instant::now(), running.pid());
     let (mut wrong, mut rounds) = (Vec::new(), [ToolUse::default(); 2]);
-    // By quarters. A burst of events takes memory for a moment; what stays is in the least.
+    // By quarters. A burst of events takes memory for a moment; the minimum shows permanent growth.
     let mut least_kb = [None; 4];
     let (mut counts, mut scrapes, mut most) = (BTreeMap::new(), 0, 0);
     while begun.elapsed() < length && !running.has_ended() && wrong.len() < 10 {
@@ -183,7 +183,7 @@ fn not_whole(folder: &Folder, counts: &BTreeMap<String, f64>) -> Option<String> 
     (!is_whole).then(|| format!("{state}: {recorded} samples, {scraped} in the metrics"))
 }
 
-/// How many explanations there are, and what is wrong with them.
+/// Returns the number of explanations, and errors in them.
 fn explanations(place: &Place) -> Result<(String, Option<String>)> {
     let shown = place.tardy("explain run --json --worst 1")?;
     let found: Value = serde_json::from_str(&shown.printed).unwrap_or_default();

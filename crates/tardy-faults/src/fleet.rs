@@ -44,7 +44,7 @@ use Trouble::{Clock, Daemon, Delay, Endless, Full, Hang, Loss, Reboot};
 const TROUBLES: [Trouble; 8] = [Delay, Loss, Clock, Hang, Endless, Full, Reboot, Daemon];
 /// The faults of the brief form: they end quickly.
 const QUICK: [Trouble; 3] = [Clock, Endless, Full];
-/// What a step's command on the board contains, in the order of the steps. The fault comes before
+/// A word in each step's command on the board, in the order of the steps. The fault comes before
 /// the command does anything; the one in `WHILE_MEASURING` once there are samples.
 const STEPS: [&str; 5] = [
     WHILE_MEASURING,
@@ -67,7 +67,7 @@ impl Trouble {
         matches!(self, Delay | Loss | Clock)
     }
 
-    /// What the message must contain, one of these, if the results do not arrive whole.
+    /// Returns the words of which the message must contain one, if the results do not arrive whole.
     fn reasons(self) -> &'static [&'static str] {
         match self {
             Delay | Loss | Clock => &[],

@@ -24,7 +24,7 @@ const BUSYBOX: &str = "/bin/busybox";
 /// How long a guest may take on however busy a machine.
 const PATIENCE: Duration = Duration::from_secs(1800);
 
-/// What every script begins with.
+/// The start of every script.
 const HEAD: &str = "#!/bin/busybox sh\n/bin/busybox --install -s /bin\nmkdir -p /run/out\n";
 
 /// Tries a fault that needs guests, or says why no guest can be booted here.
@@ -66,7 +66,7 @@ pub(crate) fn cache() -> Result<Cache> {
 #[derive(Debug)]
 pub(crate) struct ScriptResult {
     pub(crate) outcome: Outcome,
-    /// What the script left below /run/out.
+    /// The files that the script left below /run/out.
     pub(crate) folder: PathBuf,
 }
 
@@ -112,7 +112,7 @@ fn write_script(path: &Path, script: &str) -> Result<()> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).while_doing(doing)
 }
 
-/// `script` and what it needs, for a guest that is not booted by `tardy lab run`.
+/// Returns `script` and its dependencies, for a guest that is not booted by `tardy lab run`.
 pub(crate) fn script_files(place: &Place, script: &str) -> Result<Vec<AddedFile>> {
     let source = place.path("script");
     write_script(&source, script)?;

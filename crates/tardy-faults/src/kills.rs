@@ -47,9 +47,9 @@ struct Writer {
 enum Writes {
     /// The folder `run`.
     Run,
-    /// The file `output.svg`, in place of an older one.
+    /// The file `output.svg`, which replaces an older one.
     File,
-    /// Nothing that stays.
+    /// No permanent output.
     Nothing,
 }
 

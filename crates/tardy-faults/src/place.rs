@@ -1,5 +1,5 @@
-//! Where a fault is tried: a folder in a memory file system of its own, and the real binary at work
-//! there, as a user would start it.
+//! The place of a trial: a folder in a separate memory file system, in which the real binary runs
+//! as a user would start it.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -36,12 +36,12 @@ pub(crate) struct CommandProcess {
     said: PathBuf,
 }
 
-/// What a command left to see.
+/// The observable results of a command.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     /// The process that it had.
     pub(crate) pid: i32,
-    /// Its exit code; none where a signal ended it.
+    /// Its exit code; `None` if a signal ended it.
     pub(crate) code: Option<i32>,
     /// The signal that ended it.
     pub(crate) signal: Option<i32>,
@@ -91,14 +91,14 @@ impl Place {
         &self.tardy
     }
 
-    /// `tardy` with the words of `line`, not yet started.
+    /// Returns the command `tardy` with the words of `line`, not yet started.
     pub(crate) fn tardy_command(&self, line: &str) -> Command {
         let mut command = Command::new(&self.tardy);
         command.args(line.split_whitespace());
         command
     }
 
-    /// `tardy` with the words of `line` behind those of another program, as of a tracer.
+    /// Returns `tardy` with the words of `line`, run by another program such as a tracer.
     pub(crate) fn tardy_behind(&self, program: &str, words: &[&str], line: &str) -> Command {
         let mut command = Command::new(program);
         command
@@ -179,8 +179,8 @@ impl Place {
         false
     }
 
-    /// What is left here that should not be: processes that do not end, journals and scratch files
-    /// that `tardy restore` does not remove.
+    /// Returns leftovers: processes that do not end, journals and scratch files that
+    /// `tardy restore` does not remove.
     pub(crate) fn leftovers(&self) -> Result<Vec<String>> {
         let mut left = Vec::new();
         if !self.wait_until(|| self.processes().is_empty()) {
@@ -256,7 +256,7 @@ fn name(pid: i32) -> String {
     format!("{} ({pid})", comm.trim())
 }
 
-/// What lies in a folder, by name; nothing where it cannot be read.
+/// Returns the names in a folder; empty if it cannot be read.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries
@@ -346,7 +346,8 @@ impl Outcome {
         self.said.contains("panicked at")
     }
 
-    /// What no fault may bring about: a hang, a signal, a panic, or a failure without a word.
+    /// Returns results that no fault may cause: a hang, a signal, a panic, or a failure without a
+    /// message.
     pub(crate) fn disgrace(&self) -> Option<String> {
         let has_panicked = self.has_panicked();
         if self.hung || self.code.is_none() || has_panicked {

@@ -33,7 +33,7 @@ pub(crate) const FAULT: Fault = Fault {
 const PERIOD_NS: i64 = 25_000;
 /// So short that every run has misses.
 const DEADLINE_NS: i64 = 60_000;
-/// With the smallest budget for one series; its first samples give way within two seconds.
+/// With the smallest budget for one series; its first samples are folded within two seconds.
 const LINE: &str = "run --until-stopped --disk 2432KiB --resume --deadline 60us --period 25us \
                     --force --quiet --out run --cpus";
 
@@ -196,7 +196,7 @@ fn attempt(ground: &Ground) -> Result<Tally> {
 }
 
 impl Model {
-    /// Takes a step; what was seen.
+    /// Takes a step; returns the observations.
     fn take(&mut self, step: Step) -> Result<Vec<&'static str>> {
         let mut seen = Vec::new();
         let folded_before = self

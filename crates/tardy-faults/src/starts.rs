@@ -225,9 +225,9 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Tries it, and once more if a setting has changed, which another process may have set, or if
-    /// SIGKILL ended the command: no command sends it to itself, but the kernel does where memory
-    /// is short.
+    /// Tries the fault, and once more if a setting has changed, possibly by another process, or if
+    /// SIGKILL ended the command: no command sends it to itself, but the kernel does when memory is
+    /// short.
     fn fail(
         &self,
         line: &Line,
@@ -261,7 +261,7 @@ impl Sweep<'_> {
             line.interrupted_after,
         )?;
         let mut wrong = Vec::new();
-        // What could not be written may have been the reason itself; `restore` prints its reasons.
+        // The failed write may have been the reason itself; `restore` prints its reasons.
         let is_told =
             call.name != "write" && outcome.printed.is_empty() || !outcome.said.is_empty();
         let is_worse = outcome.hung

@@ -43,7 +43,7 @@ fn under_load(place: &Place, line: &str) -> Result<CommandProcess> {
     }
 }
 
-/// What a process is called, without numbers.
+/// Returns the name of a process, without numbers.
 fn kind(pid: i32) -> String {
     let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     comm.trim()

@@ -85,8 +85,8 @@ pub(crate) fn failing(place: &Place, call: FailingCall<'_>, line: &str) -> Comma
     behind(place, &call.words("/dev/null"), line)
 }
 
-/// Runs `tardy` with the words of `line`, and has the call fail whose uses are counted from `mark`
-/// on, also in threads and processes that start later. Returns whether any use failed.
+/// Runs `tardy` with the words of `line`, and makes the call fail whose uses are counted from
+/// `mark` on, also in threads and processes that start later. Returns whether any use failed.
 ///
 /// # Errors
 /// Those of starting strace, and that it did not stop the tool.
@@ -158,7 +158,7 @@ fn hand_over(
                 .all(|task: i32| tracer_of(task) != 0)
         })
     });
-    // A strace that has yet to see the stop keeps the tool stopped, whatever came before.
+    // A strace that has not processed the stop yet keeps the tool stopped, despite earlier signals.
     let is_continued = place.wait_until(|| {
         let _ = process::kill(pid, process::CONTINUE);
         (0..20).any(|_| {

@@ -1,5 +1,5 @@
-//! No run folder makes `tardy show`, its statistics, `tardy explain` or the reader of an export
-//! panic, and the counts of a series that is whole add up.
+//! `tardy show`, its statistics, `tardy explain` and the reader of an export must not panic on any
+//! run folder, and the counts of an intact series must add up.
 //!
 //! The bytes are the folder's files, [`SEPARATOR`] between two of them: run.json, and of the series
 //! `a.series` the samples, the histogram and the delays. Checksums are put right before they are

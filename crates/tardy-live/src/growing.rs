@@ -1,5 +1,4 @@
-//! A run folder that somebody else fills: what came since the last look is read, and no sample
-//! twice.
+//! A run folder that another process fills: each call reads the new data, and no sample twice.
 
 use std::io;
 use std::path::{Path, PathBuf};

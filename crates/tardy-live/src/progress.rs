@@ -13,8 +13,8 @@ pub struct RunProgress {
     pub state: State,
     /// Below zero before it starts.
     pub elapsed: Nanos,
-    /// How long it was to last; phases that are counted in cycles take about that. Absent where it
-    /// lasts until somebody stops it.
+    /// Planned length; phases that are counted in cycles take about that. Absent for an endless
+    /// run.
     pub planned: Option<Nanos>,
     pub phases_planned: usize,
     /// Phases that have begun.
@@ -24,7 +24,7 @@ pub struct RunProgress {
     pub marks: Vec<Nanos>,
     /// Allowed latencies.
     pub window: Option<Window>,
-    /// Whether the process that made it is gone, and the record does not say how it ended.
+    /// Whether the process that made it is gone, and the record does not state how it ended.
     pub is_cut_off: bool,
 }
 
@@ -32,11 +32,11 @@ pub struct RunProgress {
 pub struct PhaseProgress {
     pub name: String,
     pub begin: Nanos,
-    /// When it is to end; absent where it ends after so many cycles, or when somebody stops it.
+    /// Planned end; absent if cycles or the user end it.
     pub end: Option<Nanos>,
 }
 
-/// What one load of a phase has done.
+/// The work of one load of a phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadProgress {
     pub name: String,

@@ -30,7 +30,7 @@ use crate::terminal::Terminal;
 const STACK_BYTES: usize = 512 << 10;
 /// A terminal that takes nothing holds up the end of a run for no longer than this.
 const END_LIMIT: Duration = Duration::from_secs(1);
-/// For what was asked of the recorder to come.
+/// Time for the recorder to answer a request.
 const FIGURES_COME_WITHIN: Nanos = Nanos::from_millis(130);
 
 /// A view of this process's own run.
@@ -47,7 +47,7 @@ pub fn is_possible() -> bool {
     let can_move = std::env::var_os("TERM").is_some_and(|name| !name.is_empty() && name != "dumb");
     let is_terminal =
         io::IsTerminal::is_terminal(&io::stderr()) && io::IsTerminal::is_terminal(&io::stdout());
-    // A run in the background leaves the terminal to whoever has it.
+    // A run in the background leaves the terminal to the foreground process.
     can_move && is_terminal && (Terminal::has_keys() || !io::IsTerminal::is_terminal(&io::stdin()))
 }
 
@@ -67,7 +67,7 @@ impl View {
             .stack_size(STACK_BYTES)
             .spawn(move || {
                 let _ = affinity::set(0, &cpus);
-                // What goes wrong with the terminal is no reason to end a run.
+                // An error of the terminal does not end a run.
                 let _ = follow(&feed, &is_ended, &mut terminal, look);
                 drop(terminal);
                 let _ = ended.send(());
@@ -141,7 +141,7 @@ fn follow(feed: &Feed, end: &EventFd, terminal: &mut Terminal, look: Look) -> io
                         None => {}
                     }
                 }
-                // Whoever pressed a key sees at once what it did.
+                // Shows the effect of a key at once.
                 terminal.draw(&screen, look)?;
             }
         }

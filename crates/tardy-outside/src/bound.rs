@@ -1,10 +1,10 @@
 //! The bound of the scheduling latency by the theory of de Oliveira, Casini, de Oliveira and
-//! Cucinotta, "Demystifying the Real-Time Linux Scheduling Latency" (ECRTS 2020), from stretches
-//! that were watched.
+//! Cucinotta, "Demystifying the Real-Time Linux Scheduling Latency" (ECRTS 2020), from watched
+//! intervals.
 //!
 //! Theorem 8: the latency is at most the least positive L with
-//! `L = max(D_ST, D_POID) + D_PAIE + D_PSD + I(L)`, where I(L) is what hard interrupts take within
-//! L. Everything here is in instructions; nothing here reads a file.
+//! `L = max(D_ST, D_POID) + D_PAIE + D_PSD + I(L)`, where I(L) is the time of hard interrupts
+//! within L. Everything here is in instructions; this module reads no files.
 //!
 //! The plugin measures the terms of the scheduling latency's bound, and reports only the longest of
 //! each. All of them would double the record. Preemption off counts as off to schedule from where
@@ -19,11 +19,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A longer bound than this many times the longest stretch without interrupts is none.
+/// A bound longer than this many times the longest interval without interrupts is treated as none.
 const CONVERGENCE: u64 = 100;
 const STEPS_MAX: u32 = 10_000;
 
-/// What is assumed of the interrupts that come within the latency (section 5 of the paper).
+/// The assumption about interrupts within the latency (section 5 of the paper).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Interrupts {
@@ -52,7 +52,7 @@ impl Interrupts {
         Self::SlidingWindowWorst,
     ];
 
-    /// What tables call it.
+    /// Returns its name in tables.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -66,7 +66,7 @@ impl Interrupts {
     }
 }
 
-/// The longest stretches without hard interrupts, in instructions.
+/// The longest intervals without hard interrupts, in instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stretches {
     /// `D_POID`.
@@ -167,7 +167,7 @@ fn kinds(guests: &[Instances]) -> Vec<OfKind<'_>> {
     kinds.into_values().collect()
 }
 
-/// What interrupts take within a window of this length.
+/// Returns the time of interrupts within a window of this length.
 fn taken(kinds: &[OfKind<'_>], interrupts: Interrupts, window: u64) -> u64 {
     let sum = |of: &dyn Fn(&OfKind<'_>) -> u64| kinds.iter().map(of).fold(0, u64::saturating_add);
     match interrupts {

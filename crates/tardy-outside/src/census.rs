@@ -25,7 +25,7 @@ use crate::theory::{
     GuestTotals, LongestRow, SchedulingBound, SectionLatencyRow, scheduling_bound, section_latency,
 };
 
-/// What a guest's program says when the next phase begins (`tardy_sys::watched::PHASE`).
+/// Message of a guest's program at the start of the next phase (`tardy_sys::watched::PHASE`).
 const PHASE: u64 = 3;
 /// Lengths are counted by powers of two ns, up to 2^63.
 const BINS: usize = 64;
@@ -55,8 +55,7 @@ pub struct Census {
     pub unstored: u64,
     /// Whether sections with preemption off could be seen in every guest.
     pub knows_preemption: bool,
-    /// Longest stretches, and worst samples, of which it could not be kept what was executed before
-    /// them.
+    /// Longest intervals, and worst samples, for which the preceding code could not be stored.
     pub left_out_windows: u64,
 }
 
@@ -74,7 +73,7 @@ pub struct Group {
     pub kinds: Vec<KindCensus>,
     /// Whether the kernel takes the CPU from its own code, where that is known.
     pub is_preemptible: Option<bool>,
-    /// The longest of each kind, with how it was called; none of guests that an older version
+    /// The longest of each kind, with its call path; empty for guests that an older version
     /// watched.
     pub longest: Vec<LongestRow>,
     /// The bound of the scheduling latency; absent where the kernel is not preemptible, for which
@@ -119,7 +118,7 @@ struct Tally {
     task: u32,
 }
 
-/// What one guest adds to a group, by kind and place.
+/// The contribution of one guest to a group, by kind and place.
 #[derive(Debug, Default)]
 struct Part {
     executed: u64,
@@ -486,9 +485,9 @@ fn gather(gathered: &mut Vec<u64>, sample: Sample, schedule: &Schedule) {
     gathered.extend(latencies(sample, schedule).take(LATENCIES_MAX.saturating_sub(gathered.len())));
 }
 
-/// The phase's virtual length, its sections, and the latencies of its samples. Sections after the
-/// phase, while its load ends, are left out; where the CPU was idle for a part of the phase, that
-/// much after it is taken for it. What of the samples cannot be read is said by who shows the run.
+/// Adds the phase's virtual length, its sections, and the latencies of its samples. Sections after
+/// the phase, while its load ends, are left out; if the CPU was idle for a part of the phase, that
+/// much time after it is included instead. The display reports unreadable samples.
 fn add_samples(
     gathered: &mut GuestTotals,
     run: &Path,

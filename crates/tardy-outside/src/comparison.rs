@@ -6,7 +6,7 @@ use tardy_core::units::Nanos;
 use crate::census::Census;
 use crate::kind::Kind;
 
-/// What became of the sections between two functions.
+/// The change of the sections between two functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {

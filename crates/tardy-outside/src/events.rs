@@ -1,5 +1,5 @@
-//! What a guest executed before a sample, as the events that a trace of it would have: interrupts,
-//! softirqs, timers, the waking, switches.
+//! Converts the code that a guest executed before a sample to the events of a trace: interrupts,
+//! softirqs, timers, the wake-up, switches.
 
 use tardy_trace::event::{Event, Head, Kind as EventKind, Thread};
 use tardy_trace::text::Text;
@@ -26,7 +26,7 @@ const SOFTIRQS: [(&str, i64); 13] = [
     ("rcu_process_callbacks", 9),
 ];
 const HRTIMER_SOFTIRQ: i64 = 8;
-/// The one timer that the model is told of, by an address that is none.
+/// The only timer in the model, at an invalid address.
 const TIMER: u64 = 1;
 
 /// The kernel's number of a task is not known; that of the idle one is 0.
@@ -41,7 +41,7 @@ pub(crate) fn pid(task: u32, tasks: &[String]) -> i32 {
     }
 }
 
-/// What a trace would have.
+/// Returns the events of a trace.
 pub(crate) fn events(
     window: &Window,
     calls: &Calls,
@@ -254,7 +254,7 @@ fn vector(function: &str) -> Option<(EventKind, EventKind)> {
 /// The calls that woke the thread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WakingCalls {
-    /// Of the timer's function; none where no timer woke it.
+    /// Index of the timer's function; `None` if no timer woke it.
     timer: Option<usize>,
     /// Of the scheduler's.
     waker: usize,

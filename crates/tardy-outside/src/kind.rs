@@ -1,4 +1,4 @@
-//! Kinds of sections, and of stretches of which only the longest is told.
+//! Kinds of sections, and of intervals of which only the longest is stored.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ pub enum Kind {
     Softirq,
     /// A hard interrupt, from the kernel's entry until it counts itself out of it.
     Interrupt,
-    /// Any of these: no other task could have run, whatever its priority.
+    /// Any of these: no other task could have run, at any priority.
     Blocked,
 }
 
@@ -41,7 +41,7 @@ impl Kind {
         self as usize
     }
 
-    /// What tables call it.
+    /// Returns its name in tables.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -54,8 +54,8 @@ impl Kind {
     }
 }
 
-/// Stretches of which the plugin tells the longest of each phase. The order is that of its numbers,
-/// which follow those of [`Kind`].
+/// Intervals of which the plugin reports the longest of each phase. The order is that of its
+/// numbers, which follow those of [`Kind`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stretch {
@@ -74,7 +74,7 @@ pub enum Stretch {
     /// A task keeps the kernel without a chance to switch to another: from entry or chance to the
     /// next or to the return to its program.
     NoChance,
-    /// From the moment that a switch is due until the scheduler is done, whatever interrupts it.
+    /// From the time that a switch is due until the scheduler is done, including interrupts.
     SwitchDelay,
 }
 
@@ -96,7 +96,7 @@ impl Stretch {
     }
 }
 
-/// What a phase's longest is told of.
+/// The kind of a phase's longest interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Longest {

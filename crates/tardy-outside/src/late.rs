@@ -1,7 +1,7 @@
-//! Late samples of a watched guest: who held the CPU from due to the clock read, by the model that
-//! explains traced runs, and which functions were executed.
+//! Late samples of a watched guest: the holder of the CPU from due to the clock read, by the model
+//! that explains traced runs, and the executed functions.
 //!
-//! The model is told what was executed as a trace would tell it: `events.rs`.
+//! The model gets the executed code as events of a trace: `events.rs`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -38,7 +38,7 @@ pub struct SectionInTheWay {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FunctionRow {
     pub function: String,
-    /// With what it called, interrupts included.
+    /// Including its callees and interrupts.
     pub inclusive_ns: u64,
     /// Its own instructions.
     pub exclusive_ns: u64,
@@ -49,7 +49,7 @@ pub struct FunctionRow {
 /// A stack of functions and how long its innermost one was executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackTime {
-    /// Place of the piece's holder.
+    /// Index of the piece's holder.
     pub holder: usize,
     /// The innermost first.
     pub functions: Vec<Arc<str>>,
@@ -66,10 +66,10 @@ pub struct LateSample {
     pub delay: DelayChunk,
     /// Sections that lay in the way, the longest first.
     pub sections: Vec<SectionInTheWay>,
-    /// The most time of their own first.
+    /// Sorted by self time, largest first.
     pub functions: Vec<FunctionRow>,
     pub stacks: Vec<StackTime>,
-    /// What the model was told, with times on the guest's clock.
+    /// The model's input, with times on the guest's clock.
     pub events: Vec<Event>,
 }
 

@@ -103,7 +103,7 @@ pub struct Distance {
     pub samples: u64,
     /// The largest difference between both shares.
     pub distance: f64,
-    /// What it exceeds in one of twenty cases although the model is right.
+    /// The value that it exceeds in one of twenty cases although the model is right.
     pub critical: f64,
 }
 

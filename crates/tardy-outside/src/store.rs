@@ -1,5 +1,5 @@
-//! What stays of a watched guest in its run folder: every section, compressed, and the names of the
-//! functions where they begin and end.
+//! The stored data of a watched guest in its run folder: every section, compressed, and the names
+//! of the functions where they start and end.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -24,11 +24,11 @@ const DESCRIPTION_NAME: &str = "outside.json";
 const DESCRIPTION_BYTES_MAX: u64 = 256 << 20;
 /// QEMU takes no slower clock (`-icount shift`, at most 10).
 const INSTRUCTION_NS_MAX: u64 = 1 << 10;
-/// Version of [`WatchedGuest`]. History: 1, the first; 2, what was executed before the worst
-/// samples; 3, the longest stretches.
+/// Version of [`WatchedGuest`]. Version 1 has sections; 2 adds the code executed before the worst
+/// samples; 3 adds the longest intervals.
 const VERSION: u32 = 3;
 
-/// What is known of a watched guest besides its sections.
+/// The data of a watched guest apart from its sections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchedGuest {
     /// Version of this file.
@@ -54,10 +54,10 @@ pub struct WatchedGuest {
     /// Whether the scheduler was seen at work.
     #[serde(default)]
     pub knows_scheduler: bool,
-    /// Longest stretches of which it could not be kept how they were called.
+    /// Longest intervals whose call path could not be stored.
     #[serde(default)]
     pub left_out_paths: u64,
-    /// The functions whose code was executed before them, and before the longest stretches.
+    /// The functions whose code was executed before them, and before the longest intervals.
     #[serde(default)]
     pub code: Vec<Function>,
 }
@@ -163,7 +163,7 @@ pub fn keep(
     Ok(watched)
 }
 
-/// What is known of the guest whose run folder this is; `None` where it was not watched.
+/// Returns the data of the guest of this run folder; `None` if it was not watched.
 ///
 /// # Errors
 /// [`StoreError`].

@@ -1,5 +1,5 @@
-//! What the plugin writes: a stream of items, read one by one. No bytes make the reader panic, and
-//! a stream that was cut ends with an error that says so.
+//! The plugin's output: a stream of items, read one by one. The reader must not panic on any bytes,
+//! and returns an error for a truncated stream.
 //!
 //! Numbers are little-endian base-128, as in Perfetto and DWARF (unsigned LEB128); addresses are
 //! eight bytes. The format has one version; `outside/README.md` describes it.
@@ -12,8 +12,8 @@ use crate::kind::{Kind, Longest};
 
 /// The first bytes.
 const MAGIC: &[u8; 8] = b"tardyout";
-/// History: 1, the first; 2, what was executed before the worst samples; 3, the longest stretches
-/// of each phase and how they were called.
+/// Version 1 has sections; 2 adds the code executed before the worst samples; 3 adds the longest
+/// intervals of each phase and their call paths.
 const VERSION: u64 = 3;
 /// Length of a task's name in the kernel (TASK_COMM_LEN).
 const NAME_BYTES: usize = 16;
@@ -25,8 +25,8 @@ const STEPS_MAX: u64 = 1 << 23;
 /// A block ends with the second page that it reaches into at the latest.
 const BLOCK_BYTES_MAX: u64 = 1 << 13;
 
-/// More instructions, or ns, than any guest executes: 13 days at one a ns. Times of a damaged
-/// stream can thus be added up.
+/// Upper bound of the instructions, or ns, of any guest: 13 days at one a ns. It keeps sums of a
+/// damaged stream's times from overflowing.
 const TIME_MAX: u64 = 1 << 50;
 
 const TAG_SITE: u64 = 0;
@@ -107,7 +107,7 @@ pub struct Block {
     pub instructions: u64,
 }
 
-/// What was executed before a sample, up to where it was handed over.
+/// The code executed before a sample, until the sample was announced.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Window {
     /// When the sample was due, on the guest's clock.
@@ -123,7 +123,7 @@ pub struct Window {
     pub steps: Vec<Step>,
 }
 
-/// The longest stretch of a kind in the phase that ends behind it.
+/// The longest interval of a kind in the phase that ends after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LongestStretch {
     pub what: Longest,
@@ -136,8 +136,8 @@ pub struct LongestStretch {
     pub ended_at: u64,
     /// Instructions executed in it, by the kind without hard interrupts.
     pub length: u64,
-    /// What was executed until it began, as a sample's window that ends there; without steps where
-    /// it was not kept.
+    /// The code executed before its start, as a sample's window that ends there; without steps if
+    /// it was not stored.
     pub before: Window,
 }
 
@@ -153,13 +153,13 @@ pub enum Step {
         /// The kernel's priority of it.
         priority: i32,
     },
-    /// What forbids to interrupt or to switch changes.
+    /// The conditions that forbid interrupts or switches change.
     Context(Context),
     /// The CPU stands still until the next interrupt.
     Halt,
 }
 
-/// What forbids to interrupt the code that is executed, or to switch to another task.
+/// The conditions that forbid interrupting the executed code, or switching to another task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Context(pub u32);
 
@@ -209,10 +209,10 @@ pub enum Item {
     End(End),
 }
 
-/// What the plugin says at the end.
+/// The plugin's final item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End {
-    /// How often interrupts came although they were taken for off: what turned them on was not
+    /// Number of interrupts that came although interrupts seemed to be off: the enabling was not
     /// seen.
     pub corrected: u64,
     /// Sections left out because there were too many places.
@@ -223,7 +223,7 @@ pub struct End {
     pub left_out_windows: u64,
     /// Whether the scheduler was seen at work: without, nothing is known of switches.
     pub knows_scheduler: bool,
-    /// Longest stretches of which it could not be kept how they were called.
+    /// Longest intervals whose call path could not be stored.
     pub left_out_paths: u64,
 }
 

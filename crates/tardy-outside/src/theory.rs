@@ -1,6 +1,6 @@
 //! Theory beside measurement: from the sections of a phase the bound of the scheduling latency
-//! (ECRTS 2020) and the distribution of the latency by sections (abeni2002), each beside what the
-//! same guests measured.
+//! (ECRTS 2020) and the distribution of the latency by sections (abeni2002), each beside the
+//! measurement in the same guests.
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -19,7 +19,7 @@ const COMPARED_FROM_NS: u64 = 10_000;
 /// Points of the curve in a factor of ten.
 const POINTS_A_DECADE: f64 = 40.0;
 
-/// The longest stretch of a kind, and how it came about.
+/// The longest interval of a kind, and its cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LongestRow {
     pub what: Longest,
@@ -81,19 +81,19 @@ pub struct ShareAbove {
     pub by_probes: f64,
 }
 
-/// What guests add up to for one variant and load.
+/// Totals of guests for one variant and load.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GuestTotals {
     /// Of each guest.
     pub interrupts: Vec<Instances>,
-    /// Lengths of the stretches in which no other task could run, in ns.
+    /// Lengths of the intervals in which no other task could run, in ns.
     pub blocked: Vec<u64>,
     pub phase_ns: u64,
     /// Latencies of the probes, in ns.
     pub samples: Vec<u64>,
 }
 
-/// The bound, where the plugin told the stretches that it is made of.
+/// Returns the bound, if the plugin reported the intervals that it consists of.
 pub(crate) fn scheduling_bound(
     longest: &[LongestRow],
     gathered: &GuestTotals,
@@ -135,9 +135,9 @@ pub(crate) fn scheduling_bound(
     })
 }
 
-/// The place of the median of those sorted samples that wait for no section: of the lowest share.
-/// The very shortest would not do: a due time within a timer's interrupt has its wake-up without
-/// one of its own.
+/// Returns the index of the median of those sorted samples that wait for no section: of the lowest
+/// share. The minimum would be wrong: a due time within a timer's interrupt gets its wake-up
+/// without a separate interrupt.
 fn undisturbed_middle(samples: usize, share: f64) -> usize {
     (samples as f64 * (1.0 - share) / 2.0) as usize
 }
@@ -257,7 +257,7 @@ mod tests {
             .iter()
             .find(|share| share.above_ns == Nanos(50_000))
             .unwrap();
-        // Of both sections, what is longer than 36 us.
+        // The part of both sections that is longer than 36 us.
         assert!(
             (share.by_sections - 0.228).abs() < 1e-9 && (share.by_probes - 0.25).abs() < 1e-9,
             "{share:?}"
@@ -281,7 +281,7 @@ mod tests {
             "{:?}",
             row.curve
         );
-        // One sample without an interrupt of its own is not taken for the way.
+        // One sample without a separate interrupt does not determine the path.
         let samples = vec![2_000, 14_000, 14_000, 14_000, 14_000, 64_000];
         let mut gathered = GuestTotals {
             blocked: vec![100_000, 200_000],

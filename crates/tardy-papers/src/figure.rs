@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// What is drawn.
+/// The kind of drawing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FigureKind {
@@ -29,7 +29,7 @@ pub enum FigureKind {
 pub struct Figure {
     /// Its number in the paper.
     pub place: String,
-    /// What ours shows, and what it does otherwise.
+    /// The content of our version, and the differences.
     pub about: String,
     pub kind: FigureKind,
     /// The experiments whose runs are drawn: of a sweep one a point, otherwise one.
@@ -46,7 +46,7 @@ pub struct Figure {
     /// Of a sweep: the number of each experiment, in their order.
     #[serde(default)]
     pub at: Vec<u32>,
-    /// Of a sweep: what the numbers are, as the axis names them.
+    /// For a sweep: the name of the numbers on the axis.
     #[serde(default)]
     pub axis: String,
     /// Of a sweep and of total delay: the curves' names, each with the rest of a quantity behind the kernel.

@@ -3,7 +3,7 @@
 /// A published table.
 #[derive(Debug)]
 pub struct Table {
-    /// As [`find`] takes it: the paper, and what it is of.
+    /// Its name for [`find`]: the paper, and the subject.
     pub name: &'static str,
     text: &'static str,
 }
@@ -50,7 +50,7 @@ impl Table {
             .map_or(self.name, |(paper, _)| paper)
     }
 
-    /// Where its numbers come from, and what must be known to read them.
+    /// Returns the source of its numbers, and caveats for reading them.
     #[must_use]
     pub fn source(&self) -> &'static str {
         self.text
@@ -72,8 +72,8 @@ impl Table {
         self.lines().skip(1).collect()
     }
 
-    /// What is printed in `column` of the row that begins with `keys`, in which an underscore may
-    /// stand for a space; empty where the paper has nothing, `None` where there is no such cell.
+    /// Returns the text in `column` of the row that starts with `keys`, in which an underscore may
+    /// replace a space; empty if the paper's cell is, `None` if there is no such cell.
     #[must_use]
     pub fn cell(&self, keys: &[&str], column: &str) -> Option<&'static str> {
         let place = self.head().iter().position(|name| *name == column)?;
@@ -85,7 +85,7 @@ impl Table {
         row.get(place).copied()
     }
 
-    // No cell is quoted.
+    // The tables contain no quoted cells.
     fn lines(&self) -> impl Iterator<Item = Vec<&'static str>> {
         self.text
             .lines()

@@ -1,5 +1,4 @@
-//! The side of the board: what the copied binary does there, so that the command goes on when the
-//! connection does not.
+//! The board's side: the copied binary, which keeps the command running when the connection breaks.
 //!
 //! ```text
 //! FOLDER/tardy            the binary
@@ -57,8 +56,8 @@ impl Job {
     }
 
     /// Starts this binary with `words`, and returns once it runs; it needs neither this process nor
-    /// the connection from then on. What was started before is not started again: who lost the
-    /// connection meanwhile may ask twice.
+    /// the connection from then on. A command that was started already is not started again,
+    /// because a client that lost the connection may repeat the request.
     ///
     /// # Errors
     /// Those of starting it; `TimedOut`.
@@ -119,7 +118,7 @@ impl Job {
         Ok(())
     }
 
-    /// Runs `words` to their end in a session of its own, and notes how they ended.
+    /// Runs `words` to their end in a separate session, and records how they ended.
     ///
     /// # Errors
     /// Those of starting them, and of files.
@@ -134,7 +133,7 @@ impl Job {
             .stderr(File::create(self.file("stderr"))?);
         let mut child = command.spawn()?;
         if let Err(error) = self.note("pid", &child.id().to_string()) {
-            // Nobody could stop it, and its folder is removed.
+            // The process could not be stopped, and its folder is removed.
             if let Ok(pid) = i32::try_from(child.id()) {
                 let _ = process::kill(pid, INTERRUPT);
             }
@@ -188,7 +187,7 @@ impl Job {
             .ok()
     }
 
-    /// Asks the command to end early, as Ctrl-C would; nothing where it has ended.
+    /// Stops the command early, like Ctrl-C; does nothing if it has ended.
     ///
     /// # Errors
     /// Those of files and of kill(2).
@@ -205,8 +204,8 @@ impl Job {
         )
     }
 
-    /// Writes what the command said and made as a tar archive; the last entry says that it is
-    /// whole.
+    /// Writes the messages and the output of the command as a tar archive; the last entry marks it
+    /// as complete.
     ///
     /// # Errors
     /// Those of reading and writing.
@@ -239,11 +238,10 @@ const WORDS_BYTES_MAX: u64 = 64 << 20;
 /// The entry that ends what is sent.
 const COMPLETE: &str = "complete";
 
-/// What a command left on its board.
+/// The files that a command left on its board.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoardOutput {
-    /// What it ended with; nothing where something ended it from outside, as a restart of the
-    /// board.
+    /// Its exit code; `None` if it was ended externally, for example by a reboot of the board.
     pub code: Option<i32>,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
@@ -321,11 +319,12 @@ fn check_disk(folder: &Path) -> io::Result<()> {
     ))
 }
 
-/// Unpacks what [`Job::send`] wrote: what the command made becomes `out`, all of it or nothing.
+/// Unpacks the archive of [`Job::send`]: the command's output becomes `out`, completely or not at
+/// all.
 ///
 /// # Errors
-/// Those of reading and writing; `InvalidData` for what no board sends, `UnexpectedEof` where the
-/// end is missing, `AlreadyExists`.
+/// Returns errors of reading and writing; `InvalidData` for an invalid archive, `UnexpectedEof` if
+/// the end is missing, `AlreadyExists`.
 pub fn receive(from: impl io::Read, out: &Path) -> io::Result<BoardOutput> {
     let place = out
         .parent()

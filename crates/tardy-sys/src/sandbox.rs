@@ -9,7 +9,7 @@ use crate::{memory_file, process, rlimit};
 /// How long a child may run, in us of real time: most end at once with an illegal instruction or a
 /// bad address, the others loop.
 const LIFE_MICROS: i32 = 20_000;
-/// Additional address space of the child in bytes; it cannot request more anyway.
+/// CPU time limit of the child, in seconds.
 const CPU_SECONDS: u64 = 1;
 
 /// Forks a child that executes `code` and nothing else. Returns its number; its end, mostly by a

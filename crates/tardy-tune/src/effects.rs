@@ -1,5 +1,5 @@
-//! What each setting does where a run repeats exactly: replicas with it against replicas without,
-//! under each load by itself.
+//! The effect of each setting if a run repeats exactly: replicas with it against replicas without,
+//! under each load separately.
 //!
 //! The shift between two sets of replicas is the median of all differences, its interval that of
 //! Mann and Whitney's ranks (J. L. Hodges and E. L. Lehmann, Ann. Math. Stat. 34, 1963). Every
@@ -18,10 +18,10 @@ use crate::pairs::Difference;
 use crate::ranks::{median, statistics_within, without_ends};
 use crate::search::Outcome;
 
-/// A smaller effect does not count: a word that does nothing moves the kernel's data, too.
+/// A smaller effect does not count: a word without function moves the kernel's data, too.
 const FACTOR_MIN: f64 = 1.05;
 
-/// What a setting does under a load.
+/// The effect of a setting under a load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     pub outcome: Outcome,
@@ -59,8 +59,8 @@ pub fn effects(
         .collect()
 }
 
-/// Replicas of each side without which nothing can be said of so many effects at once: with fewer,
-/// even replicas that do not overlap may do so by chance.
+/// Returns the minimum number of replicas per side for conclusions about this many effects at once:
+/// with fewer, even disjoint replicas may occur by chance.
 #[must_use]
 pub fn replicas_min(effects: usize, confidence: Confidence) -> u32 {
     let probability = confidence.miss() / 2.0 / effects.max(1) as f64;
@@ -165,7 +165,7 @@ mod tests {
             found += usize::from(effect.outcome == Outcome::Lowers);
             covered += usize::from(effect.difference.interval.contains(-1.0));
         }
-        // 5 % of 300, and what chance adds in one of a thousand such tests.
+        // 5 % of 300, plus the random excess in one of a thousand such tests.
         assert!(wrong <= 27, "{wrong} of {searches}");
         assert_eq!(found, searches);
         assert!(covered * 100 >= searches * 95, "{covered} of {searches}");

@@ -10,9 +10,9 @@ use crate::ranks::{median, statistics_within, without_ends};
 /// A difference, of logarithms of the goal here.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
-    /// What is to be expected.
+    /// The expected value.
     pub value: f64,
-    /// What it surely lies in, at the confidence that was asked for.
+    /// The interval that contains it at the requested confidence.
     pub interval: Interval,
 }
 

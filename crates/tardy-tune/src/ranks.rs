@@ -1,5 +1,5 @@
-//! What tests of ranks share: the exact distribution of their statistic, and the interval that it
-//! leaves of values in order.
+//! Shared code of rank tests: the exact distribution of their statistic, and the resulting interval
+//! of sorted values.
 
 use tardy_statistics::confidence::Interval;
 

@@ -14,9 +14,9 @@ use tardy_results::summary::model::{ProbeSummary, Summary};
 use tardy_results::summary::read::SummaryError;
 use tardy_results::summary::summarize::summarize;
 
-/// What series of completions hold.
+/// Quantity of series of completions.
 const COMPLETION: &str = "completion";
-/// What series of late starts hold.
+/// Quantity of series of start latencies.
 const START: &str = "latency";
 
 /// One run's series of one probe, summarised against the deadline.
@@ -24,11 +24,11 @@ pub(super) struct JudgedProbe {
     pub(super) summary: Summary,
     /// Name of the probe's series.
     name: String,
-    /// What they measure.
+    /// The measured time.
     pub(super) measured: MeasuredTime,
-    /// What the model puts behind each value.
+    /// The time that the model adds to each value.
     pub(super) added: Nanos,
-    /// What its values are held to.
+    /// The requirement for its values.
     pub(super) requirement: Requirement,
     /// Policy and priority.
     pub(super) scheduling: Option<String>,
@@ -36,7 +36,7 @@ pub(super) struct JudgedProbe {
     pub(super) is_kept_awake: bool,
 }
 
-/// What a series measures.
+/// The time that a series measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MeasuredTime {
     /// Work from due to done; how long it takes alone, where the plan tells.
@@ -68,7 +68,7 @@ impl JudgedProbe {
         self.probe().numbers.as_ref()
     }
 
-    /// What its own verdict was made from.
+    /// Returns the evidence of its own verdict.
     pub(super) fn evidence(&self) -> Option<&Evidence> {
         self.probe()
             .verdict

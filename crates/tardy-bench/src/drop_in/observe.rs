@@ -21,7 +21,7 @@ use super::options::{Allowed, Look, Trial};
 const LENGTH_MAX: Duration = Duration::from_secs(30);
 /// How long threads measure before they are looked at, or a signal is sent.
 const SETTLED: Duration = Duration::from_millis(300);
-/// Real-time priorities of measuring threads in trials that look at them.
+/// Real-time priorities of measuring threads in trials that observe them.
 const PRIORITIES: std::ops::RangeInclusive<u32> = 70..=80;
 
 /// A line of `-v`.

@@ -1,5 +1,5 @@
-//! The packaged versions of cyclictest, each with the libraries of its own release: nothing is
-//! installed.
+//! The packaged versions of cyclictest, each with the libraries of its own release, without
+//! installing them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -42,7 +42,7 @@ pub(super) fn level(value: Nanos, (low, high): (Nanos, Nanos), most: usize) -> u
     (share.clamp(0.0, 1.0) * most as f64).round() as usize
 }
 
-/// The largest value of each stretch of time, with the phases and the marks below.
+/// Draws the largest value of each time interval, with the phases and the marks below.
 pub(super) fn timeline(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -208,7 +208,7 @@ fn chosen(content: &Content, selected: Option<usize>) -> String {
     }
 }
 
-/// Places of a chart's parts.
+/// Areas of a chart's parts.
 struct Parts {
     margin: Rect,
     bars: Rect,

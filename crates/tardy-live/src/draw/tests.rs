@@ -151,7 +151,7 @@ fn narrow_screens_leave_out_columns_and_not_the_maximum() {
         !line_of(&narrow, "99.9 %").contains("min")
             && line_of(&narrow, "99.9 %").contains("skipped")
     );
-    // Whatever its size, there is something to be seen, and no panic.
+    // At any size, something must be visible without a panic.
     for size in [(1, 1), (10, 3), (300, 2), (3, 100)] {
         drawn(&screen(3), size, LOOK);
     }

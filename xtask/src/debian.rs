@@ -56,12 +56,12 @@ impl Debian {
             .map(drop)
     }
 
-    /// What has this name in there.
+    /// Returns the path of this name in there.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    /// Runs a command to its end and returns what it printed, whatever its exit code.
+    /// Runs a command to its end and returns its output, with any exit code.
     pub(crate) fn output(&self, line: &str) -> Result<Output> {
         program::output(&mut self.command(line))
     }

@@ -1,5 +1,5 @@
-//! Walls between crates: what a crate must not use, whatever it would be handy for. The compiler
-//! holds a wall only as long as nobody adds the dependency.
+//! Walls between crates: the dependencies that a crate must not have. The compiler enforces a wall
+//! only until the dependency is added.
 
 #[cfg(test)]
 mod tests {

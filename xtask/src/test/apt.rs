@@ -1,7 +1,6 @@
-//! Installing packages of the running release, and nothing else: a simulation comes first, and
-//! anything that it would remove, or upgrade to what is of another release, stops the installation.
-//! What the release itself brings anew (a server that wants its client of the same version) is told
-//! and upgraded.
+//! Installs packages of the running release only: a simulation comes first, and the installation
+//! stops if it would remove a package, or upgrade one to another release. Upgrades within the
+//! release (a server that needs its client of the same version) are reported and made.
 
 use std::process::Command;
 

@@ -9,8 +9,8 @@ use crate::failure::{Result, While};
 /// (crates/tardy/tests/support/machine.rs).
 pub(super) const VARIABLE: &str = "TARDY_TEST_LEFT_OUT";
 
-/// What a virtual machine without devices cannot show, as the beginning of the test's line, and
-/// why.
+/// Tests that a virtual machine without devices cannot run, by the beginning of the test's line,
+/// with the reason.
 const EXPECTED: &[(&str, &str)] = &[
     (
         "between_gpio_lines:",

@@ -1,5 +1,5 @@
-//! What a shell offers where a value is typed: the names of loads, probes, scenarios and kernels,
-//! and folders of runs.
+//! Shell completion of values: the names of loads, probes, scenarios and kernels, and folders of
+//! runs.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -78,7 +78,7 @@ fn probes() -> Vec<ValueName> {
 fn kernels() -> Vec<ValueName> {
     let fetched = Cache::of_user().and_then(|cache| kernel::pinned(&cache));
     let fetched = fetched.unwrap_or_default();
-    // Bash takes a colon for the end of a word, and `6.1` is short for `debian:6.1`.
+    // Bash splits words at colons, and `6.1` is short for `debian:6.1`.
     let short = |name: &str| name.trim_start_matches("debian:").to_owned();
     let mut names: Vec<String> = fetched.iter().map(|kernel| short(&kernel.source)).collect();
     names.extend(KERNELS.map(str::to_owned));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// What users want, with the commands for it; newcomers need the first.
+/// Users' purposes, with their commands; newcomers need the first.
 const PURPOSES: &[(&str, &[&str])] = &[
     ("Start", &["run", "doctor", "explain", "compare", "report"]),
     (

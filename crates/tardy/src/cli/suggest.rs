@@ -19,8 +19,8 @@ const RUN: &str = "run";
 /// The command that a link of its name is.
 const CYCLICTEST: &str = "cyclictest";
 
-/// The command line of this process, and what of the files it uses; where it is wrong, the process
-/// ends and says why.
+/// Returns the command line of this process, and the settings of files that it uses; on an error,
+/// prints it and ends the process.
 ///
 /// # Errors
 /// Those of the files, which only `tardy run` reads.
@@ -53,7 +53,7 @@ pub fn parse() -> Result<(Cli, Configuration), ConfigurationError> {
     ))
 }
 
-/// Ends the process with what is wrong; scripts that call cyclictest get it in a line.
+/// Ends the process with the error; scripts that call cyclictest get it in a line.
 fn refused(error: Error, arguments: &[String]) -> ! {
     let is_cyclictest = arguments.get(1).is_some_and(|name| name == CYCLICTEST);
     if !is_cyclictest || !error.use_stderr() {
@@ -66,7 +66,7 @@ fn refused(error: Error, arguments: &[String]) -> ! {
     std::process::exit(error.exit_code());
 }
 
-/// What is wrong, without clap's advice below.
+/// Returns the error without clap's advice below.
 pub(super) fn in_a_line(error: &Error) -> String {
     let text = error.to_string();
     let line = text.lines().next().unwrap_or_default();
@@ -86,7 +86,7 @@ fn words() -> Vec<OsString> {
     words
 }
 
-/// Leaves only the defaults in whose place nothing was typed.
+/// Keeps only the defaults that no typed flag overrides.
 fn keep_used(configuration: &mut Configuration, matches: &ArgMatches) {
     let Some(run) = matches.subcommand_matches(RUN) else {
         return;

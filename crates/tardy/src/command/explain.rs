@@ -1,4 +1,4 @@
-//! `tardy explain`: who made the samples of a run late, or a thread of a trace.
+//! `tardy explain`: the causes of late samples of a run, or of a late thread in a trace.
 
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};

@@ -116,7 +116,7 @@ pub fn screen_or_page() -> Screen {
     }
 }
 
-/// Text for people as the terminal shows it: no line is longer than it is wide.
+/// Wraps text at the width of the terminal.
 #[must_use]
 pub fn fitted(text: &str) -> String {
     screen::fitted(text, screen_or_page().columns)

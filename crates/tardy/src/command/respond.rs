@@ -1,4 +1,4 @@
-//! `tardy respond`: answers stimuli until it is told to end, and says how late it was itself.
+//! `tardy respond`: answers stimuli until it is stopped, and reports its own latency.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use tardy_sys::{clock, memlock};
 use super::output;
 use crate::cli::respond::RespondArgs;
 
-/// How often it looks whether it is to end.
+/// Interval between two checks for the stop.
 const LOOK_MILLIS: i32 = 200;
 /// How long an answering thread may take to end; one that waits for a modem line sleeps until that
 /// changes.

@@ -4,7 +4,7 @@ use super::*;
 use crate::cli::suggest::in_a_line;
 use crate::cli::{Cli, Command};
 
-/// A machine with these CPUs, on whose `own` ones the caller allows the program.
+/// Describes a machine with these CPUs, where the caller allows the program on `own`.
 fn processors(usable: &str, own: &str) -> Processors {
     Processors {
         usable: usable.parse().unwrap(),

@@ -12,7 +12,7 @@ use tardy_lab::variant::{Variant, make_names_unique};
 pub struct KernelArgument {
     /// Where it comes from.
     pub source: KernelSource,
-    /// Preemption models, each a variant of its own; none means the kernel's own choice.
+    /// Preemption models, each a separate variant; empty means the kernel's default.
     pub preemption: Vec<String>,
     /// Words for its command line.
     pub words: Vec<String>,
@@ -143,7 +143,7 @@ impl Args for KernelArguments {
     }
 }
 
-/// `none,full`: a word that no kernel knows would cost a boot of every guest.
+/// Parses `none,full`: an unknown model would cost a boot of every guest.
 fn models(text: &str) -> Result<String, String> {
     const KNOWN: [&str; 4] = ["none", "voluntary", "full", "lazy"];
     match text

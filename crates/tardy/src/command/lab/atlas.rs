@@ -79,7 +79,7 @@ fn loads(arguments: &AtlasArguments) -> Vec<String> {
     }
 }
 
-/// A mistake in a load would else cost a boot.
+/// A mistake in a load would otherwise cost a boot.
 pub(in crate::command) fn check_loads(arguments: &AtlasArguments) -> Result<(), LabError> {
     loads(arguments)
         .iter()

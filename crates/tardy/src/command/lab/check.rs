@@ -22,7 +22,8 @@ use super::setting::{LabError, Setting};
 use crate::cli::lab::{CheckArguments, MeasureArguments};
 use crate::command::output;
 
-/// What this machine cannot do stops a bisection: `git bisect run` would take 3 for a bad kernel.
+/// A missing requirement of this machine aborts a bisection: `git bisect run` would take 3 for a
+/// bad kernel.
 pub(super) fn check(arguments: &CheckArguments) -> Exit {
     run(arguments).unwrap_or_else(|error| {
         output::complain(&error);
@@ -82,7 +83,7 @@ fn run(arguments: &CheckArguments) -> Result<Exit, LabError> {
     Ok(verdict.exit())
 }
 
-/// Tests one kernel, with what was seen in words.
+/// Tests one kernel, and returns the observation in words.
 ///
 /// # Errors
 /// [`LabError`] when this machine cannot tell.
@@ -125,7 +126,7 @@ pub(super) fn test(
     ))
 }
 
-/// What a kernel is held to. With a margin, the second variant is the baseline.
+/// The limits for a kernel. With a margin, the second variant is the baseline.
 #[derive(Clone, Copy)]
 struct CheckLimits {
     limit: Option<Nanos>,
@@ -207,7 +208,7 @@ struct Report<'a> {
     comparison: &'a Comparison,
 }
 
-/// What has a limit.
+/// The limited quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Quantity {
@@ -225,11 +226,11 @@ impl Quantity {
     }
 }
 
-/// What the ensemble says.
+/// The result of the ensemble.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Verdict {
     limit_ns: Option<Nanos>,
-    /// What the limit is for.
+    /// The quantity of the limit.
     of: Quantity,
     /// Runs with samples.
     runs: usize,
@@ -298,7 +299,7 @@ impl BesideBaseline {
 
 impl Verdict {
     fn new(comparison: &Comparison, outcomes: &[Outcome], asked: CheckLimits) -> Self {
-        // With a baseline, which comes second, what befalls the baseline says nothing of the
+        // With a baseline, which comes second, failures of the baseline prove nothing about the
         // kernel.
         let is_kernel = |variant: usize| asked.margin.is_none() || variant == 0;
         let blamed = |blame: Blame| {
@@ -361,8 +362,8 @@ impl Verdict {
         }
     }
 
-    /// What was seen of a kernel stands, whatever other guests came to; trouble of the host says
-    /// nothing of it.
+    /// A violation of the kernel is final, whatever other guests did; trouble of the host proves
+    /// nothing about it.
     fn exit(&self) -> Exit {
         match self {
             Self { above: 1.., .. } | Self { broken: 1.., .. } => Exit::Failed,

@@ -1,4 +1,4 @@
-//! Settings that `doctor` and `advise` look at.
+//! The settings that `doctor` and `advise` check.
 
 use std::collections::BTreeMap;
 

@@ -96,7 +96,7 @@ pub(super) fn changing(
                     drop(applied);
                     found.push(setting);
                 }
-                // Nothing is changed without it: the others are refused as this one is.
+                // Settings need the journal: the others are refused as this one is.
                 Err(error @ ApplyError::Journal(_)) => {
                     return Err(TuneError::Machine(error.to_string()));
                 }

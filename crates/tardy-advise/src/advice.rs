@@ -57,8 +57,8 @@ pub struct Comparison {
     pub clock: ClockKind,
     /// Share of the wake-ups seen that the latencies of the curves hold for.
     pub probability: f64,
-    /// By which share work takes longer on the real-time kernel; absent where no runs of costs
-    /// tell, and the curves have none.
+    /// By which share work takes longer on the real-time kernel; absent if no runs of costs tell,
+    /// and the curves have none.
     pub slowdown: Option<Slowdown>,
     pub curves: Curves,
 }
@@ -183,7 +183,7 @@ fn crossover_of(comparison: &Comparison) -> Option<(f64, Option<Interval>)> {
     }
 }
 
-/// The curves of the largest latencies of two kernels, as the paper's; absent where one has no
+/// The curves of the largest latencies of two kernels, as the paper's; absent if one has no
 /// latencies.
 fn comparison(
     fast: &Kernel,

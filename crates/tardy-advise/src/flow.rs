@@ -95,7 +95,7 @@ pub struct Path {
 pub struct Situation<'a> {
     /// The user's statements.
     pub task: &'a Task,
-    /// The machine that was measured; absent where there is none.
+    /// The machine that was measured; absent if there is none.
     pub machine: Option<&'a MachineFacts>,
     /// Where the curves of the kernels measured cross, as length of work in ns, and the interval of
     /// that.

@@ -39,7 +39,7 @@ pub enum Basis {
     Completion {
         /// By this probe.
         probe: String,
-        /// How long the work that was timed takes alone; absent where the run does not tell.
+        /// How long the work that was timed takes alone; absent if the run does not tell.
         length_ns: Option<Nanos>,
         /// The time that the model adds because the user's work is longer; negative if it is
         /// shorter, 0 if equal.
@@ -51,7 +51,7 @@ pub enum Basis {
         probe: String,
         /// The work as stretched.
         work_ns: Nanos,
-        /// The share by which it was stretched; absent where that was not measured, and none was
+        /// The share by which it was stretched; absent if that was not measured, and none was
         /// taken.
         slowdown: Option<f64>,
     },
@@ -65,14 +65,14 @@ pub enum Basis {
 /// How far from the deadline.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Margin {
-    /// The worst that was seen, from due to done (or to started, where no work is known).
+    /// The worst that was seen, from due to done (or to started, if no work is known).
     pub worst_ns: Nanos,
     /// From there to the deadline; negative behind it.
     pub to_deadline_ns: Nanos,
     /// The same as a share of the deadline.
     pub share: f64,
     /// The least percentile at or above the share that must be in time, and its upper bound at 95
-    /// %; absent where no miss is allowed, or nothing bounds it.
+    /// %; absent if no miss is allowed, or nothing bounds it.
     pub bounded: Option<BoundedMargin>,
 }
 
@@ -111,15 +111,15 @@ pub struct Conditions {
 #[derive(Debug, Clone, Serialize)]
 pub struct Judgement {
     pub kernel: String,
-    /// Whether it is PREEMPT_RT; absent where the runs do not tell.
+    /// Whether it is PREEMPT_RT; absent if the runs do not tell.
     pub is_real_time: Option<bool>,
-    /// How it preempts its own code; absent where the runs do not tell.
+    /// How it preempts its own code; absent if the runs do not tell.
     pub preemption: Option<PreemptionModel>,
-    /// The largest latency, in virtual time too, with the work that the model adds; absent where
-    /// there is nothing to judge.
+    /// The largest latency, in virtual time too, with the work that the model adds; absent if there
+    /// is nothing to judge.
     pub largest_ns: Option<Nanos>,
-    /// By which share work takes longer on it than on the kernel that changes least; absent where
-    /// no runs of costs of both tell.
+    /// By which share work takes longer on it than on the kernel that changes least; absent if no
+    /// runs of costs of both tell.
     pub slowdown: Option<Slowdown>,
     /// The data that were judged; absent if there are none.
     pub judged: Option<Basis>,
@@ -129,10 +129,10 @@ pub struct Judgement {
     pub no_verdict_because: Option<String>,
     /// How far from the deadline.
     pub margin: Option<Margin>,
-    /// How much longer to measure, where that would decide and misses stay as rare as seen.
+    /// How much longer to measure, if that would decide and misses stay as rare as seen.
     pub measure_longer_ns: Option<Nanos>,
-    /// Misses in a year at most, at 95 %, if the conditions last all year; absent where nothing may
-    /// be concluded.
+    /// Misses in a year at most, at 95 %, if the conditions last all year; absent if nothing may be
+    /// concluded.
     pub misses_a_year_at_most: Option<f64>,
     /// Under which conditions.
     pub conditions: Option<Conditions>,
@@ -141,7 +141,7 @@ pub struct Judgement {
 }
 
 /// Judges what was measured on `kernel`, by the probe named where one is; `slowdown` is the share
-/// by which work takes longer on it than stated, where that was measured.
+/// by which work takes longer on it than stated, if that was measured.
 ///
 /// # Errors
 /// [`SummaryError`] where a run cannot be read.
@@ -329,8 +329,8 @@ fn clustering(taken: &[JudgedProbe]) -> Option<Clustering> {
     ))
 }
 
-/// How strongly late samples cluster in the run in which they do most; absent where one run does
-/// not tell.
+/// How strongly late samples cluster in the run in which they do most; absent if one run does not
+/// tell.
 fn least_index(taken: &[JudgedProbe]) -> Option<f64> {
     let indices = taken
         .iter()

@@ -35,7 +35,7 @@ pub struct Kernel {
     /// Release and preemption, and the command line where that is not enough to tell two kernels
     /// apart.
     pub name: String,
-    /// Whether it is PREEMPT_RT; absent where the run does not tell.
+    /// Whether it is PREEMPT_RT; absent if the run does not tell.
     pub is_real_time: Option<bool>,
     /// Whose time its runs are in.
     pub clock: ClockKind,
@@ -107,7 +107,7 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Kernel>, ReadError> {
 }
 
 impl Kernel {
-    /// How it preempts its own code; absent where its runs do not tell.
+    /// How it preempts its own code; absent if its runs do not tell.
     #[must_use]
     pub fn model(&self) -> Option<PreemptionModel> {
         PreemptionModel::of(self.machine.kernel.preemption.as_ref())

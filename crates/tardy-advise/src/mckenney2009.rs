@@ -66,7 +66,7 @@ pub struct Advantage {
     pub time: String,
     /// From the printed averages, in percent.
     pub percent: f64,
-    /// Interval of the ratio of the means, in percent; absent where trials do not vary.
+    /// Interval of the ratio of the means, in percent; absent if trials do not vary.
     pub interval_percent: Option<(f64, f64)>,
 }
 

@@ -20,7 +20,7 @@ pub const REFUSED: usize = 4;
 
 /// Place in a region: free, claimed, open or closed.
 pub const STATE: usize = 0;
-/// Place in a region: time between two due times in ns, 0 where they form no grid.
+/// Place in a region: time between two due times in ns, 0 if they form no grid.
 pub const PERIOD: usize = 1;
 /// Place in a region: number of the loop's thread.
 pub const THREAD: usize = 2;
@@ -30,10 +30,10 @@ pub const NAME: usize = 4;
 pub const NAME_WORDS: usize = 6;
 /// Place in a region: cycles handed over; written by the loop.
 pub const HEAD: usize = 16;
-/// Place in a region: cycles begun.
+/// Place in a region: cycles started.
 pub const BEGUN: usize = 17;
-/// Place in a region: due time of the cycle begun last, at this place or the next, by whether the
-/// cycles begun are even.
+/// Place in a region: due time of the cycle started last, at this place or the next, by whether the
+/// cycles started are even.
 pub const DUE: usize = 18;
 /// Place in a region: cycles taken; written by tardy.
 pub const TAIL: usize = 24;

@@ -52,7 +52,7 @@ pub struct Loop {
 #[derive(Debug)]
 struct Open {
     region: Region,
-    /// Due time and start of the cycle that was begun and is not yet handed over.
+    /// Due time and start of the cycle that was started and is not yet handed over.
     begun: Option<(i64, i64)>,
 }
 
@@ -112,7 +112,7 @@ impl Loop {
         self.open.is_some()
     }
 
-    /// Says, as the first thing after waking up, that a cycle begins which was due at `due`, in ns
+    /// Says, as the first thing after waking up, that a cycle starts which was due at `due`, in ns
     /// of CLOCK_MONOTONIC.
     #[inline]
     pub fn due(&mut self, due: i64) {

@@ -111,7 +111,7 @@ impl Region {
         self.word(BEGUN).store(self.begun, Ordering::Release);
     }
 
-    /// Hands over the cycle begun last; `None` where its work was not said to be done.
+    /// Hands over the cycle started last; `None` if its work was not said to be done.
     #[inline]
     pub(crate) fn hand_over(&mut self, due: i64, start: i64, done: Option<i64>) {
         if self.head == self.free_until {

@@ -25,8 +25,8 @@ struct Mode {
     name: &'static str,
     program: &'static str,
     arguments: &'static [&'static str],
-    /// The thread number of callgrind under which only the measuring thread ran; `None` where that
-    /// is not known.
+    /// The thread number of callgrind under which only the measuring thread ran; `None` if that is
+    /// not known.
     measuring: Option<&'static str>,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct SchedTrace {
 }
 
 impl SchedTrace {
-    /// Begins to count switches to and from these threads.
+    /// Starts to count switches to and from these threads.
     pub(super) fn start(threads: &[u32]) -> Result<Self> {
         let is_mounted_here = mount()?;
         let instance =
@@ -72,7 +72,7 @@ impl Drop for SchedTrace {
     }
 }
 
-/// Mounts tracefs where it is not mounted; true where that was done here.
+/// Mounts tracefs where it is not mounted; true if that was done here.
 fn mount() -> Result<bool> {
     if Path::new(TRACEFS).join("instances").is_dir() {
         return Ok(false);

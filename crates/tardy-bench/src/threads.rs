@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A thread, with its counts since it began.
+/// A thread, with its counts since it started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Thread {
     pub(crate) id: u32,

@@ -106,7 +106,7 @@ fn of_probe<'a>(runs: &'a [RunData], probe: &'a str) -> impl Iterator<Item = &'a
     runs.iter().filter_map(move |run| run.probe(probe))
 }
 
-/// The quantity with a capital letter, as titles begin.
+/// The quantity with a capital letter, as titles start.
 fn capital(quantity: &str) -> String {
     let mut letters = quantity.chars();
     letters.next().map_or_else(String::new, |first| {

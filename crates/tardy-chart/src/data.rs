@@ -66,11 +66,11 @@ pub struct RunData {
     /// The summary that `tardy show` prints.
     pub summary: Summary,
     pub probes: Vec<ProbeData>,
-    /// Its statistics, where they were asked for.
+    /// Its statistics, if they were asked for.
     pub statistics: Option<Statistics>,
     /// Causes of its late samples, if it was explained and statistics were requested.
     pub explanation: Option<RunExplanation>,
-    /// Sections of its kernel by load, where it was watched from outside and statistics were asked
+    /// Sections of its kernel by load, if it was watched from outside and statistics were asked
     /// for.
     pub watched: Vec<Sections>,
 }
@@ -86,7 +86,7 @@ pub struct Group {
     pub histogram: Histogram,
     /// How they depend on each other.
     pub dependence: Dependence,
-    /// The tail by a model, from the threshold on; empty where there is no model, or the gate is
+    /// The tail by a model, from the threshold on; empty if there is no model, or the gate is
     /// closed.
     pub model: Vec<CurvePoint>,
 }
@@ -131,7 +131,7 @@ pub struct ProbeData {
     pub worst: Option<(f64, i64)>,
     /// Whether samples were not stored, so that charts over time do not show all.
     pub is_partial: bool,
-    /// Values that are in time; absent where the probe can miss no deadline.
+    /// Values that are in time; absent if the probe can miss no deadline.
     pub window: Option<Window>,
 }
 

@@ -10,7 +10,7 @@ use super::words;
 
 const TITLE: f64 = 15.0;
 const LEGEND_LINE: f64 = 18.0;
-/// The names of phases stand above the axes, where no line crosses them.
+/// The names of phases stand above the axes, if no line crosses them.
 const SPAN_LINE: f64 = 16.0;
 /// From one name in the chart to the one below it.
 const LABEL_LINE: f64 = 15.0;
@@ -408,7 +408,7 @@ fn x_axis(chart: &Chart, area: &Area) -> Vec<Item> {
     items
 }
 
-/// Names below their places; every other one a line lower, where they are many.
+/// Names below their places; every other one a line lower, if they are many.
 fn categories(chart: &Chart, area: &Area) -> Vec<Item> {
     let names = &chart.x.categories;
     let room = area.width / names.len().max(1) as f64;
@@ -543,8 +543,8 @@ struct Labels {
 }
 
 impl Labels {
-    /// Where the name's line goes: where it wants to be, or as near above or below as it is clear
-    /// of the names before.
+    /// Where the name's line goes: if it wants to be, or as near above or below as it is clear of
+    /// the names before.
     fn place(&mut self, label: &Text, area: &Area) -> f64 {
         let width = label.width();
         let left = match label.anchor {

@@ -197,7 +197,7 @@ pub struct Range {
     /// Smallest.
     pub min: f64,
     pub median: f64,
-    /// The average, where it is drawn beside the median.
+    /// The average, if it is drawn beside the median.
     pub average: Option<f64>,
     /// 99.9 % of the values are at or below it; absent if the bar has no separate tail.
     pub tail: Option<f64>,
@@ -454,7 +454,7 @@ impl Shape {
         else {
             return None;
         };
-        // Counts begin at 1; the shortest latency may be anything.
+        // Counts start at 1; the shortest latency may be anything.
         let least = if *are_latencies {
             cells.iter().map(|cell| cell.count).min().unwrap_or(1)
         } else {

@@ -31,7 +31,7 @@ pub struct Stroke {
 /// Where a text stands against its point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
-    /// It begins there.
+    /// It starts there.
     Start,
     /// It is centred there.
     Middle,

@@ -15,7 +15,7 @@ pub const COUNT_MAX: u64 = 1 << 48;
 /// Cumulative counts of one series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
-    /// Due times that the clock passed (grid), or cycles begun (events). Never computed from the
+    /// Due times that the clock passed (grid), or cycles started (events). Never computed from the
     /// other counts.
     pub expected: u64,
     /// Samples that reached the recorder.

@@ -53,7 +53,7 @@ const COLUMN_GAPS: u64 = 4;
 /// Why bytes are no series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// The file does not begin as a series does.
+    /// The file does not start as a series does.
     #[error("not a series file of this format (unknown header)")]
     NotASeries,
     /// The descriptor is damaged.

@@ -57,7 +57,7 @@ pub struct Figures {
     pub latest: Option<Nanos>,
     /// The largest values since figures were made last.
     pub recent: Peaks,
-    /// The others; absent where there is no value yet.
+    /// The others; absent if there is no value yet.
     pub numbers: Option<FiguresNumbers>,
 }
 

@@ -27,7 +27,7 @@ pub enum Crossover {
         /// Length of the work, in ns.
         work_ns: f64,
         /// Where the intervals of latencies and slowdown put it; its upper end may be infinite.
-        /// Absent where none was given.
+        /// Absent if none was given.
         interval_ns: Option<Interval>,
     },
     /// Real time finishes sooner at any length: it starts sooner and is not slower.

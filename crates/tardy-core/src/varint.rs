@@ -39,14 +39,14 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Starts at the slice's beginning.
+    /// Starts at the slice's start.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// The next value; `None` where the slice ends in a value's middle or the value has more than
-    /// 64 bits.
+    /// The next value; `None` if the slice ends in a value's middle or the value has more than 64
+    /// bits.
     #[inline]
     pub fn take(&mut self) -> Option<u64> {
         // Lengths of one to three bytes come mixed in a series, so that a branch for each would be

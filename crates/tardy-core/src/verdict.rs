@@ -38,7 +38,7 @@ pub use sentence::{significant, together};
 /// The latencies that are in time: from `earliest` to `latest`, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// Earlier wake-ups are misses; `None` where early is no fault.
+    /// Earlier wake-ups are misses; `None` if early is no fault.
     #[serde(rename = "earliest_ns")]
     pub earliest: Option<Nanos>,
     /// Later wake-ups are misses.
@@ -153,19 +153,19 @@ pub struct Evidence {
     /// Due times that were skipped, whether they count as misses or not.
     #[serde(default)]
     pub skipped: u64,
-    /// How many of those the requirement limits; absent where it limits none.
+    /// How many of those the requirement limits; absent if it limits none.
     #[serde(default)]
     pub skipped_limited: Option<u64>,
     /// Due times in all, without those whose samples were lost.
     pub due_times: u64,
-    /// How strongly misses cluster, 0 to 1; `None` where there are too few to tell, and
-    /// independence is assumed.
+    /// How strongly misses cluster, 0 to 1; `None` if there are too few to tell, and independence
+    /// is assumed.
     pub extremal_index: Option<f64>,
     /// How misses cluster, in time and over CPUs; absent in older files, where the extremal index
     /// replaces it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clustering: Option<Clustering>,
-    /// CPUs whose due times are counted together; 0 where that is not known.
+    /// CPUs whose due times are counted together; 0 if that is not known.
     #[serde(default, skip_serializing_if = "is_at_most_one")]
     pub processors: usize,
     /// Duration of the measurement.
@@ -213,7 +213,7 @@ pub struct Verdict {
     pub outcome: Outcome,
     /// The same in words.
     pub sentence: String,
-    /// The deadline; absent where skipped periods alone are limited.
+    /// The deadline; absent if skipped periods alone are limited.
     pub window: Option<Window>,
     /// The allowed share of misses; `None` allows no miss.
     pub misses_allowed: Option<f64>,
@@ -233,7 +233,7 @@ pub struct Verdict {
 
 impl Verdict {
     /// Misses in an hour at most, with the confidence of the bounds, of all CPUs together; absent
-    /// where the length of the measurement is not known, and where the samples bound nothing.
+    /// if the length of the measurement is not known, and where the samples bound nothing.
     #[must_use]
     pub fn misses_an_hour_at_most(&self) -> Option<f64> {
         let hours = self.evidence.measured.as_secs_f64() / 3600.0;

@@ -9,7 +9,7 @@ use crate::cause::plainly;
 use crate::cpu::{CpuId, CpuList};
 use crate::units::Nanos;
 
-/// How the reason for a refused policy begins if a control group is the cause; its path follows.
+/// How the reason for a refused policy starts if a control group is the cause; its path follows.
 pub const NO_BUDGET: &str = "no real-time budget in the control group ";
 
 /// How much a warning takes away from the result.
@@ -259,7 +259,7 @@ impl Warning {
         )
     }
 
-    /// The line for people, which tells a warning from a note at its beginning.
+    /// The line for people, which tells a warning from a note at its start.
     #[must_use]
     pub fn line(&self) -> String {
         if self.is_note() {

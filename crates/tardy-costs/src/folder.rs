@@ -186,7 +186,7 @@ impl CostFolder {
         Ok(self.folder.update(&self.record)?)
     }
 
-    /// Closes a folder whose next trial failed: with the trials that it has, or, where it has none,
+    /// Closes a folder whose next trial failed: with the trials that it has, or, if it has none,
     /// not at all.
     ///
     /// # Errors

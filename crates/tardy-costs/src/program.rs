@@ -1,9 +1,9 @@
 //! Timing whole programs, as mckenney2009 does with kernel builds: elapsed time, and CPU time of
 //! the program and of all that it waited for.
 //!
-//! A command is run once before it is timed. Its record states that its caches are warm. `--warm-up
-//! 0` is for commands that must not run twice; kernel builds have no warm-up, since each begins in
-//! an empty folder.
+//! A command is run once before it is timed. Its record states that its caches are warm.
+//! `--warm-up 0` is for commands that must not run twice; kernel builds have no warm-up, since each
+//! starts in an empty folder.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -47,8 +47,8 @@ pub trait Experiment {
     /// The program with its arguments, for the record.
     fn words(&self) -> Vec<String>;
 
-    /// Does all that is no part of a trial, and returns the program to be timed; `None` where a
-    /// signal asked for the end.
+    /// Does all that is no part of a trial, and returns the program to be timed; `None` if a signal
+    /// asked for the end.
     ///
     /// # Errors
     /// [`CostError`].
@@ -206,7 +206,7 @@ impl Runner {
 /// Runs all trials into a folder of kind `cost`, and tells `progress` what comes next.
 ///
 /// # Errors
-/// [`CostError`]. A program that fails ends the run; where it was the first trial, nothing stays.
+/// [`CostError`]. A program that fails ends the run; if it was the first trial, nothing stays.
 pub fn run(
     experiment: &mut dyn Experiment,
     repeats: Repeats,

@@ -74,7 +74,7 @@ impl TrialSeries {
         self.counts.recorded
     }
 
-    /// Adds a trial that began at `begin`.
+    /// Adds a trial that started at `begin`.
     pub fn push(&mut self, begin: Nanos, value: i64) {
         self.encoder.push(Record::Sample(Sample {
             due: begin,

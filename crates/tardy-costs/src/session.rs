@@ -1,6 +1,6 @@
 //! Measuring metrics into a run folder, round by round.
 //!
-//! Rounds are the run's phases, each prepared from the beginning. The figure is the least of the
+//! Rounds are the run's phases, each prepared from the start. The figure is the least of the
 //! rounds' medians, because disturbances only add.
 
 use std::path::Path;

@@ -265,7 +265,7 @@ impl Board {
     }
 
     /// Does what its trouble is once it has reached the step, and where `is_measuring`, has
-    /// samples; switches it on again after `off`. Whether the trouble has begun now.
+    /// samples; switches it on again after `off`. Whether the trouble has started now.
     pub(crate) fn suffer(&mut self, is_measuring: bool, off: Duration) -> Result<bool> {
         if self.off_until.is_some_and(|until| Instant::now() > until) {
             self.switch_on()?;

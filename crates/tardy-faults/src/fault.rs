@@ -38,7 +38,7 @@ pub(crate) struct Ground {
     /// A memory file system that nobody else sees.
     pub(crate) folder: PathBuf,
     pub(crate) form: Form,
-    /// How long the soak lasts, where that is not left to the form.
+    /// How long the soak lasts, if that is not left to the form.
     pub(crate) soak_for: Option<Duration>,
     /// Only command lines with this text are tried, if it is given.
     pub(crate) line: Option<String>,

@@ -231,7 +231,7 @@ fn clean_up(
     Ok(seen)
 }
 
-/// Whether the table has a row that begins with this name.
+/// Whether the table has a row that starts with this name.
 fn has_row(printed: &str, name: &str) -> bool {
     printed
         .lines()

@@ -101,7 +101,7 @@ impl Folder {
         }
     }
 
-    /// Its warnings as one text; empty where it does not open.
+    /// Its warnings as one text; empty if it does not open.
     pub(crate) fn warnings(&self) -> String {
         match self {
             Self::Opens { summary, .. } => summary["warnings"].to_string(),

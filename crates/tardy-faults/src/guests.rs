@@ -71,7 +71,7 @@ pub(crate) struct ScriptResult {
 }
 
 impl ScriptResult {
-    /// A file that the script left, as text; empty where there is none.
+    /// A file that the script left, as text; empty if there is none.
     pub(crate) fn text(&self, name: &str) -> String {
         std::fs::read_to_string(self.folder.join(name))
             .unwrap_or_default()
@@ -79,7 +79,7 @@ impl ScriptResult {
             .to_owned()
     }
 
-    /// That the guest did not do its script, where it did not.
+    /// That the guest did not do its script, if it did not.
     pub(crate) fn failure(&self) -> Option<String> {
         (self.outcome.code != Some(0)).then(|| {
             format!(

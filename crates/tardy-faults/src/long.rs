@@ -140,7 +140,7 @@ fn archive_run(archive: &Path, folder: Option<&Path>) -> Result<()> {
     program::run(&mut tar).while_doing(|| "archiving a run".to_owned())
 }
 
-/// A day of the run, which the lab's guests would all begin at the same time.
+/// A day of the run, which the lab's guests would all start at the same time.
 fn day_script(day: u64, seconds: u64, is_last: bool) -> String {
     let begin = 1_800_000_000 + day * (seconds + 60);
     let end = if is_last { "TERM" } else { "KILL" };

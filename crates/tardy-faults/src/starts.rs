@@ -1,5 +1,5 @@
-//! Each system call of a command fails soon after the command has begun to change the machine. The
-//! command must leave the machine as it was.
+//! Each system call of a command fails soon after the command has started to change the machine.
+//! The command must leave the machine as it was.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -36,7 +36,7 @@ const SHORT_USES: usize = 1;
 const BRIEF_CALLS: &[&str] = &["openat", "fsync", "mkdir"];
 const BRIEF_USES: usize = 2;
 
-/// Calls by which a command begins to change the machine. A command is stopped at the first of
+/// Calls by which a command starts to change the machine. A command is stopped at the first of
 /// them, so they are calls that it makes rarely.
 const MARKS: &[&str] = &[
     "flock",
@@ -389,7 +389,7 @@ fn undisturbed(place: &Place, line: &Line) -> Result<(Outcome, String)> {
     Ok((outcome, text))
 }
 
-/// Where a command began to change the machine, and how often each call was made after that, in
+/// Where a command started to change the machine, and how often each call was made after that, in
 /// the thread that made it most often.
 fn uses_after_mark(log: &str) -> Option<(Mark, BTreeMap<&str, usize>)> {
     let calls = log.lines().filter_map(|line| {

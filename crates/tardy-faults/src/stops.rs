@@ -32,7 +32,7 @@ const SHORT: &str = "run --for 3s --load fork --load io --load hackbench --quiet
 /// to come.
 const LONG: &str = "run --for 10s --load fork --load io --load hackbench --quiet --out run";
 
-/// A run, once its loads have begun.
+/// A run, once its loads have started.
 fn under_load(place: &Place, line: &str) -> Result<CommandProcess> {
     let running = place.start(place.tardy_command(line))?;
     let is_loaded = || place.processes().len() > 4;

@@ -5,11 +5,11 @@
 //! and without one, only the totals that the tool stated. Unreadable input is an error with file,
 //! line and the expected content; nothing is left behind then.
 //!
-//! An import keeps no more than its file has: samples, else a histogram, else the reported values
-//! (`imported` in `run.json`). Samples without a bucket count at the maximum, so no percentile
-//! looks better than it was; samples without any value are lost. The tool asks for values that a
-//! file omits and numbers depend on (unit of a .hgrm, interval of -v); it assumes usual values with
-//! a warning.
+//! An import keeps no more than its file has: samples, otherwise a histogram, otherwise the
+//! reported values (`imported` in `run.json`). Samples without a bucket count at the maximum, so no
+//! percentile looks better than it was; samples without any value are lost. The tool asks for
+//! values that a file omits and numbers depend on (unit of a .hgrm, interval of -v); it assumes
+//! usual values with a warning.
 //!
 //! An import is written under another name and then renamed, so unreadable input leaves nothing.
 //! Our own code reads HdrHistogram's encoding, because the crate of that name allocates as many
@@ -115,7 +115,7 @@ pub struct Format {
     pub name: &'static str,
     /// A one-line description.
     pub about: &'static str,
-    /// Whether a file that begins so is one. A text comes as its tool printed it.
+    /// Whether a file that starts so is one. A text comes as its tool printed it.
     detect: fn(&[u8]) -> bool,
     /// Reads a file that is not empty.
     reader: fn(&mut Source, &Settings, &mut dyn Sink) -> Result<ImportedRun, ImportError>,
@@ -126,7 +126,7 @@ pub struct Format {
 }
 
 impl Format {
-    /// The tool whose text it is, where no other tool's text looks alike.
+    /// The tool whose text it is, if no other tool's text looks alike.
     fn family(&self) -> Option<&'static str> {
         let name = self.name;
         [
@@ -312,7 +312,7 @@ pub enum ImportError {
     Several {
         path: PathBuf,
         parts: usize,
-        /// Where they begin.
+        /// Where they start.
         lines: String,
     },
     /// Something else stands there.
@@ -405,7 +405,7 @@ impl Source {
         }
     }
 
-    /// The format that its beginning shows.
+    /// The format that its start shows.
     ///
     /// # Errors
     /// [`ImportError::Empty`], [`ImportError::Refused`], [`ImportError::Mixed`],

@@ -147,7 +147,7 @@ impl PrivateApt {
         }
     }
 
-    /// The names of packages that begin with `prefix`, in alphabetical order.
+    /// The names of packages that start with `prefix`, in alphabetical order.
     ///
     /// # Errors
     /// [`AptError::Failed`], [`AptError::Missing`].

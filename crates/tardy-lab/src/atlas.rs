@@ -90,7 +90,7 @@ pub struct Maker<'a> {
     pub shard: Shard,
 }
 
-/// All cells of a kernel in one replica: they begin from one snapshot, and one worker makes them.
+/// All cells of a kernel in one replica: they start from one snapshot, and one worker makes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Group {
     replica: u32,

@@ -58,7 +58,7 @@ pub fn running() -> Result<PathBuf, BinaryError> {
 pub fn check(path: &Path, architecture: Architecture) -> Result<(), BinaryError> {
     /// The dynamic loader's name: only programs with libraries have one.
     const PT_INTERP: u32 = 3;
-    /// The headers lie at the beginning in every program that a linker makes.
+    /// The headers lie at the start in every program that a linker makes.
     const HEADERS_LENGTH_MAX: u64 = 64 << 10;
     let no_program = || BinaryError::NoProgram(path.to_owned());
     let mut bytes = Vec::new();
@@ -125,7 +125,7 @@ pub fn loaded_part(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Where the last segment of an ELF file ends, in bytes from its begin; not before the end of its
+/// Where the last segment of an ELF file ends, in bytes from its start; not before the end of its
 /// headers.
 fn segments_end(bytes: &[u8]) -> Option<usize> {
     let half = |at: usize| Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?));

@@ -2,7 +2,7 @@
 //! made while a probe ran with `--explain`.
 //!
 //! Explanations are checked against delays of known cause. If a thread was woken before a section
-//! began, by a kernel that does not preempt its own code, it waited for the code around the
+//! started, by a kernel that does not preempt its own code, it waited for the code around the
 //! section: there "kernel code" is the truth, because with preemption the thread would have run
 //! before.
 
@@ -169,7 +169,7 @@ pub fn judge(folder: &Path, context: Context) -> Result<Vec<JudgedDelay>, BlameE
             let blame = blame(sample, &chunk, judged.firing);
             // Due times near its end are inconclusive, because every wake-up takes some time.
             let is_delayed = blame.waited.0 * 2 >= judged.firing.ended.0 - judged.firing.begun.0;
-            // Woken before the section began, it waited for the code around it, if that is not
+            // Woken before the section started, it waited for the code around it, if that is not
             // preempted; and for the section only because of that.
             if is_delayed
                 && !is_preemptible

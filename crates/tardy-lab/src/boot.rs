@@ -125,7 +125,7 @@ impl Guest<'_> {
             }
         };
         let console = diagnosis::read_console(&folder.join(CONSOLE_NAME));
-        // The console of a run from a snapshot begins behind the boot.
+        // The console of a run from a snapshot starts behind the boot.
         let has_booted = restored.is_some() || console.contains(diagnosis::BOOTED);
         let fail = |cause| Failure {
             cause,

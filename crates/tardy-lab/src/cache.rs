@@ -96,7 +96,7 @@ impl Cache {
             .map_err(|error| CacheError::Io { path, error })
     }
 
-    /// The lock of this name, where no other thread or process holds it and it can be made.
+    /// The lock of this name, if no other thread or process holds it and it can be made.
     #[must_use]
     pub fn try_lock(&self, name: &str) -> Option<Lock> {
         try_lock(&self.folder("locks").ok()?.join(name))

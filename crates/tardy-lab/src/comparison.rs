@@ -78,7 +78,7 @@ pub struct RunResult {
     /// executed.
     pub virtual_ns: Option<Nanos>,
     /// Instructions executed since boot: the clock less the idle time that the kernel tells, to
-    /// some millions; absent where the clock does not count them.
+    /// some millions; absent if the clock does not count them.
     pub instructions: Option<u64>,
     /// Time on the host in seconds, both runs together.
     pub wall_s: f64,
@@ -106,7 +106,7 @@ pub struct PhaseResult {
     pub max_median_ns: Nanos,
     /// The largest of those.
     pub max_ns: Nanos,
-    /// The longest section of each run in which no other task could run, where it was watched from
+    /// The longest section of each run in which no other task could run, if it was watched from
     /// outside.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub longest_section_of_runs_ns: Vec<Nanos>,

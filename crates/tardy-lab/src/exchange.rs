@@ -82,7 +82,7 @@ pub fn is_paused(memory: &[u8]) -> bool {
     memory.starts_with(PAUSE_MAGIC)
 }
 
-/// A job as it is laid at the beginning of the shared memory.
+/// A job as it is laid at the start of the shared memory.
 #[must_use]
 pub fn job_block(job: &[u8]) -> Vec<u8> {
     let mut block = header(JOB_MAGIC, crc32fast::hash(job), job.len()).to_vec();

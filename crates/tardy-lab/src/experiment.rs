@@ -88,7 +88,7 @@ pub struct Experiment<'a> {
     pub jobs: usize,
     /// The cache, whose locks show which CPUs of the host other labs use.
     pub cache: &'a Cache,
-    /// Where every guest begins from a snapshot: where those are.
+    /// Where every guest starts from a snapshot: where those are.
     pub snapshots: Option<&'a Snapshots>,
     /// The requirements of the plugin, if every guest is watched. A second run is not watched, so
     /// that it shows whether watching changed the first.
@@ -149,7 +149,8 @@ impl Experiment<'_> {
     }
 
     /// Runs all, or until one decides; `began` and `done` are called from several threads as each
-    /// guest begins, with its replica and its folder, and ends. The outcomes are in the order of variants and replicas.
+    /// guest starts, with its replica and its folder, and ends. The outcomes are in the order of
+    /// variants and replicas.
     #[must_use]
     pub fn run(
         &self,
@@ -192,7 +193,7 @@ impl Experiment<'_> {
         outcomes
     }
 
-    /// A watched guest must have the samples that it had unwatched, where that was measured.
+    /// A watched guest must have the samples that it had unwatched, if that was measured.
     fn compared_with_unwatched(&self, provenance: Provenance) -> Result<Provenance, Failure> {
         if self.watching.is_none() {
             return Ok(provenance);

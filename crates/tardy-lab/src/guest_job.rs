@@ -78,7 +78,7 @@ pub struct GuestReport {
     pub version: u32,
     /// How the guest's program ended.
     pub ending: Ending,
-    /// The guest's monotonic clock when /init began.
+    /// The guest's monotonic clock when /init started.
     pub booted_at: Nanos,
     /// The same when the guest's program was started.
     pub started_at: Nanos,
@@ -95,7 +95,7 @@ pub struct GuestReport {
     /// Its command line (/proc/cmdline).
     pub command_line: String,
     /// Preemption models that the kernel can switch between, the current one in brackets
-    /// (sched/preempt of debugfs); absent where it cannot switch.
+    /// (sched/preempt of debugfs); absent if it cannot switch.
     pub preemption: Option<String>,
     /// Processes killed for lack of memory (oom_kill of /proc/vmstat).
     pub killed_for_memory: u64,

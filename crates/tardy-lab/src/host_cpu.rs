@@ -8,7 +8,7 @@ use super::cache::{Cache, Lock};
 /// The CPU that this thread, and the QEMU processes that it starts, are bound to.
 #[derive(Debug)]
 pub struct HostCpu {
-    /// Held until it is dropped; absent where all CPUs are taken and several share one.
+    /// Held until it is dropped; absent if all CPUs are taken and several share one.
     _turn: Option<Lock>,
 }
 

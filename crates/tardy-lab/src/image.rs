@@ -11,7 +11,7 @@ pub struct Image {
     /// The architecture on which it boots.
     pub architecture: Architecture,
     /// Release and build, such as
-    /// `6.1.0-56-rt-amd64 (...) #1 SMP PREEMPT_RT Debian 6.1.192-2 (...)`; absent where it is
+    /// `6.1.0-56-rt-amd64 (...) #1 SMP PREEMPT_RT Debian 6.1.192-2 (...)`; absent if it is
     /// compressed away.
     pub version: Option<String>,
 }

@@ -165,7 +165,7 @@ impl fmt::Display for Injection {
 /// One delay as the module logged it; times of CLOCK_MONOTONIC, read within the section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InjectedDelay {
-    /// When it began.
+    /// When it started.
     pub begun: Nanos,
     /// When it ended.
     pub ended: Nanos,

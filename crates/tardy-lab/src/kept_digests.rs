@@ -31,7 +31,7 @@ pub(super) fn keep(cache: &Cache, provenance: &Provenance) {
     }
 }
 
-/// Compares a watched guest with the same one unwatched, where that was measured.
+/// Compares a watched guest with the same one unwatched, if that was measured.
 ///
 /// # Errors
 /// [`OtherSamples`].

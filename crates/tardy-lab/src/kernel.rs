@@ -100,7 +100,7 @@ pub struct Kernel {
     pub architecture: Architecture,
     /// The version that the image states.
     pub version: Option<String>,
-    /// Package and version, where it comes from one.
+    /// Package and version, if it comes from one.
     pub package: Option<String>,
 }
 

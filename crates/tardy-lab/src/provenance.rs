@@ -53,7 +53,7 @@ pub struct Inputs {
     pub qemu: String,
     /// QEMU's options.
     pub options: Vec<String>,
-    /// The state that the run began from, where it did not boot.
+    /// The state that the run started from, if it did not boot.
     #[serde(default)]
     pub snapshot: Option<Digest>,
     /// The job that was done from there on; without a snapshot it is in the initial file system.
@@ -146,8 +146,8 @@ impl Provenance {
         }
     }
 
-    /// Whether two runs from the same inputs gave the same samples; where there are none, the same
-    /// output. A run from a snapshot is never the same as one that booted, or that began from
+    /// Whether two runs from the same inputs gave the same samples; if there are none, the same
+    /// output. A run from a snapshot is never the same as one that booted, or that started from
     /// another snapshot.
     #[must_use]
     pub fn same_result(&self, other: &Self) -> bool {

@@ -51,7 +51,7 @@ pub struct SeenDelays {
 }
 
 impl SeenDelays {
-    /// Whether every delay is a section of its kind and length, or none where they are none.
+    /// Whether every delay is a section of its kind and length, or none if they are none.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         if !self.are_sections {
@@ -65,7 +65,7 @@ impl SeenDelays {
     }
 }
 
-/// The kind of section that a delay is, and the function that begins it, where it is the module's.
+/// The kind of section that a delay is, and the function that starts it, if it is the module's.
 fn truth(context: Context, is_real_time: bool) -> Option<(Kind, Option<&'static str>)> {
     match context {
         Context::PreemptionOff => Some((Kind::PreemptionOff, Some("spin_preemption_off"))),

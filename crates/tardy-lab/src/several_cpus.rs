@@ -62,8 +62,8 @@ pub struct GuestResult {
 }
 
 impl GuestResult {
-    /// A file that the tool left below the guest's folder for results, as text; empty where there
-    /// is none. `stdout.log` and `stderr.log` are what it said.
+    /// A file that the tool left below the guest's folder for results, as text; empty if there is
+    /// none. `stdout.log` and `stderr.log` are what it said.
     #[must_use]
     pub fn text(&self, path: &str) -> String {
         let found = self.files.iter().find(|(name, _)| name == Path::new(path));
@@ -283,7 +283,7 @@ fn command(guest: Guest<'_>, folder: &Path) -> Command {
         guest.words
     ));
     if let Some(disk) = guest.equipment.disk {
-        // A comma would begin another option.
+        // A comma would start another option.
         let file = disk.display().to_string().replace(',', ",,");
         qemu.arg("-drive")
             .arg(format!("if=virtio,format=raw,file={file}"));

@@ -1,4 +1,4 @@
-//! Snapshots: the state of a guest that has booted and settled, from which a run begins without
+//! Snapshots: the state of a guest that has booted and settled, from which a run starts without
 //! booting.
 //!
 //! The guest stops itself at an instruction of its own choice (`guest::pause`), the host writes the
@@ -60,7 +60,7 @@ struct Description {
     bytes: u64,
 }
 
-/// Why there is none, or why nothing could begin from it.
+/// Why there is none, or why nothing could start from it.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// The guest did not get so far.

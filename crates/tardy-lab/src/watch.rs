@@ -173,7 +173,7 @@ impl WatchSetup {
         boot: impl FnOnce(&GuestJob, &Path) -> Result<(), String>,
     ) -> Result<KernelSymbols, WatchError> {
         let key = key(variant, job, added).map_err(file_error(&variant.kernel.image))?;
-        // Several guests of a kernel begin at once: one boots for all.
+        // Several guests of a kernel start at once: one boots for all.
         let _lock = self.cache.lock(&format!("symbols-{}", key.as_str()))?;
         let kept = self.cache.folder("symbols")?.join(key.as_str());
         if let Ok(text) = fs::read_to_string(&kept) {

@@ -17,7 +17,7 @@ pub struct RunProgress {
     /// run.
     pub planned: Option<Nanos>,
     pub phases_planned: usize,
-    /// Phases that have begun.
+    /// Phases that have started.
     pub phases: Vec<PhaseProgress>,
     /// The loads of the last one of them.
     pub loads: Vec<LoadProgress>,

@@ -13,7 +13,7 @@ use tardy_sys::process;
 /// Hidden first argument of a process that becomes another program; its path and arguments follow.
 pub(crate) const TIED_COMMAND: &str = "__tied";
 
-/// The numbers of this process's children, in its own PID namespace, zombies included. Empty where
+/// The numbers of this process's children, in its own PID namespace, zombies included. Empty if
 /// /proc is not mounted.
 #[must_use]
 pub(crate) fn of_this_process() -> Vec<i32> {

@@ -1,4 +1,4 @@
-//! Context switches of each CPU, where the kernel tells them.
+//! Context switches of each CPU, if the kernel tells them.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read};

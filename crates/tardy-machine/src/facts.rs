@@ -24,7 +24,7 @@ pub struct MachineFacts {
     pub host_name: Option<String>,
     /// `PRETTY_NAME` of os-release(5).
     pub distribution: Option<String>,
-    /// The board or model: of the device tree, else of the firmware (DMI).
+    /// The board or model: of the device tree, otherwise of the firmware (DMI).
     pub model: Option<String>,
     /// Random, new at each start of the system: two runs with the same one had the same boot.
     pub boot_id: Option<String>,

@@ -44,7 +44,7 @@ pub fn check_can_be_made(group: &Path) -> io::Result<()> {
     undo::remove_group_without_subgroups(group)
 }
 
-/// The CPUs of the group in `folder`, where it has a cpuset (by the names of version 2 and 1).
+/// The CPUs of the group in `folder`, if it has a cpuset (by the names of version 2 and 1).
 #[must_use]
 pub fn cpuset(folder: &Path) -> Option<CpuList> {
     let read = |name: &str| {

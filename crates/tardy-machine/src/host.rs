@@ -22,7 +22,7 @@ pub struct Host {
     pub dev: PathBuf,
     /// Where scratch files go, on a real file system where there is one.
     pub scratch: PathBuf,
-    /// The folder that the run is made in, where there is a run.
+    /// The folder that the run is made in, if there is a run.
     pub run: Option<PathBuf>,
     /// Where programs are searched for.
     pub program_folders: Vec<PathBuf>,
@@ -31,8 +31,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// Those of this machine; scratch files go to `TMPDIR`, else to /var/tmp (on a disk), else to
-    /// /tmp.
+    /// Those of this machine; scratch files go to `TMPDIR`, otherwise to /var/tmp (on a disk),
+    /// otherwise to /tmp.
     #[must_use]
     pub fn of_this_machine() -> Self {
         let scratch = std::env::var_os("TMPDIR")

@@ -22,7 +22,7 @@ pub struct IrqState {
     pub handlers: Vec<String>,
     /// The CPUs that it may be delivered to (`smp_affinity_list`).
     pub allowed: CpuList,
-    /// The CPUs that it is delivered to, where the kernel tells.
+    /// The CPUs that it is delivered to, if the kernel tells.
     pub effective: Option<CpuList>,
     /// Whether the file has a write bit: recent kernels leave it out for interrupts whose affinity
     /// only the kernel manages.

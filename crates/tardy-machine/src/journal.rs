@@ -76,7 +76,7 @@ pub struct UndoResult {
     pub result: Result<String, String>,
 }
 
-/// Where journals are: for root below /var/lib, else in the user's own state folder.
+/// Where journals are: for root below /var/lib, otherwise in the user's own state folder.
 #[must_use]
 pub fn folder() -> PathBuf {
     if let Some(folder) = std::env::var_os("TARDY_STATE_DIR").filter(|folder| !folder.is_empty()) {

@@ -30,7 +30,7 @@ pub const ARCHIVE_PROGRAMS: [(&str, &str); 2] = [("tar", "tar"), ("xz", "xz-util
 pub const MORE_PACKAGES: &str =
     "the kernel's configuration may need more packages, such as libelf-dev and libssl-dev";
 
-/// The tree or archive to build: the one given with `flag`, else that of the distribution's
+/// The tree or archive to build: the one given with `flag`, otherwise that of the distribution's
 /// package.
 ///
 /// # Errors

@@ -17,7 +17,7 @@ pub(super) struct Row<'a> {
 impl<'a> Row<'a> {
     /// Returns the next count, which belongs to the next column; `None` at the end of the counts.
     ///
-    /// The caller stops after as many as there are columns, because a description may begin with a
+    /// The caller stops after as many as there are columns, because a description may start with a
     /// number.
     pub(super) fn next_count(&mut self) -> Option<u64> {
         let rest = self.rest.trim_start();

@@ -94,8 +94,8 @@ impl Processors {
         !self.housekeeping().minus(&self.own).is_empty()
     }
 
-    /// The CPUs to measure where none are named: those set apart, where there are any and nobody
-    /// chose others.
+    /// The CPUs to measure where none are named: those set apart, if there are any and nobody chose
+    /// others.
     #[must_use]
     pub fn by_default(&self) -> CpuList {
         let apart = self.set_apart();

@@ -55,8 +55,8 @@ impl ProgramWatch {
         (!threads.is_empty()).then_some(Self { process, faults })
     }
 
-    /// Looks for the second time; absent if the process has ended. Faults of a thread that began in
-    /// between count from its beginning.
+    /// Looks for the second time; absent if the process has ended. Faults of a thread that started
+    /// in between count from its start.
     #[must_use]
     pub fn end(self, root: &Root) -> Option<Program> {
         let process = self.process;

@@ -142,8 +142,8 @@ impl Root {
         found
     }
 
-    /// The CPUs that are online: from `sys/devices/system/cpu/online`, else from the `cpuN` lines
-    /// of `proc/stat` (which lists only those).
+    /// The CPUs that are online: from `sys/devices/system/cpu/online`, otherwise from the `cpuN`
+    /// lines of `proc/stat` (which lists only those).
     pub fn online_cpus(&self) -> Option<CpuList> {
         let listed = self
             .cpu_list("sys/devices/system/cpu/online")

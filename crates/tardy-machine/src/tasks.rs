@@ -45,9 +45,9 @@ pub struct Task {
     pub last_cpu: Option<CpuId>,
     /// The CPUs that it may run on; absent if its status could not be read.
     pub allowed: Option<CpuList>,
-    /// Page faults that needed no disk, since it began.
+    /// Page faults that needed no disk, since it started.
     pub minor_faults: u64,
-    /// Page faults that waited for a disk, since it began.
+    /// Page faults that waited for a disk, since it started.
     pub major_faults: u64,
 }
 

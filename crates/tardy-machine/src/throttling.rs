@@ -48,7 +48,7 @@ pub struct ThrottlingSettings {
     /// Whether this kernel has a fair server, which replaced real-time throttling in Linux 6.12;
     /// absent if the release cannot be parsed.
     pub has_fair_server: Option<bool>,
-    /// The fair servers' values; absent where debugfs is not mounted, not for this user, or locked
+    /// The fair servers' values; absent if debugfs is not mounted, not for this user, or locked
     /// down.
     pub fair_servers: Option<Vec<FairServer>>,
     /// The values of the ext servers, which serve tasks of BPF schedulers (sched_ext); absent while

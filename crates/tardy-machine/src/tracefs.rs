@@ -21,7 +21,7 @@ const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 #[derive(Debug)]
 pub struct Tracefs {
     path: PathBuf,
-    /// A mount of our own, where nobody had mounted it.
+    /// A mount of our own, if nobody had mounted it.
     _mount: Option<OwnedFd>,
 }
 

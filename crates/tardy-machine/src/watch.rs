@@ -34,7 +34,7 @@ pub struct WatchDelta {
     pub span: Nanos,
     /// The interrupts; absent if the table cannot be read.
     pub interrupts: Option<InterruptDelta>,
-    /// Time that the host gave to others, by CPU; absent where the kernel does not count it.
+    /// Time that the host gave to others, by CPU; absent if the kernel does not count it.
     pub stolen: Option<BTreeMap<CpuId, Nanos>>,
     /// System management interrupts, or why they cannot be counted.
     pub smi: Result<SmiCounts, SmiUnavailable>,

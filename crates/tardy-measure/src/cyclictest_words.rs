@@ -15,7 +15,7 @@ pub struct Group {
     pub name: String,
     pub interval: Nanos,
     pub priority: u32,
-    /// Of its due times, where they are aligned.
+    /// Of its due times, if they are aligned.
     pub offset: Option<Nanos>,
     pub cpus: CpuList,
 }

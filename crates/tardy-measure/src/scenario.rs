@@ -123,7 +123,7 @@ pub struct ProbeRequest {
     /// Clock of its timer; CLOCK_MONOTONIC if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<SystemClock>,
-    /// Clock on which its due times are whole multiples of its period; they begin with the run if
+    /// Clock on which its due times are whole multiples of its period; they start with the run if
     /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub align: Option<SystemClock>,
@@ -135,7 +135,7 @@ pub struct ProbeRequest {
 pub struct PhaseRequest {
     /// Its name; phases of the same name are the same phase, repeated.
     pub name: String,
-    /// How long it lasts; where it is counted in cycles, about how long these take.
+    /// How long it lasts; if it is counted in cycles, about how long these take.
     #[serde(
         default,
         with = "values::positive_duration",
@@ -378,8 +378,8 @@ impl Scenario {
         self.phases.iter().any(|phase| phase.cycles.is_some())
     }
 
-    /// Cycles after which the run ends, each probe with its own: where there is one phase and no
-    /// load, nothing needs them to end together.
+    /// Cycles after which the run ends, each probe with its own: if there is one phase and no load,
+    /// nothing needs them to end together.
     #[must_use]
     pub fn only_cycles(&self) -> Option<u64> {
         match self.phases.as_slice() {

@@ -13,7 +13,7 @@
 //! polls.
 //!
 //! An interrupt counts whole if any of it can lie within the latency, unlike the paper's window of
-//! arrivals: the one that makes the switch due began before it was due.
+//! arrivals: the one that makes the switch due started before it was due.
 
 use std::collections::BTreeMap;
 
@@ -90,8 +90,8 @@ impl Stretches {
     }
 }
 
-/// The interrupts of one guest in one phase, by kind: when each began, and how long it was, in the
-/// order of time.
+/// The interrupts of one guest in one phase, by kind: when each started, and how long it was, in
+/// the order of time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Instances(BTreeMap<u64, Vec<(u64, u64)>>);
 
@@ -111,7 +111,7 @@ impl Instances {
     }
 }
 
-/// The bound, in instructions; `None` where it does not converge.
+/// The bound, in instructions; `None` if it does not converge.
 ///
 /// An interrupt counts whole if any of it can lie within the latency, so also the one that makes
 /// the switch due.
@@ -139,7 +139,7 @@ pub fn bound(stretches: Stretches, guests: &[Instances], interrupts: Interrupts)
 /// All interrupts of a kind.
 struct OfKind<'a> {
     longest: u64,
-    /// The shortest time from the beginning of one to that of the next.
+    /// The shortest time from the start of one to that of the next.
     gap: Option<u64>,
     /// By guest.
     instances: Vec<&'a [(u64, u64)]>,
@@ -174,7 +174,7 @@ fn taken(kinds: &[OfKind<'_>], interrupts: Interrupts, window: u64) -> u64 {
         Interrupts::Nothing => 0,
         Interrupts::WorstSingle => kinds.iter().map(|kind| kind.longest).max().unwrap_or(0),
         Interrupts::OneOfEach => sum(&|kind| kind.longest),
-        // One that began before the window may reach into it.
+        // One that started before the window may reach into it.
         Interrupts::Sporadic => sum(&|kind| {
             let count = kind.gap.map_or(1, |gap| {
                 window.saturating_add(kind.longest) / gap.max(1) + 1
@@ -205,7 +205,7 @@ fn taken(kinds: &[OfKind<'_>], interrupts: Interrupts, window: u64) -> u64 {
 fn worst_window(instances: &[(u64, u64)], window: u64) -> (u64, u64) {
     let (mut count, mut whole, mut sum, mut behind) = (0, 0, 0_u64, 0);
     for (first, (began, length)) in instances.iter().enumerate() {
-        // The window begins as this one ends.
+        // The window starts as this one ends.
         while behind < instances.len()
             && instances[behind].0 <= began.saturating_add(*length).saturating_add(window)
         {

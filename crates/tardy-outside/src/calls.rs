@@ -85,7 +85,7 @@ pub enum MomentKind {
     Task { task: u32, priority: i32 },
     /// The conditions that forbid interrupts or switches change.
     Context(crate::stream::Context),
-    /// A call begins, by its place.
+    /// A call starts, by its place.
     Called(usize),
     /// A call ends.
     Returned(usize),
@@ -143,7 +143,7 @@ struct Code {
     end: u64,
     function: Option<u32>,
     is_program: bool,
-    /// Whether it begins the function.
+    /// Whether it starts the function.
     is_first: bool,
     is_thunk: bool,
 }
@@ -151,7 +151,7 @@ struct Code {
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     callee: Callee,
-    /// Where it returns to; 0 where that is not known, or the processor called it.
+    /// Where it returns to; 0 if that is not known, or the processor called it.
     back: u64,
     is_entry: bool,
     call: usize,

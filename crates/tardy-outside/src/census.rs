@@ -71,15 +71,15 @@ pub struct Group {
     /// Time in which instructions were executed; an idle CPU executes none.
     pub executed_ns: Nanos,
     pub kinds: Vec<KindCensus>,
-    /// Whether the kernel takes the CPU from its own code, where that is known.
+    /// Whether the kernel takes the CPU from its own code, if that is known.
     pub is_preemptible: Option<bool>,
     /// The longest of each kind, with its call path; empty for guests that an older version
     /// watched.
     pub longest: Vec<LongestRow>,
-    /// The bound of the scheduling latency; absent where the kernel is not preemptible, for which
-    /// the theory does not hold.
+    /// The bound of the scheduling latency; absent if the kernel is not preemptible, for which the
+    /// theory does not hold.
     pub bound: Option<SchedulingBound>,
-    /// The latency by sections beside the probes'; absent where no probe ran.
+    /// The latency by sections beside the probes'; absent if no probe ran.
     pub section_latency: Option<SectionLatencyRow>,
 }
 
@@ -92,21 +92,21 @@ pub struct KindCensus {
     pub longest_ns: Nanos,
     /// Sections by length: entry `n` counts those of 2^(n-1) to below 2^n ns, the first those of 0.
     pub histogram: Vec<u64>,
-    /// Where they begin and end, the longest first.
+    /// Where they start and end, the longest first.
     pub places: Vec<Place>,
 }
 
 /// Sections between two functions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Place {
-    /// The function in which they begin: the caller where a function only locks for it; for an
+    /// The function in which they start: the caller where a function only locks for it; for an
     /// interrupt the kernel's entry.
     pub begin: String,
     pub end: String,
     pub count: u64,
     pub total_ns: Nanos,
     pub longest_ns: Nanos,
-    /// The task that had the CPU at the beginning of the longest.
+    /// The task that had the CPU at the start of the longest.
     pub task: String,
 }
 
@@ -624,7 +624,7 @@ impl Census {
         places
     }
 
-    /// By kind, function of beginning and end: how many and the longest, over all groups.
+    /// By kind, function of start and end: how many and the longest, over all groups.
     #[must_use]
     pub fn by_place(&self) -> BTreeMap<(Kind, String, String), (u64, Nanos)> {
         let mut sum: BTreeMap<(Kind, String, String), (u64, Nanos)> = BTreeMap::new();

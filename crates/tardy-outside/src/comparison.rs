@@ -23,7 +23,7 @@ pub struct Difference {
     pub begin: String,
     pub end: String,
     pub change: Change,
-    /// The longest in the first census; absent where there is none.
+    /// The longest in the first census; absent if there is none.
     pub base_ns: Option<Nanos>,
     /// The longest in the second.
     pub candidate_ns: Option<Nanos>,
@@ -33,7 +33,7 @@ pub struct Difference {
 
 /// Compares the longest sections of each kind between the same two functions. One counts as changed
 /// where it is longer or shorter by more than a fifth and by `least`; one that only one side has,
-/// where it is at least that long. The largest differences come first.
+/// if it is at least that long. The largest differences come first.
 #[must_use]
 pub fn compare(base: &Census, candidate: &Census, least: Nanos) -> Vec<Difference> {
     let (before, after) = (base.by_place(), candidate.by_place());

@@ -260,8 +260,8 @@ pub(crate) struct WakingCalls {
     waker: usize,
 }
 
-/// Finds the waker of the thread: the timer that it slept on; else another timer from its due time
-/// on; else the call that made the switch to it due.
+/// Finds the waker of the thread: the timer that it slept on; otherwise another timer from its due
+/// time on; otherwise the call that made the switch to it due.
 pub(crate) fn waking(window: &Window, calls: &Calls) -> Option<WakingCalls> {
     if slept_on_timer(window, calls) {
         return woken_by_sleep(window, calls);
@@ -329,8 +329,9 @@ fn slept_on_timer(window: &Window, calls: &Calls) -> bool {
     (0..calls.calls.len()).any(|call| calls.calls[call].begin >= since && is_sleep(call))
 }
 
-/// The first waking by a timer's function from the due time on, other than that of a sleep; else
-/// the last one before it since the thread gave the CPU up: a device's due times are estimates.
+/// The first waking by a timer's function from the due time on, other than that of a sleep;
+/// otherwise the last one before it since the thread gave the CPU up: a device's due times are
+/// estimates.
 fn woken_by_timer(window: &Window, calls: &Calls) -> Option<usize> {
     let is_waking = |&place: &usize| {
         name(calls, place).starts_with("try_to_wake_up")

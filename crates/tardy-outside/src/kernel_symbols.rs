@@ -149,7 +149,7 @@ impl KernelSymbols {
         found.into_values().collect()
     }
 
-    /// Where the code after a symbol begins.
+    /// Where the code after a symbol starts.
     fn end_of(&self, symbol: &Symbol) -> u64 {
         let behind = self
             .symbols

@@ -24,13 +24,13 @@ use crate::stream::{Item, Window};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SectionInTheWay {
     pub kind: Kind,
-    /// The function in which it begins.
+    /// The function in which it starts.
     pub begins_in: String,
     pub ends_in: String,
-    /// When it began, from due; before that it is negative.
+    /// When it started, from due; before that it is negative.
     pub begin_ns: Nanos,
     pub length_ns: Nanos,
-    /// The task that had the CPU at its beginning.
+    /// The task that had the CPU at its start.
     pub task: String,
 }
 

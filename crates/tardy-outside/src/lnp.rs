@@ -1,4 +1,4 @@
-//! The latency by non-preemptable sections as abeni2002 models it: a due time at a random moment
+//! The latency by non-preemptible sections as abeni2002 models it: a due time at a random moment
 //! waits for the rest of the section that it falls into.
 
 /// The distribution that sections of known lengths make, in a phase of a known length. Any one unit
@@ -32,7 +32,7 @@ impl SectionLatency {
         })
     }
 
-    /// The longest section; 0 where there is none.
+    /// The longest section; 0 if there is none.
     #[must_use]
     pub fn longest(&self) -> u64 {
         self.lengths.first().copied().unwrap_or(0)

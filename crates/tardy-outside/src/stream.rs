@@ -72,11 +72,11 @@ impl From<io::Error> for StreamError {
     }
 }
 
-/// Where sections of a kind begin and end.
+/// Where sections of a kind start and end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Site {
     pub kind: Kind,
-    /// Address of the instruction that began it; for an interrupt that of the kernel's entry.
+    /// Address of the instruction that started it; for an interrupt that of the kernel's entry.
     pub begin_pc: u64,
     /// Address of the instruction at which it was over.
     pub end_pc: u64,
@@ -87,9 +87,9 @@ pub struct Site {
 pub struct Section {
     /// Its place, by number.
     pub site: u32,
-    /// The task that had the CPU at its beginning, by number; 0 where it is not known.
+    /// The task that had the CPU at its start, by number; 0 if it is not known.
     pub task: u32,
-    /// When it ended: instructions executed since the guest's program began. An idle CPU executes
+    /// When it ended: instructions executed since the guest's program started. An idle CPU executes
     /// none.
     pub ended_at: u64,
     /// Instructions executed in it.
@@ -127,12 +127,12 @@ pub struct Window {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LongestStretch {
     pub what: Longest,
-    /// Addresses of the instructions that began and ended it.
+    /// Addresses of the instructions that started and ended it.
     pub begin_pc: u64,
     pub end_pc: u64,
-    /// The task that had the CPU at its beginning, by number.
+    /// The task that had the CPU at its start, by number.
     pub task: u32,
-    /// When it ended, as [`Section::ended_at`] since the guest's program began.
+    /// When it ended, as [`Section::ended_at`] since the guest's program started.
     pub ended_at: u64,
     /// Instructions executed in it, by the kind without hard interrupts.
     pub length: u64,

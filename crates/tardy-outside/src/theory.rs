@@ -24,12 +24,12 @@ const POINTS_A_DECADE: f64 = 40.0;
 pub struct LongestRow {
     pub what: Longest,
     pub length_ns: Nanos,
-    /// The functions in which it begins and ends.
+    /// The functions in which it starts and ends.
     pub begin: String,
     pub end: String,
-    /// The task that had the CPU at its beginning.
+    /// The task that had the CPU at its start.
     pub task: String,
-    /// The function that was executed as it began, and its callers, outwards; empty where that was
+    /// The function that was executed as it started, and its callers, outwards; empty if that was
     /// not kept.
     pub path: Vec<String>,
 }
@@ -40,7 +40,7 @@ pub struct LongestRow {
 pub struct SchedulingBound {
     /// `max(D_ST, D_POID) + D_PAIE + D_PSD`.
     pub without_interrupts_ns: Nanos,
-    /// The longest such latency of all switches of the same guests; absent where none was due.
+    /// The longest such latency of all switches of the same guests; absent if none was due.
     pub observed_ns: Option<Nanos>,
     /// Hard interrupts that were seen.
     pub interrupts: u64,
@@ -51,7 +51,7 @@ pub struct SchedulingBound {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AssumedBound {
     pub interrupts: Interrupts,
-    /// Absent where it does not converge.
+    /// Absent if it does not converge.
     pub bound_ns: Option<Nanos>,
     /// The bound by the longest observed.
     pub ratio: Option<f64>,
@@ -142,7 +142,7 @@ fn undisturbed_middle(samples: usize, share: f64) -> usize {
     (samples as f64 * (1.0 - share) / 2.0) as usize
 }
 
-/// abeni2002's distribution, where there are samples to set it beside.
+/// abeni2002's distribution, if there are samples to set it beside.
 pub(crate) fn section_latency(gathered: &mut GuestTotals) -> Option<SectionLatencyRow> {
     let model = SectionLatency::new(std::mem::take(&mut gathered.blocked), gathered.phase_ns)?;
     let samples = &mut gathered.samples;

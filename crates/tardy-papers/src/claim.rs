@@ -57,11 +57,11 @@ pub struct Claim {
     pub values: Vec<Value>,
     /// A note for the reader of the outcome, such as the stand-in for a device of the paper.
     pub note: Option<String>,
-    /// Why it does not hold here, where that is known.
+    /// Why it does not hold here, if that is known.
     pub reason: Option<Reason>,
-    /// Why it cannot be tested in the lab; absent where it can.
+    /// Why it cannot be tested in the lab; absent if it can.
     pub lab: Option<String>,
-    /// Why it cannot be tested on this machine alone; absent where it can.
+    /// Why it cannot be tested on this machine alone; absent if it can.
     pub local: Option<String>,
     /// The paper's own numbers break the rule: it contradicts itself, or refers to another
     /// experiment.
@@ -303,7 +303,7 @@ impl WrittenClaim {
 }
 
 impl Claim {
-    /// Whether the paper's own numbers keep the rule; `None` where it printed none for one of the
+    /// Whether the paper's own numbers keep the rule; `None` if it printed none for one of the
     /// values.
     #[must_use]
     pub fn holds_in_the_paper(&self) -> Option<bool> {

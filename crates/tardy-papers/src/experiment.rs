@@ -69,7 +69,7 @@ pub struct Experiment {
 const GUEST_LIMITS: [&str; 4] = ["--time-limit", "60h", "--wall-limit", "10000h"];
 
 impl Experiment {
-    /// The command without `--out`; `None` where it cannot run there.
+    /// The command without `--out`; `None` if it cannot run there.
     #[must_use]
     pub fn command(&self, place: Place, extent: Extent, replicas: u32) -> Option<Vec<String>> {
         let length = match extent {

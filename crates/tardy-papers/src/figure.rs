@@ -36,7 +36,7 @@ pub struct Figure {
     pub experiments: Vec<String>,
     /// Kernels, as claims name them.
     pub kernels: Vec<String>,
-    /// The probe; absent where there is one.
+    /// The probe; absent if there is one.
     pub probe: Option<String>,
     /// Whether each kernel has its own chart, where one could have all.
     #[serde(default)]

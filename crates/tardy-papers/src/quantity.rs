@@ -115,7 +115,7 @@ impl FromStr for Statistic {
 /// One number of one experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quantity {
-    /// The experiment, where it is not that of the claim.
+    /// The experiment, if it is not that of the claim.
     pub experiment: Option<String>,
     /// Which kernel: `none`, `voluntary`, `full`, `lazy`, `rt`, with `+ticks` where timers fire on
     /// ticks only and `older` before it; or [`EACH`].

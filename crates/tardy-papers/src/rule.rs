@@ -82,7 +82,7 @@ impl Rule {
         names
     }
 
-    /// Whether it holds; `None` where a value is not known.
+    /// Whether it holds; `None` if a value is not known.
     #[must_use]
     pub fn holds(&self, value: &dyn Fn(&str) -> Option<f64>) -> Option<bool> {
         let holds = self

@@ -3,7 +3,7 @@
 //! `tardy respond` there.
 //!
 //! A link is one file in this folder and one line in [`LINKS`]. The file has the link's
-//! [`LinkInfo`], and its [`Place`]: where it leads, and how both ends open.
+//! [`LinkInfo`], and its [`Place`]: if it leads, and how both ends open.
 //!
 //! A stimulus without an answer is a sample of the time-out, so it fails any shorter deadline.
 //! Stimuli sent after the last answer do not count as samples, because a dead responder is not a

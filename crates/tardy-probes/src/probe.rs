@@ -2,10 +2,10 @@
 //! one line in [`PROBES`].
 //!
 //! Its [`ProbeInfo`] describes it: what it times, where its timer expires, its parameters, its
-//! series, where it runs ([`Placement`]), what it waits for, which system calls its loop makes,
-//! whose cycles it times. A description lists only the differences from `ProbeInfo::USUAL`. Every
-//! probe also has `period`, `policy`, `priority`, `dither`, `offset` and `name`. Parameters are
-//! kinds of [`tardy_run::parameter`]. Two functions belong to it:
+//! series, if it runs ([`Placement`]), what it waits for, which system calls its loop makes, whose
+//! cycles it times. A description lists only the differences from `ProbeInfo::USUAL`. Every probe
+//! also has `period`, `policy`, `priority`, `dither`, `offset` and `name`. Parameters are kinds of
+//! [`tardy_run::parameter`]. Two functions belong to it:
 //!
 //! - `resolve` checks the request (exit code 2) and the machine (3). It changes nothing.
 //! - `open` acquires the resources of one place. It runs on the main thread before any thread of

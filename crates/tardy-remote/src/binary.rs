@@ -1,4 +1,4 @@
-//! The binary for a board: this one where it is of the same architecture, else one that stands
+//! The binary for a board: this one where it is of the same architecture, otherwise one that stands
 //! beside it.
 
 use std::path::{Path, PathBuf};

@@ -18,7 +18,7 @@ use super::on_board::{self, BoardOutput, COMMAND};
 use super::ssh::{Ssh, UNREACHED};
 use super::step::{Limits, PATIENCE, Step, WaitKind};
 
-/// How the name of a folder on a board begins.
+/// How the name of a folder on a board starts.
 const FOLDER: &str = "tardy-on.";
 const FINDING: &str = "looking for a folder";
 /// Makes the folder `$name` on a disk from which programs may run; memory is the last resort but
@@ -45,7 +45,7 @@ const REMOVE_FOLDER: &str =
 const CLEANING: Duration = Duration::from_secs(10);
 /// Seconds to wait before each further try to reach a board whose connection broke.
 const PAUSES: [u64; 6] = [1, 2, 5, 10, 20, 30];
-/// How long to try. The last try may begin later, and a board that hangs lets each one wait for
+/// How long to try. The last try may start later, and a board that hangs lets each one wait for
 /// ssh's ConnectTimeout.
 const TRIES: Duration = Duration::from_secs(60);
 /// Duration after which a connection counts as working, so that the attempts start again.

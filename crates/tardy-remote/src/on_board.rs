@@ -37,7 +37,7 @@ use tardy_sys::signal::INTERRUPT;
 
 /// The hidden command that does it.
 pub const COMMAND: &str = "on-board";
-/// How long the command's process may take to begin.
+/// How long the command's process may take to start.
 const START: Duration = Duration::from_secs(20);
 
 /// The folder of a command on its board.
@@ -159,11 +159,11 @@ impl Job {
         fs::rename(part, self.file(name))
     }
 
-    /// Waits until the command has ended, without waking meanwhile; how it ended, nothing where
+    /// Waits until the command has ended, without waking meanwhile; how it ended, nothing if
     /// something ended it with its supervisor, as a restart does.
     ///
     /// # Errors
-    /// Those of files; `NotFound` where no command was started, `TimedOut` where it does not begin.
+    /// Those of files; `NotFound` where no command was started, `TimedOut` where it does not start.
     pub fn wait(&self) -> io::Result<Option<i32>> {
         if !self.0.join("job").is_dir() {
             let text = format!(

@@ -96,7 +96,7 @@ pub struct AtlasCell {
     pub runs: u32,
     /// Why the others have none.
     pub failures: Vec<CellFailure>,
-    /// Absent where there is no sample.
+    /// Absent if there is no sample.
     pub numbers: Option<CellNumbers>,
 }
 

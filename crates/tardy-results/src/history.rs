@@ -47,7 +47,7 @@ pub struct Build {
     pub started_realtime_ns: Nanos,
     /// Runs on all boards.
     pub runs: usize,
-    /// Whether changes that begin with it are accepted.
+    /// Whether changes that start with it are accepted.
     pub is_accepted: bool,
 }
 
@@ -58,7 +58,7 @@ pub struct Series {
     /// Which probe, quantity and load.
     pub key: Key,
     pub quantile: f64,
-    /// Geometric mean of the runs of each build; absent where the board did not run it.
+    /// Geometric mean of the runs of each build; absent if the board did not run it.
     pub values_ns: Vec<Option<f64>>,
 }
 

@@ -16,7 +16,7 @@
 //! - [`decision`]: whether a deadline needs PREEMPT_RT, from measurements, the machine, or rules
 //! - [`doctor`]: the findings of the checks as one diagnosis
 //! - [`exit`]: exit codes, which follow from results
-//! - [`document`]: the format and version that every JSON document begins with; schemas are in
+//! - [`document`]: the format and version that every JSON document starts with; schemas are in
 //!   `crates/tardy/schemas`
 #![forbid(unsafe_code)]
 

@@ -84,7 +84,7 @@ pub struct ClaimResult {
     /// As written in the table of claims.
     pub rule: String,
     pub values: Vec<ValueResult>,
-    /// Whether the paper's own numbers keep the rule; absent where it printed none.
+    /// Whether the paper's own numbers keep the rule; absent if it printed none.
     pub holds_in_the_paper: Option<bool>,
     /// How often the rule was tested: replicas, times kernels where it is about each.
     pub cases: usize,
@@ -93,7 +93,7 @@ pub struct ClaimResult {
     #[serde(flatten)]
     pub outcome: Outcome,
     pub note: Option<String>,
-    /// Why it does not hold; absent where it holds or is not tested.
+    /// Why it does not hold; absent if it holds or is not tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
 }
@@ -105,7 +105,7 @@ pub struct ValueResult {
     /// As the paper prints it.
     pub published: Option<String>,
     /// Ours: the median of the cases, then the least and the largest; times in ns, shares of 1.
-    /// Absent where there is none.
+    /// Absent if there is none.
     pub ours: Option<[f64; 3]>,
     pub unit: Unit,
 }

@@ -18,7 +18,7 @@ pub struct CostRecord {
     /// The command, for sets of one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// CPU that everything was bound to; absent where nothing was.
+    /// CPU that everything was bound to; absent if nothing was.
     pub cpu: Option<CpuId>,
     /// CPU of the second thread, for metrics of two.
     pub other_cpu: Option<CpuId>,
@@ -26,7 +26,7 @@ pub struct CostRecord {
     pub rounds: u32,
     /// Trials of each metric in a round.
     pub trials: u32,
-    /// Length of a trial that the number of operations was chosen for; 0 where a trial is one
+    /// Length of a trial that the number of operations was chosen for; 0 if a trial is one
     /// operation.
     pub trial_length_ns: Nanos,
     /// Cost of one read of the clock, which was taken off each trial.

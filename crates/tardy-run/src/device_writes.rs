@@ -14,7 +14,7 @@ pub struct DeviceWrites {
     pub device: String,
     /// Bytes a second, over all workers.
     pub rate: u64,
-    /// Whether the rate is what such work usually comes to; else the load never exceeds it.
+    /// Whether the rate is what such work usually comes to; otherwise the load never exceeds it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_estimate: bool,
 }

@@ -262,7 +262,7 @@ impl RunFolder {
     }
 }
 
-/// Locks the folder at `path` for as long as the file is open; `None` where another tool does.
+/// Locks the folder at `path` for as long as the file is open; `None` if another tool does.
 pub(crate) fn lock(path: &Path) -> io::Result<Option<File>> {
     let folder = File::open(path)?;
     // Where a file system has no locks, the process tells who makes a run.

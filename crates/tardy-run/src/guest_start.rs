@@ -1,4 +1,4 @@
-//! How the guest of a run began, for runs that come out of the lab: as much of `lab.json` as
+//! How the guest of a run started, for runs that come out of the lab: as much of `lab.json` as
 //! comparisons must know.
 
 use std::path::Path;
@@ -11,7 +11,7 @@ pub const PROVENANCE_NAME: &str = "lab.json";
 /// More than any has.
 pub const PROVENANCE_BYTES_MAX: u64 = 16 << 20;
 
-/// Where a guest began.
+/// Where a guest started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestStart {
     /// Digest of its kernel.
@@ -46,7 +46,7 @@ struct Kernel {
 }
 
 impl GuestStart {
-    /// Of the run in `folder`; `None` where it was made on no guest, or its record cannot be read.
+    /// Of the run in `folder`; `None` if it was made on no guest, or its record cannot be read.
     #[must_use]
     pub fn read(folder: &Path) -> Option<Self> {
         let record: Provenance = serde_json::from_slice(

@@ -55,7 +55,7 @@ pub struct StatedTotals {
     /// Samples about which nothing is known.
     #[serde(default)]
     pub lost: u64,
-    /// Periods that passed while the wake-up before them was still late; absent where the tool does
+    /// Periods that passed while the wake-up before them was still late; absent if the tool does
     /// not count them.
     #[serde(default, alias = "missed", skip_serializing_if = "Option::is_none")]
     pub skipped: Option<u64>,
@@ -63,7 +63,7 @@ pub struct StatedTotals {
 
 impl StatedTotals {
     /// From where on the file knows samples by their number alone: they are counted at the maximum,
-    /// and may lie anywhere below it. Absent where every sample has its place.
+    /// and may lie anywhere below it. Absent if every sample has its place.
     #[must_use]
     pub fn open_from(&self) -> Option<Nanos> {
         let overflow = self.overflow?;

@@ -22,7 +22,7 @@ pub struct Interference {
     pub cpu_times: BTreeMap<CpuId, CpuTime>,
     /// Context switches of the whole machine.
     pub context_switches: Option<u64>,
-    /// Context switches of each CPU, where the kernel tells.
+    /// Context switches of each CPU, if the kernel tells.
     pub context_switches_by_cpu: Option<ContextSwitches>,
     /// System-management interrupts of each CPU; absent with the reason below.
     pub management_interrupts: Option<BTreeMap<CpuId, u64>>,

@@ -17,7 +17,7 @@ pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
     let given = given.to_lowercase();
     let likeness = |name: &str| {
         let edits = strsim::normalized_damerau_levenshtein(&given, &name.to_lowercase());
-        // A beginning is meant as the name that it begins.
+        // A start is meant as the name that it starts.
         if given.chars().count() > 2 && name.starts_with(&given) {
             edits.max(LIKENESS_MIN)
         } else {

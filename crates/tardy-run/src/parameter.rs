@@ -37,7 +37,7 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// A file or folder.
     Path,
-    /// A name of lower-case letters, digits and dashes, that begins with a letter.
+    /// A name of lower-case letters, digits and dashes, that starts with a letter.
     Name,
     /// A list of CPUs, as in `1-3,6`.
     Cpus,
@@ -201,7 +201,7 @@ impl std::fmt::Display for Value {
 pub struct Values(BTreeMap<String, Value>);
 
 impl Values {
-    /// The size in bytes, or the number, of a parameter; 0 where it has none, which the table rules
+    /// The size in bytes, or the number, of a parameter; 0 if it has none, which the table rules
     /// out for those with a default.
     #[must_use]
     pub fn number(&self, name: &str) -> u64 {
@@ -211,7 +211,7 @@ impl Values {
         }
     }
 
-    /// The time of a parameter; zero where it has none.
+    /// The time of a parameter; zero if it has none.
     #[must_use]
     pub fn duration(&self, name: &str) -> Nanos {
         match self.0.get(name) {
@@ -220,7 +220,7 @@ impl Values {
         }
     }
 
-    /// The word or text of a parameter; empty where it has none.
+    /// The word or text of a parameter; empty if it has none.
     #[must_use]
     pub fn text(&self, name: &str) -> &str {
         match self.0.get(name) {

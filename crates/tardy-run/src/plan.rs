@@ -138,12 +138,12 @@ pub struct Plan {
     /// The cost of one wake-up here; absent if the period is long enough on any machine.
     #[serde(rename = "wake_up_cost_ns")]
     pub wake_up_cost: Option<Nanos>,
-    /// Bytes that the run will take, at most about this; in an hour, where it has no end.
+    /// Bytes that the run will take, at most about this; in an hour, if it has no end.
     pub bytes_estimated: u64,
     /// The user's labels of the run, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Options as they were asked for, by name, where no other field has their values.
+    /// Options as they were asked for, by name, if no other field has their values.
     #[serde(default, skip_serializing_if = "Request::is_empty")]
     pub asked: Request,
     /// Defaults that come from files of the machine or the user, a sentence a file.
@@ -224,7 +224,7 @@ pub struct ProbePlan {
     /// Its name, as that of its series: the probe's own, or another one where several of a kind run
     /// side by side.
     pub name: String,
-    /// The probe's own name, where that is another one; see [`ProbePlan::kind`].
+    /// The probe's own name, if that is another one; see [`ProbePlan::kind`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Time between two wake-ups, or time asked for.
@@ -233,10 +233,10 @@ pub struct ProbePlan {
     /// Widest random move of a due time.
     #[serde(rename = "dither_ns")]
     pub dither: Nanos,
-    /// The first due time after the start, where it was asked for; drawn otherwise.
+    /// The first due time after the start, if it was asked for; drawn otherwise.
     #[serde(rename = "offset_ns", default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<Nanos>,
-    /// Measured CPUs that it runs on, where it was asked to keep to some.
+    /// Measured CPUs that it runs on, if it was asked to keep to some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuList>,
     /// Clocks of its timer and of its due times.
@@ -311,7 +311,7 @@ pub struct ThreadEntry {
 pub struct PhasePlan {
     /// As tables name it.
     pub name: String,
-    /// How long it lasts; where it is counted in cycles, about how long these take.
+    /// How long it lasts; if it is counted in cycles, about how long these take.
     #[serde(rename = "length_ns")]
     pub length: Nanos,
     /// Minimum number of cycles of each measuring thread in the phase, used instead of the length.
@@ -350,7 +350,7 @@ pub enum Change {
 }
 
 impl Plan {
-    /// The bytes of `--disk` for explanations: a quarter, where there are any.
+    /// The bytes of `--disk` for explanations: a quarter, if there are any.
     #[must_use]
     pub fn disk_of_explanations(&self) -> Option<u64> {
         self.disk

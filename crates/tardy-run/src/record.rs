@@ -75,7 +75,7 @@ pub struct PhaseRecord {
     pub name: String,
     /// Loads that ran in it.
     pub loads: Vec<String>,
-    /// When it began.
+    /// When it started.
     pub begin_ns: Nanos,
     /// When it ended; absent while it lasts. Its loads work for a part of it:
     /// [`RunRecord::under_load`].
@@ -197,16 +197,16 @@ pub struct MovedStretch {
     pub samples: u64,
 }
 
-/// A measuring thread that was scheduled in another way than it began.
+/// A measuring thread that was scheduled in another way than it started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchedulingChange {
     /// Its name, as in `overhead`.
     pub thread: String,
-    /// Its CPU, where it has one.
+    /// Its CPU, if it has one.
     pub cpu: Option<CpuId>,
     /// When it was seen, at most a second late.
     pub seen_ns: Nanos,
-    /// How it began.
+    /// How it started.
     pub before: String,
     /// How it was then.
     pub after: String,

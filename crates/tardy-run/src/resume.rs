@@ -145,7 +145,7 @@ pub fn resume(
     Ok(Some((taken_up.moved_to(path)?, record)))
 }
 
-/// Locks the run's folder; `None` where another tool has it, or took it up just now and put another
+/// Locks the run's folder; `None` if another tool has it, or took it up just now and put another
 /// one in its place.
 fn lock(run: &Path) -> io::Result<Option<File>> {
     let Some(folder) = folder::lock(run)? else {
@@ -271,7 +271,7 @@ fn fill(
         );
         let mut hours = rotation.with_all_segments()?;
         refuse_gone(series, &rotation, &hours)?;
-        // One that has not begun yet begins with the rest of the run.
+        // One that has not started yet starts with the rest of the run.
         if hours.through > 0 {
             // `run.json` also counts chunks that did not fit on a full disk.
             if let Some(counts) = series.counts {
@@ -286,7 +286,8 @@ fn fill(
         .filter_map(|(_, _, hours)| hours.last_wake())
         .max()
         .unwrap_or(record.started.monotonic_ns);
-    // A part that was killed before its first sample ends where it began: its gap is noted already.
+    // A part that was killed before its first sample ends where it started: its gap is noted
+    // already.
     let noted = record
         .interruptions
         .last()

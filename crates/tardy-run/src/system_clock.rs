@@ -80,8 +80,8 @@ impl std::fmt::Display for SystemClock {
     }
 }
 
-/// A clock, and how far it was ahead of the run's when the run began: add that to a time of the run
-/// for the time on this clock.
+/// A clock, and how far it was ahead of the run's when the run started: add that to a time of the
+/// run for the time on this clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ClockReading {
     /// Which clock was read.
@@ -113,7 +113,7 @@ pub struct ProbeClocks {
         skip_serializing_if = "SystemClock::is_of_the_run"
     )]
     pub timer: SystemClock,
-    /// Clock on which its due times are whole multiples of its period, where they are; its offset
+    /// Clock on which its due times are whole multiples of its period, if they are; its offset
     /// comes on top.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub align: Option<SystemClock>,

@@ -122,7 +122,7 @@ pub struct Calibration {
     pub switches: u64,
     /// Switches from a thread to the idle one that were seen in the same time.
     pub into_idle: u64,
-    /// Switches from the idle one: 0 where the kernel does not trace them.
+    /// Switches from the idle one: 0 if the kernel does not trace them.
     pub out_of_idle: u64,
 }
 

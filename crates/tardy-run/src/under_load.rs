@@ -1,7 +1,7 @@
 //! When the loads of a phase were at work: the samples of that time are the phase's, and those
 //! before and after it belong to no phase.
 //!
-//! Samples belong to a load while it worked. Each worker reports its begin and the init its end
+//! Samples belong to a load while it worked. Each worker reports its start and the init its end
 //! (`load_work` in `run.json`); all other samples count in the whole run and in no phase. With
 //! several loads it is the time when all worked. Tables, charts, comparisons and exports all ask
 //! `RunRecord::under_load`.
@@ -14,7 +14,7 @@ use crate::record::{LoadWork, PhaseRecord, RunRecord};
 impl RunRecord {
     /// From when to when all loads of the phase at `index` worked where `cpu` is concerned; the
     /// whole phase where it has none, or where an older tool did not write it down. Where not all
-    /// of them worked at any time the end is the begin.
+    /// of them worked at any time the end is the start.
     ///
     /// A CPU is concerned by the workers that are bound to it and by those that use several. Where
     /// there is none, loads ran beside it: then by all.

@@ -23,7 +23,7 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StretchKind {
-    /// It waited for a CPU after the wake-up that began the cycle.
+    /// It waited for a CPU after the wake-up that started the cycle.
     WakeUp,
     /// It could have run, but another thread had its CPU.
     Preempted,
@@ -63,7 +63,7 @@ pub struct Stretch {
 /// Times of one cycle, or of many: their sum is the response time, always.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Shares {
-    /// It waited for a CPU after the wake-up that began the cycle.
+    /// It waited for a CPU after the wake-up that started the cycle.
     pub wake_up_ns: Nanos,
     /// It had a CPU.
     pub running_ns: Nanos,
@@ -109,7 +109,7 @@ pub struct Cycle {
     /// What the thread did in the cycle.
     #[serde(flatten)]
     pub shares: Shares,
-    /// In the order of time; the longest ones, where there are many.
+    /// In the order of time; the longest ones, if there are many.
     pub stretches: Vec<Stretch>,
     /// Intervals that were omitted because they were short.
     pub left_out: u64,
@@ -138,9 +138,9 @@ pub struct CycleRow {
     pub thread: i32,
     /// Its name.
     pub name: String,
-    /// Cycles from begin to end.
+    /// Cycles from start to end.
     pub cycles: u64,
-    /// Where the thread sleeps between cycles; absent where the kernel does not say where threads
+    /// Where the thread sleeps between cycles; absent if the kernel does not say where threads
     /// sleep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_in: Option<WaitPlace>,
@@ -163,9 +163,9 @@ pub struct Cycles {
     pub threads: Vec<CycleRow>,
     /// The longest cycles of each thread, the longest first.
     pub worst: Vec<Cycle>,
-    /// The slowest chains of wake-ups that began a cycle.
+    /// The slowest chains of wake-ups that started a cycle.
     pub chains: Vec<WakeUpChain>,
-    /// Cycles that were begun and not measured to their end, because events were lost or because
+    /// Cycles that were started and not measured to their end, because events were lost or because
     /// the thread came to wait elsewhere.
     pub cut_off: u64,
     /// Whether there were more threads than are looked at.

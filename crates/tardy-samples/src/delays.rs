@@ -55,14 +55,14 @@ pub struct DelayHolder {
     pub cause: Cause,
     /// How that is known.
     pub known: Certainty,
-    /// Of the interrupt, softirq or thread; empty where there is none.
+    /// Of the interrupt, softirq or thread; empty if there is none.
     pub name: String,
     /// The kernel's priority of a thread.
     pub priority: Option<i32>,
     /// The function that a kernel worker was busy with.
     pub work: Option<String>,
     /// The functions that were under way when the interrupt that woke the thread came, the
-    /// innermost first; empty where no stack was recorded.
+    /// innermost first; empty if no stack was recorded.
     pub stack: Vec<Arc<str>>,
     /// Those that gave the CPU up in the end.
     pub ended: Vec<Arc<str>>,
@@ -582,7 +582,7 @@ impl DelayReader {
             };
             let length = word(4) as usize;
             if head[..4] != CHUNK_MAGIC || length > BODY_BYTES_MAX {
-                // Where the next chunk begins is unknown.
+                // Where the next chunk starts is unknown.
                 let rest = io::copy(&mut self.file, &mut io::sink())?;
                 self.damaged += head.len() as u64 + rest;
                 return Ok(None);

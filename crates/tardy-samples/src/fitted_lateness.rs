@@ -40,7 +40,7 @@ impl GridFitter {
     /// Adds the next chunk of the series.
     pub fn add(&mut self, chunk: &Chunk) {
         for (_, sample) in chunk.samples(&self.schedule) {
-            // The first interval began with an event, too.
+            // The first interval started with an event, too.
             if std::mem::take(&mut self.is_first) {
                 self.fit.add(sample.due - self.schedule.period());
             }

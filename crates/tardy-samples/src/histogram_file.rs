@@ -69,7 +69,7 @@ pub fn encode_within(histogram: &Histogram, path: &Path, bytes_max: usize) -> Ve
     bytes
 }
 
-/// Reads the file; `None` where it is not there, damaged, or the file of another series.
+/// Reads the file; `None` if it is not there, damaged, or the file of another series.
 #[must_use]
 pub fn read(path: &Path) -> Option<StoredHistogram> {
     decode(&regular_file::read(path, FILE_BYTES_MAX).ok()?).filter(|stored| {
@@ -100,7 +100,7 @@ pub fn of_all<'a>(
     })
 }
 
-/// Reads the bytes of the file; `None` where they are damaged.
+/// Reads the bytes of the file; `None` if they are damaged.
 #[must_use]
 pub fn decode(bytes: &[u8]) -> Option<StoredHistogram> {
     let (body, crc) = bytes.strip_prefix(MAGIC)?.split_last_chunk::<4>()?;

@@ -142,7 +142,7 @@ impl Hours {
         }
     }
 
-    /// Reads the file; `None` where there is none.
+    /// Reads the file; `None` if there is none.
     ///
     /// # Errors
     /// Those of reading; InvalidData where it is damaged, or the file of another series.
@@ -174,7 +174,7 @@ impl Hours {
         }
     }
 
-    /// Begins to add the samples of a segment, which come in their order; [`Counting::end_segment`]
+    /// Starts to add the samples of a segment, which come in their order; [`Counting::end_segment`]
     /// ends it.
     #[must_use]
     pub fn begin_segment(self, rule: &CountingRule, schedule: Schedule) -> Counting<'_> {

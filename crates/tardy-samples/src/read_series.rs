@@ -77,7 +77,7 @@ pub struct SeriesFile {
 #[derive(Debug)]
 struct SeriesSegments {
     hours: Hours,
-    /// Bytes of the histograms by hour, where they are damaged.
+    /// Bytes of the histograms by hour, if they are damaged.
     damaged_bytes: u64,
     pieces: Vec<Piece>,
 }
@@ -86,7 +86,7 @@ struct SeriesSegments {
 #[derive(Debug)]
 struct Piece {
     file: Arc<File>,
-    /// Where it begins among the bytes of all files.
+    /// Where it starts among the bytes of all files.
     begin: u64,
     chunks_begin: u64,
     length: u64,
@@ -104,7 +104,7 @@ const PLACE_BITS: u32 = 40;
 pub struct PartEnd {
     /// Bytes between chunks that are no chunk.
     pub damaged_bytes: u64,
-    /// Bytes at the file's end that are the beginning of a chunk, cut off.
+    /// Bytes at the file's end that are the start of a chunk, cut off.
     pub torn_bytes: u64,
     /// Whether the file was closed in order.
     pub is_closed: bool,
@@ -222,7 +222,7 @@ impl SeriesFile {
     }
 
     /// Ranges of bytes that together are all chunks; each can be read alone, and gives the chunks
-    /// that begin in it.
+    /// that start in it.
     #[must_use]
     pub fn parts(&self, count: u64) -> Vec<Range<u64>> {
         let total = self.length.saturating_sub(self.chunks_begin);
@@ -235,7 +235,7 @@ impl SeriesFile {
             .collect()
     }
 
-    /// Calls `visit` with each chunk that begins in `part`, in order.
+    /// Calls `visit` with each chunk that starts in `part`, in order.
     ///
     /// # Errors
     /// Returns [`SeriesError::Unreadable`] for errors of the disk; damage is not an error, and is
@@ -380,7 +380,7 @@ impl SeriesSegments {
         ))
     }
 
-    /// `None` where one of them gave way meanwhile.
+    /// `None` if one of them gave way meanwhile.
     fn pieces(series: &Path, through: u64, head: u64) -> io::Result<Option<Vec<Piece>>> {
         let (mut pieces, mut begin) = (Vec::new(), head);
         for number in segments_behind(series, through)? {
@@ -542,7 +542,7 @@ impl<R: Read> Window<R> {
 struct Walk<R> {
     window: Window<R>,
     place: u64,
-    /// Whether `place` is where a chunk should begin; the middle of a file is found only by looking
+    /// Whether `place` is where a chunk should start; the middle of a file is found only by looking
     /// for one.
     is_synchronised: bool,
     end: PartEnd,
@@ -571,7 +571,7 @@ impl<R: Read> Walk<R> {
         self.place += bytes as u64;
     }
 
-    /// Decodes the chunk at the current place; `None` where there is none.
+    /// Decodes the chunk at the current place; `None` if there is none.
     fn next(&mut self, chunk: &mut Chunk) -> io::Result<Option<ChunkSpan>> {
         let Ok(head) = ChunkHead::decode(self.window.fill(CHUNK_HEAD_BYTES)?) else {
             return Ok(None);
@@ -588,7 +588,7 @@ impl<R: Read> Walk<R> {
         }))
     }
 
-    /// Leaves out at least one byte, up to the next place where a chunk may begin.
+    /// Leaves out at least one byte, up to the next place where a chunk may start.
     fn skip_to_next_magic(&mut self) -> io::Result<()> {
         let window = self.window.fill(BUFFER_BYTES)?;
         let found = window
@@ -613,7 +613,7 @@ impl<R: Read> Walk<R> {
         Ok(())
     }
 
-    /// Whether the bytes up to the file's end are the beginning of a chunk.
+    /// Whether the bytes up to the file's end are the start of a chunk.
     fn looks_torn(&mut self) -> io::Result<bool> {
         let window = self.window.fill(CHUNK_HEAD_BYTES)?;
         Ok(match ChunkHead::decode(window) {

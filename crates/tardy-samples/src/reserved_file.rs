@@ -104,7 +104,7 @@ pub fn replace(place: &Path, content: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// The same, and calls `behind` when the new content is on the disk and not yet in its place; where
+/// The same, and calls `behind` when the new content is on the disk and not yet in its place; if
 /// that gives an error, it stays there.
 ///
 /// # Errors
@@ -131,7 +131,7 @@ pub(crate) fn replace_watched(
     Ok(())
 }
 
-/// Brings the name of a file to the disk, where the file system can: a failure of power then leaves
+/// Brings the name of a file to the disk, if the file system can: a failure of power then leaves
 /// the file under it.
 pub fn sync_name(file: &Path) {
     let folder = file

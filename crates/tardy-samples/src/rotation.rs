@@ -7,9 +7,9 @@
 //! removes the segment.
 //!
 //! With `--disk`, samples are folded into histograms by whole segments. A file cannot lose its
-//! beginning, so a series is a head, segments, and one file of hourly histograms. The histograms
-//! name the last segment that they include and reach the disk before it is removed: a crash between
-//! any two steps counts nothing twice and loses nothing (a property test stops at each step). The
+//! start, so a series is a head, segments, and one file of hourly histograms. The histograms name
+//! the last segment that they include and reach the disk before it is removed: a crash between any
+//! two steps counts nothing twice and loses nothing (a property test stops at each step). The
 //! writer of samples only opens a new segment; another thread frees space. Without `--disk`, the
 //! files of a run are the usual ones.
 
@@ -217,7 +217,7 @@ impl Rotation {
         )
     }
 
-    /// Makes segment `number`, which begins with `head`.
+    /// Makes segment `number`, which starts with `head`.
     pub(crate) fn create(&self, number: u64, head: &[u8]) -> io::Result<File> {
         let path = segment_path(&self.series, number);
         let made = OpenOptions::new().write(true).create_new(true).open(&path);

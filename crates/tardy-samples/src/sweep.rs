@@ -25,7 +25,7 @@ const ROW_BITS: u32 = 4;
 /// Rows for latencies below 0 come first, then those for 0 and above.
 const ROWS_A_SIDE: usize = (64 << ROW_BITS) as usize;
 
-/// Begin of the sweep's time, and its resolution.
+/// Start of the sweep's time, and its resolution.
 #[derive(Debug, Clone, Copy)]
 pub struct Division {
     /// Start of the first interval, on the series' clock.
@@ -61,7 +61,7 @@ pub struct SeriesExtract {
     pub records: Vec<(u64, f64, i64)>,
     /// Samples read.
     pub samples: u64,
-    /// Due time in s and latency in ns of every sample, where they are few.
+    /// Due time in s and latency in ns of every sample, if they are few.
     pub points: Option<Vec<(f64, i64)>>,
 }
 

@@ -85,7 +85,7 @@ impl Extremes {
     }
 
     /// Places and values above the threshold, in order of time; at it and above where values are
-    /// rounded. Empty where not all were kept.
+    /// rounded. Empty if not all were kept.
     #[must_use]
     pub fn exceedances(&self, threshold: f64, width: f64) -> Vec<(u64, f64)> {
         if self.least() as f64 > threshold {
@@ -146,7 +146,7 @@ pub struct TailReader {
     schedule: Schedule,
     /// The largest of all samples.
     pub extremes: Extremes,
-    /// The samples of each load, where there are several.
+    /// The samples of each load, if there are several.
     pub populations: Vec<Population>,
 }
 

@@ -157,7 +157,7 @@ impl Clustering {
         }
     }
 
-    /// The fewest samples that have both ends, where they cluster as these do.
+    /// The fewest samples that have both ends, if they cluster as these do.
     fn samples_for_both_ends(&self, probability: f64, side: Confidence) -> Option<u64> {
         let above = super::tolerance::samples_needed(probability, 1, side)? as f64 * self.unseen;
         let below =

@@ -40,7 +40,7 @@ pub fn clusters(positions: &[u64]) -> Option<Clusters> {
     })
 }
 
-/// Clusters by the runs method: a new one begins where the distance to the exceedance before is
+/// Clusters by the runs method: a new one starts where the distance to the exceedance before is
 /// more than `gap` samples.
 #[must_use]
 pub fn runs(positions: &[u64], gap: u64) -> Vec<Range<usize>> {

@@ -10,7 +10,7 @@
 //!
 //! Bounds use an effective number of samples, one per percentile. It comes from the variance of the
 //! number of samples above the percentile, over at most 256 time blocks that are merged repeatedly.
-//! In the far tail the extremal index counts if it shows more dependence. Blocks begin at multiples
+//! In the far tail the extremal index counts if it shows more dependence. Blocks start at multiples
 //! of a power of two ns on the run's clock and are the same on all CPUs. They therefore do not
 //! depend on cutting, and a stall of several CPUs varies as one event.
 //!

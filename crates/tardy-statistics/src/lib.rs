@@ -7,7 +7,7 @@
 //!   samples only. Where exceedances come in clusters they are asked with the effective number of
 //!   samples, `extremal index * n`, which is not whole: so they take real numbers.
 //! - models: [`gpd`] and [`gev`], started by [`l_moments`], with intervals from their [`profile`]
-//!   likelihood; [`threshold`] says from where on the tail begins, [`gate`] whether a model may be
+//!   likelihood; [`threshold`] says from where on the tail starts, [`gate`] whether a model may be
 //!   shown at all.
 //! - checks of the gate: [`extremal_index`], [`clusters`], [`autocorrelation`], [`runs_test`],
 //!   [`stationarity`], [`records`], [`mixture`], [`goodness`].

@@ -3,7 +3,7 @@
 //! Interrupts, page faults, firmware: a latency has several causes, and the rarest, longest one
 //! shows in the last few samples only. A fit over both describes neither. The largest excesses are
 //! added one by one; the first that throws the shape out of the interval it had without it is where
-//! another cause begins. Source: B. Manau et al., "Detecting Low-Density Mixtures in High-Quantile
+//! another cause starts. Source: B. Manau et al., "Detecting Low-Density Mixtures in High-Quantile
 //! Tails for pWCET Estimation", ECRTS 2025 (TailID).
 
 use serde::{Deserialize, Serialize};

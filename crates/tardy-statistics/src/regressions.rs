@@ -13,7 +13,7 @@
 //! alarm in a thousand: that takes 5.0 standard deviations, and three builds at 2.8 each give 4.7.
 //! But a regression of a kernel shows on a whole board or under a load on all boards. Change points
 //! examine the whole history of one series; this test examines each new build. The least probable
-//! of a family's windows counts before families are compared, because a window that begins before
+//! of a family's windows counts before families are compared, because a window that starts before
 //! the change dilutes it, and a diluted change is soon half the mean of every series.
 
 use std::collections::BTreeMap;
@@ -70,9 +70,9 @@ const LASTS: [usize; 6] = [2, 3, 4, 5, 6, 8];
 const BESIDE_SECOND: f64 = 2.0;
 
 /// Alarms of families of `series`, in the order of the builds with which they are found.
-/// `values[series][build]` is about normal, as the logarithm of a high quantile is, and `None`
-/// where the build has none; all series have a place for each build. A series that changed begins a
-/// new baseline with its change.
+/// `values[series][build]` is about normal, as the logarithm of a high quantile is, and `None` if
+/// the build has none; all series have a place for each build. A series that changed starts a new
+/// baseline with its change.
 ///
 /// Visits each member of a family about 80 times per build: 200 series in 231 families over 200
 /// builds take a tenth of a second.
@@ -197,7 +197,7 @@ struct FamilyBaseline {
 }
 
 impl Baselines {
-    /// Before the build `from`, of series whose baselines begin with `begins` at the earliest.
+    /// Before the build `from`, of series whose baselines start with `begins` at the earliest.
     fn of(
         values: &[Vec<Option<f64>>],
         begins: &[usize],
@@ -259,7 +259,7 @@ fn family_before(
         return None;
     }
     let longest = present.iter().map(|(_, one)| one.builds.len()).max()?;
-    // Baselines end with the same build, and may begin with different ones.
+    // Baselines end with the same build, and may start with different ones.
     let mut means = vec![Mean::default(); longest];
     for &(member, one) in &present {
         for (back, value) in values[member][one.builds.clone()].iter().rev().enumerate() {

@@ -87,8 +87,7 @@ pub fn boottime_ahead() -> i64 {
     }
 }
 
-/// How many seconds CLOCK_TAI is ahead of CLOCK_REALTIME: 0 where nobody has told the kernel, 37
-/// since 2017.
+/// How many seconds CLOCK_TAI is ahead of CLOCK_REALTIME: 0 if nobody has told the kernel, 37 since 2017.
 #[must_use]
 pub fn tai_offset() -> i64 {
     // SAFETY: timex is plain data, for which zeros are valid.

@@ -1,4 +1,4 @@
-//! The CPU's cycle counter, where it runs at one rate whatever the CPU does; and that rate.
+//! The CPU's cycle counter, if it runs at one rate whatever the CPU does; and that rate.
 
 use std::sync::OnceLock;
 

@@ -51,8 +51,8 @@ impl Epoll {
         .map(drop)
     }
 
-    /// Waits until one of them can be read, for at most `timeout` ns; without one, for ever. The
-    /// token of the one; `None` where the time was up.
+    /// Waits until one of them can be read, for at most `timeout` ns; without one, forever. The
+    /// token of the one; `None` if the time was up.
     ///
     /// # Errors
     /// ENOSYS before Linux 5.11; EINTR; EINVAL for a negative time.

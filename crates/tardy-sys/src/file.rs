@@ -60,7 +60,7 @@ pub fn exchange(one: &std::path::Path, other: &std::path::Path) -> io::Result<()
     crate::check(exchanged as libc::c_int).map(drop)
 }
 
-/// Opens a file for reading without waiting: where there is nothing to read, reads answer
+/// Opens a file for reading without waiting: if there is nothing to read, reads answer
 /// `WouldBlock`.
 ///
 /// # Errors

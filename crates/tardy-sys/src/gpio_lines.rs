@@ -168,7 +168,7 @@ impl InputLine {
         Ok(values.bits & 1 != 0)
     }
 
-    /// The next edge; `None` where reads do not wait and none is there, or a signal came.
+    /// The next edge; `None` if reads do not wait and none is there, or a signal came.
     ///
     /// # Errors
     /// Those of read(2): ENODEV where the chip was unplugged.

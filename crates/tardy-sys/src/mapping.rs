@@ -124,7 +124,7 @@ impl Mapping {
         (0..(to - from) / 8).fold(0, |sum: u64, index| sum.wrapping_add(word(index)))
     }
 
-    /// Reads `bytes` from the file, from `at` on, to the beginning of the mapping.
+    /// Reads `bytes` from the file, from `at` on, to the start of the mapping.
     ///
     /// # Errors
     /// Those of pread(2); `UnexpectedEof` where it reads less.

@@ -111,8 +111,8 @@ impl Drop for Post {
     }
 }
 
-/// The CPU that the calling thread is on, where that is not its post; `None` on its post, and where
-/// it has none.
+/// The CPU that the calling thread is on, if that is not its post; `None` on its post, and where it
+/// has none.
 #[inline]
 #[must_use]
 pub fn elsewhere() -> Option<u32> {
@@ -136,8 +136,8 @@ fn register(area: &Area, flags: i32) -> io::Result<()> {
     crate::check(result as libc::c_int).map(drop)
 }
 
-/// The word `cpu_id` of the area that the C library registered for the calling thread; `None` where
-/// it did not.
+/// The word `cpu_id` of the area that the C library registered for the calling thread; `None` if it
+/// did not.
 fn area_of_the_c_library() -> Option<*const u32> {
     let (thread_pointer, offset, size) = c_library::rseq()?;
     // The size is 0 if glibc was configured not to register it (glibc.pthread.rseq=0), or the
@@ -280,8 +280,8 @@ mod tests {
     fn an_area_of_our_own_is_registered_once() {
         std::thread::spawn(|| {
             let (mine, another) = (Area::new(), Area::new());
-            // The C library of a thread that has one is in the way of the first, else the first of
-            // the second.
+            // The C library of a thread that has one is in the way of the first, otherwise the
+            // first of the second.
             let is_free = area_of_the_c_library().is_none();
             assert_eq!(register(&mine, 0).is_ok(), is_free);
             assert!(register(&another, 0).is_err());

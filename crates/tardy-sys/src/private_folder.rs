@@ -22,7 +22,7 @@ pub fn make(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a folder that only this user may use, where nothing is yet.
+/// Makes a folder that only this user may use, if nothing is yet.
 ///
 /// # Errors
 /// Those of mkdir(2).

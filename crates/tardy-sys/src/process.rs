@@ -36,7 +36,7 @@ pub fn id() -> i32 {
     unsafe { libc::getpid() }
 }
 
-/// The parent's number; 0 where the parent is outside of the PID namespace.
+/// The parent's number; 0 if the parent is outside of the PID namespace.
 #[must_use]
 pub fn parent_id() -> i32 {
     // SAFETY: getppid has no preconditions and cannot fail.

@@ -84,7 +84,7 @@ pub fn try_policy(policy: Policy) -> io::Result<()> {
     attributes.give(0)
 }
 
-/// A policy in the form that the kernel wants; made beforehand, where nothing may be allocated.
+/// A policy in the form that the kernel wants; made beforehand, if nothing may be allocated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attributes(SchedAttr);
 

@@ -135,7 +135,7 @@ pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> io::Result<Vec<
 }
 
 /// As [`wait_readable`], with a time that is kept to the nanosecond where the thread's timer slack
-/// allows; without one, for ever.
+/// allows; without one, forever.
 ///
 /// # Errors
 /// As [`wait_readable`].

@@ -51,7 +51,7 @@ impl SilentTimer {
             .map(drop)
     }
 
-    /// Time that is left until it fires, in ns; 0 where it is not armed.
+    /// Time that is left until it fires, in ns; 0 if it is not armed.
     ///
     /// # Errors
     /// Those of timer_gettime(2).

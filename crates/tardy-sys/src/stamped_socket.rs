@@ -14,7 +14,7 @@ const CONTROL_WORDS: usize = 16;
 pub struct Datagram {
     /// Its length, at most that of the buffer.
     pub bytes: usize,
-    /// When the kernel received it, in ns of CLOCK_REALTIME; absent where it does not say.
+    /// When the kernel received it, in ns of CLOCK_REALTIME; absent if it does not say.
     pub stamp: Option<i64>,
 }
 

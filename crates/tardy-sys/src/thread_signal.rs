@@ -68,7 +68,7 @@ impl BlockedSignal {
         self.wait_until_timeout(std::ptr::null())
     }
 
-    /// As [`BlockedSignal::wait`], for at most `timeout` ns (0: not at all); false where none came.
+    /// As [`BlockedSignal::wait`], for at most `timeout` ns (0: not at all); false if none came.
     ///
     /// # Errors
     /// EINTR, EINVAL for a negative time.

@@ -12,11 +12,11 @@ pub const VARIABLE: &str = "TARDY_TELLS_SAMPLES";
 #[cfg(target_arch = "x86_64")]
 const NAME: u32 = u32::from_le_bytes([0, b'd', b'r', b't']);
 
-/// The guest's program begins, or a shell's user does.
+/// The guest's program starts, or a shell's user does.
 pub const BEGIN: u8 = 1;
 /// The program has ended: later activity is ignored.
 pub const END: u8 = 2;
-/// The next phase of a run begins.
+/// The next phase of a run starts.
 pub const PHASE: u8 = 3;
 /// A sample's due time; its latency follows 8 bytes behind.
 #[cfg(target_arch = "x86_64")]

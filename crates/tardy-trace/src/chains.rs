@@ -1,7 +1,7 @@
 //! Chains of wake-ups: an interrupt wakes a thread, which wakes the next one, up to a followed
 //! thread.
 //!
-//! A chain is followed back from a thread to its waker, and from there to the wake-up that began
+//! A chain is followed back from a thread to its waker, and from there to the wake-up that started
 //! the waker's cycle, until an interrupt or a timer, or a thread of which no wake-up is known. Its
 //! times are a closed sum: each thread waited for a CPU, and then took its time until it woke the
 //! next one.

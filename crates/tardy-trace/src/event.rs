@@ -197,14 +197,14 @@ pub enum Kind {
         /// Where.
         address: u64,
     },
-    /// A thread begins to wait for a lock of the kernel.
+    /// A thread starts to wait for a lock of the kernel.
     ContentionBegin {
         /// LCB_F_* of include/trace/events/lock.h.
         flags: i64,
     },
     /// It has the lock.
     ContentionEnd,
-    /// A kernel worker begins with a work item.
+    /// A kernel worker starts with a work item.
     WorkStart {
         /// The function that it is.
         function: u64,
@@ -224,7 +224,7 @@ pub enum Kind {
     /// The functions that led to the event before it of the same CPU, as a trigger at that event
     /// records them.
     Stack {
-        /// Its place among those of the trace, where they are kept.
+        /// Its place among those of the trace, if they are kept.
         place: Option<u32>,
     },
     /// A latency reported by the timerlat tracer.
@@ -234,7 +234,7 @@ pub enum Kind {
         /// From its due time on, in ns.
         latency: u64,
     },
-    /// Text written to `trace_marker`, its beginning.
+    /// Text written to `trace_marker`, its start.
     Marker {
         /// The text that was written.
         text: Text,

@@ -154,7 +154,7 @@ pub enum Cause {
     KernelLock,
     /// Events were lost.
     Lost,
-    /// The trace had not begun, or is too far back.
+    /// The trace had not started, or is too far back.
     Unknown,
 }
 
@@ -211,7 +211,7 @@ pub enum Certainty {
 pub struct Holder {
     /// The cause of the wait.
     pub cause: Cause,
-    /// Name of the interrupt, softirq or thread; empty where there is none.
+    /// Name of the interrupt, softirq or thread; empty if there is none.
     pub name: Text,
     /// The kernel's priority of a thread, as in [`Thread::priority`].
     pub priority: Option<i32>,
@@ -232,7 +232,7 @@ pub struct Piece {
     pub known: Certainty,
     /// The CPU.
     pub cpu: u32,
-    /// When it begins, in ns of the trace's clock.
+    /// When it starts, in ns of the trace's clock.
     pub start: u64,
     /// When it ends.
     pub end: u64,

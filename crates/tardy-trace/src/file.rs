@@ -30,7 +30,7 @@ const BUFFERS_MAX: usize = 1000;
 /// Why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It begins otherwise.
+    /// It starts otherwise.
     #[error("this is not a trace.dat of trace-cmd")]
     Magic,
     /// It is of a version that is not read.
@@ -90,7 +90,7 @@ pub struct TraceFile<'a> {
     pub commands: HashMap<i32, Text>,
     /// The output of `uname` on the traced machine.
     pub kernel: Option<String>,
-    /// How stamps of the CPU's counter become ns, where they are of it.
+    /// How stamps of the CPU's counter become ns, if they are of it.
     pub counter: Option<CounterRate>,
     /// The main buffer, if anything is in it, and those of instances.
     pub buffers: Vec<Buffer<'a>>,
@@ -110,7 +110,7 @@ pub struct CounterRate {
 pub struct Buffer<'a> {
     /// Of the instance; empty for the main one.
     pub name: String,
-    /// The clock of its stamps, as in `mono`; empty where the file does not say.
+    /// The clock of its stamps, as in `mono`; empty if the file does not say.
     pub clock: String,
     /// How its pages are laid out.
     pub layout: PageLayout,

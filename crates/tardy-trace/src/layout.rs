@@ -10,7 +10,7 @@ pub const PAGE_BYTES_MAX: usize = 1 << 20;
 pub struct PageLayout {
     /// Bytes of the kernel's `long`, in which the length of the data is stored: 4 or 8.
     pub long_bytes: usize,
-    /// Where the data begin, in bytes from the start of the page: 12 or 16.
+    /// Where the data start, in bytes from the start of the page: 12 or 16.
     pub data_offset: usize,
     /// Bytes of a page, which is 4096 or more (`buffer_subbuf_size_kb`).
     pub page_bytes: usize,
@@ -33,7 +33,7 @@ pub enum LayoutError {
     Unknown {
         /// As header_page names it.
         field: &'static str,
-        /// Where it begins.
+        /// Where it starts.
         offset: usize,
         /// How long it is.
         size: usize,

@@ -36,7 +36,7 @@ pub enum PageError {
     /// An event says a length that none has.
     #[error("an event at byte {at} of a page's data claims a length of {length} bytes")]
     Length {
-        /// Where it begins.
+        /// Where it starts.
         at: usize,
         /// The declared value.
         length: u32,
@@ -111,7 +111,7 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// When the page begins, in the trace clock's unit.
+    /// When the page starts, in the trace clock's unit.
     #[must_use]
     pub fn time(&self) -> u64 {
         self.time
@@ -197,7 +197,7 @@ fn stamp(low: u64, before: u64) -> u64 {
 impl<'a> Iterator for Page<'a> {
     type Item = Result<Record<'a>, PageError>;
 
-    /// After an error nothing follows: where the next event would begin is unknown.
+    /// After an error nothing follows: where the next event would start is unknown.
     fn next(&mut self) -> Option<Self::Item> {
         let step = self.step();
         if step.is_err() {

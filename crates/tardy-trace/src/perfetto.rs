@@ -63,7 +63,7 @@ pub struct LeftOut {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a file. `is_monotonic`: stamps are of the monotonic clock.
+    /// Starts a file. `is_monotonic`: stamps are of the monotonic clock.
     pub fn new(out: W, is_monotonic: bool) -> Self {
         Self {
             out,

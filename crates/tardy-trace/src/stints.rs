@@ -28,9 +28,9 @@ pub enum Waker {
     Unknown,
     /// A timer's function.
     Timer,
-    /// An interrupt; its handler, where that is known.
+    /// An interrupt; its handler, if that is known.
     Interrupt(Text),
-    /// A softirq; its number, where that is known.
+    /// A softirq; its number, if that is known.
     Softirq(Option<i64>),
     /// The thread with this number.
     Thread(i32),

@@ -51,7 +51,7 @@ impl Symbols {
             .map(|(name, _)| name)
     }
 
-    /// The last function that begins at `address` or before it, and how many bytes before.
+    /// The last function that starts at `address` or before it, and how many bytes before.
     #[must_use]
     pub fn nearest(&self, address: u64) -> Option<(&str, u64)> {
         let after = self

@@ -95,7 +95,7 @@ impl Follower {
         self.write_evidence();
     }
 
-    /// Reads what there is; false where there may be more.
+    /// Reads what there is; false if there may be more.
     fn read(&mut self) -> bool {
         let mut is_all = true;
         for place in 0..self.reader.cpus().len() {

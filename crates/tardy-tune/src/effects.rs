@@ -29,8 +29,8 @@ pub struct Effect {
     pub difference: Difference,
 }
 
-/// Effects by setting and load, from logarithms of the goal of each replica; `None` where a side
-/// has no replica. All hold together at `confidence`.
+/// Effects by setting and load, from logarithms of the goal of each replica; `None` if a side has
+/// no replica. All hold together at `confidence`.
 #[must_use]
 pub fn effects(
     without: &[Vec<f64>],

@@ -25,7 +25,7 @@ pub struct Answer {
     /// The goal of each replica as it is, by load.
     pub as_it_is_ns: Vec<Vec<Nanos>>,
     pub settings: Vec<Row>,
-    /// All that lower the goal somewhere and raise it nowhere, where there are several.
+    /// All that lower the goal somewhere and raise it nowhere, if there are several.
     pub together: Option<Row>,
     /// Kernels that could not be had, with the reason.
     pub absent: MissingKernels,
@@ -45,7 +45,7 @@ pub struct OfLoad {
     pub load: String,
     /// The goal of each replica.
     pub goal_ns: Vec<Nanos>,
-    /// Absent where a side has no replica.
+    /// Absent if a side has no replica.
     pub outcome: Option<Outcome>,
     /// Ratio with the setting to without; absent also if inconclusive.
     pub factor: Option<f64>,

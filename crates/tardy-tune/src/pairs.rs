@@ -49,7 +49,7 @@ pub fn difference(differences: &[f64], confidence: Confidence) -> Option<Differe
 }
 
 /// How many averages lie outside at each side, so that the sum of signed ranks is beyond them with
-/// at most this probability: 0 where even one would be too many.
+/// at most this probability: 0 if even one would be too many.
 fn left_out(count: usize, probability: f64) -> usize {
     let sums = count * (count + 1) / 2;
     let mut ways = vec![0.0_f64; sums + 1];

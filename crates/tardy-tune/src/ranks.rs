@@ -13,7 +13,7 @@ pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
     }
 }
 
-/// How many of the least values of a statistic come with at most this probability together: 0 where
+/// How many of the least values of a statistic come with at most this probability together: 0 if
 /// even the first is too likely.
 ///
 /// `ways` has the number of orders of ranks that make each value, from 0 on.

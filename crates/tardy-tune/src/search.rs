@@ -134,12 +134,12 @@ pub struct SettingResult {
 pub struct SearchResult {
     /// One for each setting.
     pub settings: Vec<SettingResult>,
-    /// The goal with everything as found, in ns: geometric mean of such runs, else of all.
+    /// The goal with everything as found, in ns: geometric mean of such runs, otherwise of all.
     pub base_ns: f64,
     /// A change by this share is found in nine searches of ten with this budget, were it the only
     /// one.
     pub smallest_share: f64,
-    /// All that lower the goal against none, where there are several; at `confidence` by itself.
+    /// All that lower the goal against none, if there are several; at `confidence` by itself.
     pub together: Option<Difference>,
     /// Runs that it took.
     pub runs: usize,
@@ -271,7 +271,7 @@ pub fn search<B: Bench>(
     Ok(result)
 }
 
-/// How often pairs are looked at: where there are many, also halfway.
+/// How often pairs are looked at: if there are many, also halfway.
 fn looks(pairs: usize) -> usize {
     if pairs >= 2 * PAIRS_MIN { 2 } else { 1 }
 }

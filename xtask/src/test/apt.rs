@@ -79,7 +79,7 @@ fn as_root(arguments: &[&str]) -> Result<Command> {
     Ok(command)
 }
 
-/// The version of the running release, as `12`; empty where it has none.
+/// The version of the running release, as `12`; empty if it has none.
 fn release() -> String {
     let file = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     let version = file

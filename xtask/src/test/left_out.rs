@@ -9,8 +9,8 @@ use crate::failure::{Result, While};
 /// (crates/tardy/tests/support/machine.rs).
 pub(super) const VARIABLE: &str = "TARDY_TEST_LEFT_OUT";
 
-/// Tests that a virtual machine without devices cannot run, by the beginning of the test's line,
-/// with the reason.
+/// Tests that a virtual machine without devices cannot run, by the start of the test's line, with
+/// the reason.
 const EXPECTED: &[(&str, &str)] = &[
     (
         "between_gpio_lines:",
@@ -70,7 +70,7 @@ impl LeftOut {
     }
 }
 
-/// The reason on the list, where there is one.
+/// The reason on the list, if there is one.
 pub(super) fn reason(line: &str) -> Option<&'static str> {
     EXPECTED
         .iter()

@@ -122,8 +122,8 @@ pub(super) fn take(
         .collect()
 }
 
-/// The series of a run that tell most of the work: completions of its kind, else late starts on a
-/// schedule, whose skipped due times are known.
+/// The series of a run that tell most of the work: completions of its kind, otherwise late starts
+/// on a schedule, whose skipped due times are known.
 fn choose(
     run: &LatencyRun,
     task: &Task,

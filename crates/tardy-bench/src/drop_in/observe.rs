@@ -39,10 +39,10 @@ const MACHINE: [&str; 5] = [
 /// The outcome of a run.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
-    /// Absent where it was ended.
+    /// Absent if it was ended.
     pub(super) exit: Option<i32>,
     /// Kinds of lines with how many of one kind follow each other: of standard output, then of each
-    /// file. Absent where only the exit code counts.
+    /// file. Absent if only the exit code counts.
     lines: Vec<String>,
     /// Keys of the JSON document, and the values that are not measured.
     keys: BTreeSet<String>,
@@ -103,7 +103,7 @@ pub(super) fn side_by_side(programs: &[Vec<String>], trial: &Trial) -> Result<Ve
     })
 }
 
-/// Runs the trial with the program that begins with these words.
+/// Runs the trial with the program that starts with these words.
 fn run(program: &[String], trial: &Trial) -> Result<Observed> {
     let folder = tempfile::tempdir().while_doing(|| "making a folder".to_owned())?;
     let place = |name: &str| folder.path().join(name);
@@ -173,7 +173,7 @@ fn run(program: &[String], trial: &Trial) -> Result<Observed> {
 impl Observed {
     /// Takes what one output holds: a JSON document, lines, or both.
     fn take(&mut self, name: &str, text: &str) {
-        // A display begins each screen with an escape sequence; the last screen counts.
+        // A display starts each screen with an escape sequence; the last screen counts.
         let screens = text.find("policy:").zip(text.rfind("\u{1b}["));
         let mut text = match screens {
             Some((first, last)) => {
@@ -311,7 +311,7 @@ fn real_time_threads(process: u32) -> Vec<String> {
     found
 }
 
-/// The exit code; `None` where it had to be ended.
+/// The exit code; `None` if it had to be ended.
 fn wait(child: &mut Child) -> Result<Option<i32>> {
     let begin = Instant::now();
     loop {

@@ -154,7 +154,7 @@ fn ranges(runs: &[CostRun], run: &CostRun, index: usize, names: &[&str]) -> Vec<
         })
     };
     // Of nothing, which is what may be left when something was taken off, there is no place on a
-    // logarithmic axis: a least trial of that begins at the axis.
+    // logarithmic axis: a least trial of that starts at the axis.
     names
         .iter()
         .enumerate()

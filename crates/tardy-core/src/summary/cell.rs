@@ -42,7 +42,7 @@ pub struct Cell {
     pub top: Top,
     /// The same samples by intervals of time.
     pub batches: Batches,
-    /// How they depend on each other, where that was kept after the last one was added.
+    /// How they depend on each other, if that was kept after the last one was added.
     serial: Option<Serial>,
     /// Samples outside of the window asked for, and skipped due times behind it.
     pub misses: u64,
@@ -131,8 +131,8 @@ impl Cell {
         self.serial = Some(self.serial());
     }
 
-    /// How strongly the late samples of one series cluster, 1 for not at all; `None` where there
-    /// are too few to tell.
+    /// How strongly the late samples of one series cluster, 1 for not at all; `None` if there are
+    /// too few to tell.
     #[must_use]
     pub fn extremal_index(&self) -> Option<f64> {
         self.top.extremal_index(self.latency.count())
@@ -236,8 +236,8 @@ impl Cell {
         }
     }
 
-    /// The histogram with the skipped due times expanded; `None` where there were none, or too many
-    /// to expand.
+    /// The histogram with the skipped due times expanded; `None` if there were none, or too many to
+    /// expand.
     #[must_use]
     pub fn corrected(&self) -> Option<Histogram> {
         let skipped = self.latency_skipped.count();

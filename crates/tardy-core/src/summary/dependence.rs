@@ -138,7 +138,7 @@ impl Dependence {
         self.is_assumed
     }
 
-    /// The extremal index of the far tail of one series, the mean of several; absent where it is
+    /// The extremal index of the far tail of one series, the mean of several; absent if it is
     /// assumed.
     #[must_use]
     pub fn extremal_index(&self) -> Option<f64> {

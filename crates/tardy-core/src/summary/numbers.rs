@@ -20,9 +20,9 @@ pub struct Percentile {
     pub probability: f64,
     /// The sample of that rank.
     pub value_ns: i64,
-    /// Lower end of the interval; absent where the samples set none.
+    /// Lower end of the interval; absent if the samples set none.
     pub lower_ns: Option<i64>,
-    /// Upper end of the interval; absent where there are too few samples, see `samples_needed`.
+    /// Upper end of the interval; absent if there are too few samples, see `samples_needed`.
     pub upper_ns: Option<i64>,
     /// The fewest samples that have both ends.
     pub samples_needed: Option<u64>,
@@ -53,14 +53,14 @@ pub struct Numbers {
     pub max_at_ns: i64,
     /// As measured.
     pub percentiles: Vec<Percentile>,
-    /// With the skipped due times expanded; absent where none was skipped.
+    /// With the skipped due times expanded; absent if none was skipped.
     pub percentiles_corrected: Option<Vec<Percentile>>,
-    /// How strongly late samples cluster, 1 for not at all; absent where there are too few to tell,
+    /// How strongly late samples cluster, 1 for not at all; absent if there are too few to tell,
     /// and independence is assumed.
     pub extremal_index: Option<f64>,
     /// Due times skipped.
     pub skipped: u64,
-    /// Samples outside of the window, and skipped due times behind it; absent where no window was
+    /// Samples outside of the window, and skipped due times behind it; absent if no window was
     /// asked for.
     pub misses: Option<u64>,
     /// The fewest and the most misses, where an import does not decide about some samples; `misses`
@@ -70,7 +70,7 @@ pub struct Numbers {
     /// How many of the misses are skipped due times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses_skipped: Option<u64>,
-    /// How misses come together; absent where no window was asked for.
+    /// How misses come together; absent if no window was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses_clustering: Option<Clustering>,
     /// Samples whose latency is known to 1/64 only, because memory was bounded.
@@ -78,7 +78,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// The misses as text, or their bounds; `None` where neither is known.
+    /// The misses as text, or their bounds; `None` if neither is known.
     #[must_use]
     pub fn misses_text(&self) -> Option<String> {
         let between = || {
@@ -92,7 +92,7 @@ impl Numbers {
 }
 
 /// The numbers of `cell`, whose samples depend on each other as `dependence` says; `start_ns` is
-/// the start of the run on the series' clock. `None` where it has no samples.
+/// the start of the run on the series' clock. `None` if it has no samples.
 #[must_use]
 pub fn numbers(
     cell: &Cell,

@@ -51,7 +51,7 @@ impl Serial {
     }
 }
 
-/// The dispersion at the highest level with enough clusters to know their size; where none has, a
+/// The dispersion at the highest level with enough clusters to know their size; if none has, a
 /// level that bounds nothing goes before what is known of the others.
 pub(super) fn known(levels: &[Level], samples: f64) -> f64 {
     let least = clusters_min(levels);

@@ -59,7 +59,7 @@ impl Top {
     }
 
     /// The extremal index of a series of `samples` samples: 1 for independent late samples, less
-    /// where they cluster; `None` where there are too few to tell.
+    /// where they cluster; `None` if there are too few to tell.
     ///
     /// Of equal latencies at the edge all are left out: which of them were kept depends on their
     /// order alone, and would look like a cluster.

@@ -9,8 +9,8 @@ use crate::units::Nanos;
 const SAMPLES_MAX: f64 = 1e16;
 
 /// How many samples in all would decide `verdict`, if misses stay as rare, and cluster as much, as
-/// those seen. `None` where it is decided, where no number would decide it (the share seen is the
-/// one allowed), and where not the number of samples is at fault but how they were taken.
+/// those seen. `None` if it is decided, if no number would decide it (the share seen is the one
+/// allowed), and where not the number of samples is at fault but how they were taken.
 #[must_use]
 pub fn samples_to_decide(verdict: &Verdict) -> Option<u64> {
     let evidence = &verdict.evidence;

@@ -59,7 +59,7 @@ impl SkippedLateness {
     }
 
     /// How many of `skipped` skipped due times lie behind the window. Where only a bound is known,
-    /// it counts; where there is no period, all of them do.
+    /// it counts; if there is no period, all of them do.
     #[must_use]
     pub fn late(self, skipped: u32, period: Nanos, window: &Window) -> u64 {
         if period <= Nanos::ZERO {

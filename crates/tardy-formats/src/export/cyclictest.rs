@@ -95,7 +95,7 @@ struct ThreadSamples {
     values: Histogram,
     /// In ns.
     sum: i128,
-    /// In ns; absent where samples were only counted.
+    /// In ns; absent if samples were only counted.
     last: Option<i64>,
     /// Every sample kept: when it was taken, and its latency.
     samples: Vec<(Nanos, i64)>,

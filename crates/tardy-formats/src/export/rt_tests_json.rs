@@ -71,7 +71,7 @@ struct Thread {
     cpu: u32,
     node: u32,
     interval_ns: Nanos,
-    /// Absent where it is not known.
+    /// Absent if it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     missed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]

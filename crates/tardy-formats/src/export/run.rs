@@ -200,7 +200,7 @@ impl ExportedSeries {
         Ok(samples)
     }
 
-    /// The number of its CPU, as text; empty where it was not bound.
+    /// The number of its CPU, as text; empty if it was not bound.
     #[must_use]
     pub fn cpu_text(&self) -> String {
         self.descriptor
@@ -208,7 +208,7 @@ impl ExportedSeries {
             .map_or_else(String::new, |CpuId(cpu)| cpu.to_string())
     }
 
-    /// Its number among the copies of a probe that was not bound, as text; empty where there is one
+    /// Its number among the copies of a probe that was not bound, as text; empty if there is one
     /// alone.
     #[must_use]
     pub fn copy_text(&self) -> String {

@@ -32,7 +32,7 @@ pub(super) const FORMAT: Format = Format {
     is_binary: false,
 };
 
-/// A run begins with the lines before its histogram, behind the histogram of the run before.
+/// A run starts with the lines before its histogram, behind the histogram of the run before.
 fn begins(lines: &[&str]) -> Vec<usize> {
     let is_title = |line: &str| line.trim_end() == "# Histogram";
     let first = |is_it: &dyn Fn(&str) -> bool| lines.iter().position(|line| is_it(line));
@@ -235,7 +235,7 @@ fn signed(min: i64, max: i64) -> i64 {
 
 fn table(source: &Source, text: &str) -> Result<Table, ImportError> {
     let mut table = Table::default();
-    // A text that was cut off at its beginning has no title.
+    // A text that was cut off at its start has no title.
     let mut has_begun = !text.lines().any(|line| line.trim_end() == "# Histogram");
     let mut is_over = false;
     for (line, text) in lines(text) {

@@ -58,7 +58,7 @@ const MAX_WIDTH: usize = 8;
 const MAX_WIDTH_OF_JITTERDEBUGGER: usize = 10;
 
 impl ThreadLine {
-    /// `None` where the line is something else.
+    /// `None` if the line is something else.
     pub(super) fn parse(line: &str, unit: Unit) -> Option<Self> {
         let rest = line.trim_start().strip_prefix("T:")?;
         let (thread, rest) = rest.split_once('(')?;

@@ -65,7 +65,7 @@ impl<'a> InOrder<'a> {
         })
     }
 
-    /// Adds a value; `None` where the run would last longer than a clock can show.
+    /// Adds a value; `None` if the run would last longer than a clock can show.
     ///
     /// # Errors
     /// If it cannot be written.

@@ -89,7 +89,7 @@ impl Row {
         })
     }
 
-    /// When it was due, by a unit of its value; `None` where that is no time of a clock.
+    /// When it was due, by a unit of its value; `None` if that is no time of a clock.
     fn due(&self, unit: i64) -> Option<i64> {
         let latency = self
             .value
@@ -293,7 +293,7 @@ impl<'a> Threads<'a> {
             .first()
             .and_then(|row| row.due(unit))
             .unwrap_or_default();
-        // A due time is known to the resolution only: the grid begins a little earlier, and due
+        // A due time is known to the resolution only: the grid starts a little earlier, and due
         // times depart from it by up to twice that.
         let start = first - unit;
         let schedule = Schedule::Grid {

@@ -58,7 +58,7 @@ pub(super) struct Values {
     pub(super) min: i64,
     pub(super) mean: i64,
     pub(super) max: i64,
-    /// Since the start, where they are counted.
+    /// Since the start, if they are counted.
     pub(super) overruns: Option<u64>,
 }
 

@@ -122,7 +122,7 @@ fn fill(input: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
     Ok(filled)
 }
 
-/// The head, and where the data begin.
+/// The head, and where the data start.
 fn head(source: &mut Source, settings: &Settings) -> Result<(Layout, u64), ImportError> {
     let mut fixed = [0; 8];
     let cut = |source: &Source, at: u64| {
@@ -260,7 +260,7 @@ fn layout(
     })
 }
 
-/// Name and number of each field of `[('a', '<f8'), ('b', '<i4')]`; `None` where one of them is
+/// Name and number of each field of `[('a', '<f8'), ('b', '<i4')]`; `None` if one of them is
 /// something else.
 fn fields(described: &str) -> Option<Vec<(String, Number)>> {
     let (list, _) = described.strip_prefix('[')?.split_once(']')?;

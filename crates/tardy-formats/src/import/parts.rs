@@ -3,7 +3,7 @@
 
 use super::{ImportError, Source};
 
-/// Finds the lines, counted from 0, in which measurements begin. Fewer than two are one
+/// Finds the lines, counted from 0, in which measurements start. Fewer than two are one
 /// measurement.
 pub(super) type Parts = fn(&[&str]) -> Vec<usize>;
 
@@ -96,7 +96,7 @@ pub(super) fn documents(lines: &[&str]) -> Vec<usize> {
     begins
 }
 
-/// Summary lines that are printed again and again, in one run with growing counts: a run begins
+/// Summary lines that are printed again and again, in one run with growing counts: a run starts
 /// where the count of a thread falls, or its process changes. `summary` gives the thread, its
 /// process and its count.
 pub(super) fn summaries(

@@ -3,11 +3,11 @@
 
 /// How a file is recognised.
 enum Sign {
-    /// It begins with these bytes.
+    /// It starts with these bytes.
     Magic(&'static [u8]),
-    /// A line begins so.
+    /// A line starts so.
     Line(&'static str),
-    /// A line begins with the first and has the second.
+    /// A line starts with the first and has the second.
     Words(&'static str, &'static str),
     /// The text has it anywhere.
     Anywhere(&'static str),

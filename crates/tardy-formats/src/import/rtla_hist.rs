@@ -35,7 +35,7 @@ pub(super) const OSNOISE: Format = Format {
     is_binary: false,
 };
 
-/// A run begins with its title; with --no-header, with the names of its columns.
+/// A run starts with its title; with --no-header, with the names of its columns.
 fn begins(lines: &[&str]) -> Vec<usize> {
     let titles = parts::at(lines, |line| line.starts_with("# RTLA "));
     if titles.is_empty() {

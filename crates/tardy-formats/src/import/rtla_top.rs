@@ -27,7 +27,7 @@ pub(super) const FORMAT: Format = Format {
     is_binary: false,
 };
 
-/// A run begins where the duration in the table's header falls.
+/// A run starts where the duration in the table's header falls.
 fn begins(lines: &[&str]) -> Vec<usize> {
     let tables = lines.iter().enumerate().filter_map(|(at, line)| {
         header(line)?;

@@ -75,7 +75,7 @@ pub struct BucketSeries {
     pub quantity: &'static str,
     /// Number of the CPU, or of the thread where that is all there is.
     pub cpu: Option<u32>,
-    /// Time between two due times; absent where it is not known.
+    /// Time between two due times; absent if it is not known.
     pub period: Option<Nanos>,
     /// Whether the period is a rest between two wake-ups, so that there is no schedule.
     pub is_event: bool,

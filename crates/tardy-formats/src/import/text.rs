@@ -67,7 +67,7 @@ pub(super) fn is_near(nanos: f64) -> bool {
 }
 
 /// A decimal number in a unit as whole ns, without going through floating point for whole numbers;
-/// `None` where it is none or too large.
+/// `None` if it is none or too large.
 pub(super) fn nanos(text: &str, unit: Unit) -> Option<i64> {
     // Above 2^62 nothing is a time any more, and no reader of runs takes it.
     if let Ok(whole) = text.parse::<i64>() {

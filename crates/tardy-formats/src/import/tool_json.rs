@@ -197,7 +197,7 @@ pub(super) fn numbered<'a>(
 }
 
 /// `histogram` of a thread, which `keys` reach: buckets in the file's own unit, ascending, and
-/// their counts. Empty where there is none.
+/// their counts. Empty if there is none.
 pub(super) fn histogram(
     source: &Source,
     document: &Document,

@@ -73,7 +73,7 @@ pub(super) fn is_histogram(text: &str) -> bool {
     rises_evenly && counts.is_some_and(|counts| counts.contains(&0))
 }
 
-/// Without the last line, where that may be cut off.
+/// Without the last line, if that may be cut off.
 fn whole_lines(head: &[u8]) -> &[u8] {
     let end = head.iter().rposition(|&byte| byte == b'\n');
     end.map_or(head, |end| &head[..end])
@@ -87,7 +87,7 @@ fn is_number(field: &str) -> bool {
     field.parse::<f64>().is_ok()
 }
 
-/// The first of [`SEPARATORS`] that is in the line; blanks, where none is.
+/// The first of [`SEPARATORS`] that is in the line; blanks, if none is.
 fn separator(line: &str) -> Option<char> {
     SEPARATORS
         .into_iter()

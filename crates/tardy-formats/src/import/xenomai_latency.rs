@@ -92,7 +92,7 @@ fn is_rtai(lines: &[&str]) -> bool {
     lines.iter().any(is_one)
 }
 
-/// A run begins with its title. latmus prints none: there a run ends with its totals, and its clock
+/// A run starts with its title. latmus prints none: there a run ends with its totals, and its clock
 /// starts again.
 fn begins(lines: &[&str]) -> Vec<usize> {
     let titles = parts::at(lines, |line| line.starts_with("== Sampling period:"));
@@ -225,7 +225,7 @@ fn read(
     let mut found = Statements::default();
     let is_torn = !text.ends_with('\n');
     let last_line = text.lines().count() as u64;
-    // RTAI's collections begin with a table of all their runs.
+    // RTAI's collections start with a table of all their runs.
     let title = text.lines().position(|line| line.starts_with(RTAI_TITLE));
     let above = title.map_or(0, |at| at as u64);
     for (line, text) in lines(&text).filter(|(line, text)| *line > above || !is_data(text)) {
@@ -432,7 +432,7 @@ impl Statements {
         self.whole.is_some() || self.columns.as_ref().is_none_or(Columns::counts_overruns)
     }
 
-    /// Seconds of the lines of data, where they come at fixed times.
+    /// Seconds of the lines of data, if they come at fixed times.
     fn printed_seconds(&self) -> Option<i64> {
         let seconds = self.lines.saturating_mul(self.line_seconds.unwrap_or(1));
         let is_known = self.lines > 0 && self.is_periodic();

@@ -11,7 +11,7 @@ use tardy_sys::regular_file;
 /// More than any list of sources has.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Debian's releases with kernels worth comparing, oldest first. Names only; where they are is the
+/// Debian's releases with kernels worth comparing, oldest first. Names only; if they are is the
 /// machine's knowledge.
 pub const RELEASES: [&str; 5] = ["bullseye", "bookworm", "trixie", "forky", "sid"];
 

@@ -120,7 +120,7 @@ impl Index {
         )
     }
 
-    /// The one in this folder; `None` where there is none.
+    /// The one in this folder; `None` if there is none.
     ///
     /// # Errors
     /// Returns errors of reading the file and its JSON, and `InvalidData` for another version.

@@ -1,7 +1,7 @@
 //! Firing known delays in the guest while the guest's program runs, and keeping the module's log
 //! with the run.
 //!
-//! Delays begin when the measurement has made its files, not when its program starts: with
+//! Delays start when the measurement has made its files, not when its program starts: with
 //! `--explain` that is seconds later in a guest.
 
 use std::fs;
@@ -20,7 +20,7 @@ const MODULE_FOLDER: &str = "/sys/kernel/debug/tardy_inject";
 /// Real-time priority of the process that fires.
 const PRIORITY: u32 = 10;
 
-/// How long a measurement may take to begin, and how often is looked whether it has.
+/// How long a measurement may take to start, and how often is looked whether it has.
 const START_MAX: Duration = Duration::from_secs(30);
 const START_STEP: Duration = Duration::from_millis(10);
 
@@ -68,7 +68,7 @@ fn fire_all() -> std::io::Result<()> {
     Ok(())
 }
 
-/// A measurement that records the kernel's trace takes seconds to begin: its probes start right
+/// A measurement that records the kernel's trace takes seconds to start: its probes start right
 /// after their files are made.
 fn wait_for_series() {
     let begun = Instant::now();

@@ -2,7 +2,7 @@
 //! shared memory.
 //!
 //! The guest chooses the moment, not the host, and nothing of the job is in the machine's memory
-//! before: any number of runs with different jobs can begin at the same state, each from the same
+//! before: any number of runs with different jobs can start at the same state, each from the same
 //! instruction on.
 
 use std::io;

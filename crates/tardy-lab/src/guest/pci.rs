@@ -13,7 +13,7 @@ type Numbers = (&'static str, &'static str);
 
 /// QEMU's shared memory, ivshmem (docs/specs/ivshmem-spec.txt); the memory is resource 2.
 const SHARED_MEMORY: Numbers = ("0x1af4", "0x1110");
-/// QEMU's pvpanic-pci (docs/specs/pvpanic.txt); its one register is at the beginning of resource 0.
+/// QEMU's pvpanic-pci (docs/specs/pvpanic.txt); its one register is at the start of resource 0.
 const PANIC: Numbers = ("0x1b36", "0x0011");
 
 /// Where the kernel lists them.
@@ -65,7 +65,7 @@ pub(super) fn panic_register() -> io::Result<(SharedMapping, usize)> {
 }
 
 fn map(device: &Path, resource: &Path, length: usize) -> io::Result<SharedMapping> {
-    // Firmware does this on amd64; where there is none, writes to a device that nobody enabled go
+    // Firmware does this on amd64; if there is none, writes to a device that nobody enabled go
     // nowhere.
     std::fs::write(device.join("enable"), "1")?;
     let file = File::options().read(true).write(true).open(resource)?;

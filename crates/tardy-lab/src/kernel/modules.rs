@@ -61,7 +61,7 @@ enum Package {
 }
 
 impl ModuleFinder<'_> {
-    /// Adds a module behind its dependencies, where it is not there yet.
+    /// Adds a module behind its dependencies, if it is not there yet.
     fn add(&mut self, name: &str) -> Result<(), KernelError> {
         let path = self.folder.join(name);
         if self.order.contains(&path) {

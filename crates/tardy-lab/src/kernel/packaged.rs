@@ -56,7 +56,7 @@ const OLDER_TRIED: usize = 4;
 pub struct PackagedKernel {
     /// `trixie`, `bookworm-backports`; any when absent.
     pub release: Option<String>,
-    /// The beginning of its version (`6.1`, `6.1.192-2`) or of its name's version (`6.1.0-56`).
+    /// The start of its version (`6.1`, `6.1.192-2`) or of its name's version (`6.1.0-56`).
     pub version: String,
     /// How it is built.
     pub flavour: Flavour,

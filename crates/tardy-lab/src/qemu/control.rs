@@ -135,7 +135,7 @@ impl QemuProcess {
         const ASK_EVERY: Duration = Duration::from_millis(3);
         loop {
             let answer = self.execute(command, json!({}))?;
-            // `query-migrate` returns nothing at all before it begins.
+            // `query-migrate` returns nothing at all before it starts.
             let value = answer[field].as_str().unwrap_or_default();
             if !value.is_empty() && !passing.contains(&value) {
                 return Ok(value.to_owned());

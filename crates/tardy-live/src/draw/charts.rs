@@ -90,7 +90,7 @@ pub(super) fn timeline(
     frame.render_widget(time_axis(progress, end, parts.axis.width, look), parts.axis);
 }
 
-/// The names of the phases where they begin, with a sign where a moment was marked.
+/// The names of the phases where they start, with a sign where a moment was marked.
 fn time_axis(progress: &RunProgress, end: Nanos, width: u16, look: Look) -> Line<'static> {
     let width = usize::from(width);
     let place = |at: Nanos| {

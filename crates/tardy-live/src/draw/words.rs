@@ -35,7 +35,7 @@ pub(super) fn ended(text: &str, room: usize) -> String {
         .collect()
 }
 
-/// A text in at most so many characters, from its beginning.
+/// A text in at most so many characters, from its start.
 pub(super) fn begun(text: &str, room: usize) -> String {
     if text.chars().count() <= room {
         return text.to_owned();

@@ -262,8 +262,8 @@ impl Guardian {
         self.events.ended()
     }
 
-    /// Ends all loads at once (by force, where they were not finished), undoes what they changed,
-    /// and waits for it. Returns the last events.
+    /// Ends all loads at once (by force, if they were not finished), undoes what they changed, and
+    /// waits for it. Returns the last events.
     ///
     /// # Errors
     /// Where the guardian does not end in time, not even when it is killed.

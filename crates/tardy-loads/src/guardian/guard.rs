@@ -79,7 +79,7 @@ impl Guard {
         // Fails where the process leads a session already, which is as good.
         let _ = process::new_session();
         process::become_subreaper()?;
-        // Blocked, not ignored: a load's worker begins with an empty mask, while an ignored signal
+        // Blocked, not ignored: a load's worker starts with an empty mask, while an ignored signal
         // would stay ignored in a user's own command.
         let signals = SignalFd::block(&[
             process::CHILD_ENDED,

@@ -115,10 +115,10 @@ pub enum LoadEvent {
         phase: u32,
         /// The CPU; `None` if one worker uses several.
         cpu: Option<CpuId>,
-        /// When it saw the request to stop; when it was asked, if it had to be killed; else when it
-        /// died.
+        /// When it saw the request to stop; when it was asked, if it had to be killed; otherwise
+        /// when it died.
         at: Nanos,
-        /// How it died, where nobody had asked it to end.
+        /// How it died, if nobody had asked it to end.
         died: Option<String>,
     },
     /// How much was done in the phase so far; once a second and at the end.

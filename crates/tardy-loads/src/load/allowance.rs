@@ -40,8 +40,8 @@ pub(super) fn declare(resolution: &mut Resolution<'_>, backing: &Backing) {
 /// defconfig leaves about 1.5 GiB after some 30 minutes of one CPU's time.
 pub(super) const COMPILER_WRITES_A_CPU: u64 = 1 << 20;
 
-/// States what the load usually writes to the device behind the scratch folder, where nothing
-/// bounds it.
+/// States what the load usually writes to the device behind the scratch folder, if nothing bounds
+/// it.
 pub(super) fn estimate(resolution: &mut Resolution<'_>, rate_a_cpu: u64) {
     let backing = Backing::of(&resolution.host.scratch, resolution.host);
     if !matches!(backing, Backing::Memory(_)) {

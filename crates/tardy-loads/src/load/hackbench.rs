@@ -305,7 +305,7 @@ impl Round {
             .collect::<Result<_, _>>()?;
         let gate = &Gate::new()?;
         // Without all of its threads a round is not worked off: it would wait for those that are
-        // missing for ever.
+        // missing forever.
         let complete = &AtomicBool::new(false);
         let tasks = 2 * shape.fds * shape.groups;
         std::thread::scope(|scope| {
@@ -394,7 +394,7 @@ impl Round {
     }
 }
 
-/// Ends tasks that live: without all of them, the others would wait for each other for ever.
+/// Ends tasks that live: without all of them, the others would wait for each other forever.
 fn end(tasks: &BTreeSet<i32>) -> Result<(), WorkError> {
     for &task in tasks {
         let _ = process::kill(task, process::KILL);

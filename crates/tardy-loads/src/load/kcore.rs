@@ -114,7 +114,7 @@ fn memory(file: &File) -> io::Result<Vec<Part>> {
 }
 
 /// The segments that have a physical address: the kernel gives -1 to those of its address space
-/// that are not RAM, such as vmalloc and vmemmap (fs/proc/kcore.c, `read_kcore_iter`). `None` where
+/// that are not RAM, such as vmalloc and vmemmap (fs/proc/kcore.c, `read_kcore_iter`). `None` if
 /// the bytes are no ELF headers.
 fn parts(headers: &[u8]) -> Option<Vec<Part>> {
     /// PT_LOAD of <elf.h>.

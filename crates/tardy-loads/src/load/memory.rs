@@ -63,8 +63,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// One process that stays: another path of the kernel than at exit, where nothing else of the
-/// process is left.
+/// One process that stays: another path of the kernel than at exit, if nothing else of the process
+/// is left.
 fn unmap(worker: &mut Worker, size: usize, small: bool) -> Result<(), WorkError> {
     while worker.begin_pass() {
         drop(touched(size, small).doing("map the area")?);

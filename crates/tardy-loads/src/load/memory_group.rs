@@ -69,8 +69,8 @@ fn parent(proc: &Path) -> Option<Parent> {
     parent_of_version_2(&mounts, &groups).or_else(|| parent_of_version_1(&mounts, &groups))
 }
 
-/// The own group or the nearest above it that has the controller for those below it; else the
-/// topmost, where it can be switched on. Only the topmost may hold processes beside such groups.
+/// The own group or the nearest above it that has the controller for those below it; otherwise the
+/// topmost, if it can be switched on. Only the topmost may hold processes beside such groups.
 fn parent_of_version_2(mounts: &str, groups: &str) -> Option<Parent> {
     let mount = mount_points(mounts, "cgroup2", None).next()?;
     let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;

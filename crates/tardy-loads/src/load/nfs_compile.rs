@@ -152,7 +152,7 @@ fn with_server(worker: &mut Worker, scratch: &Path, server: i32) -> Result<(), W
     }
     let target = scratch.join("mount");
     std::fs::create_dir_all(&target).doing("make the folder for the mount")?;
-    // Soft, so that nothing waits for ever for a server that was killed; nfs(5).
+    // Soft, so that nothing waits forever for a server that was killed; nfs(5).
     let options = format!(
         "vers=4.1,addr=127.0.0.1,clientaddr=127.0.0.1,port={PORT},proto=tcp,soft,timeo=20,\
          retrans=2"

@@ -14,7 +14,7 @@ const REST_MIN: Nanos = Nanos::from_micros(100);
 /// The pace of one thread.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// Time that has to pass for each ns of CPU time; 0 where there is nobody to share with.
+    /// Time that has to pass for each ns of CPU time; 0 if there is nobody to share with.
     times: i64,
     cpu_time: i64,
     time: i64,

@@ -74,7 +74,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let beside = worker.plan.load.beside;
     let load_cpus: Vec<CpuId> = worker.plan.cpus.iter().collect();
     let threads = worker.number("chains") as usize * length * load_cpus.len();
-    // Neighbours of a chain are on different CPUs, where there are some, so that they meet.
+    // Neighbours of a chain are on different CPUs, if there are some, so that they meet.
     let cpus: Vec<CpuId> = load_cpus.iter().copied().cycle().take(threads).collect();
     let locks: Vec<InheritingLock> = (0..threads).map(|_| InheritingLock::new()).collect();
     locks[0]
@@ -134,7 +134,7 @@ fn round(chain: &[InheritingLock], place: usize, lends: bool) -> std::io::Result
     })
 }
 
-/// Takes a lock; 1 where it was held, so that the kernel walked the chain, and 0 where it was free.
+/// Takes a lock; 1 where it was held, so that the kernel walked the chain, and 0 if it was free.
 fn take(lock: &InheritingLock) -> std::io::Result<u64> {
     if lock.try_lock() {
         return Ok(0);

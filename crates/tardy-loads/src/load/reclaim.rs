@@ -158,7 +158,7 @@ fn read(worker: &mut Worker, file: &mut File, block: &mut [u8]) -> Result<(), Wo
     Ok(())
 }
 
-/// One worker has all memory compacted now and then, where it may.
+/// One worker has all memory compacted now and then, if it may.
 struct Compaction {
     file: Option<File>,
     interval: i64,

@@ -154,7 +154,7 @@ impl Resolution<'_> {
     /// The path of program `name`, which Debian has in `package`.
     ///
     /// # Errors
-    /// The program and its package, where it is not there.
+    /// The program and its package, if it is not there.
     pub fn needs_program(&self, name: &str, package: &str) -> Result<PathBuf, Unsupported> {
         let absent = || {
             Unsupported::new(

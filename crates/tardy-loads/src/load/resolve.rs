@@ -18,7 +18,7 @@ use super::info::Placement;
 use super::request::LoadRequest;
 use super::resolution::Resolution;
 
-/// How long a load may take to end by itself, where it says nothing else.
+/// How long a load may take to end by itself, if it says nothing else.
 pub const FINISH_LIMIT: Nanos = Nanos::from_secs(10);
 
 /// Resolves the loads of one phase, which share `bounds`. Each result is a plan or the missing

@@ -9,9 +9,9 @@
 //! tasks get fewer of them.
 //!
 //! Loads that run together share the CPUs by load, not by task (`sharing`): each worker has a
-//! session (autogroup), else a control group (version 1 or 2). One group for a load on all CPUs got
-//! several times its share if its tasks sleep or end soon, because the kernel divides the weight
-//! among CPUs by an average of their load. The journal has the groups.
+//! session (autogroup), otherwise a control group (version 1 or 2). One group for a load on all
+//! CPUs got several times its share if its tasks sleep or end soon, because the kernel divides the
+//! weight among CPUs by an average of their load. The journal has the groups.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -198,7 +198,7 @@ impl Groups {
         ))
     }
 
-    /// The file by which the children get the controller, where they do not have it.
+    /// The file by which the children get the controller, if they do not have it.
     fn to_enable(&self) -> Option<PathBuf> {
         (self.is_version_2 && !has_cpu(&self.parent, CHILDREN_HAVE))
             .then(|| self.parent.join(CHILDREN_HAVE))

@@ -132,7 +132,7 @@ fn link(flags: u32) -> Vec<u8> {
     .concat()
 }
 
-/// struct rtattr with its value; attributes begin at multiples of 4 bytes.
+/// struct rtattr with its value; attributes start at multiples of 4 bytes.
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let length = u16::try_from(4 + value.len()).expect("the attributes here are a few bytes long");
     let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();

@@ -73,7 +73,7 @@ impl std::ops::Add for Work {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WorkerReport {
-    /// It begins to work, at this moment of the monotonic clock.
+    /// It starts to work, at this moment of the monotonic clock.
     Working(Nanos),
     /// How much was done so far.
     Work(Work),
@@ -252,7 +252,7 @@ impl Worker {
         vec![0; self.number("block") as usize].leak()
     }
 
-    /// The CPU that the worker is bound to, where it is one.
+    /// The CPU that the worker is bound to, if it is one.
     #[must_use]
     pub fn cpu(&self) -> Option<CpuId> {
         self.plan

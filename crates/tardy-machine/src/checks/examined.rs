@@ -48,8 +48,8 @@ const ESRCH: i32 = 3;
 pub struct CheckInput<'a> {
     /// The facts of a run, or of this machine.
     pub facts: &'a MachineFacts,
-    /// The machine's files; absent where the facts are those of another machine or of an earlier
-    /// start of the system.
+    /// The machine's files; absent if the facts are those of another machine or of an earlier start
+    /// of the system.
     pub root: Option<&'a Root>,
     /// CPUs whose tasks must not be late.
     pub cpus: &'a CpuList,
@@ -103,7 +103,7 @@ impl<'a> CheckInput<'a> {
             .ok_or_else(|| State::unknown("/proc/cmdline"))
     }
 
-    /// The value of the last parameter of this name, as in `isolcpus=`; empty where it is given
+    /// The value of the last parameter of this name, as in `isolcpus=`; empty if it is given
     /// without one.
     pub(super) fn parameter(&self, name: &str) -> Result<Option<&str>, State> {
         let line = self
@@ -139,7 +139,7 @@ impl<'a> CheckInput<'a> {
         }
     }
 
-    /// As [`Self::text`]; absent where there is no such file.
+    /// As [`Self::text`]; absent if there is no such file.
     pub(super) fn optional(&self, path: &str) -> Result<Option<String>, State> {
         match self.text(path) {
             Ok(text) => Ok(Some(text)),

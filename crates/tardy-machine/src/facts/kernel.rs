@@ -46,7 +46,7 @@ pub struct Preemption {
 }
 
 impl Preemption {
-    /// Whether the kernel takes the CPU from its own code, where that is known.
+    /// Whether the kernel takes the CPU from its own code, if that is known.
     #[must_use]
     pub fn is_full(&self) -> Option<bool> {
         match (self.compiled, self.mode.as_deref()) {
@@ -215,7 +215,7 @@ fn mode_of_build(root: &Root, release: &str) -> Option<String> {
         .map(|(_, mode)| (*mode).to_owned())
 }
 
-/// The file lists every timer; the first CPU's line is enough, and near the beginning.
+/// The file lists every timer; the first CPU's line is enough, and near the start.
 fn high_resolution_timers(root: &Root) -> Option<bool> {
     const BYTES_MAX: u64 = 4 << 20;
     let file = BufReader::new(root.open("proc/timer_list").ok()?.take(BYTES_MAX));

@@ -34,7 +34,7 @@ impl Virtualization {
         }
     }
 
-    /// Whether this is a virtual machine; absent where nothing tells.
+    /// Whether this is a virtual machine; absent if nothing tells.
     #[must_use]
     pub fn is_virtual(&self) -> Option<bool> {
         // Vendors that make no hardware; the others (Microsoft, Google, Amazon) sell both.

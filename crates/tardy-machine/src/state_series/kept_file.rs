@@ -1,4 +1,4 @@
-//! A kernel file that stays open and is read again and again from its beginning.
+//! A kernel file that stays open and is read again and again from its start.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -11,7 +11,7 @@ use super::super::cgroup::CgroupThrottling;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StateSample {
-    /// When the reading began, on the monotonic clock.
+    /// When the reading started, on the monotonic clock.
     pub at: Nanos,
     /// Time lost to a shortage of resources.
     pub pressure: Pressure,

@@ -14,8 +14,8 @@ use super::threads::MeasuringThread;
 #[derive(Debug)]
 struct WatchedClock {
     reading: ClockReading,
-    /// Whether timers are set on it; else only grids were laid on it at the start, or a probe reads
-    /// it.
+    /// Whether timers are set on it; otherwise only grids were laid on it at the start, or a probe
+    /// reads it.
     has_timers: bool,
     step: Option<Warning>,
 }

@@ -27,7 +27,7 @@ pub(super) struct CycleCount {
     length: Nanos,
     asked: Option<Nanos>,
     began: Option<Nanos>,
-    /// Cycles of each series that does not go by the clock, when counting had begun for sure.
+    /// Cycles of each series that does not go by the clock, when counting had started for sure.
     before: Option<Vec<u64>>,
 }
 

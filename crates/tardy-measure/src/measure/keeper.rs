@@ -6,7 +6,7 @@
 //! planned, and samples would be lost.
 //!
 //! A separate thread writes replaced files to the disk during a run. A busy disk took half a minute
-//! for `run.json` at a phase's begin: the phase lasted longer, and samples were lost.
+//! for `run.json` at a phase's start: the phase lasted longer, and samples were lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};

@@ -439,7 +439,7 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 /// port.
 ///
 /// # Errors
-/// A sentence: where it is neither, or cannot be had.
+/// A sentence: if it is neither, or cannot be had.
 pub fn listen(place: &str) -> Result<TcpListener, String> {
     let address: SocketAddr = match place.parse::<u16>() {
         Ok(port) => SocketAddr::from(([127, 0, 0, 1], port)),

@@ -69,15 +69,15 @@ pub struct Timeline {
     planned: Nanos,
     /// When the first phase of a resumed run started.
     began: Option<Nanos>,
-    /// When the loads of the current phase were asked to end: after its end, where the machine
-    /// stood still or the tool found no CPU.
+    /// When the loads of the current phase were asked to end: after its end, if the machine stood
+    /// still or the tool found no CPU.
     asked: Nanos,
-    /// When the cycles of the current phase were made, where it is counted in them.
+    /// When the cycles of the current phase were made, if it is counted in them.
     made: Option<Nanos>,
 }
 
 impl Timeline {
-    /// Phases that begin at `start`.
+    /// Phases that start at `start`.
     #[must_use]
     pub fn new(plans: Vec<PhasePlan>, start: Nanos) -> Self {
         Self {
@@ -170,7 +170,7 @@ impl Timeline {
         }
     }
 
-    /// When the last phase ends, once it has begun.
+    /// When the last phase ends, once it has started.
     #[must_use]
     pub fn end(&self) -> Option<Nanos> {
         (self.current + 1 == self.plans.len() && self.stage != Stage::Before)

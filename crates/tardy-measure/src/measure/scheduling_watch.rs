@@ -1,4 +1,4 @@
-//! Whether the measuring threads are still scheduled as they began. Container managers, tuning
+//! Whether the measuring threads are still scheduled as they started. Container managers, tuning
 //! daemons and people move and demote other people's threads; such a run shows another system than
 //! the one that was asked about.
 //!
@@ -50,7 +50,7 @@ impl SchedulingWatch {
         }
     }
 
-    /// Notes how a thread is scheduled `now` that began as `before`, where that is known.
+    /// Notes how a thread is scheduled `now` that started as `before`, if that is known.
     pub(super) fn note(
         &mut self,
         now: Nanos,

@@ -100,7 +100,7 @@ impl SessionError {
         }
     }
 
-    /// Whether something else must be asked for; else this machine cannot do it.
+    /// Whether something else must be asked for; otherwise this machine cannot do it.
     #[must_use]
     pub fn is_wrong_use(&self) -> bool {
         match self {
@@ -213,7 +213,7 @@ fn measure(
         if !is_new {
             return error;
         }
-        // Made just above, and nothing was measured: a run that could not begin is no run.
+        // Made just above, and nothing was measured: a run that could not start is no run.
         let _ = std::fs::remove_dir_all(out);
         error
     })?;

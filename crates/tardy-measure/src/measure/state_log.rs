@@ -25,13 +25,13 @@ pub(super) struct StateLog {
     path: PathBuf,
     keeper: BackgroundWriter,
     line: Vec<u8>,
-    /// When the next line is due; `None` where it would disturb the measurement.
+    /// When the next line is due; `None` if it would disturb the measurement.
     next: Option<Nanos>,
 }
 
 impl StateLog {
-    /// Starts the log with its first line, of at most `bytes_max` where it has a bound; `None`
-    /// where it cannot be written.
+    /// Starts the log with its first line, of at most `bytes_max` where it has a bound; `None` if
+    /// it cannot be written.
     pub(super) fn create(
         now: Nanos,
         folder: &RunFolder,
@@ -94,7 +94,7 @@ impl StateLog {
 }
 
 /// When the line after that of `due` is due, which was written at `now`: a second later, so that a
-/// day has a line for each of its seconds, and from `now` on where the log began or stood still.
+/// day has a line for each of its seconds, and from `now` on where the log started or stood still.
 fn after(due: Nanos, now: Nanos) -> Nanos {
     let next = due + INTERVAL;
     if next > now { next } else { now + INTERVAL }

@@ -80,7 +80,7 @@ impl StartBarrier {
         })
     }
 
-    /// Waits until everybody is there, and answers with the start, at which grids begin. The last
+    /// Waits until everybody is there, and answers with the start, at which grids start. The last
     /// thing to be called before a run.
     pub(super) fn wait(&self) -> Nanos {
         self.barrier.wait();

@@ -183,7 +183,8 @@ pub enum PlanError {
 }
 
 impl PlanError {
-    /// Whether the machine lacks something that was asked for; else the request itself is wrong.
+    /// Whether the machine lacks something that was asked for; otherwise the request itself is
+    /// wrong.
     #[must_use]
     pub fn is_unsupported_here(&self) -> bool {
         matches!(

@@ -31,9 +31,9 @@ pub struct Cycle {
     pub number: u64,
     /// When it was due.
     pub due: Nanos,
-    /// When the loop said that it began.
+    /// When the loop said that it started.
     pub start: Nanos,
-    /// When its work was complete; `None` where the loop did not say.
+    /// When its work was complete; `None` if the loop did not say.
     pub done: Option<Nanos>,
 }
 
@@ -41,9 +41,9 @@ pub struct Cycle {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Introduction {
     pub name: String,
-    /// Time between two due times; `None` where they form no grid.
+    /// Time between two due times; `None` if they form no grid.
     pub period: Option<Nanos>,
-    /// The thread that it runs in; 0 where that is not known. As numbered in the program's own PID
+    /// The thread that it runs in; 0 if that is not known. As numbered in the program's own PID
     /// namespace.
     pub thread: i32,
 }
@@ -189,7 +189,7 @@ impl LoopReader {
         self.word(STATE).load(Ordering::Acquire) == CLOSED
     }
 
-    /// The number and due time of the cycle begun last; `None` before the first.
+    /// The number and due time of the cycle started last; `None` before the first.
     #[must_use]
     pub fn latest_begun(&self) -> Option<(u64, Nanos)> {
         loop {

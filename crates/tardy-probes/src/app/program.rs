@@ -235,11 +235,11 @@ fn keep_latest(reader: &mut LoopReader) {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoopDescription {
     pub name: String,
-    /// Time between two due times; `None` where they form no grid.
+    /// Time between two due times; `None` if they form no grid.
     pub period: Option<Nanos>,
     /// One of its due times.
     pub phase: Nanos,
-    /// Its scheduling policy, as in `SCHED_FIFO 80`; `None` where it could not be read.
+    /// Its scheduling policy, as in `SCHED_FIFO 80`; `None` if it could not be read.
     pub policy: Option<String>,
     /// Its thread, if it is one of this process's view of the system.
     pub thread: Option<i32>,

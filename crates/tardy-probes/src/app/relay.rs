@@ -17,11 +17,11 @@ const PATIENCE: Nanos = Nanos::from_secs(1);
 #[derive(Debug)]
 pub struct RunningLoop {
     pub name: String,
-    /// Time between two due times; `None` where they form no grid.
+    /// Time between two due times; `None` if they form no grid.
     pub period: Option<Nanos>,
     /// The first due time of its series; cycles due before it are passed over.
     pub first: Nanos,
-    /// Whether it says when its work is done; else its start stands for that.
+    /// Whether it says when its work is done; otherwise its start stands for that.
     pub tells_done: bool,
     /// Where its cycles are read.
     pub reader: LoopReader,

@@ -43,7 +43,7 @@ impl Track {
         }
     }
 
-    /// `cycles` began and are not known any more; their due times lie between the last cycle and
+    /// `cycles` started and are not known any more; their due times lie between the last cycle and
     /// the next.
     pub(crate) fn lose(&mut self, cycles: u64) {
         self.lost = self.lost.saturating_add(cycles);
@@ -107,7 +107,7 @@ impl Track {
         }
     }
 
-    /// Ends the series. `next` is the due time of the first cycle that does not belong to it, where
+    /// Ends the series. `next` is the due time of the first cycle that does not belong to it, if
     /// that is known.
     pub(crate) fn close(mut self, next: Option<Nanos>) {
         let (skipped, next_due) = match next.map(|next| (self.skipped_before(next), next)) {

@@ -36,9 +36,9 @@ pub trait Initiator {
 pub struct Answer {
     /// Number of the stimulus that it answers.
     pub number: u64,
-    /// When the kernel received it, on the run's clock; absent where only the look is known.
+    /// When the kernel received it, on the run's clock; absent if only the look is known.
     pub received: Option<Nanos>,
-    /// How long it was in the responder, where that tells.
+    /// How long it was in the responder, if that tells.
     pub in_responder: Option<Nanos>,
 }
 
@@ -335,7 +335,7 @@ pub fn look_until(mut look: impl FnMut() -> io::Result<bool>) -> io::Result<()> 
     Ok(())
 }
 
-/// What `loopback` measures; where that interface is down, as it is in a new network namespace, the
+/// What `loopback` measures; if that interface is down, as it is in a new network namespace, the
 /// time of a datagram through a pair of local sockets, which is shorter: the network's own part is
 /// not in it.
 ///

@@ -38,7 +38,7 @@ pub struct Initiation {
     pub is_external: bool,
     /// Who answers.
     pub answers: Answers,
-    /// The other end, where this process answers itself.
+    /// The other end, if this process answers itself.
     pub own_responder: Option<Box<dyn Responder>>,
     pub(super) exchanging: Exchange,
 }

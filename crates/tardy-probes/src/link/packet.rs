@@ -47,7 +47,7 @@ pub(super) struct Packet {
     /// Number of the stimulus.
     pub number: u64,
     /// Of an answer: from the kernel's receive stamp to just before the answer was sent, on the
-    /// responder's clock; below zero where the kernel gave no stamp.
+    /// responder's clock; below zero if the kernel gave no stamp.
     pub in_responder: Nanos,
     /// Of an answer: the responder's machine.
     pub machine: u64,
@@ -92,7 +92,7 @@ impl Packet {
         Self::decode(packet).filter(|_| secret.is_tag(packet, tag))
     }
 
-    /// The packet that `bytes` are; `None` where they are not one of this version.
+    /// The packet that `bytes` are; `None` if they are not one of this version.
     #[inline]
     #[must_use]
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {

@@ -2,7 +2,7 @@
 //! knows the secret without sending it: HMAC-SHA-256 (RFC 2104) over a packet with a nonce that the
 //! responder chose.
 //!
-//! A secret is shown when a session begins, and costs no stimulus anything. A tag on every datagram
+//! A secret is shown when a session starts, and costs no stimulus anything. A tag on every datagram
 //! would be in each round trip. The nonce is made of the address, the conversation and the number
 //! of sessions, so a flood of hellos makes the responder remember nothing. Datagrams of links
 //! without a secret are those of version 1, and older ends answer each other and newer ones.

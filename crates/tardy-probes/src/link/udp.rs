@@ -34,7 +34,7 @@ const PORT: u16 = 5_455;
 const HELLOS: u64 = 5;
 const HELLO_WAIT: Duration = Duration::from_millis(200);
 
-/// The other machine; of the responder: where it listens.
+/// The other machine; of the responder: if it listens.
 #[derive(Debug)]
 struct HostAndPort {
     /// A name or an address.
@@ -192,8 +192,8 @@ impl UdpInitiator {
         ))
     }
 
-    /// Asks until a responder answers; where there is a secret, until both ends have shown that
-    /// they know it. Its machine.
+    /// Asks until a responder answers; if there is a secret, until both ends have shown that they
+    /// know it. Its machine.
     fn hello(&mut self, secret: Option<&Secret>) -> io::Result<u64> {
         let mut buffer = [0; packet::TAGGED_BYTES + 1];
         self.socket.set_read_timeout(Some(HELLO_WAIT))?;

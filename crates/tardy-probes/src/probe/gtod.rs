@@ -334,7 +334,7 @@ mod tests {
         assert_eq!((undisturbed.0.len(), undisturbed.1.len()), (5000, 0));
         let hour = 3_600_000_000_000;
         for by in [hour, -hour, 1_000_000_000, -1_000_000_000, -10_000] {
-            // In the middle of a turn, at its begin, and in the read beside the turns.
+            // In the middle of a turn, at its start, and in the read beside the turns.
             for set_at in [12_345, 10_003, 10_002, 10_001] {
                 let (counted, stored, observed) = turns(&SetClock {
                     reads: Cell::new(0),

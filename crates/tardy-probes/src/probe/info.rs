@@ -77,7 +77,7 @@ pub enum Cycles {
     Own,
     /// Those of a player, whose clock says when they are due.
     OfAPlayer,
-    /// Those of a program of the user's, which begins them when it likes.
+    /// Those of a program of the user's, which starts them when it likes.
     OfAProgram,
 }
 

@@ -50,7 +50,7 @@ pub(super) fn tracepoints(root: &Root) -> Result<Vec<u64>, String> {
 /// Counts the interrupts of `cpu` from now on.
 ///
 /// # Errors
-/// As [`tracepoints`]; where the kernel refuses to count.
+/// As [`tracepoints`]; if the kernel refuses to count.
 pub(super) fn open(root: &Root, cpu: u32) -> Result<TracepointCounter, String> {
     let refused = |error| {
         format!(

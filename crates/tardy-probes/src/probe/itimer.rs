@@ -76,7 +76,7 @@ fn measure(
 ) -> io::Result<Departure> {
     let period = request_of(plan)?;
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
-    // The first activation only says where the first interval begins.
+    // The first activation only says where the first interval starts.
     timer.wait()?;
     let mut due = Nanos(clock::monotonic()) + period;
     for _ in 0..plan.cycles.unwrap_or(u64::MAX) {

@@ -147,7 +147,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 enum AudioBy {
     /// A card's, and nothing else.
     Card,
-    /// A card's where one can be had, else the model's.
+    /// A card's where one can be had, otherwise the model's.
     CardOrModel,
     Model,
 }

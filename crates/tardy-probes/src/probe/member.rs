@@ -36,9 +36,9 @@ pub struct ProbeInstance {
     pub series: Option<Vec<SeriesInfo>>,
     /// The grid of due times that it found, which the plan could not know.
     pub grid: Option<DetectedGrid>,
-    /// Whether what it measures comes from outside of this machine; absent where that is not asked.
+    /// Whether what it measures comes from outside of this machine; absent if that is not asked.
     pub external: Option<bool>,
-    /// The thread of another program that takes its samples, where there is one and it is known.
+    /// The thread of another program that takes its samples, if there is one and it is known.
     pub loop_thread: Option<i32>,
     /// Caveats for its numbers; shown with every result. The same text of several places is shown
     /// once.
@@ -97,7 +97,7 @@ impl DetectedGrid {
 pub struct Member {
     /// Its role beside the probe's main thread, such as `waker`; empty for the main thread.
     pub role: &'static str,
-    /// CPUs that it is bound to; empty where it is not bound.
+    /// CPUs that it is bound to; empty if it is not bound.
     pub cpus: CpuList,
     /// How it is scheduled.
     pub policy: Policy,

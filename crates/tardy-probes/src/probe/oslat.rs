@@ -165,7 +165,7 @@ struct Series {
     least: u64,
     /// Involuntary switches until now.
     switches: u64,
-    /// Absent where they cannot be counted.
+    /// Absent if they cannot be counted.
     interrupts: Option<Interrupts>,
     calibration: Calibration,
 }

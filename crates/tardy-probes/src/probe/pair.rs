@@ -138,7 +138,7 @@ struct Pair<C> {
     stamp: AtomicI64,
     /// [`IDLE`], or the number of periods that have passed since the wake-up that is under way.
     under_way: AtomicU64,
-    /// Periods that the waker began; for the expected samples, which must not come from the woken
+    /// Periods that the waker started; for the expected samples, which must not come from the woken
     /// thread's own count.
     periods: AtomicU64,
     is_ending: AtomicBool,
@@ -165,7 +165,7 @@ impl<C: Channel> Pair<C> {
         })
     }
 
-    /// Begins a period on the waker's side. Whether one is skipped is decided in one step together
+    /// Starts a period on the waker's side. Whether one is skipped is decided in one step together
     /// with the woken thread's return, so that each period is counted once, by one of the two.
     #[inline]
     fn begin_period(&self) -> Turn {
@@ -191,8 +191,8 @@ impl<C: Channel> Pair<C> {
         self.wake.wake()
     }
 
-    /// Takes the wake-up that is under way: the sample, its latency up to `now`. `None` where there
-    /// is none.
+    /// Takes the wake-up that is under way: the sample, its latency up to `now`. `None` if there is
+    /// none.
     #[inline]
     fn take(&self, now: i64) -> Option<Sample> {
         if self.under_way.load(Ordering::Acquire) == IDLE {
@@ -271,8 +271,8 @@ fn below(policy: Policy) -> Policy {
     }
 }
 
-/// The next measured CPU after `cpu`; where it is the only one, the first other one that the tool
-/// may use.
+/// The next measured CPU after `cpu`; if it is the only one, the first other one that the tool may
+/// use.
 fn other_cpu(cpu: Option<CpuId>, measured: &CpuList) -> io::Result<CpuList> {
     let after = measured.iter().find(|&other| Some(other) > cpu);
     let before = measured.iter().find(|&other| Some(other) != cpu);
@@ -348,8 +348,8 @@ fn woken_by_waker<C: Channel>(
             Ok(())
         };
         let result = measure();
-        // Periods that the waker began and this thread knows nothing of: they are expected, and so
-        // show as unexplained.
+        // Periods that the waker started and this thread knows nothing of: they are expected, and
+        // so show as unexplained.
         (begun..pair.periods.load(Ordering::Acquire)).for_each(|_| latencies.begin_cycle());
         latencies.close(last);
         leave_or_stop(&start, result)
@@ -502,7 +502,7 @@ pub(super) mod tests {
     }
 
     /// Runs one place for 50 periods of 200 us, both threads unbound and at no real-time priority;
-    /// the samples of both series, and the cycles begun.
+    /// the samples of both series, and the cycles started.
     pub(in crate::probe) fn measured<C: Channel>(pace: &str) -> (Vec<Sample>, u64, Vec<Sample>) {
         let pair = Arc::new(Pair::<C>::new().unwrap());
         let schedule = Schedule::Grid {

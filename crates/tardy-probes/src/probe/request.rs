@@ -99,7 +99,7 @@ impl PartialEq for ProbeSpec {
     }
 }
 
-/// As it was written; as it would be, where it was not.
+/// As it was written; as it would be, if it was not.
 impl std::fmt::Display for ProbeSpec {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.pad(&self.text)

@@ -39,7 +39,7 @@ pub enum SeriesKind {
         /// Whether the events come from a device with its own clock.
         has_own_clock: bool,
     },
-    /// Lengths of gaps, of at least the probe's parameter `least`, each with its begin: see
+    /// Lengths of gaps, of at least the probe's parameter `least`, each with its start: see
     /// [`Meaning::Gap`].
     Gap,
 }
@@ -104,7 +104,7 @@ impl SeriesKind {
                 dither,
             },
             Self::Event | Self::Interval { .. } => Schedule::Event { request: period },
-            // A gap begins at any time: the format wants a time above zero, and stores what departs
+            // A gap starts at any time: the format wants a time above zero, and stores what departs
             // from it.
             Self::Gap => Schedule::Event { request: Nanos(1) },
         }

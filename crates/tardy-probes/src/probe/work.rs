@@ -159,7 +159,7 @@ fn has_its_own(probe: &ProbePlan, cpu: Option<CpuId>) -> bool {
 /// A calibration under way.
 type CalibrationThread = JoinHandle<io::Result<(UnitOfWork, Calibration)>>;
 
-/// Begins to calibrate where the work will be done, as it will be done.
+/// Starts to calibrate where the work will be done, as it will be done.
 fn calibrate(
     probe: &ProbePlan,
     cpu: Option<CpuId>,

@@ -142,7 +142,7 @@ impl Producer {
         self.ring.cycles.0.store(self.cycles, Ordering::Relaxed);
     }
 
-    /// Counts a value that is not handed over; false where there is no bin for it.
+    /// Counts a value that is not handed over; false if there is no bin for it.
     #[inline]
     pub fn count(&mut self, value: i64) -> bool {
         let Some(bin) = usize::try_from(value)
@@ -288,18 +288,18 @@ impl Consumer {
         self.tail - begin
     }
 
-    /// Cycles begun so far.
+    /// Cycles started so far.
     #[must_use]
     pub fn cycles(&self) -> u64 {
         self.ring.cycles.0.load(Ordering::Relaxed)
     }
 
-    /// How often each value was counted without being handed over; empty where there are no bins.
+    /// How often each value was counted without being handed over; empty if there are no bins.
     pub fn bins(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
         self.ring.bins.iter().map(|bin| bin.load(Ordering::Relaxed))
     }
 
-    /// For how long gaps were looked for, in ns; `None` where they were not.
+    /// For how long gaps were looked for, in ns; `None` if they were not.
     #[must_use]
     pub fn observed(&self) -> Option<Nanos> {
         Some(Nanos(self.ring.observed.load(Ordering::Relaxed)))

@@ -220,7 +220,7 @@ impl SeriesRecorder {
         self.end_chunk();
     }
 
-    /// Takes samples out of the ring; true where there may be more and the chunk is full.
+    /// Takes samples out of the ring; true if there may be more and the chunk is full.
     fn drain(&mut self) -> bool {
         let Self {
             consumer, tally, ..
@@ -263,7 +263,7 @@ impl SeriesRecorder {
     fn count_expected(&mut self, next_due: Option<Nanos>) {
         let (schedule, before) = (&self.descriptor.schedule, self.before.expected);
         if !schedule.is_grid() {
-            // A cycle that has begun and not ended is not yet expected to have a sample.
+            // A cycle that has started and not ended is not yet expected to have a sample.
             let cycles = before + self.consumer.cycles();
             self.tally.counts.expected = if next_due.is_some() {
                 cycles
@@ -363,7 +363,7 @@ impl SeriesRecorder {
         self.tally.latest
     }
 
-    /// For how long gaps were looked for; `None` where they were not.
+    /// For how long gaps were looked for; `None` if they were not.
     #[must_use]
     pub fn observed(&self) -> Option<Nanos> {
         self.consumer.observed()
@@ -415,7 +415,7 @@ impl SeriesRecorder {
         self.failure.as_ref()
     }
 
-    /// The histogram of all samples; `None` where every sample is in the file, which says more.
+    /// The histogram of all samples; `None` if every sample is in the file, which says more.
     #[must_use]
     pub fn histogram(&self) -> Option<&Histogram> {
         (self.tally.keep != KeptSamples::All

@@ -175,7 +175,7 @@ impl LogScale {
         (steps.max(0.0) as usize).min(HEAT_LEVELS - 1)
     }
 
-    /// Where a level begins.
+    /// Where a level starts.
     fn from(self, level: usize) -> String {
         tardy_core::units::three_digits((self.least * self.step.powi(level as i32)).round())
     }

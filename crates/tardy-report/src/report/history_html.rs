@@ -106,7 +106,7 @@ fn map(found: &History) -> Markup {
 }
 
 /// A board of the map: shares by which its numbers are higher in each build that is shown, and
-/// nothing where it did not run it.
+/// nothing if it did not run it.
 struct Row<'a> {
     board: &'a str,
     shares: Vec<Option<f64>>,

@@ -161,8 +161,8 @@ enum Lead<'a> {
 }
 
 impl<'a> Lead<'a> {
-    /// Of a run with several probes all of them, else its loads where there are several, else its
-    /// tail; of several runs the tails in one.
+    /// Of a run with several probes all of them, otherwise its loads where there are several,
+    /// otherwise its tail; of several runs the tails in one.
     fn of(runs: &'a [RunData]) -> Option<Self> {
         let probe = runs
             .iter()

@@ -9,8 +9,8 @@ pub(super) struct Page<'a> {
     pub(super) title: &'a str,
     /// The whole style sheet.
     pub(super) style: &'a str,
-    /// As of `script-src` in a Content-Security-Policy, with its semicolon; empty where no script
-    /// may run.
+    /// As of `script-src` in a Content-Security-Policy, with its semicolon; empty if no script may
+    /// run.
     pub(super) scripts: &'a str,
 }
 

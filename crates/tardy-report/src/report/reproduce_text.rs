@@ -116,7 +116,7 @@ pub(super) fn value(value: &ValueResult) -> String {
     format!("{} {ours}{published}", value.name)
 }
 
-/// In how many cases a rule held, where there were several.
+/// In how many cases a rule held, if there were several.
 pub(super) fn times(claim: &ClaimResult) -> String {
     if claim.cases > 1 {
         format!("; in {} of {} cases", claim.held, claim.cases)

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Screen {
     pub columns: usize,
-    /// Lines; absent where there are as many as it takes.
+    /// Lines; absent if there are as many as it takes.
     pub lines: Option<usize>,
 }
 
@@ -89,7 +89,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// As many parts of an enumeration, from its beginning on, as fit one line; the first one always.
+/// As many parts of an enumeration, from its start on, as fit one line; the first one always.
 pub(super) fn cut_at_commas(text: &str, columns: usize) -> &str {
     let mut end = text.len();
     while text[..end].chars().count() > columns {

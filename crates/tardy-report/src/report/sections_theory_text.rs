@@ -48,7 +48,7 @@ pub(super) struct Part {
     pub table: Table,
 }
 
-/// All of it; empty where older guests were watched.
+/// All of it; empty if older guests were watched.
 pub(super) fn theory(groups: &[Group], width: usize) -> String {
     let mut text = String::new();
     for Part { note, table } in parts(groups) {

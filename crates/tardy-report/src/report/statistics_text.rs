@@ -25,7 +25,7 @@ pub struct Section {
     pub head: String,
     /// A column a series.
     pub table: Option<Table>,
-    /// Each a sentence; those of checks that failed begin with a dash.
+    /// Each a sentence; those of checks that failed start with a dash.
     pub lines: Vec<String>,
     /// Whether it only states why there is no model.
     pub is_without_model: bool,

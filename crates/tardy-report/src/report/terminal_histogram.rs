@@ -132,7 +132,7 @@ fn axis(bins: &Bins, scale: Scale, (min, max): (i64, i64), quantity: &str, width
     ticks.retain(|tick| tick.is_named);
     ticks.sort_by_key(|tick| !is_decade(tick.value));
     for tick in ticks {
-        // A name begins below its value, with a mark where the eye looks for it.
+        // A name starts below its value, with a mark where the eye looks for it.
         let name: Vec<char> = format!("'{}", latency_name(tick.value)).chars().collect();
         let at = MARGIN + bins.index(tick.value as i64);
         let room = at.saturating_sub(1)..at + name.len() + 1;

@@ -116,7 +116,7 @@ pub(super) fn changes(
 }
 
 /// The largest probability that still counts, by the procedure of Benjamini and Hochberg; below 0
-/// where none does.
+/// if none does.
 fn limit(mut probabilities: Vec<f64>) -> f64 {
     probabilities.sort_by(f64::total_cmp);
     let all = probabilities.len() as f64;
@@ -151,7 +151,7 @@ fn neighbours(kernels: &[AtlasKernel]) -> Vec<(usize, usize)> {
     (0..kernels.len()).filter_map(next).collect()
 }
 
-/// `None` where there is nothing to compare.
+/// `None` if there is nothing to compare.
 fn change(
     from: &AtlasKernel,
     to: &AtlasKernel,

@@ -79,7 +79,7 @@ pub struct CostRow {
     /// How many percent more the candidate costs: the throughput advantage of the baseline, as
     /// mckenney2009 has it.
     pub advantage_percent: f64,
-    /// Interval of the percentage; absent where there is too little for one.
+    /// Interval of the percentage; absent if there is too little for one.
     pub interval_percent: Option<Interval>,
     /// Whether less, more, or no different by the margin.
     pub verdict: Outcome,

@@ -21,9 +21,9 @@ const SHOWN: usize = 120;
 pub struct FactDifference {
     /// Its place in `run.json`.
     pub fact: String,
-    /// As in the baseline; absent where it is not known there.
+    /// As in the baseline; absent if it is not known there.
     pub base: Option<String>,
-    /// As in the candidate; absent where it is not known there.
+    /// As in the candidate; absent if it is not known there.
     pub candidate: Option<String>,
 }
 

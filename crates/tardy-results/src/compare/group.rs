@@ -65,18 +65,18 @@ impl std::fmt::Display for Key {
 pub struct RunGroup {
     /// All of them.
     pub exact: Histogram,
-    /// The same in blocks of time; empty where only a histogram was kept.
+    /// The same in blocks of time; empty if only a histogram was kept.
     pub blocks: Vec<Tally>,
     /// Length of a block; absent without blocks.
     pub block: Option<Nanos>,
     /// Whether dependence reaches further than the blocks.
     pub dependence_is_longer: bool,
-    /// Their numbers, with misses and clustering; absent where there is no sample.
+    /// Their numbers, with misses and clustering; absent if there is no sample.
     pub numbers: Option<Numbers>,
     /// Whether they are in virtual time: the same inputs give the same samples, so that nothing in
     /// them is chance.
     pub is_exact: bool,
-    /// From where on an import knows samples by their number alone; absent where all have their
+    /// From where on an import knows samples by their number alone; absent if all have their
     /// values.
     pub open_from: Option<Nanos>,
     /// How far below and above its value a sample of an import may lie; 0 for own samples.

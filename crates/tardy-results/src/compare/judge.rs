@@ -32,7 +32,7 @@ use super::verdict::deciders;
 const HIGH: f64 = 0.999;
 
 /// Compares both sides of `key`, one of `tables` keys that both sides have; verdicts are given by
-/// [`settle`], which knows all tables. `None` where a side has no sample.
+/// [`settle`], which knows all tables. `None` if a side has no sample.
 #[must_use]
 pub fn table(
     key: &Key,

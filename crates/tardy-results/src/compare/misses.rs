@@ -16,7 +16,7 @@ use super::margin::Margin;
 use super::model::{BetweenRuns, Method, Misses, Outcome, RUNS_MIN, Settings};
 use super::pooled::PooledRuns;
 
-/// How many times as often the candidate misses; `None` where no deadline was asked for. Where runs
+/// How many times as often the candidate misses; `None` if no deadline was asked for. Where runs
 /// are what is counted, each is one number here too.
 pub(super) fn misses(
     base: &PooledRuns<'_>,

@@ -36,7 +36,7 @@ pub struct Settings {
     pub resamples: u32,
     /// Of the random numbers.
     pub seed: u64,
-    /// Which latencies are in time; absent where not asked.
+    /// Which latencies are in time; absent if not asked.
     pub window: Option<Window>,
     /// Quantiles to compare.
     pub quantiles: Vec<f64>,
@@ -252,7 +252,7 @@ pub struct Table {
     /// The part of the intervals that is due to the spread between runs; absent if the intervals
     /// are exact, or if a single run's blocks cannot show it.
     pub between_runs: Option<BetweenRuns>,
-    /// Why no row has a verdict; absent where rows have one.
+    /// Why no row has a verdict; absent if rows have one.
     pub undecided: Option<String>,
     /// Median, 99.9 % and maximum of both sides, whether compared or not.
     pub overview: Overview,
@@ -266,7 +266,7 @@ pub struct Table {
     pub not_compared: Vec<NotCompared>,
     /// Largest values at equal length.
     pub maxima: Option<Maxima>,
-    /// Deadline misses; absent where no deadline was asked for.
+    /// Deadline misses; absent if no deadline was asked for.
     pub misses: Option<Misses>,
 }
 
@@ -323,7 +323,7 @@ pub struct NotCompared {
     pub base_ns: f64,
     /// The candidate's.
     pub candidate_ns: f64,
-    /// About how many times the data would do; absent where it would take more than a reader would
+    /// About how many times the data would do; absent if it would take more than a reader would
     /// measure.
     pub data_needed: Option<f64>,
 }
@@ -355,7 +355,7 @@ pub struct Row {
     pub candidate_ns: f64,
     /// Candidate less baseline.
     pub difference_ns: f64,
-    /// Of the difference; absent where nothing bounds it. With repeated runs that of their shift,
+    /// Of the difference; absent if nothing bounds it. With repeated runs that of their shift,
     /// extended to the difference if that lies outside.
     pub interval_ns: Option<Interval>,
     /// The contribution of the spread between runs to each half of the interval, added like
@@ -363,12 +363,12 @@ pub struct Row {
     pub between_runs_ns: Reach,
     /// Difference within which both count as the same.
     pub margin_ns: f64,
-    /// Of such a difference by chance, by relabelling runs; absent where the method gives none. It
+    /// Of such a difference by chance, by relabelling runs; absent if the method gives none. It
     /// decides nothing: the interval does.
     pub probability: Option<f64>,
     /// The verdict by the interval; absent without one.
     pub verdict: Option<Outcome>,
-    /// About how many times the data would decide; absent where it is decided, or no amount would.
+    /// About how many times the data would decide; absent if it is decided, or no amount would.
     pub data_needed: Option<f64>,
 }
 
@@ -403,7 +403,7 @@ pub struct Misses {
     /// Misses and due times of the candidate.
     pub candidate: (u64, u64),
     /// How many times as often the candidate misses, with four runs per side the median of their
-    /// ratios; absent where the baseline, or neither, did.
+    /// ratios; absent if the baseline, or neither, did.
     pub ratio: Option<f64>,
     /// Interval of the ratio; an absent end means unbounded.
     pub interval: (f64, Option<f64>),

@@ -207,7 +207,7 @@ impl<'a> PooledRuns<'a> {
         }
     }
 
-    /// Misses and due times; `None` where no deadline was asked for.
+    /// Misses and due times; `None` if no deadline was asked for.
     pub(super) fn misses(&self) -> Option<(u64, u64)> {
         let numbers: Vec<_> = self
             .runs

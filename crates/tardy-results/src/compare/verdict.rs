@@ -266,7 +266,7 @@ fn most_open(tables: &[Table]) -> Option<(&Table, &Row)> {
         })
 }
 
-/// The misses of a table, where they are inconclusive.
+/// The misses of a table, if they are inconclusive.
 fn open_misses(table: &Table) -> Option<Misses> {
     table
         .misses

@@ -72,7 +72,7 @@ impl DisplayUnit {
     }
 }
 
-/// Three digits behind the point where the number is small, none where it is large.
+/// Three digits behind the point where the number is small, none if it is large.
 #[must_use]
 pub fn number(value: f64) -> String {
     match value.abs() {

@@ -104,11 +104,11 @@ pub struct MetricSummary {
     pub max: f64,
     /// Population standard deviation of all trials.
     pub standard_deviation: f64,
-    /// Bytes moved a microsecond, which are megabytes (10^6) a second, at the figure; absent where
+    /// Bytes moved a microsecond, which are megabytes (10^6) a second, at the figure; absent if
     /// instructions are counted.
     pub megabytes_per_second: Option<f64>,
     /// The share of the trials' time in which the CPU was idle: that part of the figure is no
-    /// instructions; absent where they are not counted.
+    /// instructions; absent if they are not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_share: Option<f64>,
     /// Each trial, in the order in which they were made.
@@ -173,7 +173,7 @@ fn how(cost: &CostRecord) -> CostMethod {
     }
 }
 
-/// When each trial began, and its value; and how many bytes could not be read.
+/// When each trial started, and its value; and how many bytes could not be read.
 fn read_trials(path: &Path) -> Result<(Vec<(Nanos, i64)>, u64), SeriesError> {
     let file = SeriesFile::open(path)?;
     let schedule = file.descriptor().schedule;

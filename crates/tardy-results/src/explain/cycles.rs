@@ -21,7 +21,7 @@ pub struct CycleExplanation {
     pub above_ns: Option<Nanos>,
     /// Cycles of all threads.
     pub cycles: u64,
-    /// Cycles that were begun and not measured to their end.
+    /// Cycles that were started and not measured to their end.
     pub cut_off: u64,
     /// The folder has all cycles that are longer than this.
     pub complete_above_ns: Nanos,

@@ -46,7 +46,7 @@ pub(super) fn grids(
 
 fn grid(first: Nanos, mut line: FittedGrid) -> Option<Grid> {
     let origin = first.get() - line.lateness(first).get();
-    // The line may begin before the clock does.
+    // The line may start before the clock does.
     let period_ns = line.period_ns();
     let periods = if origin < 0 {
         (-origin as f64 / period_ns).ceil()

@@ -10,11 +10,11 @@ use tardy_trace::symbols::Symbols;
 pub struct HolderFacts {
     /// The cause of the wait.
     pub cause: Cause,
-    /// Of the interrupt, softirq or thread; empty where there is none.
+    /// Of the interrupt, softirq or thread; empty if there is none.
     pub name: String,
     /// The kernel's priority of a thread.
     pub priority: Option<i32>,
-    /// The function that a kernel worker was busy with: its name, else its address.
+    /// The function that a kernel worker was busy with: its name, otherwise its address.
     pub work: Option<String>,
     /// Of an interrupt that a CPU sent to another: the thread that was on it.
     #[serde(skip_serializing_if = "Option::is_none")]

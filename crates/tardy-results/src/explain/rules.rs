@@ -17,7 +17,7 @@ pub struct RuleRow {
     pub count: Option<u64>,
     /// Who, or how much.
     pub detail: String,
-    /// What to do about it; where there is no count, what to record.
+    /// What to do about it; if there is no count, what to record.
     pub remedy: &'static str,
 }
 

@@ -381,7 +381,7 @@ pub(super) struct Reading<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SampleOutcome {
     pub(super) is_ranked: bool,
-    /// Its place among the worst, where it is one of them.
+    /// Its place among the worst, if it is one of them.
     pub(super) story: Option<usize>,
 }
 

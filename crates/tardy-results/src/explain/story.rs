@@ -52,7 +52,7 @@ pub struct StoryPiece {
     /// Who.
     #[serde(flatten)]
     pub holder: HolderFacts,
-    /// The functions that the timer interrupt found under way, the innermost first; empty where no
+    /// The functions that the timer interrupt found under way, the innermost first; empty if no
     /// stack was recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,

@@ -182,7 +182,7 @@ impl RunCollection {
             .map_or_else(Vec::new, |(before, after)| self.differences(before, after))
     }
 
-    /// All that the runs say, where their folders are still there; else what was collected.
+    /// All that the runs say, where their folders are still there; otherwise what was collected.
     fn differences(&self, before: &RunPlace, after: &RunPlace) -> Vec<FactDifference> {
         let record = |run: &RunPlace| {
             folder::open(&run.folder)

@@ -40,7 +40,7 @@ pub struct HistoryRun {
     /// Wall-clock time of its start, ns since 1970.
     pub started_realtime_ns: Nanos,
     pub clock: ClockKind,
-    /// Those of [`FACTS`]; absent where they are not known.
+    /// Those of [`FACTS`]; absent if they are not known.
     pub facts: [Option<String>; FACTS.len()],
     /// One for each probe, quantity and load.
     pub numbers: Vec<RunNumbers>,
@@ -53,15 +53,15 @@ pub struct RunNumbers {
     pub samples: u64,
     /// The smallest, in the key's unit.
     pub min: i64,
-    /// The arithmetic mean; absent where a series cannot tell.
+    /// The arithmetic mean; absent if a series cannot tell.
     pub mean: Option<f64>,
     /// Those of [`QUANTILES`] that ten samples are beyond.
     pub quantiles: [Option<f64>; QUANTILES.len()],
     /// The largest, in the key's unit.
     pub max: i64,
-    /// Due times skipped; absent where a series cannot tell.
+    /// Due times skipped; absent if a series cannot tell.
     pub skipped: Option<u64>,
-    /// Due times that missed the deadline; absent where the run had none.
+    /// Due times that missed the deadline; absent if the run had none.
     pub misses: Option<u64>,
 }
 

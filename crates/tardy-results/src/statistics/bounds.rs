@@ -53,7 +53,7 @@ pub struct Exceedance {
     /// Their share, at most (Clopper and Pearson).
     pub share_upper: f64,
     /// Samples an hour of all series together, at most, at the rate at which they were taken;
-    /// absent where the length of the run is not known, or nothing is bounded.
+    /// absent if the length of the run is not known, or nothing is bounded.
     pub an_hour_upper: Option<f64>,
 }
 

@@ -20,8 +20,7 @@ pub struct ObservedStatistics {
     pub max_ns: i64,
     /// The arithmetic mean.
     pub mean_ns: f64,
-    /// The middle value, or the smaller of both middle ones; absent where an import does not know
-    /// it.
+    /// The middle value, or the smaller of both middle ones; absent if an import does not know it.
     pub median_ns: Option<i64>,
     /// Lower edge of the fullest bucket; of several the lowest.
     pub mode_ns: i64,

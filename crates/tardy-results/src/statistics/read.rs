@@ -81,7 +81,7 @@ pub struct Group {
     pub quantity: String,
     /// Its CPU; absent for all together, and where it was not bound.
     pub cpu: Option<CpuId>,
-    /// Its number among the series of the probe that were not bound; absent where there is one.
+    /// Its number among the series of the probe that were not bound; absent if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copy: Option<u32>,
     /// Whether it is all series of the probe together.

@@ -15,7 +15,7 @@ const CYCLES: f64 = 1e5;
 /// The rule at the CPU's own clock rate, held against each probe's maximum.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RuleOfThumb {
-    /// The worst case by the rule; absent where the clock rate is unknown.
+    /// The worst case by the rule; absent if the clock rate is unknown.
     pub worst_case_ns: Option<f64>,
     /// The clock rate.
     pub mhz: Option<f64>,

@@ -29,7 +29,7 @@ pub struct TailModel {
     pub horizon_ns: Nanos,
     /// The checks and their results.
     pub checks: Vec<CheckResult>,
-    /// The model; absent where a check failed.
+    /// The model; absent if a check failed.
     pub model: Option<Model>,
     /// The model that a check refused, for inspection of the fit; `None` if it was not requested,
     /// or nothing could be fitted.
@@ -51,9 +51,9 @@ pub struct LoadTail {
 /// The models of one series.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Tails {
-    /// Of all its samples; absent where its period is not known.
+    /// Of all its samples; absent if its period is not known.
     pub whole: Option<TailModel>,
-    /// Of each load's, where there are several.
+    /// Of each load's, if there are several.
     pub by_load: Vec<LoadTail>,
 }
 
@@ -77,7 +77,7 @@ pub struct CheckResult {
 /// A fitted model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Model {
-    /// Where the tail begins.
+    /// Where the tail starts.
     pub threshold_ns: f64,
     /// Shape of the generalised Pareto distribution of the excesses: above 0 heavy, below 0
     /// bounded.

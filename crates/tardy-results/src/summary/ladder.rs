@@ -26,8 +26,8 @@ const DEADLINES: [Nanos; 5] = [
     Nanos::from_millis(1),
 ];
 
-/// The ladder of a probe; `all` are the samples of all its series together. Absent where values are
-/// no lateness, where the time is not that of a machine, or where there is no sample.
+/// The ladder of a probe; `all` are the samples of all its series together. Absent if values are no
+/// lateness, where the time is not that of a machine, or where there is no sample.
 pub(super) fn ladder(
     judge: &Judge<'_>,
     series: &[&SeriesData],

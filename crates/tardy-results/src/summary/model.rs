@@ -60,7 +60,7 @@ pub struct Summary {
     pub measured_cpus: CpuList,
     /// The machine in two lines.
     pub machine: [String; 2],
-    /// Whether the deadline needs PREEMPT_RT, by this run alone; absent where the run does not tell
+    /// Whether the deadline needs PREEMPT_RT, by this run alone; absent if the run does not tell
     /// its kernel or has no latencies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<Decision>,
@@ -121,7 +121,7 @@ pub struct ProbeSummary {
     /// Whether there is no such time, because gaps were looked for.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_no_period: bool,
-    /// The numbers; absent where there is no sample.
+    /// The numbers; absent if there is no sample.
     pub numbers: Option<Numbers>,
     /// Counts of all series.
     pub counts: Counts,
@@ -143,7 +143,7 @@ pub struct ProbeSummary {
 pub struct Ladder {
     /// Common ones and the period, from short to long.
     pub rungs: Vec<Rung>,
-    /// The shortest one that none of the samples missed; absent where every deadline was missed, and
+    /// The shortest one that none of the samples missed; absent if every deadline was missed, and
     /// where the samples do not decide which one it is.
     pub smallest: Option<Rung>,
     /// Whether work was skipped, which misses every deadline.
@@ -154,7 +154,7 @@ pub struct Ladder {
     /// Number of CPUs whose misses the rates pool; 0 in older files.
     #[serde(default)]
     pub processors: usize,
-    /// The load under which the largest value came; absent where there was one load alone.
+    /// The load under which the largest value came; absent if there was one load alone.
     pub worst_load: Option<WorstLoad>,
 }
 
@@ -164,10 +164,10 @@ pub struct Rung {
     pub deadline_ns: Nanos,
     /// Due times that missed it, at most where the samples of an import do not decide it.
     pub misses: u64,
-    /// The fewest that missed it; absent where the samples decide it.
+    /// The fewest that missed it; absent if the samples decide it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses_at_least: Option<u64>,
-    /// Misses in an hour at most, at 95 %; absent where the length of the measurement is not known.
+    /// Misses in an hour at most, at 95 %; absent if the length of the measurement is not known.
     pub misses_an_hour_at_most: Option<f64>,
 }
 
@@ -196,7 +196,7 @@ pub struct SeriesSummary {
     pub cpu: Option<CpuId>,
     /// When samples are due.
     pub schedule: Schedule,
-    /// The numbers; absent where there is no sample.
+    /// The numbers; absent if there is no sample.
     pub numbers: Option<Numbers>,
     /// The counts, as far as the file goes.
     pub counts: Counts,
@@ -213,7 +213,7 @@ pub struct SeriesSummary {
     pub misses_longest_run: Option<Run>,
     /// Wake-ups before their time.
     pub early: u64,
-    /// Error of the clock that the probe reads, where it has one: earlier wake-ups than that are
+    /// Error of the clock that the probe reads, if it has one: earlier wake-ups than that are
     /// early, others may be the clock's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_error_ns: Option<Nanos>,
@@ -239,7 +239,7 @@ pub struct GapSummary {
     pub count: u64,
     /// Their lengths together.
     pub length_ns: Nanos,
-    /// For how long they were looked for; absent where the run was cut off.
+    /// For how long they were looked for; absent if the run was cut off.
     pub observed_ns: Option<Nanos>,
     /// Their share of that.
     pub share: Option<f64>,
@@ -275,9 +275,9 @@ pub struct LoadSummary {
     /// The shares of several loads in the CPU time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<LoadShare>,
-    /// Each probe's numbers while all of the loads worked; absent where there is no sample.
+    /// Each probe's numbers while all of the loads worked; absent if there is no sample.
     pub probes: Vec<(String, Option<Numbers>)>,
-    /// The verdict on each probe under this load; absent where none was asked for, where its values
+    /// The verdict on each probe under this load; absent if none was asked for, where its values
     /// say nothing about one, and where not every sample was kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<(String, Verdict)>,
@@ -312,13 +312,13 @@ pub struct PhaseSummary {
     pub name: String,
     /// Loads that ran in it.
     pub loads: Vec<String>,
-    /// When it began, from the start of the run on.
+    /// When it started, from the start of the run on.
     pub begin_ns: Nanos,
     /// When it ended.
     pub end_ns: Nanos,
-    /// How much later it ended than planned, and how much later it began.
+    /// How much later it ended than planned, and how much later it started.
     pub deviation_ns: (Nanos, Nanos),
-    /// Each probe's numbers in this phase, while all of its loads worked; absent where there is no
+    /// Each probe's numbers in this phase, while all of its loads worked; absent if there is no
     /// sample.
     pub probes: Vec<(String, Option<Numbers>)>,
 }

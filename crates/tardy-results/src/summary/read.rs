@@ -167,7 +167,7 @@ impl LoadedRun {
         names(&self.series)
     }
 
-    /// When the last sample of all was taken, on the run's clock; `None` where only their order is
+    /// When the last sample of all was taken, on the run's clock; `None` if only their order is
     /// known.
     #[must_use]
     pub fn last_wake(&self) -> Option<Nanos> {
@@ -285,7 +285,7 @@ impl SeriesData {
             && self.gone == 0
     }
 
-    /// From where on an import knows samples by their number alone; absent where all have their
+    /// From where on an import knows samples by their number alone; absent if all have their
     /// values.
     #[must_use]
     pub fn open_from(&self) -> Option<Nanos> {

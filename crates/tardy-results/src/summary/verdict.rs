@@ -257,7 +257,7 @@ impl<'a> Judge<'a> {
 }
 
 /// The verdict on the run: that on its probe, and of several the worst, with the probe's name
-/// before it. Absent where nothing was asked for.
+/// before it. Absent if nothing was asked for.
 pub(super) fn of_run(run: &LoadedRun, probes: &[ProbeSummary]) -> Option<Verdict> {
     let verdicts: Vec<(&str, &Verdict)> = probes
         .iter()

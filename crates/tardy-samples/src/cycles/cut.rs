@@ -1,6 +1,6 @@
 //! Cuts the stints of a thread into cycles.
 //!
-//! A cycle begins with the wake-up from a sleep in the thread's waiting place and ends when the
+//! A cycle starts with the wake-up from a sleep in the thread's waiting place and ends when the
 //! thread sleeps there again. The waiting place is found for each group of sleeps, among the places
 //! with at least two of them: one long sleep before a loop is not the loop's wait. It is the place
 //! in which the thread's own timers woke it at times that it had set, or after times that are a

@@ -9,7 +9,7 @@ use super::welch::welch;
 
 /// `candidate` over `baseline`, less one, of the arithmetic means (mckenney2009's "throughput
 /// advantage"), with the interval that Welch's has for the means of the logarithms, where both
-/// sides have two values and vary. `None` where a side has no value, or one that is not above zero.
+/// sides have two values and vary. `None` if a side has no value, or one that is not above zero.
 #[must_use]
 pub fn slowdown(baseline: &[f64], candidate: &[f64], confidence: Confidence) -> Option<Estimate> {
     let mean = |values: &[f64]| -> Option<f64> {

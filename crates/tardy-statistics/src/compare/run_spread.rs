@@ -21,7 +21,7 @@ use crate::moments::Moments;
 use crate::profile::normal_deviate;
 use crate::student;
 
-/// Standard deviation between runs, as a share of the level, where nobody measured it.
+/// Standard deviation between runs, as a share of the level, if nobody measured it.
 ///
 /// At a margin of 5 % it keeps false alarms below 5 % for pairs of runs whose levels spread by 10
 /// %, and still finds a true +50 % in about 95 % of the pairs where they spread by 5 %; less keeps
@@ -132,7 +132,7 @@ pub fn widened(difference: f64, interval: Interval, factor: f64, reach: Reach) -
     }
 }
 
-/// How many times the samples would decide an open question; `None` where no number below
+/// How many times the samples would decide an open question; `None` if no number below
 /// [`FACTOR_MAX`] would, because the levels of the runs keep it open, or because the difference is
 /// too near to the margin.
 #[must_use]

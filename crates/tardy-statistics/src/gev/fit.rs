@@ -19,8 +19,8 @@ pub struct GevFit {
     pub model: Gev,
     /// Of the maxima, at the model.
     pub negative_log_likelihood: f64,
-    /// Of location, scale and shape, in this order. `None` at a shape of -1/2 or below, where it
-    /// does not describe the error.
+    /// Of location, scale and shape, in this order. `None` at a shape of -1/2 or below, if it does
+    /// not describe the error.
     pub covariance: Option<[[f64; 3]; 3]>,
 }
 

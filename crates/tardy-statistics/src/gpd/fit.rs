@@ -24,7 +24,7 @@ pub struct GpdFit {
     /// Of the excesses, at the model.
     pub negative_log_likelihood: f64,
     /// Of scale and shape, in this order, from the curvature of the likelihood. `None` at a shape
-    /// of -1/2 or below, where it does not describe the error: use profile intervals there.
+    /// of -1/2 or below, if it does not describe the error: use profile intervals there.
     pub covariance: Option<[[f64; 2]; 2]>,
     /// How many excesses were fitted.
     pub excesses: u64,
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn rain_rounded_to_whole_millimetres_is_met_by_the_likelihood_of_buckets() {
-        // Excesses floored: 30.3 is in the bucket that begins at 30. Those of 30.0 itself are no
+        // Excesses floored: 30.3 is in the bucket that starts at 30. Those of 30.0 itself are no
         // excess.
         let floored: Vec<f64> = rain()
             .iter()

@@ -53,7 +53,7 @@ pub struct LockWaits {
     pub sum_ns: u64,
     /// The longest, in ns.
     pub max_ns: u64,
-    /// When the one under way began.
+    /// When the one under way started.
     began: Option<u64>,
 }
 
@@ -174,7 +174,7 @@ impl Rules {
         }
     }
 
-    /// Takes a sleep in that the thread itself began and that ended.
+    /// Takes a sleep in that the thread itself started and that ended.
     pub(super) fn slept(&mut self, mode: Option<i64>, soft_expires: i64) {
         self.sleeps_relative += u64::from(mode.is_some_and(|mode| mode & RELATIVE != 0));
         self.sleeps_on_wall_clock += u64::from(soft_expires > WALL_CLOCK_NS);

@@ -54,7 +54,7 @@ pub struct Delay {
 }
 
 impl Samples {
-    /// Begins with an unread trace, and with no thread. `threads` are names that are known
+    /// Starts with an unread trace, and with no thread. `threads` are names that are known
     /// beforehand.
     #[must_use]
     pub fn new(facts: Facts, threads: &HashMap<i32, Text>) -> Self {

@@ -102,8 +102,8 @@ pub(super) struct Timeline {
     /// Contexts above the thread.
     stack: Vec<Context>,
     thread: Option<Thread>,
-    /// When the outermost interrupt began, if its entry was seen, and how deep in sections without
-    /// preemption it found the thread.
+    /// When the outermost interrupt started, if its entry was seen, and how deep in sections
+    /// without preemption it found the thread.
     pub(super) interrupt: Option<(u64, u8)>,
     /// The timer whose function it is in.
     pub(super) expiring: Option<ExpiringTimer>,

@@ -67,7 +67,7 @@ pub struct Explainer {
 }
 
 impl Explainer {
-    /// Begins with an unread trace. `threads` are names that are known beforehand.
+    /// Starts with an unread trace. `threads` are names that are known beforehand.
     #[must_use]
     pub fn new(
         target: Target,

@@ -88,7 +88,7 @@ pub fn with_lengths(head: &[u8], lengths: &[u64]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Writes where the pages of each CPU lie, behind a head that ends where a page begins.
+/// Writes where the pages of each CPU lie, behind a head that ends where a page starts.
 fn fill_table(out: &mut Vec<u8>, table: usize, lengths: &[u64], page_bytes: u32) {
     out.resize(
         out.len().next_multiple_of((page_bytes as usize).max(4096)),

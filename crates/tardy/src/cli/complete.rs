@@ -90,7 +90,7 @@ fn kernels() -> Vec<ValueName> {
         .collect()
 }
 
-/// Those that begin as what was typed.
+/// Those that start as what was typed.
 fn named(typed: &OsStr, names: Vec<ValueName>) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
     let candidate = |(name, about): ValueName| {

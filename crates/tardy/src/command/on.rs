@@ -317,7 +317,7 @@ fn on_all(
             match messages.recv_timeout(progress::TICK) {
                 Ok(Message::Event(index, event)) => {
                     progress.event(index, &event);
-                    // It began while the end was asked for.
+                    // It started while the end was asked for.
                     if let (Event::Started { folder }, true) =
                         (event, is_ending.load(Ordering::SeqCst))
                     {

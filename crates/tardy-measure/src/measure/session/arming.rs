@@ -237,7 +237,7 @@ pub(super) fn arm(
     // time.
     let start = line.wait();
     if !counts_cycles && plan.phases.iter().all(|phase| phase.loads.is_empty()) {
-        // Grids begin within the first period, so that each has exactly length / period due times
+        // Grids start within the first period, so that each has exactly length / period due times
         // before this.
         control.stop_at(start + plan.length());
     }

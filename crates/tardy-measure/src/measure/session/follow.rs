@@ -51,7 +51,7 @@ pub(super) struct StoppedRun {
 struct Follower {
     armed: ActiveRun,
     timeline: Timeline,
-    /// The cycles of the current phase, where it is counted in them.
+    /// The cycles of the current phase, if it is counted in them.
     cycles: Option<CycleCount>,
     live: Live,
     state: State,
@@ -114,7 +114,7 @@ pub(super) fn follow(
         follower.wait()?;
         follower.take_signals(Nanos(clock::monotonic()))?;
         follower.take_events(Nanos(clock::monotonic()));
-        // Not before the events: a phase begins after the end of the loads before it.
+        // Not before the events: a phase starts after the end of the loads before it.
         let now = Nanos(clock::monotonic());
         follower.count_cycles(now);
         follower.step(now, root)?;
@@ -185,7 +185,7 @@ pub(super) fn follow(
     })
 }
 
-/// Tells the service manager that started the tool, where there is one, that the run measures.
+/// Tells the service manager that started the tool, if there is one, that the run measures.
 fn service(armed: &ActiveRun) -> Result<Option<ServiceNotifier>, SessionError> {
     let Some(manager) = ServiceManager::of_this_process() else {
         return Ok(None);
@@ -208,8 +208,8 @@ impl Follower {
             .all(crate::measure::threads::MeasuringThread::is_finished)
     }
 
-    /// Whether the only phase has begun and ends with the threads, each after its own cycles: those
-    /// without a schedule last longer than so many periods.
+    /// Whether the only phase has started and ends with the threads, each after its own cycles:
+    /// those without a schedule last longer than so many periods.
     fn ends_with_threads(&self) -> bool {
         let plan = &self.armed.record.plan;
         // Loops of others and players do not count any: for them it is the length of so many
@@ -298,7 +298,7 @@ impl Follower {
         Ok(())
     }
 
-    /// The probe that the kernel throttles, where there is one.
+    /// The probe that the kernel throttles, if there is one.
     fn throttled(&self) -> Option<&ProbePlan> {
         self.armed
             .record

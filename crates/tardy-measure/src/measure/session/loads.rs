@@ -154,8 +154,8 @@ impl Loads {
         }
     }
 
-    /// There is no load any more, from `phase` on. `gone_at` is when that was, where it is known;
-    /// else each part was gone when it was last heard of.
+    /// There is no load any more, from `phase` on. `gone_at` is when that was, if it is known;
+    /// otherwise each part was gone when it was last heard of.
     pub(super) fn lose(
         &mut self,
         phase: usize,

@@ -45,7 +45,7 @@ impl Recording {
         Undo::RemoveTraceInstance(self.instance.clone())
     }
 
-    /// Begins to record.
+    /// Starts to record.
     pub(super) fn start(
         self,
         record: &mut RunRecord,

@@ -72,7 +72,7 @@ impl CardSound {
         format!("media: {name} had {xruns}{pace}{failed}")
     }
 
-    /// Writes what there is room for; false where the card stopped.
+    /// Writes what there is room for; false if the card stopped.
     fn write(&self) -> io::Result<bool> {
         match self.card.playback.write(&self.silence) {
             Ok(_) => Ok(true),

@@ -26,7 +26,7 @@ pub(super) struct AudioClock {
 const SECOND: i128 = 1_000_000_000;
 
 impl AudioClock {
-    /// A device that begins to play a full buffer at `start`, `rate` samples a second.
+    /// A device that starts to play a full buffer at `start`, `rate` samples a second.
     pub(super) fn new(start: Nanos, buffer: Nanos, rate: u64) -> Self {
         Self {
             since: start,

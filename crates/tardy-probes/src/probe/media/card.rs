@@ -57,7 +57,7 @@ const FORMATS: [Format; 4] = [
 const WITHOUT_HARDWARE: [&str; 2] = ["Dummy PCM", "Loopback PCM"];
 
 impl Card {
-    /// The device that the request names, else the first one that can be had.
+    /// The device that the request names, otherwise the first one that can be had.
     pub(super) fn open(probe: &ProbePlan, host: &Host) -> Result<Self, CardError> {
         let paths = match probe.parameters.path("device") {
             Some(path) => vec![path_of(path, &host.dev)],
@@ -219,8 +219,8 @@ fn settle(playback: &mut Playback, rate: u64, buffer: Nanos) -> io::Result<Shape
     })
 }
 
-/// The space with one value of the quantity: the wanted one, else the next one above it that the
-/// device has, else the next one below.
+/// The space with one value of the quantity: the wanted one, otherwise the next one above it that
+/// the device has, otherwise the next one below.
 fn nearest(
     playback: &Playback,
     space: Space,

@@ -277,7 +277,7 @@ impl Mpv {
         }
     }
 
-    /// A stamp of the statistics: in us up to mpv 0.36, in ns since; its clock begins at 10 s in
+    /// A stamp of the statistics: in us up to mpv 0.36, in ns since; its clock starts at 10 s in
     /// either.
     fn on_the_runs_clock(&mut self, stamp: i64) -> Nanos {
         if !self.is_unit_known {

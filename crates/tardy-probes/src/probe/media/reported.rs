@@ -31,7 +31,7 @@ const REPORTED_FRAME: SeriesInfo = SeriesInfo {
     ..FRAME
 };
 
-/// Frames that must have been shown before the run begins: the first ones wait for the outputs to
+/// Frames that must have been shown before the run starts: the first ones wait for the outputs to
 /// be opened.
 const FIRST_FRAMES: usize = 10;
 /// How long they may take.
@@ -238,7 +238,7 @@ struct Film {
 }
 
 impl Film {
-    /// Takes a frame; false where it is past the end.
+    /// Takes a frame; false if it is past the end.
     fn take(&mut self, frame: Frame, plan: &ThreadPlan, control: &Control) -> bool {
         let due = self.first_due + self.period * frame.number;
         if due < self.next_due {

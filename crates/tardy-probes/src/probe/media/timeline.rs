@@ -23,7 +23,7 @@ pub(super) struct Frame {
     /// From 0, in the clip.
     pub(super) number: i64,
     pub(super) fate: Fate,
-    /// The audio time less the video time; absent where it was not reported.
+    /// The audio time less the video time; absent if it was not reported.
     pub(super) skew: Option<Nanos>,
 }
 

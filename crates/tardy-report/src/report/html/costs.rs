@@ -143,7 +143,7 @@ fn command(run: &CostRun) -> String {
     words.join(" ")
 }
 
-/// With a capital letter, as headings begin.
+/// With a capital letter, as headings start.
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| {

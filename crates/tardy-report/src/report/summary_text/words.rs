@@ -24,7 +24,7 @@ pub fn word(outcome: Outcome) -> &'static str {
     }
 }
 
-/// A probe with its period, or periods, where it has one.
+/// A probe with its period, or periods, if it has one.
 pub(in crate::report) fn named(summary: &Summary, probe: &ProbeSummary) -> String {
     let of_series = || {
         summary
@@ -271,7 +271,7 @@ pub(in crate::report) fn unbounded(is_unbounded: bool, is_told: bool) -> Option<
     is_unbounded.then_some(words)
 }
 
-/// How many independent samples all of them count for, where that makes bounds clearly wider.
+/// How many independent samples all of them count for, if that makes bounds clearly wider.
 fn effective(all: &Numbers) -> Option<String> {
     let of = |probability: f64| {
         all.percentiles

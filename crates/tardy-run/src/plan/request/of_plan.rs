@@ -1,4 +1,4 @@
-//! The options that a plan came from, where they are not one of its fields.
+//! The options that a plan came from, if they are not one of its fields.
 
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;

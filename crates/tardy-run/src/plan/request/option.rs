@@ -25,7 +25,7 @@ pub struct RunOption {
     pub kind: Kind,
     /// Whether its value is a path, which need not be UTF-8.
     pub is_path: bool,
-    /// The values to choose from, each with a line of help; empty where any value will do.
+    /// The values to choose from, each with a line of help; empty if any value will do.
     pub choices: fn() -> Vec<(&'static str, &'static str)>,
     /// Where a plan has it.
     pub part: Part,
@@ -87,7 +87,7 @@ pub struct Definition {
     pub range: Option<(u64, u64)>,
     /// Separator between several values in one word.
     pub separator: Option<char>,
-    /// Whether a value may begin with `-`.
+    /// Whether a value may start with `-`.
     pub can_begin_with_dash: bool,
     /// Names of options that it cannot be given with.
     pub conflicts: &'static [&'static str],
@@ -137,7 +137,7 @@ impl RunOption {
         (self.take)(request, value)
     }
 
-    /// Its values in `request`: one for each time that it has to be given, none where it has its
+    /// Its values in `request`: one for each time that it has to be given, none if it has its
     /// default.
     #[must_use]
     pub fn values(&self, request: &Request) -> Vec<String> {
@@ -456,7 +456,7 @@ pub enum Tuning {
 }
 
 impl Tuning {
-    /// The file, where there is one.
+    /// The file, if there is one.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         match self {

@@ -140,7 +140,7 @@ fn time_of(length: Nanos, runs: usize) -> Nanos {
     Nanos::from_secs((exact.get() / 60_000_000_000 + 1) * 60)
 }
 
-/// Asks at a terminal whether to begin.
+/// Asks at a terminal whether to start.
 fn is_agreed() -> std::io::Result<bool> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Ok(true);

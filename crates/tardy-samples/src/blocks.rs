@@ -26,7 +26,7 @@ pub struct BlockGrid {
     pub start: Nanos,
     /// Length of each.
     pub length: Nanos,
-    /// Begin and end of each phase, as far as its loads ran.
+    /// Start and end of each phase, as far as its loads ran.
     pub phases: Vec<(Nanos, Nanos)>,
 }
 
@@ -55,7 +55,8 @@ pub struct SeriesBlocks {
     pub stretches: BTreeMap<(u64, PhaseIndex), Stretch>,
     /// All samples of each phase.
     pub exact: BTreeMap<PhaseIndex, Histogram>,
-    /// All samples, if the series holds only a part of them; `stretches` is empty then.
+    /// All samples, if the series stores only a part of them individually; `stretches` is then
+    /// empty.
     pub stored: Option<Histogram>,
 }
 
@@ -63,7 +64,7 @@ impl SeriesBlocks {
     /// Reads the series in `path`, on as many threads as there are CPUs.
     ///
     /// # Errors
-    /// [`SeriesError`] where it cannot be read.
+    /// Returns [`SeriesError`] if it cannot be read.
     pub fn read(path: &Path, grid: &BlockGrid) -> Result<Self, SeriesError> {
         let file = SeriesFile::open(path)?;
         let new = || Reader::new(file.descriptor().schedule, grid.clone());
@@ -74,7 +75,7 @@ impl SeriesBlocks {
             exact: reader.exact,
             stored: None,
         };
-        // There may be a thousand series, all held at once.
+        // There may be a thousand series, all in memory at once.
         whole.exact.values_mut().for_each(Histogram::pack);
         if let Some(stored) = histogram_file::of_all(path, &file, whole.exact.values()) {
             whole.stored = Some(stored);

@@ -22,7 +22,7 @@ pub fn far_time(value: &Value) -> Option<&str> {
     }
 }
 
-/// Whether it is, or holds, such a time.
+/// Returns whether it is, or contains, such a time.
 fn is_far(value: &Value) -> bool {
     match value {
         // Marks something without an end.

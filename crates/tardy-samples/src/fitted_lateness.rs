@@ -1,5 +1,5 @@
-//! Interval errors as latencies: the events of a series against the grid of expiries behind them.
-//! One pass fits the grid, together with the summary; another one counts the latencies.
+//! Converts interval errors to latencies: compares the events of a series with the fitted grid of
+//! expiries. One pass, shared with the summary, fits the grid; a second one counts the latencies.
 
 use tardy_core::chunk::Chunk;
 use tardy_core::sample::Sample;

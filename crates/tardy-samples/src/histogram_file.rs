@@ -1,4 +1,4 @@
-//! The histogram of a series whose samples are not all kept: `PROBE.cpuN.histogram` beside the
+//! The histogram of a series that does not store all samples: `PROBE.cpuN.histogram` next to the
 //! series file.
 //!
 //! ```text
@@ -7,7 +7,7 @@
 //!             difference to the value before (folded), count;
 //!             CRC-32 of the file's name, absent in files of older tools
 //! ```
-//! History: 1 (2026-11): first; later in 2026-11 with the CRC-32 of its name, so that a reader
+//! Version 1 (2026-11); since later in 2026-11 with the CRC-32 of its name, so that a reader
 //! refuses the file of another series.
 
 use std::path::Path;
@@ -24,12 +24,12 @@ const MAGIC: &[u8; 8] = b"TARDYHG1";
 /// Largest file that is believed, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// A histogram as it was stored.
+/// A histogram read from its file.
 #[derive(Debug, Clone)]
 pub struct StoredHistogram {
     /// All samples of the series.
     pub histogram: Histogram,
-    /// How many of them are known to 1/64 only.
+    /// The number of samples known only to 1/64.
     pub coarse: u64,
     mark: Option<u64>,
 }
@@ -55,8 +55,8 @@ pub fn encode(histogram: &Histogram, path: &Path) -> Vec<u8> {
     bytes
 }
 
-/// The same in at most so many bytes, if the counts fit into that at all: values lose digits where
-/// they do not.
+/// Encodes the histogram in at most `bytes_max` bytes, if its counts fit into that: values lose
+/// precision if necessary.
 #[must_use]
 pub fn encode_within(histogram: &Histogram, path: &Path, bytes_max: usize) -> Vec<u8> {
     let (mut bytes, mut values) = (encode(histogram, path), 1 << 16);
@@ -79,8 +79,8 @@ pub fn read(path: &Path) -> Option<StoredHistogram> {
     })
 }
 
-/// All samples of the series in `path`, open as `series`, where not every one is there by itself.
-/// `kept` are those that are.
+/// Returns all samples of the series in `path`, open as `series`, if not every one is stored
+/// individually. `kept` are the individually stored ones.
 #[must_use]
 pub fn of_all<'a>(
     path: &Path,

@@ -1,5 +1,5 @@
-//! Samples that gave way to newer ones, as histograms by hour: `PROBE.cpuN.hours` beside the series
-//! file of a run with `--disk`.
+//! Folded samples, as histograms by hour: `PROBE.cpuN.hours` next to the series file of a run with
+//! `--disk`.
 //!
 //! ```text
 //! "TARDYHR1"  body  u32 CRC-32 of the body, little-endian
@@ -21,7 +21,7 @@
 //! The file is replaced as a whole before a segment is removed, and names it. A segment that is
 //! there all the same is not counted again.
 //!
-//! History: 1 (2026-11): first; later in 2026-11 with the CRC-32 of its name, so that a reader
+//! Version 1 (2026-11); since later in 2026-11 with the CRC-32 of its name, so that a reader
 //! refuses the file of another series.
 
 use std::io;
@@ -58,9 +58,9 @@ pub const HOUR: Nanos = Nanos::from_secs(3600);
 /// How samples are counted when their segment is folded into histograms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountingRule {
-    /// By which misses are counted.
+    /// The window by which misses are counted.
     pub window: Option<Window>,
-    /// Whether work was due: see [`tardy_core::series::Descriptor::is_work`].
+    /// Whether the samples time work: see [`tardy_core::series::Descriptor::is_work`].
     pub is_work: bool,
     /// Times at which an interval ends regardless of the hour: the starts and ends of phases.
     pub cuts: Vec<Nanos>,
@@ -68,16 +68,16 @@ pub struct CountingRule {
     pub stretch: Nanos,
 }
 
-/// The samples of a series that gave way.
+/// The folded samples of a series.
 #[derive(Debug, Clone)]
 pub struct Hours {
-    /// The last segment whose samples are in it; 0 for none.
+    /// The last folded segment; 0 for none.
     pub through: u64,
-    /// How many samples are in it.
+    /// The number of samples.
     pub samples: u64,
     /// Cumulative counts of the series at its end.
     pub counts: Counts,
-    /// By which misses were counted.
+    /// The window by which misses were counted.
     pub window: Option<Window>,
     /// Length of an interval.
     pub length: Nanos,
@@ -100,26 +100,26 @@ pub struct Stretch {
     pub first_due: Nanos,
     /// Wake-up of its last sample.
     pub last_wake: Nanos,
-    /// How many they are.
+    /// Their number.
     pub samples: u64,
-    /// How many of them skipped due times.
+    /// The number of them that skipped due times.
     pub skipping: u64,
     /// What was lost between them.
     pub gaps: Gap,
-    /// Values that are known to 1/64 only.
+    /// Number of values known only to 1/64.
     pub coarse: u64,
     /// Their counts: latencies, skipped due times, misses, and the worst.
     pub cell: Cell,
 }
 
-/// Where the file of the series in `series` is.
+/// Returns the path of the file for the series in `series`.
 #[must_use]
 pub fn path(series: &Path) -> PathBuf {
     series.with_extension("hours")
 }
 
 impl Hours {
-    /// Of a series whose samples are all there.
+    /// Starts for a series without folded samples.
     #[must_use]
     pub fn new(rule: &CountingRule) -> Self {
         Self {
@@ -133,7 +133,7 @@ impl Hours {
         }
     }
 
-    /// The same histograms, marked as the file at `path`.
+    /// Returns the same histograms, marked as the file at `path`.
     #[must_use]
     pub(crate) fn at(self, path: &Path) -> Self {
         Self {
@@ -145,7 +145,7 @@ impl Hours {
     /// Reads the file; `None` if there is none.
     ///
     /// # Errors
-    /// Those of reading; InvalidData where it is damaged, or the file of another series.
+    /// Returns errors of reading, and InvalidData if it is damaged, or belongs to another series.
     pub fn read(path: &Path) -> io::Result<Option<Self>> {
         let is_own = |hours: &Self| hours.mark.is_none_or(|mark_there| mark_there == mark(path));
         match regular_file::read(path, FILE_BYTES_MAX) {
@@ -199,7 +199,8 @@ impl Hours {
         self.stretches().map(|stretch| stretch.last_wake).max()
     }
 
-    /// Puts all times on another clock, which reads `by` more. Hours are then those of that clock.
+    /// Converts all times to another clock, which is `by` ahead. Hours are then those of that
+    /// clock.
     #[must_use]
     pub fn shifted(mut self, by: Nanos) -> Self {
         for packed in std::mem::take(&mut self.stretches) {
@@ -242,7 +243,7 @@ impl Hours {
         all
     }
 
-    /// The bytes of the file: at most `bytes_max`, if the counts fit into that at all.
+    /// Returns the bytes of the file: at most `bytes_max`, if the counts fit into that.
     #[must_use]
     pub fn encode(&mut self, bytes_max: u64) -> Vec<u8> {
         let too_large = |bytes: &Vec<u8>| bytes.len() as u64 > bytes_max;
@@ -369,7 +370,7 @@ impl Hours {
     }
 }
 
-/// A segment whose samples are being added.
+/// A segment that is being folded.
 #[derive(Debug)]
 pub struct Counting<'a> {
     hours: Hours,

@@ -86,11 +86,11 @@ struct SeriesSegments {
 #[derive(Debug)]
 struct Piece {
     file: Arc<File>,
-    /// Where it starts among the bytes of all files.
+    /// Its start among the bytes of all files.
     begin: u64,
     chunks_begin: u64,
     length: u64,
-    /// Whether another series wrote it: its bytes count as damaged.
+    /// Whether another series wrote it: its bytes then count as damaged.
     is_foreign: bool,
 }
 
@@ -106,7 +106,7 @@ pub struct PartEnd {
     pub damaged_bytes: u64,
     /// Bytes at the file's end that are the start of a chunk, cut off.
     pub torn_bytes: u64,
-    /// Whether the file was closed in order.
+    /// Whether the file was closed properly.
     pub is_closed: bool,
 }
 
@@ -117,7 +117,7 @@ impl SeriesFile {
     /// [`SeriesError`].
     pub fn open(path: &Path) -> Result<Self, SeriesError> {
         let mut series = Self::open_alone(path, path)?;
-        // Where the histograms by hour are missing, segments may be there all the same.
+        // Segments may exist even if the hourly histograms are missing.
         let is_head_alone = series.length <= series.chunks_begin;
         let has_segments = || segments_behind(path, 0).is_ok_and(|segments| !segments.is_empty());
         if hours::path(path).exists() || (is_head_alone && has_segments()) {
@@ -160,7 +160,7 @@ impl SeriesFile {
         let cleaned = harmless(&mut value).then(|| value.to_string());
         let descriptor: Descriptor =
             serde_json::from_slice(cleaned.as_ref().map_or(json, String::as_bytes)).map_err(bad)?;
-        // 0 is an interval that the tool which took the samples did not say.
+        // 0 means that the importing tool did not state the interval.
         let least = i64::from(descriptor.schedule.is_grid());
         if descriptor.schedule.period().get() < least {
             return Err(format(FormatError::BadDescriptor));
@@ -180,8 +180,8 @@ impl SeriesFile {
         })
     }
 
-    /// A segment of the series in `series`, whose head counts for it where its own is damaged:
-    /// chunks are looked for then.
+    /// Opens a segment of the series in `series`; if the segment's head is damaged, the series'
+    /// head replaces it, and chunks are searched for.
     pub(crate) fn open_segment(path: &Path, series: &Path) -> Result<Self, SeriesError> {
         match Self::open_alone(path, series) {
             Err(SeriesError::Format { .. }) => {}
@@ -203,7 +203,7 @@ impl SeriesFile {
         })
     }
 
-    /// The samples that gave way, in a run with `--disk`.
+    /// Returns the folded samples, in a run with `--disk`.
     #[must_use]
     pub fn hours(&self) -> Option<&Hours> {
         self.segments.as_ref().map(|segments| &segments.hours)
@@ -221,8 +221,8 @@ impl SeriesFile {
         self.length
     }
 
-    /// Ranges of bytes that together are all chunks; each can be read alone, and gives the chunks
-    /// that start in it.
+    /// Returns ranges of bytes that together contain all chunks; each can be read alone, and yields
+    /// the chunks that start in it.
     #[must_use]
     pub fn parts(&self, count: u64) -> Vec<Range<u64>> {
         let total = self.length.saturating_sub(self.chunks_begin);
@@ -325,7 +325,7 @@ impl SeriesFile {
         Ok((whole, end))
     }
 
-    /// As many threads as there are CPUs to read with.
+    /// Returns the number of reading threads, one per CPU.
     #[must_use]
     pub fn threads() -> u64 {
         std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64
@@ -340,7 +340,7 @@ impl SeriesFile {
     }
 }
 
-/// Whether `descriptor` belongs to the series in the file `series`.
+/// Returns whether `descriptor` belongs to the series in the file `series`.
 fn is_of(descriptor: &Descriptor, series: &Path) -> bool {
     series
         .file_name()
@@ -380,7 +380,7 @@ impl SeriesSegments {
         ))
     }
 
-    /// `None` if one of them gave way meanwhile.
+    /// Returns `None` if one of them was folded meanwhile.
     fn pieces(series: &Path, through: u64, head: u64) -> io::Result<Option<Vec<Piece>>> {
         let (mut pieces, mut begin) = (Vec::new(), head);
         for number in segments_behind(series, through)? {
@@ -448,7 +448,7 @@ impl Piece {
         }
         .take(DESCRIPTOR_BYTES_MAX as u64 + 16)
         .read_to_end(&mut head)?;
-        // Of one whose head is damaged, chunks are looked for.
+        // If its head is damaged, chunks are searched for.
         let (json, chunks_begin) =
             chunk::decode_head(&head).map_or((&[][..], length), |(json, at)| (json, at as u64));
         let is_foreign =
@@ -519,7 +519,7 @@ impl<R: Read> Window<R> {
         }
     }
 
-    /// At least `wanted` bytes from the current place on, or all that there are.
+    /// Returns at least `wanted` bytes from the current position on, or fewer at the end.
     fn fill(&mut self, wanted: usize) -> io::Result<&[u8]> {
         while self.bytes.len() - self.begin < wanted && !self.is_at_end {
             self.bytes.drain(..self.begin);
@@ -542,8 +542,7 @@ impl<R: Read> Window<R> {
 struct Walk<R> {
     window: Window<R>,
     place: u64,
-    /// Whether `place` is where a chunk should start; the middle of a file is found only by looking
-    /// for one.
+    /// Whether `place` is a chunk boundary; in the middle of a file one has to be searched for.
     is_synchronised: bool,
     end: PartEnd,
 }
@@ -571,7 +570,7 @@ impl<R: Read> Walk<R> {
         self.place += bytes as u64;
     }
 
-    /// Decodes the chunk at the current place; `None` if there is none.
+    /// Decodes the chunk at the current position; `None` if there is none.
     fn next(&mut self, chunk: &mut Chunk) -> io::Result<Option<ChunkSpan>> {
         let Ok(head) = ChunkHead::decode(self.window.fill(CHUNK_HEAD_BYTES)?) else {
             return Ok(None);
@@ -588,7 +587,7 @@ impl<R: Read> Walk<R> {
         }))
     }
 
-    /// Leaves out at least one byte, up to the next place where a chunk may start.
+    /// Skips at least one byte, up to the next possible chunk.
     fn skip_to_next_magic(&mut self) -> io::Result<()> {
         let window = self.window.fill(BUFFER_BYTES)?;
         let found = window
@@ -613,7 +612,7 @@ impl<R: Read> Walk<R> {
         Ok(())
     }
 
-    /// Whether the bytes up to the file's end are the start of a chunk.
+    /// Returns whether the bytes up to the file's end are the start of a chunk.
     fn looks_torn(&mut self) -> io::Result<bool> {
         let window = self.window.fill(CHUNK_HEAD_BYTES)?;
         Ok(match ChunkHead::decode(window) {

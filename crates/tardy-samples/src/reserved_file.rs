@@ -1,5 +1,4 @@
-//! A file whose room is taken before it is needed, so that a full disk cannot keep it from being
-//! written.
+//! A file whose space is reserved in advance, so that a full disk cannot prevent its writing.
 //!
 //! Space for the last `run.json` and the last histograms is reserved at the start, so a run on a
 //! full disk can still report that the disk was full. The space has no name (O_TMPFILE) until it is
@@ -17,15 +16,15 @@ use tardy_sys::unnamed_file;
 pub struct ReservedFile {
     file: File,
     place: PathBuf,
-    /// Where it has a name all the same.
+    /// Its path, if it had to get a name.
     waiting: Option<PathBuf>,
 }
 
 impl ReservedFile {
-    /// Reserves `bytes` beside `place`.
+    /// Reserves `bytes` next to `place`.
     ///
     /// # Errors
-    /// Those of creating and writing a file.
+    /// Returns errors of creating and writing a file.
     pub fn new(place: &Path, bytes: usize) -> io::Result<Self> {
         let folder = place
             .parent()
@@ -52,10 +51,10 @@ impl ReservedFile {
         })
     }
 
-    /// Writes `content` into the reserved room and moves it to its place.
+    /// Writes `content` into the reserved space and moves the file to its place.
     ///
     /// # Errors
-    /// Those of writing, where `content` is larger than the room, and of fsync(2) and rename(2).
+    /// Returns errors of writing, if `content` exceeds the space, and of fsync(2) and rename(2).
     pub fn commit(mut self, content: &[u8]) -> io::Result<()> {
         self.file.rewind()?;
         self.file.write_all(content)?;
@@ -65,7 +64,7 @@ impl ReservedFile {
             Some(waiting) => waiting,
             None => {
                 let name = beside(&self.place, "reserved");
-                // Of a tool that was killed between the two lines below.
+                // Left by a tool that was killed between the two lines below.
                 let _ = fs::remove_file(&name);
                 if let Err(error) = unnamed_file::give_name(&self.file, &name) {
                     // The disk has no space for a name: overwrite the existing file in place, in
@@ -97,18 +96,18 @@ impl Drop for ReservedFile {
 /// content.
 ///
 /// # Errors
-/// Those of writing, of fsync(2), and of rename(2); the old file then stands.
+/// Returns errors of writing, fsync(2) and rename(2); the old file then stays.
 pub fn replace(place: &Path, content: &[u8]) -> io::Result<()> {
     replace_with(place, content, File::sync_all)?;
     sync_name(place);
     Ok(())
 }
 
-/// The same, and calls `behind` when the new content is on the disk and not yet in its place; if
-/// that gives an error, it stays there.
+/// Works like [`replace`], and calls `behind` when the new content is synced but not yet in its
+/// place; an error of `behind` keeps it there.
 ///
 /// # Errors
-/// As [`replace`], and those of `behind`.
+/// Returns the errors of [`replace`] and `behind`.
 pub(crate) fn replace_watched(
     place: &Path,
     content: &[u8],
@@ -141,10 +140,10 @@ pub fn sync_name(file: &Path) {
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
 }
 
-/// The same, without waiting until the content is on the disk.
+/// Works like [`replace`], without waiting for the disk.
 ///
 /// # Errors
-/// Those of writing, and of rename(2); the old file then stands.
+/// Returns errors of writing and rename(2); the old file then stays.
 pub fn replace_in_memory(place: &Path, content: &[u8]) -> io::Result<()> {
     replace_with(place, content, |_| Ok(()))
 }

@@ -30,9 +30,9 @@ use crate::segments::{new_head_path, segment_path, segments_behind};
 
 /// Minimum disk usage of a file, in bytes: file systems allocate whole blocks.
 const BLOCK_BYTES: u64 = 4096;
-/// Segments that the kept samples of a series lie in, when its share of the disk is used.
+/// Number of segments of a series that has used its share of the disk.
 const SEGMENTS: u64 = 8;
-/// The least share of one series, in bytes.
+/// Minimum share of one series, in bytes.
 const SHARE_LEAST: u64 = 256 << 10;
 /// Maximum size of the histogram file, in bytes: folding holds it in memory several times.
 const HOURS_BYTES_MAX: u64 = 8 << 20;
@@ -41,33 +41,33 @@ const RECORD_BYTES: u64 = (1 << 20) + (512 << 10);
 /// Minimum disk usage of the system state log, in bytes.
 const STATE_BYTES_LEAST: u64 = 128 << 10;
 
-/// Room kept for the histogram of a series that a full disk takes no more samples of, in bytes.
+/// Space reserved for the histogram of a series after the disk is full, in bytes.
 pub const HISTOGRAM_BYTES: u64 = 128 << 10;
 
-/// How long nobody is asked to make room where that failed, at first and at most: each time a whole
-/// segment may be read.
+/// Pause after a failure to free space, at first and at most: each attempt may read a whole
+/// segment.
 const REST_FIRST: Duration = Duration::from_secs(2);
 const REST_MAX: Duration = Duration::from_secs(60);
 
-/// How the bytes of a run with `--disk` are divided.
+/// Division of the disk budget of a run with `--disk`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskDivision {
     /// Bytes of `state.jsonl`.
     pub state_bytes: u64,
-    /// Bytes of the segments of one series.
+    /// Bytes for the segments of one series.
     pub kept_bytes: u64,
-    /// Bytes of the histograms by hour of one series.
+    /// Bytes for the hourly histograms of one series.
     pub hours_bytes: u64,
 }
 
 impl DiskDivision {
-    /// Of `bytes` for a run with so many series.
+    /// Divides `bytes` for a run with `series` series.
     ///
     /// # Errors
     /// The least number of bytes, where these are fewer.
     pub fn of(bytes: u64, series: usize) -> Result<Self, u64> {
         let series = series.max(1) as u64;
-        // A histogram is replaced as a whole, with room reserved for the last one.
+        // A histogram is replaced as a whole, with space reserved for the last one.
         let fixed = RECORD_BYTES + series * 3 * HISTOGRAM_BYTES;
         let least = fixed + 2 * STATE_BYTES_LEAST + series * SHARE_LEAST;
         if bytes < least {
@@ -75,7 +75,7 @@ impl DiskDivision {
         }
         let state_bytes =
             ((bytes - fixed - series * SHARE_LEAST) / 32).clamp(STATE_BYTES_LEAST, 64 << 20);
-        // Both are replaced as a whole: the old and the new one are there for a moment.
+        // Both are replaced as a whole: the old and the new one exist together for a moment.
         let share = ((bytes - fixed).saturating_sub(2 * state_bytes) / series).max(SHARE_LEAST);
         let hours_bytes = (share / 8).min(HOURS_BYTES_MAX);
         Ok(Self {
@@ -86,14 +86,14 @@ impl DiskDivision {
     }
 }
 
-/// How one series is divided into segments and hours.
+/// Division of one series into segments and hours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RotationRule {
     /// Bytes of the segments.
     pub kept_bytes: u64,
     /// Bytes of the histograms by hour.
     pub hours_bytes: u64,
-    /// By which misses are counted.
+    /// The window by which misses are counted.
     pub window: Option<Window>,
     /// Moments after the series' start at which an hour is cut in two.
     pub cuts: Vec<Nanos>,
@@ -102,7 +102,7 @@ pub struct RotationRule {
 }
 
 impl RotationRule {
-    /// Of a series with its share of `division`.
+    /// Makes the rule of a series with its share of `division`.
     #[must_use]
     pub fn of(division: DiskDivision, window: Option<Window>, cuts: Vec<Nanos>) -> Self {
         Self {
@@ -125,7 +125,7 @@ pub struct Rotation {
     series: PathBuf,
     rule: RotationRule,
     kept: Mutex<KeptSegments>,
-    /// Whether a new head waits beside the one of the part before.
+    /// Whether a new head waits next to the previous part's.
     has_new_head: Mutex<bool>,
 }
 
@@ -133,14 +133,14 @@ pub struct Rotation {
 struct KeptSegments {
     /// Number and bytes of each, in order of time.
     segments: Vec<(u64, u64)>,
-    /// The last segment that gave way before the first of these.
+    /// The last segment that was folded before the first of these.
     through: u64,
-    /// Samples that gave way.
+    /// Number of folded samples.
     given_way: u64,
     is_asked: bool,
-    /// For how long nobody is asked after a failure, and since when.
+    /// Pause between requests after a failure, and its start.
     rest: Option<(Duration, Instant)>,
-    /// Whether the newest has not been handed to [`Rotation::settle`].
+    /// Whether [`Rotation::settle`] has yet to process the newest segment.
     has_new: bool,
 }
 
@@ -158,7 +158,7 @@ impl KeptSegments {
 pub enum Step {
     /// The samples were read.
     Counted,
-    /// The new histograms are beside the old ones.
+    /// The new histograms are next to the old ones.
     Written,
     /// They are in their place, and on the disk.
     Replaced,
@@ -167,7 +167,7 @@ pub enum Step {
 }
 
 impl Rotation {
-    /// Of the series whose file is `series`.
+    /// Makes the rotation of the series whose file is `series`.
     #[must_use]
     pub fn new(series: &Path, rule: RotationRule) -> Self {
         Self {
@@ -178,7 +178,7 @@ impl Rotation {
         }
     }
 
-    /// Where the series' file is.
+    /// Returns the path of the series' file.
     #[must_use]
     pub fn series(&self) -> &Path {
         &self.series
@@ -198,15 +198,15 @@ impl Rotation {
         }
     }
 
-    /// The last segment that gave way before this one's time; 0 for none.
+    /// Returns the last segment that was folded before this rotation started; 0 for none.
     pub(crate) fn through(&self) -> u64 {
         self.kept().through
     }
 
-    /// Puts the empty histograms in their place, by which readers know that there are segments.
+    /// Moves the empty histograms into place, which tell readers that there are segments.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Returns errors of writing.
     pub(crate) fn begin(&self) -> io::Result<()> {
         if self.through() > 0 {
             return Ok(());
@@ -233,12 +233,12 @@ impl Rotation {
         Ok(file)
     }
 
-    /// Whether a segment of `length` bytes is full before so many more.
+    /// Returns whether `more` bytes would exceed a segment of `length` bytes.
     pub(crate) fn is_full(&self, length: u64, more: u64) -> bool {
         length + more > self.rule.segment_bytes()
     }
 
-    /// Takes room for `bytes` more in the newest segment, or of a new one.
+    /// Reserves space for `bytes` more in the newest segment, or in a new one.
     ///
     /// # Errors
     /// Fails if there is no space, because the thread that frees it was delayed. The samples are
@@ -360,12 +360,11 @@ impl Rotation {
         Hours::new(&self.counting(None)).at(&hours::path(&self.series))
     }
 
-    /// The histograms with the samples of segment `number`, which is left as it is.
+    /// Returns the histograms including the samples of segment `number`, which stays unchanged.
     fn with_segment(&self, mut hours: Hours, number: u64) -> io::Result<Hours> {
         let segment =
             match SeriesFile::open_segment(&segment_path(&self.series, number), &self.series) {
-                // A failure of power came before its head was on the disk, and before that of the
-                // series.
+                // The power failed before its head, and that of the series, were synced.
                 Err(SeriesError::Format { .. }) => {
                     hours.through = number;
                     return Ok(hours);
@@ -380,19 +379,20 @@ impl Rotation {
         Ok(counting.end_segment(number))
     }
 
-    /// Whether the hourly histograms are gone or damaged, with samples that gave way to them.
+    /// Returns whether hourly histograms with folded samples are missing or damaged.
     ///
     /// # Errors
-    /// Those of looking for the first segment.
+    /// Returns errors of looking for the first segment.
     pub fn has_lost_hours(&self) -> io::Result<bool> {
         let has_hours = Hours::read(&hours::path(&self.series)).is_ok_and(|hours| hours.is_some());
         Ok(!has_hours && !segment_path(&self.series, 1).try_exists()?)
     }
 
-    /// The histograms with the samples of all segments that exist. Leaves the disk as it is.
+    /// Returns the histograms including the samples of all existing segments. Does not change the
+    /// disk.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Returns errors of reading.
     pub fn with_all_segments(&self) -> io::Result<Hours> {
         let hours = match self.hours() {
             Err(error)
@@ -409,7 +409,7 @@ impl Rotation {
             .try_fold(hours, |hours, number| self.with_segment(hours, number))
     }
 
-    /// How many samples gave way.
+    /// Returns the number of folded samples.
     #[must_use]
     pub fn given_way(&self) -> u64 {
         self.kept().given_way
@@ -426,7 +426,7 @@ impl Rotation {
     /// resumed series.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Returns errors of the disk.
     pub fn settle(&self) -> io::Result<()> {
         self.place_head()?;
         for file in self
@@ -463,7 +463,7 @@ impl Rotation {
         Ok(())
     }
 
-    /// The files that may not be on the disk yet.
+    /// Returns the files that may not be synced yet.
     #[must_use]
     pub fn unsynced(&self) -> Vec<PathBuf> {
         let kept = self.kept();

@@ -19,8 +19,8 @@ use crate::tail::TailReader;
 
 /// Number of intervals in a grid of counts.
 pub const GRID_COLUMNS: usize = 480;
-/// Binary digits of a latency that tell the rows of a grid apart, beside its magnitude: rows of
-/// relative width 1/32 to 1/16.
+/// Bits of a latency that select the row of a grid, in addition to its magnitude: rows of relative
+/// width 1/32 to 1/16.
 const ROW_BITS: u32 = 4;
 /// Rows for latencies below 0 come first, then those for 0 and above.
 const ROWS_A_SIDE: usize = (64 << ROW_BITS) as usize;
@@ -108,7 +108,7 @@ pub fn row_edges(row: usize) -> (i64, i64) {
 /// Sweeps the series in `path`, on as many threads as there are CPUs.
 ///
 /// # Errors
-/// [`SeriesError`] where it cannot be read.
+/// Returns [`SeriesError`] if it cannot be read.
 pub fn sweep(path: &Path, division: Division) -> Result<SeriesExtract, SeriesError> {
     let file = SeriesFile::open(path)?;
     let new = || Sweeper::new(file.descriptor().schedule, division);
@@ -116,7 +116,7 @@ pub fn sweep(path: &Path, division: Division) -> Result<SeriesExtract, SeriesErr
     Ok(behind_hours(&file, division, whole))
 }
 
-/// The same on this thread alone, in order of time; adds all chunks to `tail` too.
+/// Sweeps on this thread alone, in order of time; adds all chunks to `tail` too.
 ///
 /// # Errors
 /// As [`sweep`].
@@ -150,8 +150,8 @@ fn behind_hours(file: &SeriesFile, division: Division, swept: Sweeper) -> Series
 }
 
 impl SeriesExtract {
-    /// Adds another series of the same time, to be drawn as one with this one. New largest
-    /// latencies stay those of each series.
+    /// Adds a concurrent series, to be drawn together with this one. The list of new largest
+    /// latencies stays separate for each series.
     pub fn add_beside(&mut self, other: &Self) {
         for (own, other) in self
             .columns

@@ -1,5 +1,4 @@
-//! The events that decide when a thread runs, by their meaning; all others are known by their head
-//! alone.
+//! Scheduling events, decoded by their meaning; of other events, only the head is decoded.
 
 use crate::format::{EventFormat, Field, FieldKind};
 use crate::text::Text;
@@ -36,7 +35,7 @@ impl Head {
         self.flags & 0x01 != 0
     }
 
-    /// The thread was asked to give the CPU up.
+    /// Returns whether the thread was asked to give up the CPU.
     #[must_use]
     pub fn is_reschedule_wanted(self) -> bool {
         self.flags & 0x04 != 0
@@ -60,8 +59,8 @@ impl Head {
         self.flags & 0x40 != 0
     }
 
-    /// How many sections without preemption were open. Bits above the fourth count sections without
-    /// migration, on newer kernels.
+    /// Returns how many sections without preemption were open. Bits above the fourth count sections
+    /// without migration, on newer kernels.
     #[must_use]
     pub fn preempt_depth(self) -> u8 {
         self.preempt_count & 0x0f
@@ -71,12 +70,12 @@ impl Head {
 /// A thread as the scheduler sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Thread {
-    /// Its number outside of any container.
+    /// The thread's number outside any container.
     pub pid: i32,
     /// The kernel's priority, the smaller the more urgent: -1 deadline, 0 to 98 real-time (99 -
     /// priority), 100 to 139 all others.
     pub priority: i32,
-    /// As the kernel has it.
+    /// As the kernel stores it.
     pub name: Text,
 }
 
@@ -87,7 +86,8 @@ pub enum Kind {
     Switch {
         /// The one that had it.
         previous: Thread,
-        /// Why it lost it: 0 if it could have gone on, else TASK_* of include/linux/sched.h.
+        /// Why it lost the CPU: 0 if it was still runnable, otherwise TASK_* of
+        /// include/linux/sched.h.
         previous_state: i64,
         /// The one that has it now.
         next: Thread,
@@ -99,7 +99,7 @@ pub enum Kind {
         /// The CPU on which the thread ran last, or will run next.
         target_cpu: u32,
     },
-    /// A thread goes to another CPU.
+    /// A thread moves to another CPU.
     Migrate {
         /// Which.
         pid: i32,
@@ -110,7 +110,7 @@ pub enum Kind {
     IrqEntry {
         /// Its number.
         irq: i64,
-        /// Of the handler.
+        /// Name of the handler.
         name: Text,
     },
     /// No more.
@@ -121,24 +121,24 @@ pub enum Kind {
         /// the interrupt came from this handler's device.
         returned: i64,
     },
-    /// A CPU's own interrupt is being served: `local_timer`, `reschedule`.
+    /// A CPU-local interrupt is being served: `local_timer`, `reschedule`.
     VectorEntry {
-        /// As the event is called.
+        /// Name of the event.
         name: Text,
     },
     /// No more.
     VectorExit {
-        /// As the event is called.
+        /// Name of the event.
         name: Text,
     },
     /// A CPU sends an interrupt to others.
     IpiSend {
-        /// To this one.
+        /// The target CPU.
         cpu: Option<u32>,
         /// The target CPUs as a mask: bit N means CPU N. Only the first 64 CPUs are recorded.
         mask: u64,
     },
-    /// A softirq was asked for.
+    /// A softirq was raised.
     SoftirqRaise {
         /// Its number.
         vector: i64,
@@ -187,12 +187,12 @@ pub enum Kind {
     },
     /// A non-maskable interrupt's handler is done.
     Nmi {
-        /// How long it took, in ns.
+        /// Duration in ns.
         took: i64,
     },
     /// A page was not there.
     PageFault {
-        /// Whether the program touched it, and not the kernel for it.
+        /// Whether user code touched the page, rather than the kernel on its behalf.
         is_user: bool,
         /// Where.
         address: u64,
@@ -202,14 +202,14 @@ pub enum Kind {
         /// LCB_F_* of include/trace/events/lock.h.
         flags: i64,
     },
-    /// It has the lock.
+    /// The thread has the lock.
     ContentionEnd,
     /// A kernel worker starts with a work item.
     WorkStart {
         /// The function that it is.
         function: u64,
     },
-    /// It is done.
+    /// The worker finished the work.
     WorkEnd,
     /// The CPU goes idle, or wakes from it.
     CpuIdle {
@@ -224,14 +224,14 @@ pub enum Kind {
     /// The functions that led to the event before it of the same CPU, as a trigger at that event
     /// records them.
     Stack {
-        /// Its place among those of the trace, if they are kept.
+        /// Index of the stack in the trace, if stacks are stored.
         place: Option<u32>,
     },
     /// A latency reported by the timerlat tracer.
     Timerlat {
         /// 0 its timer's function, 1 its thread.
         context: i64,
-        /// From its due time on, in ns.
+        /// Latency since the due time, in ns.
         latency: u64,
     },
     /// Text written to `trace_marker`, its start.
@@ -243,7 +243,7 @@ pub enum Kind {
     Other,
 }
 
-/// How an event is made of its fields.
+/// Makes an event from its fields.
 type EventMaker = fn(&Values<'_>) -> Option<Kind>;
 
 /// Event names, the fields each needs, and the function that makes the event.
@@ -427,14 +427,14 @@ enum Reading {
     Other,
 }
 
-/// Where what every event has stands.
+/// The positions of the fields that all events share.
 #[derive(Debug, Clone)]
 struct HeadFields {
     flags: Number,
     preempt_count: Number,
     pid: Number,
-    /// They stand where every kernel so far has them: the number of the event, then these without a
-    /// gap.
+    /// The fields are at the positions that all known kernels use: the number of the event, then
+    /// these without a gap.
     are_usual: bool,
 }
 
@@ -476,8 +476,8 @@ impl HeadFields {
     }
 }
 
-/// Where a field stands and how it is read, found once: there are hundreds of thousands of events
-/// in a second.
+/// Position and type of a field, resolved once: there are hundreds of thousands of events per
+/// second.
 #[derive(Debug, Clone)]
 enum Place {
     /// The trace has no such field.
@@ -539,7 +539,7 @@ impl Number {
         })
     }
 
-    /// The number, its sign extended, if it lies in the data.
+    /// Returns the number, sign-extended, if it lies in the data.
     #[inline]
     fn read(self, data: &[u8]) -> Option<i64> {
         let rest = data.get(self.offset..)?;
@@ -559,13 +559,13 @@ impl Number {
 #[derive(Debug, Clone)]
 pub struct Decoder {
     head: Option<HeadFields>,
-    /// By the event's number.
+    /// Indexed by the event's number.
     readings: Vec<Option<Reading>>,
     known: Vec<&'static str>,
     kernel_stack: Option<StackFields>,
 }
 
-/// Where a stack of the kernel stands.
+/// The position of a kernel stack.
 #[derive(Debug, Clone, Copy)]
 struct StackFields {
     id: u16,
@@ -574,14 +574,14 @@ struct StackFields {
 }
 
 impl Decoder {
-    /// From the formats of a trace.
+    /// Makes a decoder from the formats of a trace.
     #[must_use]
     pub fn new(formats: &[EventFormat]) -> Self {
         Self::of_wakings(formats, "sched_waking")
     }
 
-    /// For a trace without `sched_waking`: `sched_wakeup`, which the kernel emits a little later,
-    /// once the thread is in the run queue, stands for it.
+    /// Makes a decoder for a trace without `sched_waking`: `sched_wakeup`, which the kernel emits a
+    /// little later, once the thread is in the run queue, replaces it.
     #[must_use]
     pub fn of_wakeups(formats: &[EventFormat]) -> Self {
         Self::of_wakings(formats, "sched_wakeup")
@@ -632,8 +632,8 @@ impl Decoder {
         }
     }
 
-    /// Whether the trace has the format of this event. trace-cmd stores those of the events that
-    /// were recorded, and often more.
+    /// Returns whether the trace has the format of this event. trace-cmd stores those of the
+    /// recorded events, and often more.
     #[must_use]
     pub fn knows(&self, name: &str) -> bool {
         self.known.contains(&name)
@@ -689,7 +689,7 @@ impl Decoder {
     }
 }
 
-/// Entries and exits of interrupts, which are many events of one shape.
+/// Reads entries and exits of interrupts, which are many events of one shape.
 fn vector(format: &EventFormat) -> Reading {
     if format.system == "ftrace" && STACKS.contains(&&*format.name) {
         return Reading::Stack;

@@ -28,15 +28,15 @@ use crate::text::Text;
 /// Facts that the trace lacks and that decide between causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
-    /// Whether the kernel takes the CPU from kernel code, where known.
+    /// Whether the kernel preempts kernel code, if known.
     pub preemption: Option<Preemption>,
-    /// Whether the machine is a guest, whose host can take the CPU, where known.
+    /// Whether the machine is a guest, whose host can take the CPU, if known.
     pub is_guest: Option<bool>,
     /// Whether stamps are of the monotonic clock, so that a due time of that clock needs no
     /// conversion.
     pub is_monotonic: bool,
-    /// Up to this long, in ns, the way from the end of an interrupt to the switch counts as the
-    /// switch itself.
+    /// Maximum time, in ns, from the end of an interrupt to the switch that counts as the switch
+    /// itself.
     pub switch_ns: u64,
 }
 
@@ -51,10 +51,10 @@ impl Default for Facts {
     }
 }
 
-/// When a kernel takes the CPU from its own code.
+/// When a kernel preempts its own code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preemption {
-    /// Never, or at few places: `preempt=none`, `preempt=voluntary`.
+    /// Never, or at few points: `preempt=none`, `preempt=voluntary`.
     No,
     /// Wherever nothing forbids it: `preempt=full`, PREEMPT_RT.
     Full,
@@ -68,17 +68,17 @@ pub enum Component {
     Request,
     /// From the due time to the entry of the timer interrupt.
     Timer,
-    /// From there to the call of the timer's function; through a softirq's thread, where timers
-    /// expire in one.
+    /// From the entry of the timer interrupt to the call of the timer's function; if timers expire
+    /// in a softirq, through its thread.
     Interrupt,
-    /// From there to the waking of the thread.
+    /// From the call of the timer's function to the wake-up of the thread.
     Expiry,
     /// From the due time of a sample to the wake-up, if no timer wakes the thread: the path of the
     /// waker.
     Waker,
-    /// From the waking to the switch to the thread.
+    /// From the wake-up to the switch to the thread.
     Switch,
-    /// From the last event before the thread ran to its first clock read, where the switch to it is
+    /// From the last event before the thread ran to its first clock read, if the switch to it is
     /// not traced.
     SwitchAndReturn,
     /// From the switch to the thread's first clock read.
@@ -135,12 +135,12 @@ pub enum Cause {
     LeavingIdle,
     /// The interrupt came late though interrupts were on: hardware, firmware, host.
     LateInterrupt,
-    /// The thread allowed its timer to be late (timer slack; 50 us if nobody changed it, none for
-    /// real-time threads).
+    /// The thread allowed its timer to be late (timer slack; by default 50 us, none for real-time
+    /// threads).
     Slack,
     /// The thread itself had not given the CPU up yet.
     Itself,
-    /// The thread itself ran: its own code and system calls.
+    /// The thread itself ran: its code and system calls.
     OwnCode,
     /// The thread waited once more before it read the clock: for a page, for a lock.
     Blocked,
@@ -187,22 +187,22 @@ impl Cause {
         Self::KernelLock,
     ];
 
-    /// Whether nothing is explained by it.
+    /// Returns whether the cause explains nothing.
     #[must_use]
     pub fn is_unexplained(self) -> bool {
         matches!(self, Self::Lost | Self::Unknown)
     }
 }
 
-/// How a cause is known.
+/// The certainty of a cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
     /// Events prove it.
     Seen,
-    /// Events leave nothing else that is likely.
+    /// Events leave no other likely cause.
     Inferred,
-    /// It is the cause named, or this one.
+    /// It is either the named cause, or this one.
     CannotTell(Cause),
 }
 
@@ -217,7 +217,7 @@ pub struct Holder {
     pub priority: Option<i32>,
     /// The work item that a kernel worker was busy with, by its function's address.
     pub work: Option<u64>,
-    /// Of an interrupt that a CPU sent to another: the thread that was on it.
+    /// For an interrupt that a CPU sent to another: the thread on the sending CPU.
     pub sender: Option<Text>,
 }
 
@@ -228,7 +228,7 @@ pub struct Piece {
     pub component: Component,
     /// Who.
     pub holder: Holder,
-    /// How that is known.
+    /// The certainty of the cause.
     pub known: Certainty,
     /// The CPU.
     pub cpu: u32,
@@ -238,7 +238,7 @@ pub struct Piece {
     pub end: u64,
     /// Index of the stack of functions that the waking interrupt interrupted.
     pub stack: Option<u32>,
-    /// Those that gave the CPU up in the end.
+    /// The functions that finally gave up the CPU.
     pub ended: Option<u32>,
 }
 
@@ -257,7 +257,7 @@ impl Holder {
 }
 
 impl Piece {
-    /// Its length in ns.
+    /// Returns its length in ns.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.end - self.start
@@ -275,7 +275,7 @@ impl Piece {
     }
 }
 
-/// Where a due time comes from.
+/// The source of a due time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DueFrom {
@@ -283,14 +283,14 @@ pub enum DueFrom {
     Timer,
     /// The grid of periods that the caller gave.
     Period,
-    /// Something else woke the thread: due is the waking.
+    /// Something else woke the thread: the due time is the wake-up.
     Waking,
 }
 
-/// Due times of a thread whose timers the trace does not have: one every period.
+/// Due times of a thread whose timers the trace lacks: one per period.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Grid {
-    /// One of them, in ns of the trace's clock.
+    /// One of the due times, in ns of the trace's clock.
     pub origin: u64,
     /// Their distance in ns, at least 1.
     pub period_ns: f64,
@@ -325,8 +325,8 @@ pub enum Waker {
 }
 
 impl Waker {
-    /// Whether a timer that is not in the trace may have been it: on PREEMPT_RT, and under load,
-    /// threads serve softirqs.
+    /// Returns whether it may have been a timer that the trace lacks: on PREEMPT_RT, and under
+    /// load, threads serve softirqs.
     #[must_use]
     pub fn may_be_timer(&self) -> bool {
         match self {
@@ -345,7 +345,7 @@ pub struct WakeUp {
     pub thread: Thread,
     /// When it was due, in ns of the trace's clock.
     pub due: u64,
-    /// How that is known.
+    /// The source of the due time.
     pub due_from: DueFrom,
     /// The context that woke the thread.
     pub waker: Waker,
@@ -357,10 +357,10 @@ pub struct WakeUp {
     pub waking: u64,
     /// The CPU that it was woken from.
     pub waking_cpu: u32,
-    /// When it ran; where the switch is not in the trace, the last event before it is known to run:
-    /// then the lateness is a lower bound.
+    /// When it ran; if the trace lacks the switch, the last event before the thread is known to
+    /// run, so that the latency is a lower bound.
     pub ran: u64,
-    /// Where the switch is not in the trace, the first event of the thread.
+    /// The first event of the thread, if the trace lacks the switch.
     pub first_sign: Option<u64>,
     /// The CPU that it ran on.
     pub cpu: u32,
@@ -369,7 +369,7 @@ pub struct WakeUp {
 }
 
 impl WakeUp {
-    /// From due to running, in ns.
+    /// Returns the time from due to running, in ns.
     #[must_use]
     pub fn lateness(&self) -> u64 {
         self.ran - self.due

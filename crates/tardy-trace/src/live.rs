@@ -17,12 +17,12 @@ use crate::recent::Recent;
 
 /// Events that wait at most: 4 million, or some 500 MB; 2 s at a million events a second.
 const WAITING_MAX: usize = 4 << 20;
-/// Events for which a queue always keeps memory.
+/// Capacity in events that a queue always keeps.
 const ROOM_KEPT: usize = 1 << 12;
 /// Stacks that are remembered, at least.
 const STACKS_MAX: usize = 1 << 12;
 
-/// One stream from pages as they come.
+/// Merges pages into one stream as they arrive.
 #[derive(Debug)]
 pub struct Live {
     decoder: Decoder,
@@ -88,16 +88,16 @@ pub struct Counts {
     pub pages: u64,
     /// Events.
     pub events: u64,
-    /// Places where events were lost.
+    /// Number of gaps.
     pub losses: u64,
-    /// Events that were lost there, as far as the kernel counted them.
+    /// Number of lost events, as far as the kernel counted them.
     pub lost_events: u64,
     /// Stacks of the kernel, which are no events.
     pub stacks: u64,
 }
 
 impl Live {
-    /// For these CPUs.
+    /// Starts a stream of these CPUs.
     #[must_use]
     pub fn new(decoder: Decoder, layout: PageLayout, cpus: impl IntoIterator<Item = u32>) -> Self {
         let streams = cpus
@@ -123,7 +123,7 @@ impl Live {
     /// event, or of the page header.
     ///
     /// # Errors
-    /// If it is damaged: the events behind the damage are lost.
+    /// Returns an error if the page is damaged: the events after the damage are lost.
     pub fn page(&mut self, place: usize, bytes: &[u8]) -> Result<u64, PageError> {
         let stream = &mut self.streams[place];
         let was_empty = stream.queue.is_empty();
@@ -164,8 +164,8 @@ impl Live {
             Some(item) => *next = Reverse((item.time(), place)),
             None => drop(PeekMut::pop(next)),
         }
-        // A busy CPU's queue is never empty: without this, it would keep the room of its largest
-        // burst.
+        // The queue of a busy CPU is never empty: without this, it would keep the capacity of its
+        // largest burst.
         if queue.capacity() > ROOM_KEPT && queue.len() < queue.capacity() / 4 {
             queue.shrink_to(queue.capacity() / 2);
         }
@@ -347,7 +347,7 @@ mod tests {
         for address in 100..100 + 10 * STACKS_MAX as u64 {
             let place = stacks.place(std::iter::once(address)).unwrap();
             assert_eq!(stacks.stacks.get(&place).unwrap()[..], [address]);
-            // One that comes again and again keeps its place.
+            // A repeated stack keeps its index.
             assert_eq!(stacks.place([9].into_iter()), Some(again));
         }
         assert_eq!(stacks.stacks.get(&first), None);

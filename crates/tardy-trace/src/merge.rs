@@ -1,5 +1,4 @@
-//! The events of all CPUs as one stream in the order of time, with the places where events were
-//! lost.
+//! The events of all CPUs as one stream in order of time, with the gaps in which events were lost.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -40,7 +39,7 @@ impl Item {
 /// Damage that was met.
 #[derive(Debug, thiserror::Error)]
 pub enum Damage {
-    /// In a page: the events behind it are lost.
+    /// A page is damaged: later events in it are lost.
     #[error(transparent)]
     Page(#[from] PageError),
     /// A chunk is damaged: later events of the CPU are lost.
@@ -48,7 +47,7 @@ pub enum Damage {
     Chunk(#[from] CompressionError),
 }
 
-/// One stream from the pages of all CPUs.
+/// Merges the pages of all CPUs into one stream.
 pub struct Merge<'a> {
     streams: Vec<Stream<'a>>,
     /// The next item of each stream that has one: time and index of the stream.
@@ -57,7 +56,7 @@ pub struct Merge<'a> {
     damage: Vec<(u32, Damage)>,
 }
 
-/// The most kinds of damage that are kept.
+/// Maximum number of kinds of damage that are stored.
 const DAMAGE_MAX: usize = 20;
 
 impl<'a> Merge<'a> {

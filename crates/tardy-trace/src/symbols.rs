@@ -8,13 +8,13 @@ pub struct Symbols {
     addresses: Vec<(u64, String)>,
 }
 
-/// How far behind its first byte an address still counts as of a function; kallsyms does not say
-/// where functions end.
+/// Maximum distance of an address from the start of its function; kallsyms does not list the ends
+/// of functions.
 const FUNCTION_BYTES_MAX: u64 = 1 << 20;
 
 impl Symbols {
-    /// Reads lines `ADDRESS TYPE NAME [MODULE]`, and skips others. Where the kernel hides addresses
-    /// they are all 0, and nothing is known.
+    /// Reads lines `ADDRESS TYPE NAME [MODULE]`, and skips others. If the kernel hides addresses,
+    /// they are all 0, and no names are known.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let line = |line: &str| {
@@ -36,7 +36,7 @@ impl Symbols {
         Self { addresses }
     }
 
-    /// The same, or the address where it has no name.
+    /// Returns the name, or the address if it has none.
     #[must_use]
     pub fn name_or_address(&self, address: u64) -> String {
         self.name(address)

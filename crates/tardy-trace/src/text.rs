@@ -3,7 +3,7 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// Up to 24 bytes of text: a thread's name has 15 at most, an interrupt's is cut.
+/// Up to 24 bytes of text: a thread's name has 15 at most, an interrupt's is truncated.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Text {
     bytes: [u8; 24],
@@ -84,15 +84,15 @@ impl Text {
             .expect("whole characters were written")
     }
 
-    /// Whether there is none.
+    /// Returns whether the text is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 }
 
-/// Whole words: names are hashed for every piece of every sample. Equal texts have equal bytes
-/// behind their end, too.
+/// Whole words: names are hashed for every piece of every sample. Equal texts have equal padding,
+/// too.
 impl Hash for Text {
     fn hash<H: Hasher>(&self, state: &mut H) {
         for word in self.bytes.chunks_exact(8) {

@@ -100,13 +100,12 @@ fn sleep(instance: &Instance, cpu: CpuId) -> io::Result<i32> {
     let _ = sched::set_policy(0, sched::Policy::Fifo { priority: PRIORITY });
     mark(instance, MARK)?;
     for _ in 0..SLEEPS {
-        // From now on: a machine that stood still would not sleep until times that are past, and
-        // wake up from none.
+        // Relative to now: after a pause, the machine would find past due times, and not sleep.
         let mut due = Instant::from_nanos(clock::monotonic());
         due.advance(SLEEP_NS);
         clock::sleep_until(&due)?;
     }
-    // Beside thousands of busy threads, the first mark may be lost.
+    // Under thousands of busy threads, the first mark may be lost.
     mark(instance, MARK)?;
     Ok(sched::thread_id())
 }

@@ -11,11 +11,11 @@
 /// An event, by its folder below `events`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WantedEvent {
-    /// As in `sched`.
+    /// Such as `sched`.
     pub system: &'static str,
-    /// As in `sched_switch`.
+    /// Such as `sched_switch`.
     pub event: &'static str,
-    /// Whether nothing can be explained without it.
+    /// Whether explanations require it.
     pub is_needed: bool,
 }
 
@@ -49,7 +49,7 @@ pub const WANTED: &[WantedEvent] = &[
     helpful("ipi", "ipi_send_cpumask"),
 ];
 
-/// Events of the measuring threads alone: why one of them waited in the kernel. Loads have a
+/// Events recorded for measuring threads only: why one of them waited in the kernel. Loads have a
 /// hundred thousand of them in a second.
 pub const OF_PROBES: &[WantedEvent] = &[
     helpful("exceptions", "page_fault_user"),
@@ -58,12 +58,12 @@ pub const OF_PROBES: &[WantedEvent] = &[
     helpful("lock", "contention_end"),
 ];
 
-/// The same where the loop of a program is judged. It takes every thread of the system through the
-/// slow way of its system calls, so no other run has it.
+/// Events recorded only if the loop of a program is judged. They force every thread of the system
+/// through the slow path of its system calls, so other runs omit them.
 pub const OF_LOOPS: &[WantedEvent] = &[helpful("syscalls", "sys_enter_futex")];
 
-/// Interrupts between CPUs, and their own timers: by system, because each architecture has its own.
-/// All events of these that end in `_entry` or `_exit` are recorded.
+/// Interrupts between CPUs, and CPU-local timers: by system, because each architecture has its own
+/// events. All their events that end in `_entry` or `_exit` are recorded.
 pub const INTERRUPT_SYSTEMS: [&str; 2] = ["irq_vectors", "ipi"];
 
 /// Events about the timers of a running program and the wake-ups they cause.

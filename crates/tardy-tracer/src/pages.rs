@@ -1,4 +1,4 @@
-//! Pages of the ring buffers, as the kernel hands them out: raw, one CPU at a time.
+//! Reads pages of the ring buffers, raw, one CPU at a time.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,7 +14,7 @@ pub(crate) struct PageReader {
     /// In the order of [`PageReader::cpus`].
     files: Vec<File>,
     cpus: Vec<u32>,
-    /// Room for one page.
+    /// Buffer for one page.
     page: Vec<u8>,
 }
 

@@ -17,7 +17,7 @@ pub(crate) const TIMERLAT: &str = "timerlat";
 /// Contexts of its records (kernel/trace/trace_osnoise.c): the timer's function, and the thread.
 const IN_INTERRUPT: i64 = 0;
 const IN_THREAD: i64 = 1;
-/// Records that wait for the trace; there are more only if it stands still.
+/// Maximum number of records that wait for the trace; it is reached only if the trace stalls.
 const WAITING_MAX: usize = 1 << 16;
 
 /// A record of timerlat.
@@ -36,7 +36,7 @@ struct TimerlatRecord {
 #[derive(Debug, Default)]
 pub(crate) struct Opinions {
     waiting: VecDeque<TimerlatRecord>,
-    /// The latency that the last interrupt of each CPU told.
+    /// The latency of the last interrupt of each CPU.
     in_interrupt: Vec<Option<u64>>,
     pub(crate) found: SecondOpinion,
 }
@@ -72,7 +72,7 @@ impl Opinions {
                 IN_INTERRUPT => self.in_interrupt[place] = Some(told.latency),
                 IN_THREAD => {
                     let in_interrupt = self.in_interrupt[place].take();
-                    // The first one of a thread was not followed yet.
+                    // The thread's first wake-up was not followed yet.
                     let Some(due) = samples.due_of_wake_up(told.pid, told.time) else {
                         continue;
                     };
@@ -93,7 +93,7 @@ impl Opinions {
     }
 }
 
-/// From due to the call of the timer's function.
+/// Returns the time from due to the call of the timer's function.
 fn way_to_function(delay: &Delay) -> u64 {
     let is_before = |component| matches!(component, Component::Timer | Component::Interrupt);
     delay

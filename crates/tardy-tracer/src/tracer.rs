@@ -45,10 +45,10 @@ const WAKE_UPS_MIN: f64 = 0.5;
 /// Why nothing is recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum NotTraced {
-    /// There is no tracefs that may be used.
+    /// No usable tracefs exists.
     #[error("tracefs cannot be used ({0})")]
     NoTracefs(io::Error),
-    /// The trace has the host's clock, which is not the clock of this time namespace.
+    /// The trace uses the host's clock, which differs from that of this time namespace.
     #[error(
         "this process is in a time namespace, whose clock differs from that of the kernel's trace"
     )]
@@ -56,7 +56,7 @@ pub enum NotTraced {
     /// The instance cannot be made, or lacks what is needed.
     #[error(transparent)]
     Instance(#[from] InstanceError),
-    /// Something else failed on the way.
+    /// Another operation failed.
     #[error("{what}: {error}")]
     System {
         /// The operation that failed.
@@ -70,7 +70,7 @@ pub enum NotTraced {
 }
 
 impl NotTraced {
-    /// What to do about it.
+    /// Returns the remedy.
     #[must_use]
     pub fn remedy(&self) -> &'static str {
         match self {
@@ -102,7 +102,7 @@ pub struct Options<'a> {
     /// The machine's files.
     pub root: &'a Root,
     pub machine: &'a MachineFacts,
-    /// Whether time stands still while a host runs something else, as in the lab.
+    /// Whether time stops while the host runs other tasks, as in the lab.
     pub is_virtual_time: bool,
     /// The run's folder.
     pub folder: &'a Path,
@@ -114,20 +114,20 @@ pub struct Options<'a> {
     pub housekeeping_cpus: &'a CpuList,
     /// The run's share of `--disk` for explanations, in bytes.
     pub disk: Option<u64>,
-    /// Whether all pages are kept.
+    /// Whether all pages are stored.
     pub keep_all: bool,
     /// Whether the kernel records stacks too.
     pub has_stacks: bool,
-    /// Whether the tracer timerlat runs beside, as a second opinion.
+    /// Whether the timerlat tracer runs too, as a second opinion.
     pub has_timerlat: bool,
-    /// Whether loops of programs are measured, which are judged by rules.
+    /// Whether program loops are measured, which are judged by rules.
     pub has_loops: bool,
 }
 
 /// A series whose samples are explained.
 #[derive(Debug, Clone)]
 pub struct FollowedSeries {
-    /// Its file's name.
+    /// Name of its file.
     pub file: String,
     pub probe: String,
     /// The CPU that it is bound to.
@@ -136,8 +136,8 @@ pub struct FollowedSeries {
     pub place: usize,
 }
 
-/// Lets threads say in the trace which place they measure: in a container they do not know the
-/// number that the trace knows them by.
+/// Lets threads announce their probe index in the trace: in a container they do not know their
+/// numbers in the trace.
 #[derive(Debug, Clone)]
 pub struct Marker(Arc<File>);
 
@@ -289,7 +289,8 @@ impl Tracer {
             loops: Vec::new(),
             series: Vec::new(),
             holders: Holders::new(Symbols::parse(&symbols)),
-            // The file is replaced as a whole, and has formats and names beside the pages.
+            // The file is replaced as a whole, and contains formats and names in addition to the
+            // pages.
             evidence: Evidence::new(reader.cpus().len(), options.disk.map(|bytes| bytes / 8)),
             batches: batches_end,
             new_series: new_series_end,
@@ -355,17 +356,17 @@ impl Tracer {
         &self.record
     }
 
-    /// Whether the kernel's trace numbers threads as this process does.
+    /// Returns whether the trace and this process use the same thread numbers.
     #[must_use]
     pub fn are_numbers_shared(&self) -> bool {
         self.are_numbers_shared
     }
 
-    /// Makes the files of the series' delays. Each series gets the tap that its recorder hands
-    /// samples to. `loops` are those of programs.
+    /// Makes the files of the series' delays. Each series gets the tap through which its recorder
+    /// passes samples. `loops` are those of programs.
     ///
     /// # Errors
-    /// Those of making the files.
+    /// Returns errors of making the files.
     pub fn follow(
         &self,
         series: &[FollowedSeries],

@@ -6,7 +6,7 @@ use tardy_trace::chains::Chain;
 
 use super::cut::{told_thread, told_waker};
 
-/// Chains that are kept.
+/// Maximum number of stored chains.
 const KEPT_MAX: usize = 10;
 
 /// A thread on the way from an interrupt to a followed thread.
@@ -30,18 +30,18 @@ pub struct ChainLink {
 pub struct WakeUpChain {
     /// The first wake-up, by the monotonic clock.
     pub begin_ns: Nanos,
-    /// From there to when the last thread ran: the sum of all times of the links.
+    /// Time from there until the last thread ran: the sum of all times of the links.
     pub latency_ns: Nanos,
     /// Waker of the first thread; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
     /// In the order of time.
     pub links: Vec<ChainLink>,
-    /// Whether more threads came before these.
+    /// Whether earlier threads were dropped.
     pub is_longer: bool,
 }
 
-/// Keeps the slowest.
+/// Stores the slowest chains.
 #[derive(Debug, Default)]
 pub struct SlowestChains {
     kept: Vec<Chain>,

@@ -361,7 +361,7 @@ fn what_was_not_on_the_disk_yet_costs_no_sample_that_was() {
     };
     let (all, second) = (written.samples.len() as u64, segment_path(&path, 2));
     assert_eq!(found(), (all, 2));
-    // The head of the series counts where that of a segment is damaged.
+    // The head of the series is used if that of a segment is damaged.
     let bytes = fs::read(&second).unwrap();
     fs::write(&second, [&[0; 20], &bytes[20..]].concat()).unwrap();
     assert_eq!(found(), (all, 2));

@@ -1,9 +1,9 @@
 //! Records when explained threads waited in the kernel without expecting a wake-up: for a page, or
 //! for a lock.
 //!
-//! A thread that waits where no signal wakes it was not waiting for its wake-up. Such a wait is a
-//! page fault or a lock of the kernel, even if the sample became due in it and another thread woke
-//! it. Without this rule, the wait would count as that thread's way to wake the probe.
+//! A thread in an uninterruptible wait was not waiting for its wake-up. Such a wait is a page fault
+//! or a lock of the kernel, even if the sample became due in it and another thread woke it. Without
+//! this rule, the wait would count as the path of the thread that woke the probe.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ use crate::event::{Event, Kind, Thread};
 /// waits for a time, a pipe or a futex have another state.
 const UNINTERRUPTIBLE: i64 = 2;
 const INTERRUPTIBLE: i64 = 1;
-/// Waits of one thread that are remembered.
+/// Maximum number of waits remembered per thread.
 const SPANS_MAX: usize = 1 << 12;
 
 /// Waits by thread.
@@ -30,7 +30,7 @@ pub(super) struct ThreadWaits {
 struct Stint {
     has_fault: bool,
     has_contention: bool,
-    /// It waits since then, for this.
+    /// Start and cause of its current wait.
     since: Option<(u64, Cause)>,
     spans: VecDeque<Span>,
 }
@@ -44,7 +44,7 @@ struct Span {
 }
 
 impl ThreadWaits {
-    /// Takes in an event that one of the threads wrote itself.
+    /// Processes an event that one of the threads wrote itself.
     pub(super) fn take_own(&mut self, event: &Event) {
         if event.head.is_in_interrupt() || event.head.is_in_softirq() || event.head.is_in_nmi() {
             return;
@@ -65,7 +65,7 @@ impl ThreadWaits {
                     .or_default()
                     .has_contention = false
             }
-            // It goes to sleep until a time.
+            // The thread goes to sleep until a time.
             Kind::TimerStart { .. } => {
                 self.threads.entry(event.head.pid).or_default().has_fault = false
             }
@@ -78,7 +78,7 @@ impl ThreadWaits {
                 };
                 stint.since = Some((event.time, cause));
             }
-            // It waits as it means to.
+            // The thread waits intentionally.
             Kind::Switch { previous_state, .. } if previous_state & INTERRUPTIBLE != 0 => {
                 self.threads.entry(event.head.pid).or_default().has_fault = false;
             }
@@ -86,7 +86,7 @@ impl ThreadWaits {
         }
     }
 
-    /// One of the threads is woken by `waker`; by nobody where an interrupt or a softirq does it.
+    /// Records that `waker` woke one of the threads; `None` for an interrupt or a softirq.
     pub(super) fn woken(&mut self, pid: i32, time: u64, waker: Option<Thread>) {
         let Some(stint) = self.threads.get_mut(&pid) else {
             return;

@@ -22,8 +22,7 @@ pub(super) struct Wait<'a> {
     pub(super) component: Component,
     /// An event between due and the timer interrupt found interrupts on.
     pub(super) were_interrupts_on: bool,
-    /// How deep in sections without preemption the interrupt that woke the thread found the one on
-    /// its CPU.
+    /// Depth of sections without preemption that the waking interrupt found on its CPU.
     pub(super) interrupted_depth: Option<u8>,
     /// The thread on the CPU when the waiting one was woken.
     pub(super) found: Option<i32>,

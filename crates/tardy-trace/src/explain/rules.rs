@@ -1,5 +1,5 @@
-//! Rules for loops that must be on time, counted from the trace: those of the kernel's monitors
-//! `rtapp` (Documentation/trace/rv/monitor_rtapp.rst, since Linux 6.17), without these monitors.
+//! Rules for real-time loops, counted from the trace: those of the kernel's monitors `rtapp`
+//! (Documentation/trace/rv/monitor_rtapp.rst, since Linux 6.17), without these monitors.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +15,15 @@ const FUTEX_COMMAND: i64 = 0x7f;
 const WALL_CLOCK_NS: i64 = 1_000_000_000_000_000_000;
 /// Bit of a timer's mode: the time counts from now.
 const RELATIVE: i64 = 1;
-/// The most names of wakers that are kept.
+/// Maximum number of names of wakers.
 const WAKERS_MAX: usize = 1000;
 
-/// How often the thread did what a loop that must be on time does not.
+/// Counts of actions that a real-time loop must avoid.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Rules {
     /// Pages that the program touched and that were not there.
     pub page_faults_user: u64,
-    /// The same in the kernel on the program's behalf.
+    /// Page faults in the kernel on the program's behalf.
     pub page_faults_kernel: u64,
     /// Sleeps for a length of time instead of until a time: each sleep shifts all later cycles by
     /// its latency.
@@ -49,7 +49,7 @@ pub struct Rules {
 pub struct LockWaits {
     /// How many.
     pub count: u64,
-    /// All of them together, in ns.
+    /// Their sum, in ns.
     pub sum_ns: u64,
     /// The longest, in ns.
     pub max_ns: u64,
@@ -57,8 +57,7 @@ pub struct LockWaits {
     began: Option<u64>,
 }
 
-/// Whose rules are counted: those of all threads that are explained, together; or those of some,
-/// each for itself.
+/// The scope of the counts: all explained threads together, or some threads individually.
 #[derive(Debug, Default)]
 pub(super) struct RuleScopes {
     all: Rules,

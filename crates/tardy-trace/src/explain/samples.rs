@@ -23,39 +23,38 @@ use crate::event::Thread;
 use crate::merge::Item;
 use crate::text::Text;
 
-/// Wake-ups of one thread that are kept for samples that are still to come.
+/// Maximum number of wake-ups per thread that wait for their samples.
 const WAKE_UPS_MAX: usize = 1 << 14;
-/// Pieces that a sample mostly has beside those of its wake-up.
+/// Usual number of pieces of a sample in addition to those of its wake-up.
 const PIECES_BESIDE: usize = 3;
 
-/// Takes a trace in, and explains samples whose time it has reached.
+/// Reads a trace, and explains samples once the trace has reached their time.
 #[derive(Debug)]
 pub struct Samples {
     explainer: Explainer,
     /// Duration of the context switch itself, in ns.
     switch_ns: u64,
-    /// By thread, in the order of time.
+    /// By thread, in order of time.
     wake_ups: BTreeMap<i32, VecDeque<WakeUp>>,
 }
 
 /// The interval of a sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Delay {
-    /// The thread that took it, where the trace tells.
+    /// The thread that took the sample, if the trace shows it.
     pub pid: Option<i32>,
     /// The CPU that it ran on.
     pub cpu: u32,
     /// The waker; `None` if the thread was awake.
     pub waker: Option<Waker>,
-    /// Whether the trace has the switch to the thread.
+    /// Whether the trace contains the switch to the thread.
     pub is_switch_seen: bool,
     /// In the order of time, without a gap, from due to the clock read.
     pub pieces: Vec<Piece>,
 }
 
 impl Samples {
-    /// Starts with an unread trace, and with no thread. `threads` are names that are known
-    /// beforehand.
+    /// Starts with an unread trace, and with no thread. `threads` are names known in advance.
     #[must_use]
     pub fn new(facts: Facts, threads: &HashMap<i32, Text>) -> Self {
         let mut explainer = Explainer::new(Target::Pids(Vec::new()), facts, threads);
@@ -72,7 +71,7 @@ impl Samples {
         self.explainer.follow(pid);
     }
 
-    /// Counts how often this thread does what a loop that must be on time does not.
+    /// Starts counting actions of this thread that a real-time loop must avoid.
     pub fn judge(&mut self, pid: i32) {
         self.explainer.judge(pid);
     }
@@ -88,7 +87,7 @@ impl Samples {
         Some((self.explainer.thread(pid), self.explainer.rules_of(pid)?))
     }
 
-    /// Names of threads that the trace told, by number.
+    /// Returns the names of threads in the trace, by number.
     pub fn names(&self) -> impl Iterator<Item = (i32, Text)> {
         self.explainer.names()
     }
@@ -108,7 +107,7 @@ impl Samples {
         }
     }
 
-    /// Forgets what was before `time`, whose samples are explained.
+    /// Forgets events before `time`, whose samples are explained.
     pub fn forget_before(&mut self, time: u64) {
         self.explainer.forget_before(time);
         for kept in self.wake_ups.values_mut() {
@@ -229,7 +228,7 @@ impl Samples {
         };
         self.explainer
             .cut(way, Component::Awake, cpu, due, woke, &mut pieces);
-        // Its wake-up may be among what was lost.
+        // Its wake-up may be among the lost events.
         let is_lost = pieces.iter().any(|piece| piece.holder.cause == Cause::Lost);
         if is_lost || found.is_none() {
             return Delay {

@@ -10,21 +10,21 @@ use crate::event::{Event, Head, Kind, Thread};
 use crate::recent::Recent;
 use crate::text::Text;
 
-/// How many moments of a CPU are kept: at 10,000 events a second 13 s, at 200,000 half a second, in
+/// Maximum number of moments per CPU: at 10,000 events a second 13 s, at 200,000 half a second, in
 /// 12 MB.
 const MOMENTS_MAX: usize = 1 << 17;
-/// Interrupts of a CPU whose senders are remembered.
+/// Maximum number of interrupts per CPU whose senders are remembered.
 const SENDERS_MAX: usize = 1 << 14;
-/// The softirq in which timers expire that do not in a hard interrupt.
+/// The softirq in which timers expire unless they do so in a hard interrupt.
 const HRTIMER_SOFTIRQ: i64 = 8;
 
 /// The context on top of the CPU's stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Context {
     Nmi,
-    /// By name, where the trace has it.
+    /// The name, if the trace has it.
     Interrupt(Option<Text>),
-    /// By number, where the trace has it.
+    /// The number, if the trace has it.
     Softirq(Option<i64>),
     Thread,
 }
@@ -34,13 +34,13 @@ pub(super) enum Context {
 pub(super) struct Moment {
     pub(super) time: u64,
     pub(super) top: Context,
-    /// The thread on the CPU, or below what interrupted it.
+    /// The thread on the CPU, possibly interrupted.
     pub(super) thread: Option<Thread>,
     /// The context that the event recorded.
     pub(super) head: Head,
-    /// Events were lost behind it.
+    /// Events were lost after it.
     pub(super) is_lost: bool,
-    /// The functions that led to it, where a trigger recorded them.
+    /// The call stack, if a trigger recorded it.
     pub(super) stack: Option<u32>,
 }
 
@@ -52,7 +52,7 @@ impl Moment {
     }
 }
 
-/// All CPUs, in the order of their numbers. Most machines number them from 0 without a gap.
+/// All CPUs, ordered by number. Most machines number them from 0 without a gap.
 #[derive(Debug, Default)]
 pub(super) struct Cpus(Vec<(u32, Timeline)>);
 
@@ -105,14 +105,13 @@ pub(super) struct Timeline {
     /// When the outermost interrupt started, if its entry was seen, and how deep in sections
     /// without preemption it found the thread.
     pub(super) interrupt: Option<(u64, u8)>,
-    /// The timer whose function it is in.
+    /// The timer whose function it runs.
     pub(super) expiring: Option<ExpiringTimer>,
-    /// The functions that it interrupted, where a trigger recorded them.
+    /// The interrupted functions, if a trigger recorded them.
     pub(super) interrupted_stack: Option<u32>,
-    /// The interrupt in which the softirq of timers was asked for last.
+    /// The interrupt that last raised the softirq of timers.
     pub(super) timer_softirq_raised: Option<u64>,
-    /// The kernel marks events in softirqs as such. On PREEMPT_RT it does not, where threads serve
-    /// them.
+    /// The kernel flags events in softirqs. It does not on PREEMPT_RT, where threads serve them.
     are_softirqs_flagged: bool,
     /// Entries of softirqs are events of this trace, and none was lost since the last one.
     are_softirqs_traced: bool,
@@ -225,7 +224,7 @@ impl Timeline {
         }
     }
 
-    /// Whether a softirq lies below what is on top.
+    /// Returns whether the context on top interrupted a softirq.
     pub(super) fn is_softirq_interrupted(&self) -> bool {
         self.stack
             .iter()
@@ -258,7 +257,7 @@ impl Timeline {
             .map(|&(_, name)| name)
     }
 
-    /// Forgets what was before `time`, so that what is kept stays small enough for a cache.
+    /// Forgets moments before `time`, so that the rest fits into a cache.
     pub(super) fn forget_before(&mut self, time: u64) {
         while self
             .moments
@@ -313,12 +312,12 @@ impl Timeline {
         }
     }
 
-    /// Whether an event behind `from` and before `to` found interrupts on, in a thread.
+    /// Returns whether an event after `from` and before `to` found interrupts on, in a thread.
     pub(super) fn were_interrupts_on(&self, from: u64, to: u64) -> bool {
         let mut found = false;
         let mut moments = self.moments.range(self.after(from)..).peekable();
         while let Some(moment) = moments.next_if(|moment| moment.time < to) {
-            // One that the next event follows at the same time has no length.
+            // An event followed by another one at the same time has no length.
             let end = moments.peek().map_or(to, |next| next.time);
             found |=
                 moment.time < end && moment.top == Context::Thread && !moment.head.is_irqs_off();

@@ -7,9 +7,9 @@ use crate::text::Text;
 /// Whose wake-ups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// Of the threads with these numbers, outside of any container.
+    /// The threads with these numbers, outside any container.
     Pids(Vec<i32>),
-    /// Of all threads of these names.
+    /// All threads of these names.
     Names(Vec<Text>),
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Functions {
 pub(super) struct WaitingThread {
     pub(super) thread: Thread,
     pub(super) due: u64,
-    /// Up to here the timer was allowed to be late.
+    /// Latest expiry within the timer's slack.
     pub(super) slack_end: u64,
     pub(super) due_from: DueFrom,
     pub(super) waker: Waker,
@@ -54,7 +54,7 @@ pub(super) struct WaitingThread {
     pub(super) functions: Functions,
     /// The first CPU on whose run queue the thread was put, and since when.
     pub(super) queue: (u64, u32),
-    /// Those that it was moved to.
+    /// The CPUs that it was moved to.
     pub(super) moves: Vec<(u64, u32)>,
 }
 

@@ -30,17 +30,17 @@ const THREADS_MAX: usize = 1 << 14;
 const WORKERS_MAX: usize = 1 << 18;
 /// Number of pieces that most wake-ups need; space for them is reserved at once.
 pub(super) const PIECES_USUAL: usize = 8;
-/// Room for pieces that is kept, by wake-ups.
+/// Maximum number of buffers for pieces that are kept for reuse.
 const SPARE_MAX: usize = 64;
 /// Interrupts of CPUs that other CPUs send, as x86 names them, and the one name of others.
 const SENT: [&str; 4] = ["reschedule", "call_function", "call_function_single", "ipi"];
 /// An interrupt that was sent comes within this time, or another one was; in ns.
 const SENT_NS: u64 = 1_000_000;
-/// Stamps of the monotonic clock, and times that a timer of that clock reads, are never further
-/// apart.
+/// Upper bound of the distance between stamps of the monotonic clock and times that a timer of that
+/// clock reads.
 const SAME_CLOCK_NS: u64 = 1_000_000_000;
 
-/// Takes a trace in, event by event, and gives wake-ups out.
+/// Reads a trace event by event, and emits wake-ups.
 #[derive(Debug)]
 pub struct Explainer {
     target: Target,
@@ -58,16 +58,16 @@ pub struct Explainer {
     grids: BTreeMap<i32, (Grid, Option<i64>)>,
     judged: RuleScopes,
     blocked: ThreadWaits,
-    /// The last interrupt that was sent to each CPU: when, and by which thread's CPU.
+    /// The last interrupt sent to each CPU: its time, and the thread on the sending CPU.
     sent: BTreeMap<u32, (u64, Text)>,
     finished: Vec<WakeUp>,
     unfinished: u64,
-    /// Room of wake-ups that are done with.
+    /// Buffers of finished wake-ups.
     spare: Vec<Vec<Piece>>,
 }
 
 impl Explainer {
-    /// Starts with an unread trace. `threads` are names that are known beforehand.
+    /// Starts with an unread trace. `threads` are names known in advance.
     #[must_use]
     pub fn new(
         target: Target,
@@ -132,7 +132,7 @@ impl Explainer {
         }
     }
 
-    /// Whether a wake-up ended since they were asked for.
+    /// Returns whether a wake-up ended since the last call that took them.
     pub(super) fn has_finished(&self) -> bool {
         !self.finished.is_empty()
     }
@@ -145,7 +145,7 @@ impl Explainer {
         }
     }
 
-    /// Room for pieces.
+    /// Returns a buffer for pieces.
     pub(super) fn room(&mut self) -> Vec<Piece> {
         self.spare
             .pop()
@@ -157,18 +157,18 @@ impl Explainer {
         self.finished.drain(..)
     }
 
-    /// How often the thread did what a loop that must be on time does not.
+    /// Returns the counts of actions that a real-time loop must avoid.
     #[must_use]
     pub fn rules(&self) -> &Rules {
         self.judged.all()
     }
 
-    /// Counts that of single threads, and of those of [`Explainer::judge`] only.
+    /// Counts only those of single threads given to [`Explainer::judge`].
     pub(super) fn judge_single_threads(&mut self) {
         self.judged = RuleScopes::single_threads();
     }
 
-    /// Counts that of this thread too.
+    /// Counts those of this thread too.
     pub(super) fn judge(&mut self, pid: i32) {
         self.judged.add(pid);
     }
@@ -183,7 +183,7 @@ impl Explainer {
         self.judged.of(pid)
     }
 
-    /// Wake-ups whose end is not in the trace.
+    /// Returns the number of wake-ups whose end is not in the trace.
     #[must_use]
     pub fn unfinished(&self) -> u64 {
         self.unfinished + self.waiting.len() as u64
@@ -197,7 +197,7 @@ impl Explainer {
             }
             return;
         }
-        // An event of the thread itself: it runs. Where the switch was not traced this is the first
+        // An event of the thread itself: it runs. If the switch was not traced this is the first
         // sign.
         if self.waiting.contains_key(&event.head.pid) {
             self.first_sign(event);
@@ -458,9 +458,9 @@ impl Explainer {
         }
     }
 
-    /// A time of the timer's clock as one of the trace's. The timer's interrupt read its clock
-    /// shortly before the event: where the clocks differ, a due time is that much too late, and the
-    /// lateness too small.
+    /// Converts a time of the timer's clock to the trace's. The timer's interrupt read its clock
+    /// shortly before the event, so with different clocks the due time is too late by that much,
+    /// and the latency too small.
     fn on_trace_clock(&self, expiring: ExpiringTimer, time: i64) -> u64 {
         let is_same = self.facts.is_monotonic
             && expiring.time.abs_diff(expiring.now.max(0).cast_unsigned()) < SAME_CLOCK_NS;
@@ -510,7 +510,7 @@ impl Explainer {
         self.finish(waiting, cpu, ran, Some(woke));
     }
 
-    /// Forgets what CPUs were doing before `time`, and before all that waits.
+    /// Forgets the activity of CPUs before `time`, and before every waiting thread.
     pub(super) fn forget_before(&mut self, time: u64) {
         let time = self
             .waiting
@@ -523,14 +523,14 @@ impl Explainer {
         self.blocked.forget_before(time);
     }
 
-    /// The thread that a CPU had at `time`, as far as is known.
+    /// Returns the thread that each CPU ran at `time`, if known.
     pub(super) fn running(&self, time: u64) -> impl Iterator<Item = (u32, Thread)> {
         self.cpus
             .iter()
             .filter_map(move |(cpu, timeline)| Some((cpu, timeline.moment(time)?.thread?)))
     }
 
-    /// Names of threads that the trace told, by number.
+    /// Returns the names of threads in the trace, by number.
     pub(super) fn names(&self) -> impl Iterator<Item = (i32, Text)> {
         self.threads
             .values()
@@ -547,7 +547,7 @@ impl Explainer {
         })
     }
 
-    /// Lays what pieces of a sample have of the waits of its thread to these.
+    /// Replaces the parts of `pieces` during which the sample's thread itself waited.
     pub(super) fn lay_waits(&self, pid: i32, pieces: &mut Vec<Piece>) {
         self.blocked.lay(pid, pieces);
     }
@@ -628,7 +628,7 @@ impl Explainer {
                 &mut pieces,
             );
         }
-        // Without events of migrations the CPU that it ran on is all that is known.
+        // Without migration events, only the CPU on which it ran is known.
         let is_known = waiting.last_queue().1 == cpu;
         let (mut from, mut on) = if is_known {
             waiting.queue

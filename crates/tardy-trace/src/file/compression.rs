@@ -16,18 +16,18 @@ pub const CHUNK_BYTES_MAX: usize = 64 << 20;
 /// Why a part cannot be decompressed.
 #[derive(Debug, thiserror::Error)]
 pub enum CompressionError {
-    /// It is compressed in a way that is not read.
+    /// The compression method is not supported.
     #[error(
         "trace.dat is compressed with {0:?}: only zlib and zstd can be read; `trace-cmd convert \
          --compression none` helps"
     )]
     Unknown(String),
-    /// It would become too much.
+    /// It would expand too much.
     #[error(
         "a compressed part of trace.dat claims to expand to {0} bytes, more than is read at once"
     )]
     TooMuch(usize),
-    /// It becomes something else than it says.
+    /// Its expanded length differs from the declared one.
     #[error("a compressed part of trace.dat expanded to {became} bytes instead of {said}")]
     Length {
         /// The actual size.
@@ -38,15 +38,15 @@ pub enum CompressionError {
     /// The compressed bytes are damaged.
     #[error("a compressed part of trace.dat is damaged: {0}")]
     Damaged(#[from] io::Error),
-    /// It is cut.
+    /// It is truncated.
     #[error("a compressed part of trace.dat is cut short: {0}")]
     End(#[from] EndOfData),
 }
 
-/// How parts are compressed.
+/// The compression method of the parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// Uncompressed.
     None,
     /// RFC 1950.
     Zlib,
@@ -55,7 +55,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// As the file names it.
+    /// Returns the method that the file names.
     ///
     /// # Errors
     /// If it is one that is not read here.

@@ -1,4 +1,4 @@
-//! Version 6: one part behind the other.
+//! Version 6: a sequence of parts.
 
 use super::{
     Buffer, CPUS_MAX, Compression, CpuPages, FileError, Options, Parts, TraceFile, chosen_clock,
@@ -7,7 +7,7 @@ use super::{
 use crate::bytes::Cursor;
 use crate::layout::PageLayout;
 
-/// Reads the file from behind its page size.
+/// Reads the file from the position after its page size.
 pub(super) fn read<'a>(
     bytes: &'a [u8],
     mut cursor: Cursor<'a>,
@@ -76,7 +76,8 @@ fn check_mark(mark: &[u8]) -> Result<(), FileError> {
     }
 }
 
-/// A table of places and lengths, one a CPU, behind which the clock stands (since trace-cmd 2.9).
+/// Reads a table of positions and lengths, one per CPU, followed by the clock (since trace-cmd
+/// 2.9).
 fn buffer<'a>(
     bytes: &'a [u8],
     cursor: &mut Cursor<'a>,
@@ -95,7 +96,7 @@ fn buffer<'a>(
             what: "a page offset of",
             value: place,
         })?;
-        // A file of no pages may name a place behind its end.
+        // A file without pages may name a position past its end.
         let bytes = if length == 0 {
             &[]
         } else {

@@ -1,5 +1,5 @@
-//! The head of a trace.dat of version 6, for pages that were read from the kernel: what trace-cmd
-//! and KernelShark need to read them.
+//! The head of a trace.dat of version 6, for pages that were read from the kernel: the data that
+//! trace-cmd and KernelShark need to read them.
 
 use super::MAGIC;
 
@@ -23,15 +23,15 @@ pub struct TraceHead {
     pub commands: String,
     /// `trace_clock`, with the clock in brackets.
     pub clock: String,
-    /// What `uname -a` says.
+    /// Output of `uname -a`.
     pub kernel: String,
     /// Bytes of a page of the ring buffer.
     pub page_bytes: u32,
 }
 
 impl TraceHead {
-    /// The head of a file whose pages are those of CPU 0, then of CPU 1 and so on: so many bytes of
-    /// each, whole pages.
+    /// Returns the head of a file with the pages of CPU 0, then of CPU 1 and so on; `lengths` are
+    /// their bytes, in whole pages.
     #[must_use]
     pub fn encode(&self, lengths: &[u64]) -> Vec<u8> {
         let mut out = [MAGIC, b"6\0", &[0, 8]].concat();
@@ -67,7 +67,7 @@ impl TraceHead {
     }
 }
 
-/// Bytes of a page, as a head of [`TraceHead::encode`] says.
+/// Returns the page size in bytes, as stored in a head of [`TraceHead::encode`].
 #[must_use]
 pub fn page_bytes(head: &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(head.get(14..18)?.try_into().ok()?)).filter(|&bytes| bytes > 0)
@@ -88,7 +88,7 @@ pub fn with_lengths(head: &[u8], lengths: &[u64]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Writes where the pages of each CPU lie, behind a head that ends where a page starts.
+/// Fills in the position of each CPU's pages, which follow a head that ends at a page boundary.
 fn fill_table(out: &mut Vec<u8>, table: usize, lengths: &[u64], page_bytes: u32) {
     out.resize(
         out.len().next_multiple_of((page_bytes as usize).max(4096)),

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use tardy_machine::process;
 use tardy_machine::root::Root;
 
-/// Of the flags in /proc/PID/stat: a thread of the kernel (include/linux/sched.h).
+/// Flag of a kernel thread in /proc/PID/stat (include/linux/sched.h).
 const PF_KTHREAD: u64 = 0x0020_0000;
 /// errno-base.h; the process has ended since its file was opened.
 const ESRCH: i32 = 3;
@@ -44,7 +44,7 @@ pub struct Process {
     root: Root,
     /// Its number.
     pub id: u32,
-    /// Its name, as ps(1) shows it.
+    /// Its name, as shown by ps(1).
     pub name: String,
     /// Distinguishes the process from a later one with the same number.
     start_time: Option<u64>,
@@ -64,8 +64,8 @@ impl Process {
             .map(|(_, rest)| rest.split_ascii_whitespace().collect())
             .unwrap_or_default();
         let name = printable(&root.text(format!("proc/{id}/comm")).unwrap_or_default());
-        // proc(5): the state is the third field, the flags are the ninth; the first two stand
-        // before the bracket.
+        // proc(5): the state is the third field, the flags are the ninth; the first two precede the
+        // bracket.
         if fields
             .get(6)
             .and_then(|flags| flags.parse::<u64>().ok())
@@ -122,7 +122,7 @@ impl Process {
         })
     }
 
-    /// Its threads that are there now, with their names.
+    /// Returns its current threads with their names.
     #[must_use]
     pub fn threads(&self) -> BTreeMap<i32, String> {
         let ids = self

@@ -1,4 +1,4 @@
-//! Where every due time of a series went: expected = recorded + skipped + lost, and recorded =
+//! Accounts for every due time of a series: expected = recorded + skipped + lost, and recorded =
 //! stored + unstored.
 //!
 //! Readers refuse impossible counts and times, so that sums and differences of values that were
@@ -47,7 +47,7 @@ impl Counts {
             - i128::from(self.lost)
     }
 
-    /// Whether every expected sample is recorded, skipped or lost.
+    /// Returns whether every expected sample is recorded, skipped or lost.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.unexplained() == 0 && self.unstored <= self.recorded

@@ -23,7 +23,8 @@
 //! History: 1 (2026-11): first.
 //!
 //! A due time is stored as its departure from the schedule's prediction, run-length coded. A grid
-//! costs nothing, events a few bits; in all a sample takes 2.0 to 2.5 bytes (`chunk` properties).
+//! costs nothing, events a few bits; on average a sample takes 2.0 to 2.5 bytes (`chunk`
+//! properties).
 //!
 //! Every chunk has the cumulative counts. A cut file accounts for itself. Parts of a file can be
 //! summarised in parallel, because a chunk knows the position of its samples.
@@ -62,7 +63,7 @@ pub enum FormatError {
     /// The bytes end before the chunk does.
     #[error("the last chunk is cut off")]
     Truncated,
-    /// The chunk's bytes are not those that were written.
+    /// The chunk's bytes differ from those that were written.
     #[error("a chunk is damaged (checksum or structure)")]
     Damaged,
 }
@@ -210,8 +211,8 @@ impl ChunkEncoder {
         self.due_run = (0, 0);
     }
 
-    /// Appends the chunk built since the last call to `out`; `last` marks the end of a file closed
-    /// in order.
+    /// Appends the chunk built since the last call to `out`; `last` marks the end of a properly
+    /// closed file.
     pub fn finish(&mut self, counts: &Counts, last: bool, out: &mut Vec<u8>) {
         self.flush_due_run();
         self.body.clear();
@@ -299,12 +300,12 @@ pub struct ChunkHead {
     pub body_bytes: usize,
     /// CRC-32 of the body.
     pub crc: u32,
-    /// Whether the file was closed in order with this chunk.
+    /// Whether the file was closed properly with this chunk.
     pub last: bool,
 }
 
 impl ChunkHead {
-    /// Reads the head that stands before a body.
+    /// Decodes the head that precedes a body.
     ///
     /// # Errors
     /// [`FormatError::Truncated`] for fewer than [`CHUNK_HEAD_BYTES`], [`FormatError::Damaged`] for
@@ -345,7 +346,7 @@ pub struct Chunk {
     /// (departure from the predicted due time in ns, how many samples in a row), from the second
     /// sample on.
     pub due: Vec<(i64, usize)>,
-    /// (index of the sample behind the gap, gap), ascending.
+    /// (index of the sample after the gap, gap), ascending.
     pub gaps: Vec<(usize, Gap)>,
 }
 
@@ -527,7 +528,7 @@ impl Iterator for Samples<'_> {
     }
 }
 
-/// Whether `body` is the body that `head` was written for.
+/// Returns whether `body` is the body that `head` was written for.
 #[must_use]
 pub fn verify(head: &ChunkHead, body: &[u8]) -> bool {
     head.body_bytes == body.len() && crc32fast::hash(body) == head.crc

@@ -7,7 +7,7 @@ use crate::units::Nanos;
 pub struct Sample {
     /// The due time of the wake-up, on the monotonic clock.
     pub due: Nanos,
-    /// How much later it did; negative when it was early.
+    /// How much later it happened; negative when it was early.
     pub latency: Nanos,
     /// Due times that passed unused because of this late wake-up; always 0 for probes without a
     /// schedule.
@@ -27,7 +27,7 @@ impl Sample {
 pub enum Record {
     /// A wake-up.
     Sample(Sample),
-    /// Wake-ups that happened here and could not be handed over, because the ring was full.
+    /// Wake-ups that happened here and could not be passed on, because the ring was full.
     Gap(Gap),
 }
 
@@ -41,7 +41,7 @@ pub struct Gap {
 }
 
 impl Gap {
-    /// Whether nothing was lost.
+    /// Returns whether nothing was lost.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lost == 0 && self.skipped == 0

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::cpu::CpuId;
 use crate::units::Nanos;
 
-/// When the next sample of a series is due; the chunk format stores only what departs from it.
+/// When the next sample of a series is due; the chunk format stores only deviations from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Schedule {
@@ -25,17 +25,17 @@ pub enum Schedule {
         #[serde(rename = "dither_ns", default)]
         dither: Nanos,
     },
-    /// Each sample is due a fixed time after the probe asked for it: there is no schedule, so that
-    /// nothing can be skipped.
+    /// Each sample is due a fixed time after the probe requested it: there is no schedule, so due
+    /// times cannot be skipped.
     Event {
-        /// Time asked for in each cycle.
+        /// Time requested in each cycle.
         #[serde(rename = "request_ns")]
         request: Nanos,
     },
 }
 
 impl Schedule {
-    /// The time between two due times, or the time asked for.
+    /// Returns the time between two due times, or the requested time.
     #[must_use]
     pub fn period(&self) -> Nanos {
         match *self {
@@ -44,16 +44,17 @@ impl Schedule {
         }
     }
 
-    /// Whether due times form a grid, so that some can be skipped.
+    /// Returns whether due times form a grid, so that some can be skipped.
     #[must_use]
     pub fn is_grid(&self) -> bool {
         matches!(self, Self::Grid { .. })
     }
 
-    /// How many due times of the grid lie at or before the sample due at `due`; `None` for events.
+    /// Returns the number of the grid's due times at or before the sample due at `due`; `None` for
+    /// events.
     ///
-    /// A dithered due time lies less than one period after its grid point, so that rounding down
-    /// finds the point.
+    /// A dithered due time lies less than one period after its grid point, so rounding down finds
+    /// the point.
     #[must_use]
     pub fn expected_at(&self, due: Nanos) -> Option<u64> {
         match *self {
@@ -65,7 +66,7 @@ impl Schedule {
     }
 }
 
-/// Which clock a run's times are of; two clocks are never compared silently.
+/// The clock of a run's times; two clocks are never compared silently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClockKind {
@@ -87,7 +88,7 @@ pub struct Descriptor {
     /// `time of an operation`.
     pub quantity: String,
     /// Unit of every latency in the file: `ns`; in series of kind `cost` also `ps` or
-    /// `instructions/1000`. Due times are ns whatever it is.
+    /// `instructions/1000`. Due times are always in ns.
     pub unit: String,
     /// Clock of every time in the file.
     pub clock: ClockKind,
@@ -96,7 +97,7 @@ pub struct Descriptor {
     /// The meaning of the values.
     #[serde(default, skip_serializing_if = "Meaning::is_plain_lateness")]
     pub meaning: Meaning,
-    /// Whether the values say nothing about a deadline: the verdict is then given without them.
+    /// Whether the values are irrelevant to a deadline, so that the verdict ignores them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_outside_verdict: bool,
     /// Whether the values time work, not a clock read alone: see [`Descriptor::is_work`].
@@ -117,8 +118,8 @@ pub struct Descriptor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
 pub enum Meaning {
-    /// How much later than due something happened. A value below zero is early, or an error of the
-    /// probe's clock where it lies within that.
+    /// How much later than due an event happened. A value below zero is early, or within the error
+    /// of the probe's clock.
     Lateness {
         /// Values down to minus this are within the error of the clock that the probe reads.
         #[serde(rename = "clock_error_ns")]
@@ -187,17 +188,17 @@ impl Descriptor {
         }
     }
 
-    /// Whether work was due: a due time that was skipped was then never done, and misses any
-    /// deadline. Else the series only asks how late a task would have started, and a skipped due
-    /// time was as late as the wake-up that skipped it tells.
+    /// Returns whether the samples time work: skipped work was never done, so it misses any
+    /// deadline. Otherwise the series only shows how late a task would have started, and a skipped
+    /// due time has the latency that the wake-up implies.
     #[must_use]
     pub fn is_work(&self) -> bool {
         // Folders that predate the key imply it by the quantity that they measured.
         self.stands_for_work || self.quantity == "completion" || self.meaning == Meaning::Skew
     }
 
-    /// The file's name in the run folder: `PROBE.cpuN.series`, or `PROBE.copyN.series` where copies
-    /// run side by side.
+    /// Returns the file's name in the run folder: `PROBE.cpuN.series`, or `PROBE.copyN.series` if
+    /// copies run side by side.
     #[must_use]
     pub fn file_name(&self) -> String {
         let cpu = self

@@ -1,9 +1,8 @@
-//! How long until work is done that starts late and runs slowly: a model that adds the two up
+//! Model of the time until work is done that starts late and runs slowly: it adds both delays
 //! (mckenney2009, section 3).
 //!
-//! It draws curves and finds where they cross. It knows nothing of work that is interrupted, and of
-//! late starts that go with slow work: whether real work ends in time is measured, not computed
-//! here.
+//! It draws curves and finds where they cross. It ignores interruptions, and correlation of late
+//! starts with slow work: whether real work ends in time is measured, not computed here.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,8 +16,8 @@ pub fn total_delay(latency_ns: f64, slowdown: f64, work_ns: f64) -> f64 {
     latency_ns + work_ns * (1.0 + slowdown)
 }
 
-/// Where a kernel that starts work sooner and does it slower ("real time") takes as long as a
-/// kernel that starts later and is faster ("real fast").
+/// The duration at which a kernel that starts work sooner and runs it slower ("real time") takes as
+/// long as a kernel that starts later and is faster ("real fast").
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "crossover", rename_all = "kebab-case")]
 pub enum Crossover {
@@ -26,7 +25,7 @@ pub enum Crossover {
     At {
         /// Length of the work, in ns.
         work_ns: f64,
-        /// Where the intervals of latencies and slowdown put it; its upper end may be infinite.
+        /// Its interval, from those of latencies and slowdown; the upper end may be infinite.
         /// Absent if none was given.
         interval_ns: Option<Interval>,
     },
@@ -34,8 +33,8 @@ pub enum Crossover {
     RealTimeAlways,
     /// Real fast finishes sooner at any length: real time does not start sooner and is slower.
     RealFastAlways,
-    /// Real time starts later and works faster: it is done sooner where work is longer than this,
-    /// in ns.
+    /// Real time starts later and works faster: it finishes sooner if work is longer than this, in
+    /// ns.
     Reversed {
         /// Length of the work, in ns.
         work_ns: f64,
@@ -45,7 +44,7 @@ pub enum Crossover {
 /// The crossover `(fast - real time) / slowdown` of two latencies in ns; `slowdown` is real time's
 /// against real fast.
 ///
-/// Where each input lies in its interval the crossover lies in its own: with levels of 1 - a each,
+/// If each input lies in its interval, the crossover lies in its own: with levels of 1 - a each,
 /// all three together with 1 - 3a at least.
 #[must_use]
 pub fn crossover(

@@ -67,7 +67,7 @@ impl Nanos {
         self.0 as f64 / 1e3
     }
 
-    /// The same span as the standard library's type; a negative one becomes zero.
+    /// Converts to the standard library's type; a negative span becomes zero.
     #[must_use]
     pub fn to_std(self) -> std::time::Duration {
         std::time::Duration::from_nanos(u64::try_from(self.0).unwrap_or(0))
@@ -93,7 +93,7 @@ impl Nanos {
         )
     }
 
-    /// The sum, or the nearest end of the range.
+    /// Returns the sum, or the nearest end of the range.
     #[must_use]
     pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
@@ -193,7 +193,7 @@ fn with_unit(nanos: f64, round: impl Fn(f64) -> f64) -> String {
 /// Why a text is no duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseNanosError {
-    /// A number without `ns`, `us`, `ms`, `s`, `m`, `h` or `d` behind it.
+    /// A number without a unit (`ns`, `us`, `ms`, `s`, `m`, `h` or `d`).
     #[error("`{0}` has no unit: write it with ns, us, ms, s, m, h or d, as in 200us")]
     NoUnit(String),
     /// Not a number, or not one of the units.

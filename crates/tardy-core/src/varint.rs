@@ -49,9 +49,9 @@ impl<'a> Reader<'a> {
     /// bits.
     #[inline]
     pub fn take(&mut self) -> Option<u64> {
-        // Lengths of one to three bytes come mixed in a series, so that a branch for each would be
-        // mispredicted again and again: eight bytes are looked at together, and only a value of
-        // more than four takes the loop.
+        // Lengths of one to three bytes are mixed in a series, so a branch per length would often
+        // be mispredicted: eight bytes are read together, and only a value of more than four takes
+        // the loop.
         let Some(eight) = self.rest.first_chunk::<8>() else {
             return self.take_long();
         };
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
         Some(bytes)
     }
 
-    /// Whether everything was read.
+    /// Returns whether everything was read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()

@@ -12,13 +12,13 @@ use crate::units::Nanos;
 /// How the reason for a refused policy starts if a control group is the cause; its path follows.
 pub const NO_BUDGET: &str = "no real-time budget in the control group ";
 
-/// How much a warning takes away from the result.
+/// How much a warning devalues the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
     /// Samples are missing, or the run was cut off: missing samples support no conclusion.
     Incomplete,
-    /// The set-up was not what a verdict needs, so that the run says less about the system.
+    /// The set-up violated a requirement of verdicts, so the run proves less about the system.
     Degraded,
     /// Worth knowing.
     Notice,
@@ -49,7 +49,7 @@ pub enum Warning {
     },
     /// The tool was ended before it could close the run.
     CutOff { stored_until: Option<Nanos> },
-    /// Larger latencies than the largest one known may have occurred.
+    /// Larger latencies than the known maximum may have occurred.
     MaximumUnsure { reason: String },
     /// The run is still in progress, and these are its samples so far.
     UnderWay { stored_until: Option<Nanos> },
@@ -84,7 +84,7 @@ pub enum Warning {
         count: u64,
         earliest: Nanos,
     },
-    /// The policy asked for could not be had.
+    /// The requested policy was refused.
     NoRealTimePolicy { policy: String, error: String },
     /// Memory could not be locked.
     MemoryNotLocked { error: String },
@@ -92,13 +92,13 @@ pub enum Warning {
     NotBound { cpu: CpuId, error: String },
     /// The power management's latency limit could not be set.
     CpuLatencyNotSet { error: String },
-    /// Deep idle states were kept from the measured CPUs, as far as they may go without it.
+    /// The measured CPUs were kept from deep idle states, which they could otherwise enter.
     IdleStatesHeld { states: String },
     /// Timers fire at the tick.
     NoHighResolutionTimers { resolution: Nanos },
     /// The measuring thread faulted pages in its loop.
     FaultsInLoop { cpu: Option<CpuId>, faults: u64 },
-    /// Samples that a probe took on another CPU than its own.
+    /// Samples that a probe took on the wrong CPU.
     Displaced {
         probe: String,
         cpu: Option<CpuId>,
@@ -130,7 +130,7 @@ pub enum Warning {
         #[serde(default)]
         rule: String,
     },
-    /// The hypervisor ran something else.
+    /// The hypervisor ran other tasks.
     TimeStolen { cpu: CpuId, stolen: Nanos },
     /// A limit of the control group applied.
     CgroupThrottled { periods: u64 },
@@ -155,7 +155,7 @@ pub enum Warning {
     /// The tool's own threads share the measured CPUs.
     #[serde(alias = "no-processor-left")]
     NoCpuLeft { cpus: CpuList },
-    /// Some CPUs are set apart for real-time work; `others` are those of the tool's own threads.
+    /// Some CPUs are isolated; `others` are those of the tool's own threads.
     IsolatedCpus {
         isolated: CpuList,
         measured: CpuList,
@@ -216,7 +216,7 @@ impl Warning {
         )
     }
 
-    /// How much it takes away.
+    /// Returns the severity.
     #[must_use]
     pub fn severity(&self) -> Severity {
         match self {
@@ -259,7 +259,7 @@ impl Warning {
         )
     }
 
-    /// The line for people, which tells a warning from a note at its start.
+    /// Returns the line for people, which starts with the kind: warning or note.
     #[must_use]
     pub fn line(&self) -> String {
         if self.is_note() {

@@ -1,5 +1,5 @@
-//! An atlas: kernels under loads. Each cell has the latencies of several replicas, and between
-//! releases stands what got worse or better.
+//! An atlas: kernels under loads. Each cell has the latencies of several replicas, and the changes
+//! from release to release are listed.
 
 mod changes;
 
@@ -16,7 +16,7 @@ use crate::summary::read::{LoadedRun, read};
 
 pub use changes::{Change, Statistic};
 
-/// A kernel as it was asked for.
+/// A kernel as the user named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelInput {
     /// Its name in tables.
@@ -32,7 +32,7 @@ pub struct KernelInput {
 pub struct CellInput {
     pub kernel: usize,
     pub load: usize,
-    /// Its run folder, or why there is none.
+    /// Its run folder, or the failure.
     pub result: Result<PathBuf, CellFailure>,
 }
 
@@ -54,7 +54,7 @@ pub struct AtlasInput {
     pub absent: Vec<(String, String)>,
     pub loads: Vec<String>,
     pub replicas: u32,
-    /// Those that there are, in the order of replicas.
+    /// The existing cells, in the order of replicas.
     pub cells: Vec<CellInput>,
 }
 
@@ -84,8 +84,8 @@ pub struct AtlasKernel {
     pub words: Vec<String>,
     /// `uname -r`; `None` if no run records it.
     pub release: Option<String>,
-    /// How it preempts: none, voluntary, full, lazy, rt, or rt with a model other than full, as
-    /// rt-lazy.
+    /// Its preemption model: none, voluntary, full, lazy, rt, or rt with a model other than full,
+    /// such as rt-lazy.
     pub model: Option<String>,
 }
 
@@ -96,7 +96,7 @@ pub struct AtlasCell {
     pub runs: u32,
     /// Why the others have none.
     pub failures: Vec<CellFailure>,
-    /// Absent if there is no sample.
+    /// Absent without samples.
     pub numbers: Option<CellNumbers>,
 }
 
@@ -123,7 +123,7 @@ struct CellRuns {
 }
 
 impl Atlas {
-    /// Reads all runs. One that cannot be read counts as failed.
+    /// Reads all runs. An unreadable run counts as failed.
     #[must_use]
     pub fn new(input: AtlasInput) -> Self {
         let AtlasInput {
@@ -213,7 +213,7 @@ fn gather<'a>(
 }
 
 impl CellRuns {
-    /// The last phase is the one under load: where a load is named, an idle one comes before it.
+    /// The last phase is the one under load: with a named load, an idle phase precedes it.
     fn add(&mut self, run: &LoadedRun) {
         let phase = run.record.phases.last().map(|phase| phase.name.as_str());
         let probe = run.probes().first().copied();

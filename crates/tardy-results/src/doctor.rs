@@ -14,7 +14,7 @@ pub struct Diagnosis {
     pub machine: String,
     /// The kind of work.
     pub profile: Profile,
-    /// The CPUs whose tasks must not be late.
+    /// The CPUs of the real-time tasks.
     pub cpus: CpuList,
     /// The program that was looked at, if one was named: its name and number.
     pub program: Option<String>,
@@ -33,7 +33,7 @@ impl Diagnosis {
             .filter(|finding| finding.is_improvable())
     }
 
-    /// How many findings are in a state.
+    /// Returns the number of findings in a state.
     pub fn count(&self, is_wanted: fn(&State) -> bool) -> usize {
         self.findings
             .iter()
@@ -41,8 +41,8 @@ impl Diagnosis {
             .count()
     }
 
-    /// What to end with if faults of this importance and above fail: one that cannot be seen leaves
-    /// the answer open.
+    /// Returns the exit code if faults of this importance and above fail; unknown ones make the
+    /// result inconclusive.
     #[must_use]
     pub fn exit(&self, fail_on: Option<Importance>) -> Exit {
         let Some(least) = fail_on else {

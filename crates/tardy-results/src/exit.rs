@@ -17,14 +17,13 @@ pub enum Exit {
     Failed = 1,
     /// Wrong use or bad input.
     Usage = 2,
-    /// This machine cannot do what was asked.
+    /// This machine lacks a requirement.
     Machine = 3,
     /// Too few samples, a degraded set-up, samples lost or not stored.
     Inconclusive = 4,
     /// `lab check` only: the kernel does not boot, so that `git bisect run` skips it.
     Skip = 125,
-    /// `lab check` only: this machine cannot tell, so that `git bisect run` stops, which it does
-    /// from 128 on.
+    /// `lab check` only: this machine cannot decide; `git bisect run` aborts at 128 and above.
     StopBisect = 128,
     /// Stopped by a signal; the measured data are stored.
     Interrupted = 130,

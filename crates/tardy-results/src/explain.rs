@@ -44,11 +44,11 @@ pub use self::threshold::{Late, Ordinary, Threshold, ThresholdSource};
 pub struct Question {
     /// Whose wake-ups.
     pub target: Target,
-    /// The instance whose buffer is read; without it the one that has events.
+    /// The instance whose buffer is read; by default the one that has events.
     pub buffer: Option<String>,
     /// How many of the worst wake-ups are shown in full.
     pub worst: usize,
-    /// Which wake-ups are ranked.
+    /// The wake-ups to rank.
     pub late: Late,
     /// Whether the kernel preempts its own code, if the user stated it.
     pub preemption: Option<Preemption>,
@@ -59,17 +59,17 @@ pub struct Question {
 /// Why a trace is not explained.
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
-    /// It cannot be read.
+    /// The trace cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// It has no buffer of the name that was given.
+    /// There is no buffer of the given name.
     #[error("the trace has no buffer {asked:?}: it has {}", there.join(", "))]
     Buffer {
         asked: String,
-        /// Those that there are.
+        /// The existing buffers.
         there: Vec<String>,
     },
-    /// Its stamps are no times.
+    /// Its stamps are not times.
     #[error(
         "the trace was recorded with the clock {0}, whose stamps are not times: record the trace \
          with `trace-cmd record -C mono`"
@@ -85,7 +85,7 @@ pub enum ExplainError {
         /// Threads that are woken in it.
         there: String,
     },
-    /// There are too few wake-ups for a grid.
+    /// Too few wake-ups for a grid.
     #[error(
         "the trace has fewer than two periods in which an interrupt woke {asked}: no due times \
          can be fitted; omit --period"
@@ -109,7 +109,7 @@ pub struct Explanation {
     pub threshold: Threshold,
     /// Latencies of the ranked wake-ups; `None` if none is ranked.
     pub lateness: Option<Lateness>,
-    /// Where on the way the time went, in the order of the way.
+    /// The time per component, in order of the path.
     pub components: Vec<ComponentRow>,
     /// The holders of the CPU, sorted by the latency they caused, largest first.
     pub holders: Vec<HolderRow>,
@@ -118,7 +118,7 @@ pub struct Explanation {
     pub ordinary: Option<Ordinary>,
     /// Ranked latency without a known holder, because events were lost or the trace started later.
     pub unexplained_ns: u64,
-    /// Of it what is one of two causes.
+    /// The part of it that has two possible causes.
     pub cannot_tell_ns: u64,
     /// The worst wake-ups, the worst first.
     pub worst: Vec<Story>,
@@ -134,8 +134,8 @@ pub struct Explanation {
 pub struct TraceFacts {
     /// The release, as in 6.1.0-32-rt-amd64.
     pub kernel: Option<String>,
-    /// The clock of the stamps as the file names it; trace-cmd extract names that of another buffer
-    /// at times.
+    /// The clock of the stamps as the file names it; trace-cmd extract sometimes names that of
+    /// another buffer.
     pub clock: String,
     /// Whether the stamps are of the monotonic clock, judged by their distance from the times that
     /// timers read. If not, due times are late by the time from the timer interrupt to its timers,
@@ -144,16 +144,16 @@ pub struct TraceFacts {
     /// CPUs with events.
     pub cpus: usize,
     pub events: u64,
-    /// From the first to the last.
+    /// From the first to the last event.
     pub length_ns: u64,
-    /// Places where events were lost.
+    /// Number of gaps.
     pub losses: u64,
-    /// Events that were lost, as far as the kernel counted them.
+    /// Lost events, as far as the kernel counted them.
     pub lost_events: u64,
     /// Damage of the file, the first kinds.
     pub damage: Vec<String>,
-    /// Whether it has `sched_waking`; if not, `sched_wakeup`, which comes about 1 us later, stands
-    /// for it.
+    /// Whether it has `sched_waking`; if not, `sched_wakeup`, which comes about 1 us later,
+    /// replaces it.
     pub has_waking: bool,
     /// Switches to the idle thread, and from it: some kernels do not trace the latter.
     pub switches_into_idle: u64,
@@ -167,42 +167,42 @@ pub struct TraceFacts {
 #[derive(Debug, Serialize)]
 pub struct ThreadFacts {
     pub name: String,
-    /// Its numbers, outside of any container.
+    /// Its numbers, outside any container.
     pub pids: BTreeSet<i32>,
     /// The kernel's priority when it was woken last: -1 deadline, 0 to 98 real-time (99 minus the
     /// priority), 100 to 139 others.
     pub priority: i32,
-    /// Where due times are those of a grid: the period that was fitted to the wake-ups, in ns.
+    /// The period fitted to the wake-ups, in ns, if due times lie on a grid.
     pub period_ns: Option<f64>,
 }
 
-/// How many wake-ups.
+/// Counts of wake-ups.
 #[derive(Debug, Default, Serialize)]
 pub struct WakeUpCounts {
-    /// All that ended.
+    /// Completed ones.
     pub all: u64,
-    /// Those whose timer says when they were due.
+    /// Those with a due time from their timer.
     pub timed: u64,
-    /// Those whose period says when they were due.
+    /// Those with a due time from their period.
     pub periodic: u64,
     /// Wake-ups above the requested latency.
     pub ranked: u64,
-    /// Those whose switch is not in the trace.
+    /// Those whose switch the trace lacks.
     pub lower_bounds: u64,
     /// Those that did not end in the trace.
     pub unfinished: u64,
 }
 
-/// How far a timer's event may be behind the reading of its clock, at its nearest, for stamps to be
-/// of that clock.
+/// Maximum of the smallest distance between a timer's event and its clock reading, if both use the
+/// same clock.
 const SAME_CLOCK_NS: u64 = 20_000;
-/// How many items are read to find that out.
+/// Number of items read to decide that.
 const CLOCK_ITEMS_MAX: usize = 1_000_000;
-/// Threads named where the one asked for is not there.
+/// Maximum number of threads listed if the requested one is missing.
 const THREADS_NAMED: usize = 12;
 
-/// Explains the wake-ups of a thread. Where `perfetto` is given, the schedule and all wake-ups go
-/// there too, as a trace for Perfetto.
+/// Explains the wake-ups of a thread. With `perfetto`, also writes the schedule and all wake-ups
+/// there, as a trace for Perfetto.
 ///
 /// # Errors
 /// If the trace cannot be read, or has none; if `perfetto` cannot be written.
@@ -315,7 +315,7 @@ pub fn explain(
     Ok(explanation)
 }
 
-/// How late all wake-ups are.
+/// Returns the latencies of all wake-ups.
 fn latenesses(mut explainer: Explainer, items: impl Iterator<Item = Item>) -> Histogram {
     let mut found = Histogram::new(Budget::ANALYSIS);
     for item in items {
@@ -347,7 +347,7 @@ fn buffer<'a, 'b>(
     })
 }
 
-/// Whether stamps are of the clock that timers read, if the trace has timers of that clock.
+/// Returns whether stamps use the clock of timers, if the trace has timers of that clock.
 fn is_monotonic(items: impl Iterator<Item = Item>) -> Option<bool> {
     let distance = |item| match item {
         Item::Event(event) => match event.kind {

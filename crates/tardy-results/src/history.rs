@@ -19,12 +19,12 @@ use crate::compare::group::Key;
 use crate::compare::margin::Margin;
 use crate::compare::model::Outcome;
 
-/// Builds of boards, and what changed.
+/// Builds of boards, and the changes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct History {
-    /// Worse where a change for the worse is open.
+    /// Worse if a change for the worse is open.
     pub verdict: Outcome,
-    /// The same in words.
+    /// The verdict in words.
     pub reason: String,
     /// Difference that does not matter.
     pub margin: Margin,
@@ -51,11 +51,11 @@ pub struct Build {
     pub is_accepted: bool,
 }
 
-/// One number a build.
+/// One number per build.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Series {
     pub board: String,
-    /// Which probe, quantity and load.
+    /// The probe, quantity and load.
     pub key: Key,
     pub quantile: f64,
     /// Geometric mean of the runs of each build; absent if the board did not run it.
@@ -73,11 +73,11 @@ pub struct LastingChange {
     pub from: usize,
     /// Index of the build that revealed the change.
     pub found: usize,
-    /// Share of the level before by which it is higher, on the mean of its series.
+    /// Relative increase over the previous level, as the mean of its series.
     pub share: f64,
-    /// Of such a difference by chance, before it is shared out among all that were looked for.
+    /// Probability of such a difference by chance, before the correction for all tests.
     pub probability: f64,
-    /// Whether it is for the worse, not accepted, and not made up for since.
+    /// Whether it is for the worse, not accepted, and not reversed since.
     pub is_open: bool,
     /// Differences between the machines and plans of two runs of one board, before and after.
     pub changed: Vec<FactDifference>,
@@ -110,8 +110,8 @@ pub fn history(runs: &RunCollection, accepted: &BTreeSet<String>, margin: Margin
     }
 }
 
-/// Series that may change together, each family with its name: each alone, those of a load on a
-/// board and on all, of a board, and all.
+/// Returns the groups of series that may change together, each with its name: single series, those
+/// of a load on a board and on all, those of a board, and all.
 fn families(series: &[Series]) -> Vec<(String, Vec<usize>)> {
     let percent = |series: &Series| {
         format!(

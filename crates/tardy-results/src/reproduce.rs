@@ -18,17 +18,17 @@ use tardy_papers::quantity::{EACH, Quantity, Unit};
 use culprits::{Culprit, culprits};
 use measured::{PaperRuns, Refusal};
 
-/// All that was reproduced.
+/// All results of reproductions.
 #[derive(Debug, Clone, Serialize)]
 pub struct Reproduction {
     pub place: Place,
     pub extent: Extent,
     pub papers: Vec<PaperResult>,
-    /// Claims that hold, do not hold, and cannot be tested.
+    /// Numbers of claims that hold, do not hold, and cannot be tested.
     pub counts: Counts,
 }
 
-/// How many claims came out how.
+/// Numbers of claims by outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Counts {
     pub hold: usize,
@@ -61,7 +61,7 @@ pub struct ExperimentResult {
     pub culprits: Vec<Culprit>,
 }
 
-/// How a claim came out.
+/// The outcome of a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome")]
 pub enum Outcome {
@@ -84,11 +84,11 @@ pub struct ClaimResult {
     /// As written in the table of claims.
     pub rule: String,
     pub values: Vec<ValueResult>,
-    /// Whether the paper's own numbers keep the rule; absent if it printed none.
+    /// Whether the paper's own numbers satisfy the rule; absent if it printed none.
     pub holds_in_the_paper: Option<bool>,
-    /// How often the rule was tested: replicas, times kernels where it is about each.
+    /// Number of tests of the rule: replicas, times kernels if it is about each.
     pub cases: usize,
-    /// How often it held.
+    /// Number of tests that held.
     pub held: usize,
     #[serde(flatten)]
     pub outcome: Outcome,
@@ -102,15 +102,15 @@ pub struct ClaimResult {
 #[derive(Debug, Clone, Serialize)]
 pub struct ValueResult {
     pub name: String,
-    /// As the paper prints it.
+    /// As printed in the paper.
     pub published: Option<String>,
     /// Ours: the median of the cases, then the least and the largest; times in ns, shares of 1.
-    /// Absent if there is none.
+    /// Absent without a value.
     pub ours: Option<[f64; 3]>,
     pub unit: Unit,
 }
 
-/// A published table beside ours.
+/// A published table with our values.
 #[derive(Debug, Clone, Serialize)]
 pub struct TableResult {
     /// Where it was published.
@@ -121,10 +121,10 @@ pub struct TableResult {
     pub note: Option<String>,
 }
 
-/// One row of both.
+/// A row with both values.
 #[derive(Debug, Clone, Serialize)]
 pub struct TableRow {
-    /// As in the paper.
+    /// Its name in the paper.
     pub published_name: String,
     /// Our counterpart of it.
     pub our_name: String,
@@ -200,7 +200,7 @@ fn of_paper(
     }
 }
 
-/// The command line as a user types it, with quotes where a shell needs them.
+/// Returns the command line as a user types it, quoted for a shell.
 #[must_use]
 pub fn typed(words: &[String]) -> String {
     let quoted = |word: &String| {
@@ -259,7 +259,7 @@ fn of_claim(claim: &Claim, measured: &PaperRuns, place: Place) -> ClaimResult {
     }
 }
 
-/// The rule on one replica, and on one kernel where it is about each.
+/// The rule on one replica, and on one kernel if it is about each.
 struct Case {
     holds: bool,
     /// In the order of the claim's values.
@@ -289,7 +289,7 @@ fn test(claim: &Claim, measured: &PaperRuns) -> Result<Vec<Case>, Refusal> {
             .map(|quantity| measured.replicas(quantity, &claim.experiment))
             .min()
             .unwrap_or(0);
-        // Without a replica, the first is asked for all the same, to learn why there is none.
+        // Without a replica, the first is tried anyway, to get the reason.
         for replica in 0..replicas.max(1) {
             let values: Vec<f64> = quantities
                 .iter()
@@ -326,7 +326,7 @@ fn with_kernel(quantity: &Quantity, kernel: Option<&str>) -> Quantity {
     }
 }
 
-/// The lower median, which is a value that occurred, the least and the largest.
+/// Returns the lower median, which is a value that occurred, the least and the largest.
 fn middle(mut values: Vec<f64>) -> Option<[f64; 3]> {
     values.sort_by(f64::total_cmp);
     Some([

@@ -44,7 +44,7 @@ impl PackedCounts {
         self.bytes.is_empty()
     }
 
-    /// How many values were counted.
+    /// Returns the number of counted values.
     pub(super) fn total(&self) -> u64 {
         self.total
     }

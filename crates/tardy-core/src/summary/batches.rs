@@ -16,7 +16,7 @@ pub const BATCHES_MOST: usize = 256;
 const SHIFT_LEAST: u32 = 16;
 /// The longest interval is 2^62 ns.
 const SHIFT_MOST: u32 = 62;
-/// Binary digits that a value keeps: a bucket is 1/64 of its value wide.
+/// Number of significant bits of a value: a bucket is 1/64 of its value wide.
 const BITS: u32 = 7;
 /// Buckets of all values: one each up to 2^7, and 64 for each further binary digit.
 const BUCKETS: usize = 64 * (64 - BITS as usize + 2);
@@ -31,7 +31,7 @@ pub struct Batch {
     pub samples: u64,
     /// Samples and due times skipped.
     pub due_times: u64,
-    /// Those of them that missed the window asked for.
+    /// Those of them that missed the requested window.
     pub misses: u64,
     /// Samples by bucket, ascending.
     buckets: Vec<(u16, u32)>,
@@ -54,7 +54,7 @@ pub struct Batches {
 struct Open {
     key: (Stratum, i64),
     counts: [u32; BUCKETS],
-    /// First and last bucket in use; the first lies behind the last where none is.
+    /// First and last bucket in use; if none is, the first is larger than the last.
     used: (usize, usize),
 }
 
@@ -103,7 +103,7 @@ impl Batch {
         .for_each(|number| put(out, number));
         let mut previous = 0;
         for &(bucket, count) in &self.buckets {
-            // Most buckets have one sample, which the lowest bit says.
+            // Most buckets have one sample, which the lowest bit encodes.
             put(
                 out,
                 u64::from(bucket - previous) << 1 | u64::from(count != 1),
@@ -137,7 +137,7 @@ impl Batch {
 }
 
 impl Batches {
-    /// None yet, and at most so many later.
+    /// Returns an empty list for at most `most` intervals.
     #[must_use]
     pub fn at_most(most: usize) -> Self {
         Self {
@@ -417,7 +417,7 @@ impl Open {
     }
 }
 
-/// What [`Batch::write`] wrote, one after another.
+/// Decodes the output of [`Batch::write`].
 fn read_packed(bytes: &[u8]) -> impl Iterator<Item = ((Stratum, i64), Batch)> + '_ {
     let mut reader = Reader::new(bytes);
     std::iter::from_fn(move || {
@@ -452,13 +452,13 @@ fn read_packed(bytes: &[u8]) -> impl Iterator<Item = ((Stratum, i64), Batch)> + 
     })
 }
 
-/// The bucket that a value falls into; those below 0 fall into that of 0.
+/// Returns the bucket of a value; values below 0 belong to that of 0.
 #[inline]
 #[must_use]
 pub fn bucket_of(value: i64) -> u16 {
     let value = value.max(0).unsigned_abs();
     let shift = (u64::BITS - value.leading_zeros()).saturating_sub(BITS);
-    // Each binary digit beyond those kept adds 64 buckets.
+    // Each binary digit beyond the significant ones adds 64 buckets.
     (shift * (1 << (BITS - 1)) + (value >> shift) as u32) as u16
 }
 

@@ -10,7 +10,7 @@ use crate::units::Nanos;
 use crate::verdict::Window;
 use crate::verdict::skipped::SkippedLateness;
 
-/// Skipped due times that are expanded at most in one series; a damaged file must not keep a reader
+/// Maximum number of skipped due times expanded per series; a damaged file must not keep a reader
 /// busy for hours.
 pub const EXPANDED_MAX: u64 = 100_000_000;
 
@@ -19,7 +19,7 @@ pub const EXPANDED_MAX: u64 = 100_000_000;
 pub struct Misses {
     /// Samples, and skipped due times.
     pub all: u64,
-    /// How many of them are skipped due times.
+    /// The number of them that are skipped due times.
     pub skipped: u64,
     /// Skipped due times that may have missed it or not; they are not in `all`.
     pub undecided: u64,
@@ -33,22 +33,22 @@ pub struct Cell {
     /// Latencies that the skipped due times would have had: late sample minus one period, minus
     /// two, and so on.
     pub latency_skipped: Histogram,
-    /// The most that the lateness of other skipped due times can have been, whose wake-up was in
-    /// time: see [`SkippedLateness::AtMost`].
+    /// Upper bounds of the latencies of other skipped due times, whose wake-up was in time: see
+    /// [`SkippedLateness::AtMost`].
     pub latency_skipped_at_most: Histogram,
-    /// The largest latency; the first one where several are equal.
+    /// The largest latency; the first one if several are equal.
     pub worst: Option<Sample>,
     /// The largest latencies, with their places.
     pub top: Top,
     /// The same samples by intervals of time.
     pub batches: Batches,
-    /// How they depend on each other, if that was kept after the last one was added.
+    /// How they depend on each other, if computed after the last one was added.
     serial: Option<Serial>,
-    /// Samples outside of the window asked for, and skipped due times behind it.
+    /// Samples outside the requested window, and skipped due times after it.
     pub misses: u64,
-    /// How many of them are skipped due times.
+    /// The number of them that are skipped due times.
     pub misses_skipped: u64,
-    /// Skipped due times of which nothing more is known: they may have missed the window or not.
+    /// Skipped due times of unknown latency: they may have missed the window.
     pub misses_undecided: u64,
     /// Due times skipped.
     pub skipped: u64,
@@ -76,8 +76,7 @@ impl Default for Cell {
 }
 
 impl Cell {
-    /// Makes it as small as what was counted, of a series of `samples` samples; see
-    /// [`Histogram::pack`].
+    /// Compresses the counts of a series of `samples` samples; see [`Histogram::pack`].
     pub fn pack(&mut self, samples: u64) {
         self.latency.pack();
         self.latency_skipped.pack();
@@ -103,7 +102,7 @@ impl Cell {
     }
 
     /// Adds the counts of another series. How the samples of several series follow each other is
-    /// found from the series (`dependence`), not from their sum.
+    /// computed from the series (`dependence`), not from their sum.
     pub fn merge_counts(&mut self, other: &Self) {
         self.latency.merge(&other.latency);
         self.latency_skipped.merge(&other.latency_skipped);
@@ -117,7 +116,7 @@ impl Cell {
         self.sum += other.sum;
     }
 
-    /// How the samples of one series depend on each other.
+    /// Returns how the samples of one series depend on each other.
     #[must_use]
     pub fn serial(&self) -> Serial {
         self.serial.clone().unwrap_or_else(|| {
@@ -131,14 +130,14 @@ impl Cell {
         self.serial = Some(self.serial());
     }
 
-    /// How strongly the late samples of one series cluster, 1 for not at all; `None` if there are
-    /// too few to tell.
+    /// Returns how strongly the late samples of one series cluster, 1 for not at all; `None` if
+    /// there are too few.
     #[must_use]
     pub fn extremal_index(&self) -> Option<f64> {
         self.top.extremal_index(self.latency.count())
     }
 
-    /// Keeps `sample` if it is the worst.
+    /// Stores `sample` if it is the worst.
     pub fn note_worst(&mut self, sample: Option<Sample>) {
         let Some(sample) = sample else { return };
         let is_worse = |worst: Sample| {
@@ -172,9 +171,10 @@ impl Cell {
         );
     }
 
-    /// Finds the latencies of skipped due times from those of all samples, where not every sample
-    /// was kept: each stall of several periods skipped one less than it lasted. Where that does not
-    /// account for those that were skipped, nothing is found, and nothing more is known of them.
+    /// Derives the latencies of skipped due times from those of all samples, if not every sample
+    /// was stored: each stall of several periods skipped one less than it lasted. If the result
+    /// differs from the number of skipped due times, it is dropped, and their latencies stay
+    /// unknown.
     pub fn find_skipped(&mut self, period: Nanos) {
         let period = period.get();
         if period <= 0 || self.skipped == 0 || self.skipped > EXPANDED_MAX {
@@ -209,8 +209,8 @@ impl Cell {
         self.misses_undecided = misses.undecided;
     }
 
-    /// Samples and skipped due times that miss `window`, by the histograms. Where `is_work`, all
-    /// skipped due times do.
+    /// Returns the samples and skipped due times that miss `window`, by the histograms. If
+    /// `is_work`, all skipped due times do.
     #[must_use]
     pub fn misses_of(&self, window: &Window, is_work: bool) -> Misses {
         let beyond = |histogram: &Histogram, is_miss: &dyn Fn(i64) -> bool| {

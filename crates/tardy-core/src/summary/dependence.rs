@@ -13,19 +13,19 @@ use crate::summary::batches::Batches;
 use crate::summary::cell::Cell;
 use crate::summary::serial::{CLUSTERS_MIN, Level, Serial, clusters_min, known, levels, of_misses};
 
-/// The extremal index is that of so many largest samples of each series.
+/// Number of largest samples of each series from which the extremal index is computed.
 const TAIL_SAMPLES: f64 = 1000.0;
 
 /// The dependence of some samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dependence {
-    /// By the share of samples above a value, ascending.
+    /// Ordered by the share of samples above a value, ascending.
     levels: Vec<Level>,
     samples: f64,
     series: usize,
-    /// At the highest level with enough clusters to know their size.
+    /// Value at the highest level with enough clusters to know their size.
     of_known: f64,
-    /// Of the far tail; 1 where nothing is known.
+    /// Value of the far tail; 1 if unknown.
     of_tail: f64,
     unseen: f64,
     of_misses: Option<f64>,
@@ -34,7 +34,7 @@ pub struct Dependence {
 }
 
 impl Dependence {
-    /// Of series that were measured at the same time, one cell each.
+    /// Computes the dependence of concurrent series, one cell each.
     #[must_use]
     pub fn of(cells: &[&Cell]) -> Self {
         let cells: Vec<&&Cell> = cells
@@ -68,7 +68,7 @@ impl Dependence {
             }
         };
         let sizes = serial.iter().map(size).sum::<f64>().max(1.0);
-        // Where what all of them have in common changes too seldom, this run is no sample of it.
+        // If their common component changes too seldom, this run is not a sample of it.
         let unseen = if of_known.is_infinite() {
             f64::INFINITY
         } else {
@@ -97,7 +97,7 @@ impl Dependence {
         }
     }
 
-    /// Of samples where only the clustering of the largest ones is known.
+    /// Makes the dependence of samples with only a known clustering of the largest ones.
     #[must_use]
     pub fn of_extremal_index(samples: u64, extremal_index: f64) -> Self {
         let of_tail = 1.0 / extremal_index;
@@ -115,7 +115,7 @@ impl Dependence {
         }
     }
 
-    /// Of samples where only their number is known, from so many series.
+    /// Makes the dependence of samples of which only the number is known, from `series` series.
     #[must_use]
     pub fn unknown(samples: u64, series: usize) -> Self {
         let unseen = series.max(1) as f64;
@@ -132,26 +132,26 @@ impl Dependence {
         }
     }
 
-    /// Whether independence in time is an assumption, because there are too few samples to tell.
+    /// Returns whether independence in time is an assumption, because there are too few samples.
     #[must_use]
     pub fn is_assumed(&self) -> bool {
         self.is_assumed
     }
 
-    /// The extremal index of the far tail of one series, the mean of several; absent if it is
-    /// assumed.
+    /// Returns the extremal index of the far tail of one series, or the mean of several; `None` if
+    /// it is assumed.
     #[must_use]
     pub fn extremal_index(&self) -> Option<f64> {
         (!self.is_assumed).then(|| 1.0 / self.of_tail)
     }
 
-    /// How many series there are.
+    /// Returns the number of series.
     #[must_use]
     pub fn series(&self) -> usize {
         self.series
     }
 
-    /// Of the samples above a value that this share of them exceeds.
+    /// Returns the clustering of samples above a value that this share of them exceeds.
     #[must_use]
     pub fn above(&self, share: f64) -> Clustering {
         let next = self
@@ -178,7 +178,7 @@ impl Dependence {
         )
     }
 
-    /// Of the misses of the window asked for.
+    /// Returns the clustering of misses of the requested window.
     #[must_use]
     pub fn misses(&self) -> Clustering {
         Clustering::new(self.of_misses.unwrap_or(self.of_tail), self.unseen)

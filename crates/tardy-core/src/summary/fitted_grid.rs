@@ -1,5 +1,5 @@
-//! The grid of expiries behind a periodic event whose due times nobody told: the line below all
-//! events that lies closest to them.
+//! The grid of expiries of a periodic event with unknown due times: the line below all events that
+//! is closest to them.
 //!
 //! An interval error is the difference of two latencies. Relative to the fitted grid each event has
 //! a latency again, except for any delay common to all events: the grid cannot lie earlier than the
@@ -11,7 +11,7 @@
 
 use crate::units::Nanos;
 
-/// The nominal period may differ from the timer's own by so much: crystals differ by less.
+/// Maximum deviation of the timer's period from the nominal one: crystals deviate less.
 const DRIFT_PARTS_PER_MILLION: i64 = 500;
 
 /// Finds the place of each event in its grid. Events must come in order, the same in every pass.
@@ -27,7 +27,7 @@ pub struct Places {
 /// periods, in ns).
 type Point = (u64, i64);
 
-/// One pass over the events, which finds the line.
+/// Finds the line in one pass over the events.
 #[derive(Debug, Clone)]
 pub struct GridFit {
     places: Places,
@@ -38,7 +38,7 @@ pub struct GridFit {
     sum_of_places: u128,
 }
 
-/// The line that was found; a second pass over the events gives their latenesses.
+/// The fitted line; a second pass over the events gives their latencies.
 #[derive(Debug, Clone)]
 pub struct FittedGrid {
     places: Places,
@@ -133,8 +133,8 @@ impl GridFit {
                 events,
             });
         }
-        // Of all lines with no event below, the one at the middle of the places has the smallest
-        // sum of latenesses: a linear programme.
+        // Of all lines below the events, the one at the middle of the places has the smallest sum
+        // of latencies: a linear programme.
         let middle = self.sum_of_places as f64 / self.events.max(1) as f64;
         let edge = self
             .hull
@@ -167,7 +167,7 @@ impl FittedGrid {
     }
 }
 
-/// Whether `b` lies below the line from `a` to `c`.
+/// Returns whether `b` lies below the line from `a` to `c`.
 fn is_below(a: Point, b: Point, c: Point) -> bool {
     let across = |(place, _): Point, (from, _): Point| i128::from(place) - i128::from(from);
     let up = |(_, above): Point, (_, from): Point| i128::from(above) - i128::from(from);

@@ -27,7 +27,7 @@ pub struct MissRuns {
 }
 
 impl MissRuns {
-    /// Adds misses at `place` and the `length - 1` due times behind it; places must ascend.
+    /// Adds misses at `place` and the `length - 1` due times after it; places must ascend.
     pub fn add(&mut self, place: u64, length: u64) {
         if length > 0 {
             self.merge(&Self::of(Run { place, length }));

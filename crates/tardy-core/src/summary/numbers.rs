@@ -32,7 +32,7 @@ pub struct Percentile {
 }
 
 impl Percentile {
-    /// Whether there are enough samples to bound it from above.
+    /// Returns whether there are enough samples to bound it from above.
     #[must_use]
     pub fn is_bounded(&self) -> bool {
         self.upper_ns.is_some()
@@ -60,25 +60,24 @@ pub struct Numbers {
     pub extremal_index: Option<f64>,
     /// Due times skipped.
     pub skipped: u64,
-    /// Samples outside of the window, and skipped due times behind it; absent if no window was
-    /// asked for.
+    /// Samples outside the window, and skipped due times after it; absent without a window.
     pub misses: Option<u64>,
-    /// The fewest and the most misses, where an import does not decide about some samples; `misses`
-    /// is then absent.
+    /// The minimum and maximum number of misses, if an import does not decide some samples;
+    /// `misses` is then absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses_between: Option<(u64, u64)>,
-    /// How many of the misses are skipped due times.
+    /// The number of misses that are skipped due times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses_skipped: Option<u64>,
-    /// How misses come together; absent if no window was asked for.
+    /// The clustering of misses; absent without a window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses_clustering: Option<Clustering>,
-    /// Samples whose latency is known to 1/64 only, because memory was bounded.
+    /// Number of samples whose latency is known only to 1/64, because memory was bounded.
     pub coarse: u64,
 }
 
 impl Numbers {
-    /// The misses as text, or their bounds; `None` if neither is known.
+    /// Returns the misses as text, or their bounds; `None` if neither is known.
     #[must_use]
     pub fn misses_text(&self) -> Option<String> {
         let between = || {
@@ -91,8 +90,8 @@ impl Numbers {
     }
 }
 
-/// The numbers of `cell`, whose samples depend on each other as `dependence` says; `start_ns` is
-/// the start of the run on the series' clock. `None` if it has no samples.
+/// Returns the numbers of `cell`, with the given `dependence` of its samples; `start_ns` is the
+/// start of the run on the series' clock. `None` if it has no samples.
 #[must_use]
 pub fn numbers(
     cell: &Cell,
@@ -192,11 +191,11 @@ pub fn percentiles_at(
         .collect()
 }
 
-/// The rank of the smallest sample that at least the share `probability` lies at or below (the
-/// inverse of the empirical distribution).
+/// Returns the rank of the smallest sample such that at least the share `probability` is at or
+/// below it (the inverse of the empirical distribution).
 fn rank_of(probability: f64, samples: u64) -> u64 {
-    // The product is taken from above, where 1 - p is small and exact: 0.99999 * 1e5 must be 99999,
-    // not the rank after it.
+    // Computed from 1 - p, which is small and exact: 0.99999 * 1e5 must be 99999, not the rank
+    // after it.
     let above = ((1.0 - probability) * samples as f64 + 1e-9).floor() as u64;
     samples.saturating_sub(above).max(1)
 }

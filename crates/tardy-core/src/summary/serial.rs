@@ -6,7 +6,7 @@ use tardy_statistics::dispersion::{
 
 use crate::summary::batches::{Batch, Batches, Stratum};
 
-/// Clusters from which on their size is known.
+/// Minimum number of clusters from which their size is estimated.
 pub(super) const CLUSTERS_MIN: f64 = 20.0;
 /// The same if another level bounds nothing: its drift may drive this level as well, and fewer
 /// clusters show less of it.
@@ -17,7 +17,7 @@ const CLUSTERS_MIN_OF_DRIFT: f64 = 60.0;
 pub(super) struct Level {
     /// Their share of all samples.
     pub(super) share_above: f64,
-    /// Variance of their number, as a multiple of that of independent ones.
+    /// Variance of their number, relative to independent ones.
     pub(super) dispersion: f64,
 }
 
@@ -51,8 +51,8 @@ impl Serial {
     }
 }
 
-/// The dispersion at the highest level with enough clusters to know their size; if none has, a
-/// level that bounds nothing goes before what is known of the others.
+/// Returns the dispersion at the highest level with enough clusters; if none has, a level that
+/// bounds nothing has priority over the others.
 pub(super) fn known(levels: &[Level], samples: f64) -> f64 {
     let least = clusters_min(levels);
     let has_enough = |level: &&Level| {
@@ -86,8 +86,8 @@ pub(super) fn of_misses(batches: &Stretches, freedom_min: usize) -> Option<f64> 
     )
 }
 
-/// The dispersion at values that halves, quarters, eighths and so on of the samples exceed, or do
-/// not exceed, with the degrees of freedom that it was asked for.
+/// Returns the dispersion at values that halves, quarters, eighths and so on of the samples exceed,
+/// or do not exceed, with the degrees of freedom used.
 pub(super) fn levels(batches: &Stretches) -> (Vec<Level>, usize) {
     let mut all = Batch::default();
     batches.iter().for_each(|(_, batch)| all.merge(batch));
@@ -137,7 +137,7 @@ fn chosen_buckets(all: &Batch) -> Vec<u16> {
         up_to += u64::from(count);
         cumulative.push((up_to, bucket));
     }
-    // Above the last bucket there is nothing.
+    // No samples are above the last bucket.
     cumulative.pop();
     let mut chosen: Vec<u16> = Vec::new();
     let mut part = all.samples / 2;

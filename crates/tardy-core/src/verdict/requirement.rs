@@ -16,12 +16,12 @@ pub struct Requirement {
     pub window: Option<Window>,
     /// The share of due times that may miss the deadline; none if absent.
     pub misses_allowed: Option<f64>,
-    /// How many periods may be skipped; where absent, see [`Requirement::limits_skipped`].
+    /// The number of periods that may be skipped; if absent, see [`Requirement::limits_skipped`].
     pub skipped_allowed: Option<u64>,
 }
 
 impl Requirement {
-    /// At most `window` late, if that, and no more said.
+    /// Makes a requirement of latencies within `window`, if given.
     #[must_use]
     pub fn window(window: Option<Window>) -> Self {
         Self {
@@ -30,7 +30,7 @@ impl Requirement {
         }
     }
 
-    /// At most `latest` late.
+    /// Makes a requirement of latencies up to `latest`.
     #[must_use]
     pub fn deadline(latest: Nanos) -> Self {
         Self::window(Some(Window::deadline(latest)))
@@ -46,15 +46,15 @@ impl Requirement {
         }
     }
 
-    /// Whether there is anything to judge.
+    /// Returns whether there is anything to judge.
     #[must_use]
     pub fn is_asked(&self) -> bool {
         self.window.is_some() || self.skipped_allowed.is_some()
     }
 
-    /// Whether skipped periods of this length are limited: by a number that was given, or by a
-    /// deadline that a wake-up in the next period cannot keep. Where `is_work`, a skipped one is a
-    /// miss of any deadline, and needs no other limit.
+    /// Returns whether skipped periods of this length are limited: by a given number, or by a
+    /// deadline that a wake-up in the next period cannot meet. If `is_work`, a skipped one misses
+    /// any deadline, and needs no other limit.
     #[must_use]
     pub fn limits_skipped(&self, period: Nanos, is_work: bool) -> bool {
         self.skipped_allowed.is_some()

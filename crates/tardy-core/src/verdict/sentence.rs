@@ -51,7 +51,7 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
             )
         }
         (0, _) => {
-            // Of some imports the length is not known.
+            // Some imports have no length.
             let bound = match verdict.misses_an_hour_at_most() {
                 _ if !verdict.is_bounded() => {
                     "too few of them are independent of each other to bound the rate".to_owned()
@@ -99,7 +99,7 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
     observed + &allowed
 }
 
-/// The end of a rate "an hour": it has more due times where several CPUs are measured.
+/// Returns the end of a rate "an hour", which has more due times with several CPUs.
 #[must_use]
 pub fn together(processors: usize) -> String {
     if processors > 1 {
@@ -196,7 +196,7 @@ fn because(verdict: &Verdict, decided: Outcome) -> String {
     if verdict.outcome != Outcome::Inconclusive || reasons.is_empty() {
         return String::new();
     }
-    // Measuring longer alone would not help then.
+    // A longer measurement alone would not help.
     let also = if decided == Outcome::Inconclusive {
         "also "
     } else {

@@ -15,7 +15,7 @@ use super::facts::{self, FactDifference};
 use super::margin::Margin;
 use super::model::Outcome;
 
-/// Fewer runs cannot show a change: the test wants several on each side of it.
+/// Minimum number of runs that can show a change: the test needs several on each side of it.
 pub(super) const RUNS_MIN: usize = 8;
 
 /// A change of one number.
@@ -23,11 +23,11 @@ pub(super) const RUNS_MIN: usize = 8;
 pub struct Step {
     /// Index of the first run after the change.
     pub run: usize,
-    /// Geometric mean of the runs since the change before; `_ns` stands for the unit of the runs.
+    /// Geometric mean of the runs since the previous change, in the unit of the runs despite `_ns`.
     pub before_ns: f64,
     /// Geometric mean of the runs up to the next change.
     pub after_ns: f64,
-    /// Of such a difference by chance.
+    /// Probability of such a difference by chance.
     pub probability: f64,
 }
 
@@ -40,8 +40,7 @@ pub struct Change {
     pub changed: Vec<FactDifference>,
 }
 
-/// The runs at or below `paths`, each once: a run that is named twice would look like a level that
-/// lasted.
+/// Returns the runs at or below `paths`, each once: a repeated run would look like a lasting level.
 pub fn folders_once(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut known = BTreeSet::new();
     let mut is_new =
@@ -53,8 +52,8 @@ pub fn folders_once(paths: &[PathBuf]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// How to look for changes in each of `tracks`: of many numbers some change by chance, so they
-/// share the probability that one may have.
+/// Returns the parameters of the search in each of `tracks`: some of many numbers change by chance,
+/// so they share the probability.
 pub(super) fn search(tracks: usize) -> Search {
     let one = Search::default();
     Search {
@@ -63,7 +62,7 @@ pub(super) fn search(tracks: usize) -> Search {
     }
 }
 
-/// The test wants numbers that are about normal: the logarithms of high quantiles and of costs are.
+/// The test needs numbers that are about normal: the logarithms of high quantiles and of costs are.
 pub(super) fn steps(values: &[f64], margin: Margin, search: Search) -> Vec<Step> {
     let logarithms: Vec<f64> = values.iter().map(|value| value.max(1.0).ln()).collect();
     let difference_min = match margin {

@@ -2,8 +2,8 @@
 //! and a verdict.
 //!
 //! Costs are compared as ratios, because a trial's value is a sum of many delays that are never
-//! below zero, and because the user asks for a share. With four runs per side or more per run's figure
-//! is what is counted, with fewer its trials.
+//! below zero, and because the user asks for a share. With four runs per side or more, a run's
+//! figure is the unit, with fewer its trials.
 //!
 //! Costs are compared as ratios (Hodges and Lehmann's shift of logarithms): with fewer than four
 //! runs per side, trials of one run, with the confidence shared among the metrics (Bonferroni);
@@ -32,11 +32,11 @@ pub struct CostComparison {
     pub verdict: Outcome,
     /// Differences within it do not matter.
     pub margin: Margin,
-    /// Of each interval.
+    /// Confidence of each interval.
     pub confidence: Confidence,
     /// Unit of the costs: `ns`, or `instructions` of emulated machines.
     pub unit: &'static str,
-    /// Whether whole programs were timed: their averages are compared then, as mckenney2009 does.
+    /// Whether whole programs were timed: their averages are then compared, as mckenney2009 does.
     pub is_of_programs: bool,
     pub base: CostSide,
     /// The candidates, in the order of the command line.
@@ -45,7 +45,7 @@ pub struct CostComparison {
 
 #[derive(Debug, Clone, Serialize)]
 pub struct CostSide {
-    /// As on the command line.
+    /// As given on the command line.
     pub name: String,
     /// Its run folders.
     pub runs: Vec<String>,
@@ -73,15 +73,15 @@ pub struct CostRow {
     pub metric: String,
     /// Bytes that one operation moves, for bandwidths.
     pub bytes: Option<u64>,
-    /// Of the baseline: the least of its runs' figures, or the average of a program's trials.
+    /// The baseline's figure: the minimum over its runs, or the average of a program's trials.
     pub base: f64,
     pub candidate: f64,
-    /// How many percent more the candidate costs: the throughput advantage of the baseline, as
-    /// mckenney2009 has it.
+    /// By how many percent the candidate costs more: the throughput advantage of the baseline in
+    /// mckenney2009.
     pub advantage_percent: f64,
-    /// Interval of the percentage; absent if there is too little for one.
+    /// Interval of the percentage; absent with too few data.
     pub interval_percent: Option<Interval>,
-    /// Whether less, more, or no different by the margin.
+    /// Whether the candidate costs less, more, or the same within the margin.
     pub verdict: Outcome,
 }
 
@@ -115,7 +115,7 @@ pub(super) struct Side {
     pub(super) runs: Vec<CostSummary>,
 }
 
-/// Whether `path` stands for costs: its first run decides, and the others must be alike.
+/// Returns whether `path` contains costs: its first run decides, and the others must match.
 #[must_use]
 pub fn is_cost(path: &Path) -> bool {
     folders(path)

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tardy_machine::checks::{StoredFinding, StoredState};
 use tardy_run::record::RunRecord;
 
-/// Facts that differ between any two runs, and say nothing.
+/// Facts that differ between any two runs, and are ignored.
 const LEFT_OUT: [&str; 3] = [
     "machine.boot_id",
     "machine.memory.available_bytes",
@@ -16,18 +16,18 @@ const LEFT_OUT: [&str; 3] = [
 /// Longest value that is shown whole, in characters.
 const SHOWN: usize = 120;
 
-/// One fact that is not the same on both sides.
+/// One fact that differs between both sides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FactDifference {
-    /// Its place in `run.json`.
+    /// Its path in `run.json`.
     pub fact: String,
-    /// As in the baseline; absent if it is not known there.
+    /// The baseline's value; absent if unknown.
     pub base: Option<String>,
-    /// As in the candidate; absent if it is not known there.
+    /// The candidate's value; absent if unknown.
     pub candidate: Option<String>,
 }
 
-/// All facts that differ, those of the kernel first.
+/// Returns all facts that differ, those of the kernel first.
 #[must_use]
 pub fn differences(base: &RunRecord, candidate: &RunRecord) -> Vec<FactDifference> {
     let settings = settings(&base.doctor, &candidate.doctor);
@@ -102,7 +102,7 @@ fn rank(fact: &str) -> u8 {
     }
 }
 
-/// Of two command lines, the words that only one of them has.
+/// Returns the words that only one of two command lines has.
 fn words(base: Option<String>, candidate: Option<String>) -> (Option<String>, Option<String>) {
     let (Some(base), Some(candidate)) = (&base, &candidate) else {
         return (base, candidate);

@@ -28,14 +28,13 @@ use super::side::RunSide;
 const STRETCHES: i64 = 512;
 /// Minimum number of periods in an interval; a short run therefore has fewer intervals.
 const PERIODS_MIN: i64 = 10;
-/// Shortest block: longer than a cycle of any built-in load. Of a short run, the share below
+/// Shortest block: longer than a cycle of any built-in load. A short run uses the share below
 /// instead.
 const BLOCK_MIN: Nanos = Nanos::from_secs(1);
 /// A short run still gets so many blocks, unless its samples depend on each other over longer
 /// times.
 const BLOCKS_OF_SHORT: i64 = 40;
-/// Blocks that resampling needs at least: where dependence asks for longer ones, they stay this
-/// many.
+/// Minimum number of blocks for resampling, even if dependence requires longer ones.
 const BLOCKS_MIN: usize = 20;
 
 /// Key of comparable series: interval errors are never compared with latencies.
@@ -63,31 +62,30 @@ impl std::fmt::Display for Key {
 /// One run's samples of one key.
 #[derive(Debug, Clone)]
 pub struct RunGroup {
-    /// All of them.
+    /// All samples.
     pub exact: Histogram,
-    /// The same in blocks of time; empty if only a histogram was kept.
+    /// The samples in blocks of time; empty if only a histogram was stored.
     pub blocks: Vec<Tally>,
     /// Length of a block; absent without blocks.
     pub block: Option<Nanos>,
-    /// Whether dependence reaches further than the blocks.
+    /// Whether dependence exceeds the length of the blocks.
     pub dependence_is_longer: bool,
-    /// Their numbers, with misses and clustering; absent if there is no sample.
+    /// Their numbers, with misses and clustering; absent without samples.
     pub numbers: Option<Numbers>,
-    /// Whether they are in virtual time: the same inputs give the same samples, so that nothing in
-    /// them is chance.
+    /// Whether they are in virtual time: the same inputs give the same samples, so there is no
+    /// random variation.
     pub is_exact: bool,
-    /// From where on an import knows samples by their number alone; absent if all have their
-    /// values.
+    /// Value from which on an import knows only the number of samples; absent if all have values.
     pub open_from: Option<Nanos>,
-    /// How far below and above its value a sample of an import may lie; 0 for own samples.
+    /// Rounding error of an import's samples below and above their values; 0 for own samples.
     pub rounding_ns: (f64, f64),
     /// The mean of an import, which its file may state better than its buckets do.
     pub stated_mean_ns: Option<f64>,
 }
 
 impl RunGroup {
-    /// Of samples in memory: those of one series at a fixed period, without skipped due times, in a
-    /// run of one phase. Misses are counted by `window`.
+    /// Makes a group of samples in memory: one series at a fixed period, without skipped due times,
+    /// in a run of one phase. Misses are counted by `window`.
     #[must_use]
     pub fn of_samples(latencies: &[i64], period: Nanos, window: Option<Window>) -> Self {
         let measured = period * latencies.len() as i64;
@@ -189,10 +187,10 @@ struct Lengths {
     is_given: bool,
 }
 
-/// All groups of a run; `stretch` where the user gave the length of blocks.
+/// Returns all groups of a run; `stretch` is set if the user gave the length of blocks.
 ///
 /// # Errors
-/// [`SeriesError`] where a series cannot be read.
+/// Returns [`SeriesError`] if a series cannot be read.
 pub fn groups(
     run: &RunSide,
     stretch: Option<Nanos>,
@@ -270,14 +268,14 @@ pub fn groups(
     Ok(groups)
 }
 
-/// From where on samples of an imported probe have no values.
+/// Returns the value from which on samples of an imported probe have no values.
 fn open_from(record: &RunRecord, probe: &str) -> Option<Nanos> {
     stated(record, probe)
         .filter_map(StatedTotals::open_from)
         .min()
 }
 
-/// How far below and above their values samples of an imported probe may lie.
+/// Returns the rounding error of an imported probe's samples below and above their values.
 fn rounding(record: &RunRecord, probe: &str) -> (f64, f64) {
     stated(record, probe).fold((0.0, 0.0), |(below, above), stated| {
         (
@@ -312,7 +310,7 @@ fn stretch_length(run: &RunSide) -> Nanos {
         .map(|probe| probe.period_ns.get())
         .max()
         .unwrap_or(0);
-    // Of an import that knows no times the n-th sample stands at n ns.
+    // In an import without times, the n-th sample is placed at n ns.
     let places = || {
         run.summary
             .series

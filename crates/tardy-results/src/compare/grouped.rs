@@ -17,11 +17,12 @@ pub struct GroupedComparison {
     pub left_out: Vec<String>,
 }
 
-/// Compares the groups of runs at or below `path`. The baseline is the group that was measured
-/// first among those that have a counterpart.
+/// Compares the groups of runs at or below `path`. The baseline is the first measured group that
+/// has a counterpart.
 ///
 /// # Errors
-/// [`CompareError`] where there is nothing to compare, or as [`super::read::compare`].
+/// Returns [`CompareError`] if there is nothing to compare, and the errors of
+/// [`super::read::compare`].
 pub fn compare_within(path: &Path, settings: &Settings) -> Result<GroupedComparison, CompareError> {
     let all = Side::read(path, settings.window)?;
     let count = all.runs.len();
@@ -79,7 +80,7 @@ pub fn compare_within(path: &Path, settings: &Settings) -> Result<GroupedCompari
     })
 }
 
-/// A group by its kernel, its first run, and how many there are.
+/// Names a group by its kernel, its first run, and the number of runs.
 fn named(group: &[RunSide]) -> String {
     let kernel = group[0]
         .record

@@ -1,4 +1,4 @@
-//! Then and now: any number of runs in the order of time, and where their numbers changed.
+//! Comparison over time: any number of runs in order of time, and the changes of their numbers.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,9 +23,9 @@ const BEYOND_MIN: f64 = 10.0;
 pub struct OverTime {
     /// The verdict on the latest change of any number.
     pub verdict: Outcome,
-    /// The same in words.
+    /// The verdict in words.
     pub reason: String,
-    /// How it was made.
+    /// The settings of the comparison.
     pub settings: Settings,
     /// The runs, oldest first.
     pub runs: Vec<RunFacts>,
@@ -35,10 +35,10 @@ pub struct OverTime {
     pub changes: Vec<Change>,
 }
 
-/// One number a run, over all runs.
+/// One number per run, over all runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Track {
-    /// Which probe and quantity.
+    /// The probe and quantity.
     pub key: Key,
     pub quantile: f64,
     /// Its value in each run.
@@ -52,10 +52,10 @@ pub struct Track {
     pub steps: Vec<Step>,
 }
 
-/// Reads the runs at or below `paths` and looks for changes; the order is that of their starts.
+/// Reads the runs at or below `paths`, ordered by their starts, and looks for changes.
 ///
 /// # Errors
-/// [`CompareError`] where a run cannot be read, or the runs share nothing.
+/// Returns [`CompareError`] if a run cannot be read, or the runs share no series.
 pub fn over_time(paths: &[PathBuf], settings: &Settings) -> Result<OverTime, CompareError> {
     let folders = changes::folders_once(paths);
     let mut runs = folders

@@ -1,4 +1,4 @@
-//! From folders to a [`Comparison`].
+//! Reads folders into a [`Comparison`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ type Groups = BTreeMap<Key, Vec<RunGroup>>;
 /// Compares `candidates`, each a run or a folder of runs, with `base`.
 ///
 /// # Errors
-/// [`CompareError`] where a run cannot be read, or cannot stand beside the others.
+/// Returns [`CompareError`] if a run cannot be read, or cannot be compared with the others.
 pub fn compare(
     base: &Path,
     candidates: &[PathBuf],
@@ -127,7 +127,7 @@ fn groups_of(side: &Side, settings: &Settings, needs_blocks: bool) -> Result<Gro
                 has,
             });
         }
-        // A run of one phase has no group for it: its whole is that phase.
+        // A run of one phase has no group for it: the whole run is that phase.
         if has.len() > 1 {
             all.retain(|key, _| key.load.as_ref() == Some(phase));
         }
@@ -135,8 +135,8 @@ fn groups_of(side: &Side, settings: &Settings, needs_blocks: bool) -> Result<Gro
     Ok(all)
 }
 
-/// Where both sides have one probe each, and these measure the same quantity by other names, as
-/// cyclictest and `cyclic` do, they stand beside each other, with a warning.
+/// Pairs the probes of both sides if each has one, and they measure the same quantity under
+/// different names, like cyclictest and `cyclic`; adds a warning.
 fn beside(base: &Groups, own: Groups) -> (Groups, Option<String>) {
     let only = |groups: &Groups| -> Option<Key> {
         let mut keys = groups
@@ -188,7 +188,7 @@ fn candidate(
     needs_blocks: bool,
 ) -> Result<CandidateComparison, CompareError> {
     let (own, other_probe) = beside(base_groups, groups_of(side, settings, needs_blocks)?);
-    // A run of one phase stands beside the phase of that name of another run.
+    // A run of one phase is paired with the phase of that name of another run.
     let counterpart = |key: &Key| {
         own.get(key)
             .or_else(|| settings.phase.as_ref().and_then(|_| of_kind(&own, key)))
@@ -276,8 +276,8 @@ fn verdict(base: &Side, side: &Side, tables: &[Table]) -> (Outcome, String) {
     }
 }
 
-/// The tables in the order in which a reader needs them: worse, open, better, equivalent, and of
-/// these the largest change of a high quantile first.
+/// Sorts the tables by importance: worse, undecided, better, equivalent, each with the largest
+/// change of a high quantile first.
 fn worst_first(tables: &mut [Table]) {
     let rank = |table: &Table| match table.verdict {
         Outcome::Worse => 0,
@@ -451,7 +451,7 @@ fn warnings(
     warnings
 }
 
-/// Imports whose files do not decide how many samples missed the deadline.
+/// Lists imports whose files do not decide how many samples missed the deadline.
 fn undecided_misses(base: &Side, side: &Side) -> Option<String> {
     let is_undecided = |run: &&RunSide| {
         let mut numbers = run

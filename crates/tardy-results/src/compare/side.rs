@@ -13,30 +13,30 @@ use crate::summary::model::Summary;
 use crate::summary::read::SummaryError;
 use crate::summary::summarize::summarize;
 
-/// One run of a side, read but for its samples.
+/// One run of a side, without its samples.
 #[derive(Debug, Clone)]
 pub struct RunSide {
     pub folder: PathBuf,
     /// Its `run.json`.
     pub record: RunRecord,
-    /// Its summary, against the deadline asked for.
+    /// Its summary, against the requested deadline.
     pub summary: Summary,
 }
 
 /// One side of a comparison.
 #[derive(Debug, Clone)]
 pub struct Side {
-    /// As on the command line.
+    /// As given on the command line.
     pub name: String,
     /// At least one.
     pub runs: Vec<RunSide>,
 }
 
 impl Side {
-    /// Reads the runs that `path` stands for, in the order of their names.
+    /// Reads the runs at `path`, in order of their names.
     ///
     /// # Errors
-    /// [`SummaryError`] where there is no run, or one that cannot be read.
+    /// Returns [`SummaryError`] if there is no run, or one that cannot be read.
     pub fn read(path: &Path, window: Option<Window>) -> Result<Self, SummaryError> {
         let mut runs = Vec::new();
         for folder in folders(path) {
@@ -48,7 +48,7 @@ impl Side {
         })
     }
 
-    /// The run whose machine and plan stand for the side.
+    /// Returns the run whose machine and plan represent the side.
     #[must_use]
     pub fn first(&self) -> &RunSide {
         &self.runs[0]
@@ -71,7 +71,7 @@ impl RunSide {
     }
 }
 
-/// Why two sides, or runs, cannot stand in one comparison.
+/// Why two sides, or runs, cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
     /// A run could not be read.
@@ -107,7 +107,7 @@ pub enum CompareError {
          {other} ({other_is}) differ; name single runs, or folders of runs with the same settings"
     )]
     Mixed {
-        /// As on the command line.
+        /// As given on the command line.
         side: Box<str>,
         /// What differs.
         aspect: &'static str,
@@ -124,7 +124,7 @@ pub enum CompareError {
     #[error("{}", one_side(folder, *runs))]
     OneGroup {
         folder: PathBuf,
-        /// How many there are.
+        /// The number of runs.
         runs: usize,
     },
     /// The runs of a folder measured different things.
@@ -147,7 +147,7 @@ pub enum CompareError {
         other: String,
         other_has: String,
     },
-    /// Of a series only the extremes are known.
+    /// Only the extremes of a series are known.
     #[error(
         "{base} or {other} has only extremes and means, as cyclictest -q prints them: compare \
          needs samples or histograms"
@@ -158,7 +158,7 @@ pub enum CompareError {
         /// The other side.
         other: String,
     },
-    /// There is no phase of that name in one of the sides.
+    /// One of the sides has no phase of that name.
     #[error("{side} has no phase `{phase}`: it has {has}")]
     NoPhase {
         side: String,
@@ -188,7 +188,7 @@ fn one_side(folder: &Path, runs: usize) -> String {
 }
 
 impl CompareError {
-    /// Of two runs with their clocks.
+    /// Makes the error from two runs with their clocks.
     pub(crate) fn clocks(base: (&Path, ClockKind), other: (&Path, ClockKind)) -> Self {
         let word = |clock: ClockKind| {
             if clock == ClockKind::Virtual {

@@ -1,4 +1,4 @@
-//! Comparisons of runs in memory whose truth is known: a short form of `compare` in
+//! Comparisons of runs in memory with a known truth: a short form of `compare` in
 //! docs/proof-archive.md.
 
 use rand::{RngExt, SeedableRng};
@@ -158,7 +158,7 @@ fn two_runs_a_side_that_differ_more_than_is_assumed_are_believed() {
 
 const DEADLINE: Nanos = Nanos::from_micros(200);
 
-/// A run of a minute in which 30 % of the samples miss the deadline in so many bursts of 200 ms,
+/// Makes a run of a minute in which 30 % of the samples miss the deadline in bursts of 200 ms,
 /// about ten on average; `bursts` draws their number.
 fn run_with_bursts(random: &mut Pcg64, bursts: impl Fn(&mut Pcg64) -> usize) -> RunGroup {
     let count = 60_000;

@@ -9,9 +9,9 @@ use super::summary::{CostSummary, CostSummaryError, of_record};
 
 #[derive(Debug)]
 pub struct CostRun {
-    /// As it is called: the folder's name.
+    /// Its name: the folder's.
     pub name: String,
-    /// Its folder as it was given.
+    /// Its folder as given.
     pub folder: String,
     /// Its `run.json`.
     pub record: RunRecord,
@@ -59,7 +59,7 @@ pub fn is_cost(path: &Path) -> bool {
     folder::open(path).is_ok_and(|record| record.kind == RunKind::Cost)
 }
 
-/// Reads runs that stand in one picture: all of them of kind `cost`, and of one unit.
+/// Reads runs for one chart: all of kind `cost`, and of one unit.
 ///
 /// # Errors
 /// Returns the reason, in words, that the runs cannot be compared.

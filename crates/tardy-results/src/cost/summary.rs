@@ -1,10 +1,9 @@
-//! From a run folder of kind `cost` to numbers.
+//! Reads a run folder of kind `cost` into numbers.
 //!
 //! Costs have a separate model. A cost is the figure of a few hundred trials that each sum many
 //! operations, compared as a ratio; a latency is a distribution, compared by quantiles, misses and
-//! maxima. Both share run folders, facts that differ, change points and their wording, tables,
-//! charts and exporters. The latencies' model with every field optional would be longer, and
-//! shorten no reader.
+//! maxima. Both share run folders, differing facts, change points and their wording, tables, charts
+//! and exporters. A shared model with optional fields would be longer and harder to read.
 
 use std::path::Path;
 
@@ -26,7 +25,7 @@ pub enum CostSummaryError {
     Folder(#[from] FolderError),
     #[error(transparent)]
     Series(#[from] SeriesError),
-    /// It holds something else.
+    /// The run is of another kind.
     #[error("{0} is not a run of kind cost: give a folder that `tardy cost` made")]
     OtherKind(String),
 }
@@ -36,9 +35,9 @@ pub enum CostSummaryError {
 pub struct CostSummary {
     /// The folder, as given.
     pub run: String,
-    /// How far it came.
+    /// Its state.
     pub state: State,
-    /// Whose time its clock counts.
+    /// The kind of its clock.
     pub clock: ClockKind,
     /// Wall-clock time of the start, ns since 1970.
     pub started_realtime_ns: Nanos,
@@ -48,16 +47,16 @@ pub struct CostSummary {
     pub kernel: Option<String>,
     /// The machine in two lines.
     pub machine: [String; 2],
-    /// How it was measured, without the metrics.
+    /// The method, without the metrics.
     #[serde(flatten)]
     pub how: CostMethod,
     /// The metrics, in the order of tables.
     pub metrics: Vec<MetricSummary>,
-    /// Those that were not measured, and why.
+    /// Metrics that were not measured, and why.
     pub left_out: Vec<LeftOut>,
 }
 
-/// How costs were measured.
+/// The method of measuring costs.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostMethod {
     /// The set of operations that were measured.
@@ -73,7 +72,7 @@ pub struct CostMethod {
     /// Trials of each metric in a round.
     pub trials: u32,
     pub trial_length_ns: Nanos,
-    /// Cost of one read of the clock, taken off each trial.
+    /// Cost of one read of the clock, subtracted from each trial.
     pub clock_read_ns: Nanos,
 }
 
@@ -81,10 +80,10 @@ pub struct CostMethod {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MetricSummary {
     pub name: String,
-    /// Where it stands in tables.
+    /// Its group in tables.
     pub group: Group,
     pub operation: String,
-    /// In which state operations found caches.
+    /// State of the caches when operations start.
     pub state: CacheState,
     /// The program of LMbench that measures the same.
     pub lmbench: Option<String>,
@@ -107,11 +106,11 @@ pub struct MetricSummary {
     /// Bytes moved a microsecond, which are megabytes (10^6) a second, at the figure; absent if
     /// instructions are counted.
     pub megabytes_per_second: Option<f64>,
-    /// The share of the trials' time in which the CPU was idle: that part of the figure is no
-    /// instructions; absent if they are not counted.
+    /// The share of the trials' time in which the CPU was idle, which is not instructions; absent
+    /// unless instructions are counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_share: Option<f64>,
-    /// Each trial, in the order in which they were made.
+    /// Each trial, in order.
     pub values: Vec<f64>,
 }
 
@@ -123,7 +122,7 @@ pub fn summarize(path: &Path) -> Result<CostSummary, CostSummaryError> {
     of_record(path, folder::open(path)?)
 }
 
-/// As [`summarize`], with a record that was read already.
+/// Works like [`summarize`], with a record that was read already.
 ///
 /// # Errors
 /// [`CostSummaryError`].
@@ -173,7 +172,7 @@ fn how(cost: &CostRecord) -> CostMethod {
     }
 }
 
-/// When each trial started, and its value; and how many bytes could not be read.
+/// Returns the start and the value of each trial, and the number of unreadable bytes.
 fn read_trials(path: &Path) -> Result<(Vec<(Nanos, i64)>, u64), SeriesError> {
     let file = SeriesFile::open(path)?;
     let schedule = file.descriptor().schedule;

@@ -73,7 +73,7 @@ fn explained(cycles: Cycles, begin: Nanos, above: Option<Nanos>, worst: usize) -
     }
 }
 
-/// Of each thread only the longest cycles are kept.
+/// Only the longest cycles of each thread are stored.
 fn complete_above(cycles: &Cycles) -> Nanos {
     let mut kept: HashMap<i32, (u64, Nanos)> = HashMap::new();
     for cycle in &cycles.worst {

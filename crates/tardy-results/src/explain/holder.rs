@@ -10,23 +10,23 @@ use tardy_trace::symbols::Symbols;
 pub struct HolderFacts {
     /// The cause of the wait.
     pub cause: Cause,
-    /// Of the interrupt, softirq or thread; empty if there is none.
+    /// Name of the interrupt, softirq or thread; empty if there is none.
     pub name: String,
     /// The kernel's priority of a thread.
     pub priority: Option<i32>,
     /// The function that a kernel worker was busy with: its name, otherwise its address.
     pub work: Option<String>,
-    /// Of an interrupt that a CPU sent to another: the thread that was on it.
+    /// For an interrupt that a CPU sent to another: the thread on the sending CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender: Option<String>,
-    /// How that is known: `seen`, `inferred`, `cannot_tell`.
+    /// The certainty: `seen`, `inferred`, `cannot_tell`.
     pub known: &'static str,
     /// The alternative cause.
     pub or: Option<Cause>,
 }
 
 impl HolderFacts {
-    /// Of a trace that names functions.
+    /// Converts a holder of a trace with function names.
     pub(super) fn of(holder: &Holder, known: Certainty, symbols: &Symbols) -> Self {
         let work = holder.work.map(|address| symbols.name_or_address(address));
         let sender = holder.sender.map(|sender| sender.to_string());

@@ -159,7 +159,7 @@ fn take(reading: &mut Reading<'_>, series: &ExplainedSeries, sample: LateSample)
     }
 }
 
-/// Writes what was executed before the late samples of the watched run in `folder` for Perfetto.
+/// Writes the code executed before the late samples of the watched run in `folder` for Perfetto.
 pub(super) fn perfetto_outside(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError> {
     let record = folder::open(folder)?;
     let mut samples = Vec::new();

@@ -1,5 +1,5 @@
-//! Rules of a real-time loop: counts with their remedy. A rule whose events the
-//! trace has none of has no count, not zero.
+//! Rules of a real-time loop: counts with their remedy. If the trace has no events for a rule, its
+//! count is absent, not zero.
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -15,9 +15,9 @@ pub struct RuleRow {
     pub what: &'static str,
     /// The number of violations; `None` if the trace lacks the event that shows them.
     pub count: Option<u64>,
-    /// Who, or how much.
+    /// The task, or the amount.
     pub detail: String,
-    /// What to do about it; if there is no count, what to record.
+    /// The remedy; without a count, the event to record.
     pub remedy: &'static str,
 }
 
@@ -162,7 +162,7 @@ pub(super) fn rows(rules: &LoopRules) -> Vec<RuleRow> {
             "record lock:contention_begin and contention_end",
         ),
     ];
-    // Only real-time threads have a priority to be inverted.
+    // Priority inversion needs a real-time thread.
     if rules.priority >= 100 {
         rows.retain(|row| !matches!(row.rule, "woken_by_lower_priority"));
     }

@@ -34,10 +34,10 @@ use super::{
 pub struct RunQuestion {
     /// Number of worst samples shown as a time line.
     pub worst: usize,
-    /// Which samples are ranked. A run explained from outside kept only its worst samples: without
-    /// [`Late::Above`], all of them are ranked.
+    /// The samples to rank. A watched run stored only its worst samples: without [`Late::Above`],
+    /// all of them are ranked.
     pub late: Late,
-    /// Whether a run that was traced and watched from outside is explained from outside.
+    /// Whether the plugin trace explains a run that was both traced and watched.
     pub from_outside: bool,
 }
 
@@ -47,13 +47,13 @@ pub enum RunError {
     /// There is no run.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// It was not made with --explain, or could not be.
+    /// It was not made with --explain, or could not be traced.
     #[error("the run has no trace{}: measure with `tardy run --explain`, or in the lab with `--watch`", why.as_ref().map_or_else(String::new, |why| format!(" ({why})")))]
     NotTraced {
         /// The reason that the run states.
         why: Option<String>,
     },
-    /// It was not watched from outside, or nothing was kept.
+    /// It was not watched, or no samples were stored.
     #[error(
         "the guest was not watched, or no samples were kept: measure with `tardy lab run --watch`"
     )]
@@ -74,7 +74,7 @@ pub enum RunError {
     /// A trace for another tool cannot be written.
     #[error("cannot be written: {0}")]
     Write(#[from] io::Error),
-    /// Its pages are not there.
+    /// Its pages are missing.
     #[error(
         "the run kept the kernel's trace around its worst samples only (trace/worst.dat): measure \
          with `tardy run --explain --keep-trace`"
@@ -98,13 +98,13 @@ pub struct RunExplanation {
     /// How the guest was watched; `None` if the kernel's trace explains the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outside: Option<OutsideFacts>,
-    /// How many samples.
+    /// Counts of samples.
     pub samples: SampleCounts,
     /// The threshold of ranked samples.
     pub threshold: Threshold,
     /// Latencies of the ranked samples; `None` if none is ranked.
     pub lateness: Option<Lateness>,
-    /// Where on the way the time went, in the order of the way.
+    /// The time per component, in order of the path.
     pub components: Vec<ComponentRow>,
     /// The holders of the CPU, sorted by the latency they caused, largest first.
     pub holders: Vec<HolderRow>,
@@ -113,11 +113,11 @@ pub struct RunExplanation {
     pub ordinary: Option<Ordinary>,
     /// Ranked latency without a known holder, because events were lost or arrived too late.
     pub unexplained_ns: u64,
-    /// Of it what is one of two causes.
+    /// The part of it that has two possible causes.
     pub cannot_tell_ns: u64,
     /// The worst samples, the worst first.
     pub worst: Vec<SampleStory>,
-    /// Functions that held the CPU, most lateness first; none without --explain=stacks.
+    /// Functions that held the CPU, sorted by latency caused; empty without --explain=stacks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stacks: Vec<StackRow>,
     /// Deviations of program loops from a correct periodic loop; empty without such a loop.
@@ -140,7 +140,7 @@ impl RunExplanation {
     }
 }
 
-/// How many samples.
+/// Counts of samples.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SampleCounts {
     /// Samples with any latency above 0, as the recorder passed them on.
@@ -149,16 +149,15 @@ pub struct SampleCounts {
     pub explained: u64,
     /// The samples above the requested latency.
     pub ranked: u64,
-    /// Those with an explanation for a part of their latency only.
+    /// Those whose latency is only partly explained.
     pub with_unknown: u64,
     /// Those that did not reach the explainer.
     pub left_out: u64,
-    /// Those whose explanation gave way to newer ones in a run with `--disk`.
+    /// Those whose explanation was dropped for newer ones in a run with `--disk`.
     pub given_way: u64,
-    /// Explained samples whose latency is stored, so that the sum of the pieces could be compared
-    /// with it.
+    /// Explained samples whose latency is stored, so that the sum of the pieces could be checked.
     pub checked: u64,
-    /// Those of them that do not add up to their latency: none, or something is broken.
+    /// Those whose pieces do not add up to their latency: none, unless there is a bug.
     pub not_adding_up: u64,
     /// Bytes of explanations that are damaged.
     pub damaged_bytes: u64,
@@ -175,29 +174,29 @@ pub struct SampleStory {
     pub cpu: u32,
     /// When it was due, in ns of the run's clock.
     pub due_ns: Nanos,
-    /// The same from the start of the run.
+    /// The due time, from the start of the run.
     pub since_start_ns: Nanos,
     /// The phase that it fell into.
     pub phase: Option<String>,
     /// The context that woke the thread; `None` if the thread was awake.
     pub waker: Option<String>,
     pub latency_ns: u64,
-    /// Whether the trace has the switch to the thread.
+    /// Whether the trace contains the switch to the thread.
     pub is_switch_seen: bool,
     /// In the order of time, without a gap.
     pub pieces: Vec<StoryPiece>,
-    /// Which functions were executed, in which sections; of runs that are explained from outside.
+    /// The executed functions and sections; for watched runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub executed: Option<ExecutedCode>,
 }
 
 /// The kernel's trace around the worst samples of a run, below its folder.
 const EVIDENCE: &str = "trace/worst.dat";
-/// The largest of its files that is read into memory.
+/// Maximum size of a file that is read into memory.
 const FILE_BYTES_MAX: u64 = 4 << 30;
 /// Linux has no more CPUs (NR_CPUS).
 const CPUS_MAX: usize = 8192;
-/// The kernel keeps so many bytes of a thread's name.
+/// Length of a thread's name in the kernel, in bytes.
 const NAME_BYTES: usize = 15;
 
 /// Writes the trace around the worst samples of the traced run in `folder` for Perfetto, with the
@@ -293,7 +292,7 @@ pub fn is_evidence(trace: &Path) -> bool {
             .is_some_and(|place| place.join("../run.json").is_file())
 }
 
-/// The name of the thread that took the samples of a series, as the kernel keeps it.
+/// Returns the name of the thread that took the samples of a series, as the kernel stores it.
 pub(super) fn thread_name(series: &ExplainedSeries) -> Text {
     let cpu = series
         .cpu
@@ -337,7 +336,7 @@ pub(super) fn explain_traced(
     Ok(reading.finish(Some(tracing), None))
 }
 
-/// Those that the run says; of a run that was cut off, those whose files are there.
+/// Returns the series that the run records; for an interrupted run, those whose files exist.
 fn explained_series(
     record: &RunRecord,
     tracing: &TracingRecord,
@@ -381,7 +380,7 @@ pub(super) struct Reading<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SampleOutcome {
     pub(super) is_ranked: bool,
-    /// Its place among the worst, if it is one of them.
+    /// Its index among the worst, if it is one of them.
     pub(super) story: Option<usize>,
 }
 
@@ -559,8 +558,8 @@ fn least(worst: &[SampleStory], most: usize) -> u64 {
     }
 }
 
-/// Keeps the story of a sample if it is among the `most` worst: its place. Of equally late ones the
-/// first stays.
+/// Stores the story of a sample if it is among the `most` worst, and returns its index. Of equal
+/// latencies the first stays.
 fn keep(
     worst: &mut Vec<SampleStory>,
     most: usize,

@@ -23,7 +23,7 @@ pub fn explain_run(folder: &Path, question: RunQuestion) -> Result<RunExplanatio
     explain_traced(folder, question)
 }
 
-/// Writes what happened around the worst samples of the run in `folder` for Perfetto.
+/// Writes the events around the worst samples of the run in `folder` for Perfetto.
 ///
 /// # Errors
 /// [`RunError`].

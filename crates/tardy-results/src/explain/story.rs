@@ -1,4 +1,4 @@
-//! One wake-up whole: its marks and who held the CPU, in ns from its due time.
+//! One complete wake-up: its marks and the holders of the CPU, in ns from its due time.
 
 use serde::Serialize;
 use tardy_trace::explain::{Component, DueFrom, WakeUp, Waker};
@@ -20,10 +20,10 @@ pub struct Story {
     pub due_from: DueFrom,
     /// The context that woke it.
     pub waker: String,
-    /// From due to running.
+    /// Time from due to running.
     pub lateness_ns: u64,
-    /// Where the switch is not in the trace, the first event of the thread, in ns from due: the
-    /// lateness is at most so much.
+    /// The first event of the thread if the trace lacks the switch, in ns from due: an upper bound
+    /// of the latency.
     pub first_sign_ns: Option<u64>,
     /// In the order of time.
     pub marks: Vec<Mark>,
@@ -56,7 +56,7 @@ pub struct StoryPiece {
     /// stack was recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
-    /// Those that gave the CPU up in the end.
+    /// The functions that finally gave up the CPU.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ended: Vec<String>,
 }

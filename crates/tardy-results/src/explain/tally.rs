@@ -1,4 +1,4 @@
-//! Lateness counted by who held the CPU, in words.
+//! Sums latency by holder of the CPU.
 
 use serde::Serialize;
 use tardy_samples::delay_totals::DelayTotals;
@@ -6,16 +6,16 @@ pub use tardy_samples::delay_totals::{ComponentRow, Lateness};
 
 use super::HolderFacts;
 
-/// Someone who held the CPU.
+/// A holder of the CPU.
 #[derive(Debug, Serialize)]
 pub struct HolderRow {
     /// Who.
     #[serde(flatten)]
     pub holder: HolderFacts,
     pub sum_ns: u64,
-    /// Of all lateness, from 0 to 1.
+    /// Share of the total latency, from 0 to 1.
     pub share: f64,
-    /// Wake-ups that had to wait for it.
+    /// Number of wake-ups that waited for it.
     pub wake_ups: u64,
     /// The most in one wake-up.
     pub max_ns: u64,
@@ -31,7 +31,7 @@ pub(super) struct LatenessBreakdown {
 }
 
 impl LatenessBreakdown {
-    /// Of `totals`, with each holder in words.
+    /// Converts `totals`, with each holder in words.
     pub(super) fn new(totals: &DelayTotals, facts: impl Fn(usize) -> HolderFacts) -> Self {
         let lateness = totals.lateness();
         let all = lateness.map_or(0, |lateness| lateness.sum_ns);

@@ -1,4 +1,4 @@
-//! Words for who held the CPU, and where on the way.
+//! Words for holders of the CPU and components.
 
 use tardy_trace::event::Thread;
 use tardy_trace::explain::{Cause, Component};

@@ -56,7 +56,8 @@ pub fn accepted(folder: &Path) -> Result<BTreeSet<String>, AcceptedError> {
     Ok(accepted.builds)
 }
 
-/// Accepts what changes with these builds, from now on, for the runs in `folder`. Returns the file.
+/// Accepts changes that start with these builds, from now on, for the runs in `folder`. Returns the
+/// file.
 ///
 /// # Errors
 /// [`AcceptedError`] where the file cannot be read or written.

@@ -44,7 +44,7 @@ impl<T: Clone + Eq + Hash> Interner<T> {
 
 type Facts = [Option<String>; FACTS.len()];
 
-/// Whose a run is.
+/// The board of a run.
 struct RunPlace {
     board: u32,
     build: u32,
@@ -53,7 +53,7 @@ struct RunPlace {
     folder: Box<Path>,
 }
 
-/// The quantiles of one run of a series; not a number where too few samples are beyond.
+/// The quantiles of one run of a series; NaN if too few samples are beyond.
 struct RunValues {
     build: u32,
     quantiles: [f64; QUANTILES.len()],
@@ -74,10 +74,10 @@ pub struct RunCollection {
 }
 
 impl RunCollection {
-    /// Adds a run. False where it is there already.
+    /// Adds a run. Returns false if it was added before.
     ///
     /// # Errors
-    /// [`CompareError::Clocks`] where its clock is not that of the others.
+    /// Returns [`CompareError::Clocks`] if its clock differs from the others'.
     pub fn add(&mut self, run: &HistoryRun) -> Result<bool, CompareError> {
         let (base, clock) = self
             .first
@@ -116,7 +116,7 @@ impl RunCollection {
         Ok(true)
     }
 
-    /// All builds in the order of their first runs, and the place there of each that was collected.
+    /// Returns all builds in order of their first runs, and the index there of each collected one.
     pub(super) fn builds(&self, accepted: &BTreeSet<String>) -> (Vec<Build>, Vec<usize>) {
         let build = |name: &String| Build {
             name: name.clone(),
@@ -182,7 +182,7 @@ impl RunCollection {
             .map_or_else(Vec::new, |(before, after)| self.differences(before, after))
     }
 
-    /// All that the runs say, where their folders are still there; otherwise what was collected.
+    /// Returns all recorded facts if the folders still exist, otherwise the collected ones.
     fn differences(&self, before: &RunPlace, after: &RunPlace) -> Vec<FactDifference> {
         let record = |run: &RunPlace| {
             folder::open(&run.folder)

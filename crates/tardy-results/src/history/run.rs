@@ -33,14 +33,14 @@ const BOARD: &str = "board";
 /// One run of a board and build.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryRun {
-    /// Where it is, or was, from the root on.
+    /// Its current or former absolute path.
     pub folder: PathBuf,
     pub board: String,
     pub build: String,
     /// Wall-clock time of its start, ns since 1970.
     pub started_realtime_ns: Nanos,
     pub clock: ClockKind,
-    /// Those of [`FACTS`]; absent if they are not known.
+    /// The values of [`FACTS`]; absent if unknown.
     pub facts: [Option<String>; FACTS.len()],
     /// One for each probe, quantity and load.
     pub numbers: Vec<RunNumbers>,
@@ -53,13 +53,13 @@ pub struct RunNumbers {
     pub samples: u64,
     /// The smallest, in the key's unit.
     pub min: i64,
-    /// The arithmetic mean; absent if a series cannot tell.
+    /// The arithmetic mean; absent if a series lacks it.
     pub mean: Option<f64>,
-    /// Those of [`QUANTILES`] that ten samples are beyond.
+    /// The values of [`QUANTILES`] with at least ten samples beyond.
     pub quantiles: [Option<f64>; QUANTILES.len()],
     /// The largest, in the key's unit.
     pub max: i64,
-    /// Due times skipped; absent if a series cannot tell.
+    /// Due times skipped; absent if a series lacks the count.
     pub skipped: Option<u64>,
     /// Due times that missed the deadline; absent if the run had none.
     pub misses: Option<u64>,
@@ -69,7 +69,7 @@ impl HistoryRun {
     /// Reads the run in `folder`.
     ///
     /// # Errors
-    /// [`CompareError`] where it cannot be read.
+    /// Returns [`CompareError`] if it cannot be read.
     pub fn read(folder: &Path) -> Result<Self, CompareError> {
         let run = RunSide::read(folder, None)?;
         let groups = groups(&run, None)?;

@@ -11,16 +11,16 @@ use crate::explain::run::{RunExplanation, RunQuestion};
 use crate::explain::source::explain_run;
 use crate::explain::words;
 
-/// Told of each kernel, most first.
+/// Number of culprits shown per kernel, largest first.
 const TOLD: usize = 5;
 /// Functions of each, innermost or longest first.
 const FUNCTIONS: usize = 4;
 
-/// One way in which a kernel was late.
+/// One cause of a kernel's latency.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Culprit {
     pub kernel: String,
-    /// Of a stack, the most that it held up one sample; in the lab, how late the sample was.
+    /// For a stack, the longest delay of one sample; in the lab, the latency of the sample.
     pub late_ns: u64,
     /// The holder of the CPU.
     pub who: String,
@@ -28,7 +28,8 @@ pub struct Culprit {
     pub functions: Vec<String>,
 }
 
-/// Of the runs of an experiment, each with the name of its kernel; the first of each kernel tells.
+/// Returns the culprits in the runs of an experiment, each with the name of its kernel; the first
+/// run of each kernel is used.
 pub(super) fn culprits(runs: &[(String, PathBuf)]) -> Vec<Culprit> {
     runs.iter()
         .flat_map(|(kernel, path)| of_run(kernel, path))

@@ -24,10 +24,10 @@ pub struct ObservedStatistics {
     pub median_ns: Option<i64>,
     /// Lower edge of the fullest bucket; of several the lowest.
     pub mode_ns: i64,
-    /// Middle of the same bucket, which is what williams2002 prints.
+    /// Middle of the same bucket, which williams2002 prints.
     pub mode_middle_ns: i64,
     pub mode_samples: u64,
-    /// With n - 1; absent for one sample.
+    /// Divided by n - 1; absent for one sample.
     pub variance_ns2: Option<f64>,
     pub standard_deviation_ns: Option<f64>,
     /// Shares below limits.
@@ -37,7 +37,7 @@ pub struct ObservedStatistics {
     pub five_nines_ns: Option<i64>,
 }
 
-/// How much lay below a limit.
+/// The share below a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ShareBelow {
     pub limit_ns: Nanos,
@@ -47,7 +47,7 @@ pub struct ShareBelow {
     pub share: f64,
 }
 
-/// Of all samples of a series, or of several; `None` without a sample. `limits` ascend.
+/// Computes the observations of one or several series; `None` without samples. `limits` ascend.
 #[must_use]
 pub fn observed(
     histogram: &Histogram,

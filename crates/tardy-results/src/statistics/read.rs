@@ -1,4 +1,4 @@
-//! All three layers of a run, of each series and of each probe's series together.
+//! All three layers of a run, for each series and for all series of a probe together.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,18 +23,18 @@ use crate::summary::stated::mean_and_least;
 /// The requested statistics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
-    /// Limits, ascending; chosen from the samples where empty.
+    /// Limits, ascending; chosen from the samples if empty.
     pub limits: Vec<Nanos>,
     /// Width of the buckets that are counted.
     pub bucket: Nanos,
-    /// How far the model is asked to reach.
+    /// The horizon of the model.
     pub horizon: Nanos,
-    /// Series of a probe that are looked at one by one, the worst; all of them together are looked
-    /// at anyway.
+    /// Maximum number of a probe's series analysed individually, the worst ones; all of them
+    /// together are always analysed.
     pub series_max: usize,
     /// Clock rate of the CPUs in MHz, which overrides the machine's.
     pub mhz: Option<f64>,
-    /// Whether models that the gate refused are given too, marked as such.
+    /// Whether models that the gate refused are included, marked as such.
     pub show_refused: bool,
 }
 
@@ -65,7 +65,7 @@ impl Question {
 /// Statistics of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Statistics {
-    /// Of each series, and behind those of a probe of all of them together.
+    /// One per series, followed by one for all series of a probe.
     pub groups: Vec<Group>,
     /// The worst case by OSADL's rule of thumb, and the clock rate in MHz that it is for.
     pub rule_of_thumb_ns: Option<(f64, f64)>,
@@ -73,21 +73,21 @@ pub struct Statistics {
     pub rule_of_thumb: RuleOfThumb,
 }
 
-/// Of one series, or of all of a probe.
+/// One series, or all of a probe.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Group {
     pub probe: String,
     /// Name of the quantity of a value.
     pub quantity: String,
-    /// Its CPU; absent for all together, and where it was not bound.
+    /// Its CPU; absent for all together, and for an unbound series.
     pub cpu: Option<CpuId>,
-    /// Its number among the series of the probe that were not bound; absent if there is one.
+    /// Its number among the probe's unbound series; absent for a single one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copy: Option<u32>,
     /// Whether it is all series of the probe together.
     pub is_together: bool,
-    /// Periods that passed while the previous wake-up was still late: they have no sample, and a
-    /// deadline counts those that were too late.
+    /// Periods that passed during a late wake-up: they have no sample, and a deadline counts those
+    /// that were too late.
     pub skipped: u64,
     /// Number of series of the probe, including those without a group.
     #[serde(skip)]
@@ -106,10 +106,11 @@ pub struct Group {
 /// The samples that tail models need, by series file.
 pub type TailReaders = BTreeMap<PathBuf, TailReader>;
 
-/// Of a run that was read; its samples are read once more, for the model of the tail.
+/// Computes the statistics of a run that was read; its samples are read once more, for the tail
+/// model.
 ///
 /// # Errors
-/// Those of reading its series.
+/// Returns errors of reading its series.
 pub fn statistics(run: &LoadedRun, question: &Question) -> Result<Statistics, SeriesError> {
     let mut readers = tail_readers(run, question);
     let read = |(file, reader): (&PathBuf, &mut TailReader)| {
@@ -123,8 +124,8 @@ pub fn statistics(run: &LoadedRun, question: &Question) -> Result<Statistics, Se
     Ok(statistics_of(run, question, &readers))
 }
 
-/// The readers of the series that are looked at one by one: the worst of each probe. They want all
-/// chunks of their files.
+/// Returns the readers of the series to analyse individually: the worst of each probe. They need
+/// all chunks of their files.
 #[must_use]
 pub fn tail_readers(run: &LoadedRun, question: &Question) -> TailReaders {
     let loads = run.load_spans();
@@ -150,7 +151,7 @@ pub fn tail_readers(run: &LoadedRun, question: &Question) -> TailReaders {
         .collect()
 }
 
-/// The same as [`statistics`], from readers that have had their series.
+/// Works like [`statistics`], with readers that have read their series.
 #[must_use]
 pub fn statistics_of(run: &LoadedRun, question: &Question, readers: &TailReaders) -> Statistics {
     let groups: Vec<Group> = by_probe(run)
@@ -185,7 +186,7 @@ fn by_probe(run: &LoadedRun) -> Vec<Vec<&SeriesData>> {
         .collect()
 }
 
-/// Those that are looked at one by one.
+/// Returns the series to analyse individually.
 fn worst<'a>(series: &[&'a SeriesData], question: &Question) -> Vec<&'a SeriesData> {
     let mut worst = series.to_vec();
     worst.sort_by_key(|read| std::cmp::Reverse(read.whole().latency.max()));
@@ -230,7 +231,7 @@ impl LoadedRun {
     }
 }
 
-/// Series of one probe.
+/// Computes the statistics of the series of one probe.
 fn of_series(
     run: &LoadedRun,
     series: &[&SeriesData],

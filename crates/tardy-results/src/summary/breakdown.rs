@@ -4,7 +4,7 @@
 //! maxima of sums cannot be separated.
 //!
 //! Sources of latency are separated by runs that isolate them, never by subtraction. Quantiles and
-//! maxima of sums cannot be taken apart.
+//! maxima of sums cannot be separated.
 
 use std::path::{Path, PathBuf};
 
@@ -22,14 +22,14 @@ use super::model::{LoadSummary, Summary};
 use super::read::SummaryError;
 use super::summarize::summarize;
 
-/// Where lateness comes from.
+/// Sources of latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
-    /// The timer fires later than asked for. Isolated on an idle system, at the highest priority.
+    /// The timer fires later than requested. Isolated on an idle system, at the highest priority.
     TimerResolution,
-    /// Someone more important runs. Isolated where a competitor of higher priority is all that
-    /// there is beside the probe.
+    /// A more important task runs. Isolated if a competitor of higher priority is the only other
+    /// task.
     SchedulingJitter,
     /// Interrupts or preemption are off when the task should start. Isolated under load, at the
     /// highest priority, with high-resolution timers.
@@ -41,9 +41,9 @@ pub enum Source {
 pub struct Breakdown {
     /// Measurements that isolated a source, in the order of the runs.
     pub isolated: Vec<IsolatedSource>,
-    /// Probes that nobody more important could delay.
+    /// Probes that no higher-priority task could delay.
     pub excluded: Vec<ExcludedProbe>,
-    /// Measurements in which sources are mixed, or that say nothing.
+    /// Measurements with mixed sources, or without information.
     pub mixed: Vec<MixedMeasurement>,
     /// Caveats to read before the numbers: the folder of a run, and its warning.
     #[serde(serialize_with = "as_texts")]
@@ -88,7 +88,7 @@ pub struct ExcludedProbe {
     pub probe: String,
 }
 
-/// A measurement in which more than one source shows.
+/// A measurement of more than one source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MixedMeasurement {
     /// Folder of the run.
@@ -100,10 +100,10 @@ pub struct MixedMeasurement {
     pub reason: String,
 }
 
-/// Reads the runs, or those in folders of runs, and sorts what they measured.
+/// Reads the runs, or those in folders of runs, and classifies their measurements.
 ///
 /// # Errors
-/// [`SummaryError`] where a folder cannot be read.
+/// Returns [`SummaryError`] if a folder cannot be read.
 pub fn breakdown(runs: &[PathBuf]) -> Result<Breakdown, SummaryError> {
     let mut breakdown = Breakdown::default();
     for run in runs.iter().flat_map(|path| folders(path)) {

@@ -14,7 +14,7 @@ use super::verdict::{Judge, Part};
 /// A load that uses less than this of a CPU's time, in percent, uses hardly any.
 const STRESSED_PERCENT: i64 = 10;
 
-/// Each phase by itself, in order of time.
+/// Summarises each phase, in order of time.
 pub(super) fn phases(record: &RunRecord, series: &[SeriesData]) -> Vec<PhaseSummary> {
     let start = record.started.monotonic_ns;
     let last = start + measured(series);
@@ -48,7 +48,7 @@ pub(crate) struct OfName<'a> {
     pub(crate) name: &'a str,
     /// Their places in the run's list.
     pub(crate) phases: Vec<usize>,
-    /// How long they lasted in all.
+    /// Total length.
     length: Nanos,
     /// Measured CPUs that their loads hardly used.
     pub(crate) not_stressed: CpuList,
@@ -175,7 +175,7 @@ fn shares(record: &RunRecord, phases: &[usize], loads: &[String]) -> Vec<LoadSha
     loads.iter().zip(&times).map(share).collect()
 }
 
-/// One pass in a fixed order cannot tell a load from its place in the run.
+/// One pass in a fixed order cannot separate a load from its position in the run.
 pub(super) fn is_ranked(record: &RunRecord) -> bool {
     let is_repeated = record.phases.iter().any(|phase| {
         record

@@ -16,13 +16,13 @@ use tardy_run::record::{LoadWork, State};
 
 use crate::decision::Decision;
 
-/// The whole summary; warnings and verdict stand first, because the numbers mean nothing without
+/// The complete summary; warnings and verdict come first, because the numbers mean nothing without
 /// them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Folder of the run.
     pub run: String,
-    /// How it ended.
+    /// Its state.
     pub state: State,
     /// Clock of all times.
     pub clock: ClockKind,
@@ -53,14 +53,14 @@ pub struct Summary {
     /// The user's labels of the run, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Which of its settings are defaults of files, a sentence a file.
+    /// The settings that are defaults of files, a sentence per file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub defaults: Vec<String>,
     /// CPUs that were measured.
     pub measured_cpus: CpuList,
     /// The machine in two lines.
     pub machine: [String; 2],
-    /// Whether the deadline needs PREEMPT_RT, by this run alone; absent if the run does not tell
+    /// Whether the deadline needs PREEMPT_RT, by this run alone; absent if the run does not record
     /// its kernel or has no latencies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<Decision>,
@@ -94,7 +94,7 @@ impl Summary {
 /// A time that was marked during the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MarkSummary {
-    /// From the start of the run on.
+    /// Relative to the start of the run.
     pub at_ns: Nanos,
     /// The phase that it was in; absent before the first one.
     pub phase: Option<String>,
@@ -116,17 +116,16 @@ pub struct ProbeSummary {
     pub probe: String,
     /// Name of the quantity of a value: `latency` or `interval error`.
     pub quantity: String,
-    /// Time between two wake-ups, or time asked for.
+    /// Time between two wake-ups, or requested time.
     pub period_ns: Nanos,
-    /// Whether there is no such time, because gaps were looked for.
+    /// Whether there is no such time, because the probe looked for gaps.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_no_period: bool,
-    /// The numbers; absent if there is no sample.
+    /// The numbers; absent without samples.
     pub numbers: Option<Numbers>,
     /// Counts of all series.
     pub counts: Counts,
-    /// Whether nobody counted the periods that passed unused: their number is then 0 here, and
-    /// unknown.
+    /// Whether skipped periods were not counted: their number is then 0 here, and unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_skipped_unknown: bool,
     /// The verdict on the deadline; absent without a deadline, and if its values are not comparable
@@ -149,12 +148,12 @@ pub struct Ladder {
     /// Whether work was skipped, which misses every deadline.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub every_deadline_missed: bool,
-    /// Which loads the rates are of.
+    /// The loads that the rates refer to.
     pub stress: Stress,
     /// Number of CPUs whose misses the rates pool; 0 in older files.
     #[serde(default)]
     pub processors: usize,
-    /// The load under which the largest value came; absent if there was one load alone.
+    /// The load with the largest value; absent with a single load.
     pub worst_load: Option<WorstLoad>,
 }
 
@@ -167,7 +166,7 @@ pub struct Rung {
     /// The fewest that missed it; absent if the samples decide it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses_at_least: Option<u64>,
-    /// Misses in an hour at most, at 95 %; absent if the length of the measurement is not known.
+    /// Upper bound of misses per hour, at 95 %; absent if the length of the measurement is unknown.
     pub misses_an_hour_at_most: Option<f64>,
 }
 
@@ -196,12 +195,11 @@ pub struct SeriesSummary {
     pub cpu: Option<CpuId>,
     /// When samples are due.
     pub schedule: Schedule,
-    /// The numbers; absent if there is no sample.
+    /// The numbers; absent without samples.
     pub numbers: Option<Numbers>,
-    /// The counts, as far as the file goes.
+    /// The counts, up to the end of the file.
     pub counts: Counts,
-    /// Whether nobody counted the periods that passed unused: their number is then 0 here, and
-    /// unknown.
+    /// Whether skipped periods were not counted: their number is then 0 here, and unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_skipped_unknown: bool,
     /// Difference of successive wake-ups from the time between their due times, as percentiles of
@@ -209,7 +207,7 @@ pub struct SeriesSummary {
     pub jitter: Vec<Percentile>,
     /// See `jitter`.
     pub jitter_max_ns: Option<i64>,
-    /// Longest run of consecutive misses, where a window was asked for.
+    /// Longest run of consecutive misses, if there is a window.
     pub misses_longest_run: Option<Run>,
     /// Wake-ups before their time.
     pub early: u64,
@@ -226,7 +224,7 @@ pub struct SeriesSummary {
     /// Latenesses against the fitted grid of expiries, for interval errors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fitted: Option<FittedSummary>,
-    /// Whether the numbers are those of a histogram, because not every sample was kept.
+    /// Whether the numbers come from a histogram, because not every sample was stored.
     pub from_histogram: bool,
 }
 
@@ -235,11 +233,11 @@ pub struct SeriesSummary {
 pub struct GapSummary {
     /// Shorter ones do not count, or are counted without their time.
     pub least_ns: Nanos,
-    /// How many there were.
+    /// Their number.
     pub count: u64,
     /// Their lengths together.
     pub length_ns: Nanos,
-    /// For how long they were looked for; absent if the run was cut off.
+    /// For how long the probe looked for them; absent if the run was interrupted.
     pub observed_ns: Option<Nanos>,
     /// Their share of that.
     pub share: Option<f64>,
@@ -253,7 +251,7 @@ pub struct FittedSummary {
     pub period_ns: f64,
     /// Expiries from the first event to the last.
     pub expiries: u64,
-    /// How many of them no event stands for.
+    /// Number of them without an event.
     pub without_event: u64,
     pub lateness: Option<Numbers>,
 }
@@ -265,9 +263,9 @@ pub struct LoadSummary {
     pub name: String,
     /// Loads that ran in them.
     pub loads: Vec<String>,
-    /// How many there were.
+    /// Their number.
     pub phases: usize,
-    /// How long they lasted in all.
+    /// Total length.
     pub length_ns: Nanos,
     /// Measured CPUs on which the loads did nothing, though they did on others; their samples are
     /// not in the numbers.
@@ -275,10 +273,10 @@ pub struct LoadSummary {
     /// The shares of several loads in the CPU time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<LoadShare>,
-    /// Each probe's numbers while all of the loads worked; absent if there is no sample.
+    /// Each probe's numbers while all of the loads worked; absent without samples.
     pub probes: Vec<(String, Option<Numbers>)>,
-    /// The verdict on each probe under this load; absent if none was asked for, where its values
-    /// say nothing about one, and where not every sample was kept.
+    /// The verdict on each probe under this load; absent without a deadline, for values that are
+    /// not comparable with one, and if not every sample was stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<(String, Verdict)>,
 }
@@ -302,8 +300,8 @@ pub struct LoadShare {
     pub cpu_time_ns: Nanos,
     /// Its share of the total.
     pub share: f64,
-    /// Whether that is less than half of an equal share: it waited for something else, or got too
-    /// little.
+    /// Whether it is less than half of an equal share: the load waited for something else, or got
+    /// too little.
     pub is_small: bool,
 }
 
@@ -316,10 +314,9 @@ pub struct PhaseSummary {
     pub begin_ns: Nanos,
     /// When it ended.
     pub end_ns: Nanos,
-    /// How much later it ended than planned, and how much later it started.
+    /// The delays of its end and its start, relative to the plan.
     pub deviation_ns: (Nanos, Nanos),
-    /// Each probe's numbers in this phase, while all of its loads worked; absent if there is no
-    /// sample.
+    /// Each probe's numbers in this phase, while all of its loads worked; absent without samples.
     pub probes: Vec<(String, Option<Numbers>)>,
 }
 
@@ -336,8 +333,7 @@ impl PhaseSummary {
     }
 }
 
-/// Where the largest value of a run came that came under no load: in words, its phase if that is
-/// known.
+/// Describes where the largest value of a run occurred if no load ran then: its phase, if known.
 #[must_use]
 pub fn outside_of_loads(phases: &[PhaseSummary], numbers: &Numbers) -> String {
     let at = Nanos(numbers.max_at_ns);

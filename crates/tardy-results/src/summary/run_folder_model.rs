@@ -30,7 +30,7 @@ use super::summarize::summarize;
 
 const PERIOD: i64 = 1_000_000;
 const DEADLINE: Nanos = Nanos(700_000);
-/// One of so many samples skips two periods.
+/// One of this many samples skips two periods.
 const SKIPPING: u64 = 211;
 
 /// One step of a sequence.
@@ -112,7 +112,7 @@ fn disk() -> u64 {
     DiskDivision::of(0, 1).expect_err("nothing fits into no bytes")
 }
 
-/// With segments that are full after a few writes.
+/// Returns a rule with segments that are full after a few writes.
 fn rule() -> RotationRule {
     let division = DiskDivision {
         kept_bytes: 64 << 10,
@@ -252,7 +252,7 @@ impl ModeledRun {
         }
         let mut bytes = Vec::new();
         writing.encoder.finish(&truth.counts, false, &mut bytes);
-        // The disk may be full: in a run, another thread makes room in time.
+        // The disk may be full: in a run, another thread frees space in time.
         if writing.writer.append(&bytes).is_err() {
             writing.rotation.make_room().unwrap();
             writing.writer.append(&bytes).expect("there is room now");
@@ -306,7 +306,7 @@ impl ModeledRun {
         assert_eq!(numbers.samples, series.counts.recorded);
         Truth {
             counts: Counts {
-                // Samples that are known by their histograms alone.
+                // Samples that only histograms contain.
                 unstored: 0,
                 ..series.counts
             },

@@ -53,7 +53,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Those of a series in `cell`.
+    /// Makes the part of a series in `cell`.
     pub(super) fn of_phases(read: &'a SeriesData, cell: &'a Cell) -> Self {
         Self {
             descriptor: read.descriptor(),
@@ -62,8 +62,8 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// How long its due times last at least: each has a period, also the last one, after which
-    /// nothing was measured.
+    /// Returns the minimum duration of its due times: each has a period, even the last one, after
+    /// which nothing was measured.
     fn length(&self) -> Nanos {
         let due_times = i64::try_from(self.due_times).unwrap_or(i64::MAX);
         Nanos(
@@ -94,8 +94,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The verdict on a probe: all its series together; where a share may miss, none of them alone
-    /// beyond it, and no load either.
+    /// Returns the verdict on a probe over all its series; with an allowed share, no single series
+    /// or load may exceed it.
     pub(super) fn probe(&self, series: &[&SeriesData], loads: &[LoadSummary]) -> Option<Verdict> {
         let requirement = self.run.requirement();
         let first = series
@@ -111,7 +111,7 @@ impl<'a> Judge<'a> {
                 .window
                 .map_or(0, |window| stated::undecided(series, window));
             evidence.incomplete.extend(self.shortcomings(series));
-            // A number that is not known would pass for 0.
+            // An unknown number would be read as 0.
             evidence.skipped_limited = evidence
                 .skipped_limited
                 .filter(|&skipped| skipped > 0 || !self.is_limited_and_unknown(series));
@@ -121,8 +121,7 @@ impl<'a> Judge<'a> {
         if together.outcome == Outcome::Failed || requirement.misses_allowed.is_none() {
             return Some(together);
         }
-        // A CPU, or a load, with which surely more than the share is missed is not made good by the
-        // others.
+        // A CPU, or a load, that surely exceeds the share is not compensated by the others.
         let alone = series
             .iter()
             .map(|read| (format!("{} alone", read.place()), of(&[read])));
@@ -142,7 +141,7 @@ impl<'a> Judge<'a> {
         }))
     }
 
-    /// The verdict on a probe while a load ran, for `length` in all.
+    /// Returns the verdict on a probe while a load ran, for `length` in total.
     pub(super) fn load(
         &self,
         parts: &[Part<'_>],
@@ -207,8 +206,8 @@ impl<'a> Judge<'a> {
         self.stress
     }
 
-    /// Whether skipped periods are limited, by a number or by a deadline that may be up to the
-    /// period, that the tool of an import did not count.
+    /// Returns whether skipped periods are limited, by a number or by a deadline up to the period,
+    /// but not counted by the tool of an import.
     fn is_limited_and_unknown(&self, series: &[&SeriesData]) -> bool {
         let requirement = self.run.requirement();
         let is_of_timers = self
@@ -222,7 +221,7 @@ impl<'a> Judge<'a> {
                 read.descriptor().schedule.period(),
                 read.descriptor().is_work(),
             );
-            // A period that is not known may be longer than the deadline.
+            // An unknown period may be longer than the deadline.
             requirement.limits_skipped(period, is_work)
                 || (period == Nanos::ZERO && requirement.window.is_some() && !is_of_timers)
         };
@@ -256,8 +255,8 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// The verdict on the run: that on its probe, and of several the worst, with the probe's name
-/// before it. Absent if nothing was asked for.
+/// Returns the verdict on the run: that on its probe, or the worst of several, preceded by the
+/// probe's name. Absent without a requirement.
 pub(super) fn of_run(run: &LoadedRun, probes: &[ProbeSummary]) -> Option<Verdict> {
     let verdicts: Vec<(&str, &Verdict)> = probes
         .iter()
@@ -285,7 +284,7 @@ pub(super) fn of_run(run: &LoadedRun, probes: &[ProbeSummary]) -> Option<Verdict
     }
 }
 
-/// Which loads ran while the run measured. Of an import nothing is known.
+/// Returns the loads that ran during the measurement. For an import they are unknown.
 fn stress(record: &RunRecord) -> Stress {
     let mut loads: Vec<&[String]> = record
         .phases
@@ -321,7 +320,7 @@ mod tests {
             cell: &Cell::default(),
             due_times: 1,
         };
-        // From the first due time to the last wake-up were the 15 us that it was late by.
+        // From the first due time to the last wake-up were 15 us, its latency.
         let evidence = Evidence {
             due_times: 1,
             misses: 1,

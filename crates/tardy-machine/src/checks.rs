@@ -11,7 +11,7 @@
 //! run's. Unreadable facts are unknown, never good.
 //!
 //! One table of checks serves `doctor` and `advise`. A row names the files that it needs. From
-//! these files, the tests build two more machines for each row: one without the files (no fault),
+//! these files, the tests derive two more machines for each row: one without the files (no fault),
 //! and one where they cannot be read (unknown). A row fails the tests unless it has a machine on
 //! which it is good and one on which it is a fault.
 
@@ -72,7 +72,7 @@ pub use self::stored::{StoredFinding, StoredState, stored};
 
 /// Every check, in the order of a report within a severity.
 pub const CHECKS: &[&Check] = &[
-    // The kernel and what it was built with.
+    // The kernel and its build options.
     &kernel_real_time::CHECK,
     &high_resolution_timers::CHECK,
     &preemption_mode::CHECK,
@@ -206,7 +206,7 @@ pub const CHECKS: &[&Check] = &[
     &rights::LOCKDOWN,
 ];
 
-/// How much a setting that is not as it should be matters.
+/// The importance of a setting that differs from the recommendation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Importance {
@@ -223,9 +223,9 @@ pub enum Importance {
 /// The description of a check.
 #[derive(Debug)]
 pub struct Check {
-    /// Its name, for good.
+    /// Its permanent name.
     pub name: &'static str,
-    /// How much it matters.
+    /// Its importance.
     pub weight: Weight,
     /// The files that it needs, below the root: `*` is any part of a name, and of `a|b` one is
     /// enough. If one is there and cannot be read, nothing is called good.
@@ -241,26 +241,26 @@ pub struct Check {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum State {
-    /// It is as it should be.
+    /// The recommended value is set.
     Good { current: String },
     /// Changing it may make tasks less late.
     Improvable {
         current: String,
         /// The recommended value.
         expected: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
-        /// Whether the system must be started again for it.
+        /// Whether it needs a reboot.
         needs_restart: bool,
     },
     /// Worth knowing: only the user can decide whether it is good.
     Noted { current: String },
-    /// It does not apply: the kernel, the machine or the profile has no such thing.
+    /// It does not apply: the kernel, the machine or the profile lacks it.
     NotApplicable {
         /// The reason.
         because: String,
     },
-    /// It cannot be read.
+    /// Its value cannot be read.
     Unknown { missing: String },
 }
 
@@ -316,12 +316,12 @@ impl State {
     }
 }
 
-/// One check and what it found.
+/// One check and its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The check's name.
     pub check: &'static str,
-    /// How much it matters for the profile.
+    /// Its importance for the profile.
     pub importance: Importance,
     /// The result.
     #[serde(flatten)]
@@ -334,7 +334,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Whether something can be improved.
+    /// Returns whether it can be improved.
     #[must_use]
     pub fn is_improvable(&self) -> bool {
         matches!(self.state, State::Improvable { .. })
@@ -369,12 +369,12 @@ impl Check {
     }
 }
 
-/// The state that an error of a reader stands for.
+/// Returns the state, or the state of a reader's error.
 fn either(state: Result<State, State>) -> State {
     state.unwrap_or_else(|state| state)
 }
 
-/// A number that should be one of few, with the command that makes it so.
+/// Checks that a number is one of a few, with the command that sets it.
 fn number_is(
     examined: &CheckInput<'_>,
     path: &str,

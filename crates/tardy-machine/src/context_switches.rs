@@ -1,4 +1,4 @@
-//! Context switches of each CPU, if the kernel tells them.
+//! Context switches of each CPU, if the kernel reports them.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read};
@@ -8,7 +8,7 @@ use tardy_core::cpu::CpuId;
 
 use super::root::{Root, cpu_of_name};
 
-/// Where counts come from, and with it what exactly they count.
+/// The source of counts, which defines what they count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SwitchSource {

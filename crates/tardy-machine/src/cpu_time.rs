@@ -61,7 +61,8 @@ impl CpuTime {
         }
     }
 
-    /// All time that was not idle: guests count once, in `user` and `nice`; stolen time counts.
+    /// Returns all time that was not idle: guests count once, in `user` and `nice`; steal time
+    /// counts.
     #[must_use]
     pub fn busy(&self) -> Nanos {
         self.user
@@ -89,7 +90,7 @@ impl CpuTimes {
     /// Reads `proc/stat`.
     ///
     /// # Errors
-    /// Those of reading the file.
+    /// Returns errors of reading the file.
     pub fn read(root: &Root) -> io::Result<Self> {
         let tick = tick_length(root);
         root.read("proc/stat").map(|text| Self::parse(&text, tick))
@@ -169,8 +170,8 @@ fn cpu_time(values: &str, tick: Nanos) -> Option<CpuTime> {
 /// Returns the length of a clock tick of /proc/stat (USER_HZ): AT_CLKTCK of the auxiliary vector
 /// (getauxval(3)), which needs no system call.
 ///
-/// Where that cannot be read it is 10 ms: USER_HZ is 100 in include/asm-generic/param.h, which
-/// every architecture of today but alpha uses.
+/// If it cannot be read, it is 10 ms: USER_HZ is 100 in include/asm-generic/param.h, which all
+/// current architectures but alpha use.
 #[must_use]
 pub fn tick_length(root: &Root) -> Nanos {
     const AT_CLKTCK: usize = 17;

@@ -16,7 +16,7 @@ use super::cgroup::CgroupLimits;
 use super::root::Root;
 use super::throttling::ThrottlingSettings;
 
-/// The machine as found at the start of a run. Facts that are absent could not be read.
+/// The machine as found at the start of a run. Unreadable facts are absent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MachineFacts {
@@ -31,7 +31,7 @@ pub struct MachineFacts {
     pub kernel: KernelFacts,
     /// The CPUs.
     pub processors: ProcessorFacts,
-    /// Whether the machine is a virtual one.
+    /// Whether the machine is virtual.
     pub virtualization: Virtualization,
     /// Memory and swap.
     pub memory: MemoryFacts,

@@ -27,7 +27,8 @@ pub enum DetectorError {
 /// The findings of the detector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HardwareLatency {
-    /// How long it ran. The kernel lets it loop for a part of each second, half of it by default.
+    /// Duration of the test. The kernel runs the loop for a part of each second, half of it by
+    /// default.
     pub span: Nanos,
     /// Gaps above the kernel's threshold, 10 us by default.
     pub gaps: u64,
@@ -35,7 +36,7 @@ pub struct HardwareLatency {
     pub longest: Nanos,
 }
 
-/// Lets the detector run on `cpus` in turn. Interrupts are off on a CPU while it looks there.
+/// Runs the detector on `cpus` in turn. Interrupts are off on a CPU during its test.
 ///
 /// # Errors
 /// [`DetectorError`].
@@ -55,7 +56,7 @@ pub fn detect(root: &Root, cpus: &CpuList, span: Nanos) -> Result<HardwareLatenc
         .map_err(|error| DetectorError::Start(error.to_string()))
 }
 
-/// Removed when dropped; that of a killed process by the next start.
+/// Removed on drop; that of a killed process by the next start.
 struct Instance {
     tracefs: Tracefs,
     name: String,
@@ -80,12 +81,12 @@ impl Drop for Instance {
     }
 }
 
-/// The samples stay in the buffer: it is the change of the tracer that would empty it.
+/// The samples stay in the buffer: changing the tracer would empty it.
 fn stop(instance: &Path) {
     let _ = fs::write(instance.join("tracing_on"), "0");
 }
 
-/// Of lines as in `#1 inner/outer(us): 12/14 ts:1581527483.343962708 count:3`.
+/// Parses lines such as `#1 inner/outer(us): 12/14 ts:1581527483.343962708 count:3`.
 fn found(trace: &str, span: Nanos) -> HardwareLatency {
     let micros = |line: &str| {
         let (inner, outer) = line

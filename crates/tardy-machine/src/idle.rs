@@ -1,10 +1,10 @@
-//! How long the CPUs were idle.
+//! Idle time of the CPUs.
 
 use tardy_core::units::Nanos;
 
 use super::root::Root;
 
-/// Idle time of all CPUs since boot, to 10 ms; `None` when the kernel does not tell.
+/// Returns the idle time of all CPUs since boot, to 10 ms; `None` if the kernel does not report it.
 #[must_use]
 pub fn idle_time(root: &Root) -> Option<Nanos> {
     parse(&root.text("proc/uptime")?)

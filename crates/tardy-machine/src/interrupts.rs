@@ -28,11 +28,11 @@ pub struct Interrupts {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InterruptLine {
-    /// A number for a device's interrupt, letters (`LOC`, `IPI0`) for the CPU's own.
+    /// A number for a device's interrupt, letters (`LOC`, `IPI0`) for CPU-local ones.
     pub label: String,
     /// Chip, trigger and handler names, or the meaning of the letters; may be empty.
     pub description: String,
-    /// One count for each of [`Interrupts::cpus`]; shorter where the kernel printed fewer.
+    /// One count for each of [`Interrupts::cpus`]; shorter if the kernel printed fewer.
     pub counts: Vec<u64>,
 }
 
@@ -48,9 +48,9 @@ pub struct InterruptDelta {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InterruptLineDelta {
-    /// As in [`InterruptLine::label`].
+    /// Like [`InterruptLine::label`].
     pub label: String,
-    /// As in [`InterruptLine::description`].
+    /// Like [`InterruptLine::description`].
     pub description: String,
     /// Interrupts taken by each CPU.
     pub counts: BTreeMap<CpuId, u64>,
@@ -60,7 +60,7 @@ impl Interrupts {
     /// Reads `proc/interrupts`.
     ///
     /// # Errors
-    /// Those of reading the file.
+    /// Returns errors of reading the file.
     pub fn read(root: &Root) -> io::Result<Self> {
         root.read("proc/interrupts").map(|text| Self::parse(&text))
     }
@@ -165,8 +165,8 @@ impl InterruptLineDelta {
         self.counts.values().sum()
     }
 
-    /// The device's interrupt number; absent for the CPU's own interrupts (timer, inter-CPU), which
-    /// cannot be moved.
+    /// Returns the device's interrupt number; `None` for CPU-local interrupts (timer, inter-CPU),
+    /// which cannot be moved.
     #[must_use]
     pub fn irq(&self) -> Option<u32> {
         self.label.parse().ok()

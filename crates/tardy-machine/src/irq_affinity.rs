@@ -22,10 +22,10 @@ pub struct IrqState {
     pub handlers: Vec<String>,
     /// The CPUs that it may be delivered to (`smp_affinity_list`).
     pub allowed: CpuList,
-    /// The CPUs that it is delivered to, if the kernel tells.
+    /// The CPUs to which it is delivered, if the kernel reports them.
     pub effective: Option<CpuList>,
-    /// Whether the file has a write bit: recent kernels leave it out for interrupts whose affinity
-    /// only the kernel manages.
+    /// Whether the file has a write bit: recent kernels omit it for interrupts whose affinity only
+    /// the kernel manages.
     pub writable: bool,
     /// The full path of `smp_affinity_list`.
     pub path: PathBuf,
@@ -84,7 +84,7 @@ pub enum Refusal {
          the devices fewer queues"
     )]
     NoVector,
-    /// The file may not be opened for writing.
+    /// The file cannot be opened for writing.
     #[error("permission denied: run as root")]
     NoRight,
     /// The file is gone: the driver freed the interrupt.
@@ -190,19 +190,19 @@ impl IrqPlan {
 }
 
 impl IrqMove {
-    /// Writes the new value and gives what the file then contains.
+    /// Writes the new value and returns the resulting content of the file.
     ///
-    /// Where it is delivered (`effective_affinity_list`) may change only with the next interrupt:
-    /// see [`Self::effective`].
+    /// Its delivery (`effective_affinity_list`) may change only with the next interrupt: see
+    /// [`Self::effective`].
     ///
     /// # Errors
-    /// The refusal; the interrupt then stays where it was.
+    /// Returns the refusal; the interrupt is then unchanged.
     pub fn apply(&self) -> Result<CpuList, Refusal> {
         write(&self.path, &self.new)?;
         current(&self.path)
     }
 
-    /// Where it is delivered now, if the kernel tells.
+    /// Returns the CPUs of its current delivery, if the kernel reports them.
     #[must_use]
     pub fn effective(&self) -> Option<CpuList> {
         current(&self.path.with_file_name("effective_affinity_list"))
@@ -237,7 +237,7 @@ fn current(path: &Path) -> Result<CpuList, Refusal> {
 }
 
 fn write(path: &Path, cpus: &CpuList) -> Result<(), Refusal> {
-    // Not created where it is missing: a fake file in /proc's place would look like success.
+    // Not created if missing: a regular file in a fake /proc would look like success.
     let mut file = OpenOptions::new()
         .write(true)
         .truncate(true)

@@ -76,7 +76,8 @@ pub struct UndoResult {
     pub result: Result<String, String>,
 }
 
-/// Where journals are: for root below /var/lib, otherwise in the user's own state folder.
+/// Returns the folder of journals: for root below /var/lib, otherwise in the user's own state
+/// folder.
 #[must_use]
 pub fn folder() -> PathBuf {
     if let Some(folder) = std::env::var_os("TARDY_STATE_DIR").filter(|folder| !folder.is_empty()) {
@@ -93,7 +94,7 @@ pub fn folder() -> PathBuf {
 }
 
 impl Journal {
-    /// Writes down `interrupts` and what undoes `loads`, on the disk, before any of it is done.
+    /// Writes and syncs `interrupts` and the reversal of `loads`, before any of it is done.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -146,8 +147,8 @@ impl Drop for Journal {
     }
 }
 
-/// Writes a journal that nobody ever sees half of, under a name that no other has: in another
-/// container that shares the folder, a command can have the same number.
+/// Writes a journal atomically, under a unique name: in another container that shares the folder, a
+/// command can have the same process number.
 fn create(folder: &Path, entries: &Entries) -> io::Result<(File, PathBuf)> {
     static WRITTEN: AtomicU32 = AtomicU32::new(0);
     fs::create_dir_all(folder)?;
@@ -165,7 +166,7 @@ fn create(folder: &Path, entries: &Entries) -> io::Result<(File, PathBuf)> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             file => file?,
         };
-        // Where a file system has no locks, the process tells.
+        // On a file system without locks, the process number is used.
         let _ = file.try_lock();
         // The holder of the temporary file owns the name: no other process makes such a journal
         // meanwhile.
@@ -247,8 +248,8 @@ fn undo(path: &Path, entries: &Entries, claim: Claim) -> Vec<UndoResult> {
     if left.interrupts.is_empty() && left.loads.is_empty() {
         let _ = fs::remove_file(path);
     } else if undone.iter().any(|undone| undone.result.is_ok()) {
-        // Another name than that of a journal that is written for the first time: two commands
-        // never write to one part.
+        // A different name from that of a new journal: two commands never write to one temporary
+        // file.
         let part = path.with_added_extension(PART.trim_start_matches('.'));
         let _ = (|| -> io::Result<()> {
             let mut file = File::create(&part)?;
@@ -273,17 +274,17 @@ impl Scratch {
     /// Makes a folder in `parent`; `purpose` is part of its name.
     ///
     /// # Errors
-    /// Those of mkdir(2).
+    /// Returns errors of mkdir(2).
     pub fn make(parent: &Path, purpose: &str) -> io::Result<Self> {
         let scratch = Self::plan(parent, purpose)?;
         fs::create_dir(&scratch.path)?;
         Ok(scratch)
     }
 
-    /// As [`Scratch::make`], for who makes the folder itself.
+    /// Works like [`Scratch::make`], for a caller that makes the folder itself.
     ///
     /// # Errors
-    /// That `parent` is no folder.
+    /// Returns an error if `parent` is not a folder.
     pub fn plan(parent: &Path, purpose: &str) -> io::Result<Self> {
         let path = parent.canonicalize()?.join(format!(
             "{FOLDER_PREFIX}{purpose}-{}-{}",
@@ -300,13 +301,13 @@ impl Scratch {
         Ok(Self { path, journal })
     }
 
-    /// Where it is.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The purpose of the scratch folder at or above `path`, if there is one.
+    /// Returns the purpose of the scratch folder at or above `path`, if there is one.
     #[must_use]
     pub fn purpose(path: &Path) -> Option<&str> {
         let rest = path
@@ -325,7 +326,7 @@ impl Drop for Scratch {
     }
 }
 
-/// The end of the name of a journal that is being written.
+/// Suffix of the name of a journal that is being written.
 const PART: &str = ".part";
 
 /// A journal that was left behind.
@@ -345,10 +346,10 @@ pub struct Leftovers {
     pub unreadable: Vec<(PathBuf, String)>,
 }
 
-/// Journals in `folder` whose process is gone.
+/// Returns journals in `folder` whose process is gone.
 ///
 /// # Errors
-/// Those of reading the folder.
+/// Returns errors of reading the folder.
 pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Leftovers> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Leftovers::default()),
@@ -404,7 +405,7 @@ pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Leftovers> {
                     });
                 }
             }
-            // Its process came to its end while this was looking.
+            // Its process ended during this scan.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => found.unreadable.push((path, error.to_string())),
         }
@@ -434,13 +435,14 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
         tries += 1;
         thread::sleep(LOCK_PAUSE);
     }
-    // Where a file system has no locks, the journal is undone all the same.
+    // On a file system without locks, the journal is undone anyway.
     let (locked, there) = (file.metadata()?, fs::symlink_metadata(path)?);
     let is_same = (locked.dev(), locked.ino()) == (there.dev(), there.ino());
     Ok(is_same.then_some(file))
 }
 
-/// A journal names folders to remove and files to write: only one's own is believed.
+/// A journal names folders to remove and files to write, so only the user's own journals are
+/// trusted.
 fn read(path: &Path) -> io::Result<Entries> {
     let owner = fs::symlink_metadata(path)?.uid();
     if owner != user::user_and_group().0 {
@@ -452,7 +454,7 @@ fn read(path: &Path) -> io::Result<Entries> {
     parse(&regular_file::read(path, BYTES_MAX)?)
 }
 
-/// Reads what a journal says, and does nothing of it.
+/// Parses a journal without acting on it.
 ///
 /// # Errors
 /// `InvalidData`.
@@ -485,7 +487,7 @@ impl LeftBehind {
             .collect()
     }
 
-    /// Where it is.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

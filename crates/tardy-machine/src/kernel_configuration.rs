@@ -18,7 +18,7 @@ pub struct KernelConfiguration {
 
 impl KernelConfiguration {
     /// Reads `boot/config-RELEASE`, `lib/modules/RELEASE/config` or `proc/config.gz`, the first
-    /// that there is.
+    /// existing one.
     #[must_use]
     pub fn read(root: &Root, release: Option<&str>) -> Option<Self> {
         let built = release.and_then(|release| {
@@ -40,7 +40,7 @@ impl KernelConfiguration {
             .filter(|found| !found.options.is_empty())
     }
 
-    /// Takes `CONFIG_NAME=value` apart, line by line.
+    /// Parses `CONFIG_NAME=value`, line by line.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let option = |line: &str| {
@@ -52,13 +52,13 @@ impl KernelConfiguration {
         }
     }
 
-    /// Whether an option is built in.
+    /// Returns whether an option is built in.
     #[must_use]
     pub fn is_built_in(&self, option: &str) -> bool {
         self.options.get(option).is_some_and(|value| value == "y")
     }
 
-    /// Whether an option is built in or a module.
+    /// Returns whether an option is built in or a module.
     #[must_use]
     pub fn is_on(&self, option: &str) -> bool {
         self.options

@@ -2,12 +2,12 @@
 //!
 //! The header names the columns (`CPU0 CPU2 ...`): /proc/interrupts lists the CPUs that are online
 //! (`show_interrupts` in kernel/irq/proc.c), /proc/softirqs those that are possible
-//! (fs/proc/softirqs.c). A row is a label, a colon, at most one count a column, and, for
+//! (fs/proc/softirqs.c). A row is a label, a colon, at most one count per column, and, for
 //! interrupts, a description with blanks in it.
 
 use tardy_core::cpu::CpuId;
 
-/// One row as it stands in the text.
+/// One row of the text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row<'a> {
     pub(super) label: &'a str,
@@ -32,7 +32,8 @@ impl<'a> Row<'a> {
         self.rest.trim()
     }
 
-    /// Whether the row has one number for the machine: `ERR` and `MIS` on x86, `Err` on Arm.
+    /// Returns whether the row has one number for the machine: `ERR` and `MIS` on x86, `Err` on
+    /// Arm.
     pub(super) fn is_machine_wide(&self) -> bool {
         self.label.eq_ignore_ascii_case("err") || self.label == "MIS"
     }

@@ -1,4 +1,4 @@
-//! The folder below which `proc`, `sys`, `dev` and `etc` lie: `/`, or a folder with fake files in
+//! The folder that contains `proc`, `sys`, `dev` and `etc`: `/`, or a folder with fake files in
 //! tests.
 
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ use tardy_sys::regular_file;
 /// has about 10 MiB.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// Where the machine's files are. Paths given to its methods are relative, as in `proc/stat`.
+/// The root of the machine's files. Paths given to its methods are relative, as in `proc/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root(PathBuf);
 
@@ -25,7 +25,7 @@ impl Root {
         Self::at("/")
     }
 
-    /// The machine whose files lie below `folder`.
+    /// Makes the root of the machine whose files are below `folder`.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self(folder.into())
     }
@@ -41,7 +41,7 @@ impl Root {
     /// Opens a file for reading.
     ///
     /// # Errors
-    /// Those of open(2).
+    /// Returns errors of open(2).
     pub fn open(&self, relative: impl AsRef<Path>) -> io::Result<File> {
         let path = self.path(relative);
         if self.0 != Path::new("/") {
@@ -59,8 +59,8 @@ impl Root {
     /// The whole content, at most 64 MiB of it; bytes that are not UTF-8 are replaced.
     ///
     /// # Errors
-    /// Those of open(2) and read(2); many files of /proc and /sys refuse with EPERM, EINVAL or
-    /// ENODEV only when read.
+    /// Returns errors of open(2) and read(2); many files of /proc and /sys refuse with EPERM,
+    /// EINVAL or ENODEV only when read.
     pub fn read(&self, relative: impl AsRef<Path>) -> io::Result<String> {
         let mut bytes = Vec::new();
         self.open(relative)?
@@ -105,7 +105,7 @@ impl Root {
         names
     }
 
-    /// The files that a pattern stands for, sorted: `*` in a name stands for any part of it, as in
+    /// Returns the files that match a pattern, sorted: `*` in a name matches any part of it, as in
     /// `sys/devices/system/cpu/cpu*/cpufreq/scaling_governor`.
     pub fn matching(&self, pattern: &str) -> Vec<String> {
         let mut found = vec![String::new()];
@@ -159,7 +159,7 @@ impl Root {
     }
 }
 
-/// `cpu12` -> 12; `cpu` alone is the sum of all and gives nothing.
+/// Parses `cpu12` to 12; `cpu` alone is the sum of all and gives `None`.
 pub(crate) fn cpu_of_name(name: &str) -> Option<CpuId> {
     name.strip_prefix("cpu")?.parse().ok().map(CpuId)
 }

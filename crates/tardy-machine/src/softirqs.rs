@@ -23,7 +23,7 @@ impl Softirqs {
     /// Reads `proc/softirqs`.
     ///
     /// # Errors
-    /// Those of reading the file.
+    /// Returns errors of reading the file.
     pub fn read(root: &Root) -> io::Result<Self> {
         root.read("proc/softirqs").map(|text| Self::parse(&text))
     }

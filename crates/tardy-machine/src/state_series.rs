@@ -28,7 +28,7 @@ pub struct StateOptions {
     /// (`aperfmperf_snapshot_cpu` in arch/x86/kernel/cpu/aperfmperf.c): leave the measured ones out
     /// there.
     pub frequency_of: CpuList,
-    /// Whether to read sensors that send an interrupt to a CPU for each reading, as Intel's do.
+    /// Whether to read sensors that interrupt a CPU for each reading, as Intel's do.
     pub disturbing_sensors: bool,
 }
 
@@ -64,8 +64,8 @@ impl StateReader {
                 ))
             })
         };
-        // A count that is not there at the start never comes, and looking for it each second would
-        // be work for nothing.
+        // A count that is missing at the start never appears, and checking each second would be
+        // wasted work.
         let thermal = |cpu: &CpuId| {
             Some(file(format!(
                 "sys/devices/system/cpu/cpu{cpu}/thermal_throttle/core_throttle_count"
@@ -106,7 +106,7 @@ impl StateReader {
         &self.sensor_names
     }
 
-    /// Reads everything into `sample`, whose memory is used again; `now` becomes its time.
+    /// Reads everything into `sample`, reusing its memory; `now` becomes its time.
     pub fn read_into(&mut self, now: Nanos, sample: &mut StateSample) {
         sample.at = now;
         sample.cpus.clear();

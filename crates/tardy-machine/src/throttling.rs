@@ -22,12 +22,13 @@ use super::root::Root;
 pub struct RealTimeThrottling {
     /// The period; 1 s by default.
     pub period: Nanos,
-    /// What real-time tasks may use of it, 950 ms by default; negative (-1 us) is no limit.
+    /// Time that real-time tasks may use per period, 950 ms by default; negative (-1 us) is no
+    /// limit.
     pub runtime: Nanos,
 }
 
-/// How much the fair server or the ext server of a CPU gives to ordinary tasks that real-time tasks
-/// starve.
+/// The share that the fair server or the ext server of a CPU gives to ordinary tasks starved by
+/// real-time tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FairServer {
@@ -39,7 +40,7 @@ pub struct FairServer {
     pub period: Nanos,
 }
 
-/// The settings by which the scheduler takes a CPU from real-time tasks.
+/// The settings by which the scheduler throttles real-time tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ThrottlingSettings {
@@ -67,8 +68,8 @@ pub enum ThrottlingRule {
     RealTimeThrottling,
     /// The fair server with the values read.
     FairServer,
-    /// The fair server with the kernel's default values (50 ms in 1 s), because they could not be
-    /// read.
+    /// The fair server with the kernel's default values (50 ms in 1 s), because the actual ones are
+    /// unreadable.
     FairServerByDefault,
     /// The ext server, which serves tasks of a BPF scheduler.
     ExtServer,
@@ -103,11 +104,11 @@ impl std::fmt::Display for ThrottlingRule {
     }
 }
 
-/// For how long a rule can take a CPU from real-time tasks.
+/// The time for which a rule can throttle real-time tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThrottlingGap {
     pub rule: ThrottlingRule,
-    /// For how long, once in each period.
+    /// Its duration, once per period.
     pub gap: Nanos,
 }
 
@@ -179,8 +180,8 @@ impl ThrottlingSettings {
         gaps.into_iter().flatten().collect()
     }
 
-    /// The rule that a latency seen on `cpu` is consistent with: within 20 % of one of its gaps.
-    /// Not a proof, a hint where to look.
+    /// Returns the rule that a latency on `cpu` is consistent with: within 20 % of one of its gaps.
+    /// This is a hint, not a proof.
     #[must_use]
     pub fn consistent_with(&self, cpu: CpuId, latency: Nanos) -> Option<ThrottlingGap> {
         let near = |gap: &ThrottlingGap| {
@@ -239,7 +240,7 @@ pub(super) fn release_numbers(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()??, numbers.next()??))
 }
 
-/// How often a CPU slowed down because of heat.
+/// How often a CPU was throttled by heat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ThermalThrottling {

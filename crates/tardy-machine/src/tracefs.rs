@@ -14,14 +14,14 @@ use crate::root::Root;
 /// Prefix of the name of every instance that this tool makes, followed by the process and its start
 /// time. Other instances are never removed.
 pub const INSTANCE_PREFIX: &str = "tardy-";
-/// Where it may be mounted.
+/// Possible mount points.
 const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
 /// The file system, open.
 #[derive(Debug)]
 pub struct Tracefs {
     path: PathBuf,
-    /// A mount of our own, if nobody had mounted it.
+    /// A private mount, if it was not mounted.
     _mount: Option<OwnedFd>,
 }
 
@@ -29,8 +29,8 @@ impl Tracefs {
     /// Finds the file system, or mounts it for this process alone.
     ///
     /// # Errors
-    /// Those of mounting: `PermissionDenied` without CAP_SYS_ADMIN, ENODEV where the kernel has no
-    /// tracing. `PermissionDenied` also where it is mounted and may not be used.
+    /// Returns errors of mounting: `PermissionDenied` without CAP_SYS_ADMIN, ENODEV if the kernel
+    /// has no tracing. Returns `PermissionDenied` also if it is mounted and access is denied.
     pub fn open(root: &Root) -> io::Result<Self> {
         for place in PLACES {
             let path = root.path(place);
@@ -50,19 +50,19 @@ impl Tracefs {
         })
     }
 
-    /// Where its files are.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where the files of an instance are.
+    /// Returns the path of an instance.
     #[must_use]
     pub fn instance(&self, name: &str) -> PathBuf {
         self.path.join("instances").join(name)
     }
 
-    /// Removes an instance that a run made; one that is not there is no error.
+    /// Removes an instance that a run made; a missing one is not an error.
     ///
     /// # Errors
     /// Returns `InvalidInput` for a name that this tool does not use, and EBUSY while another
@@ -112,8 +112,8 @@ fn maker(name: &str) -> Option<(u32, u64)> {
     Some((process.parse().ok()?, start.parse().ok()?))
 }
 
-/// An instance that was removed meanwhile is no error. The kernel reports ENODEV if another process
-/// removed it during the call (`instance_rmdir` in kernel/trace/trace.c).
+/// A missing instance is not an error. The kernel reports ENODEV if another process removed it
+/// during the call (`instance_rmdir` in kernel/trace/trace.c).
 fn unless_gone(error: io::Error) -> io::Result<()> {
     const ENODEV: i32 = 19;
     if error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ENODEV) {

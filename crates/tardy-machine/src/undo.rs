@@ -18,7 +18,7 @@ pub const FOLDER_PREFIX: &str = "tardy-scratch-";
 /// The start of the name of the folder that a run makes below `--spool`.
 pub const SPOOL_PREFIX: &str = "tardy-spool-";
 
-/// One change, by how it is undone. Doing it twice does no harm.
+/// One change, described by its reversal. Repeating it is harmless.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Undo {
@@ -52,7 +52,7 @@ pub enum Undo {
     },
     /// Remove an instance of the kernel's tracing that a run made, by its name.
     RemoveTraceInstance(String),
-    /// Let the keyboard's lights show its state again.
+    /// Makes the keyboard's lights show its state again.
     FollowKeyboardState {
         /// Any open virtual terminal, as /dev/tty0.
         console: PathBuf,
@@ -66,7 +66,7 @@ pub enum UndoError {
     #[error("{} has a name that tardy does not use: remove it by hand if you do not need \
              it", .0.display())]
     NotOurs(PathBuf),
-    /// The same, of a file.
+    /// The path is not a file that the tool may remove.
     #[error(
         "{} is not a setting of the kernel, and tardy changes no others: nothing was written to it",
         .0.display()
@@ -120,7 +120,7 @@ impl Undo {
         self.run_as(Claim::Own)
     }
 
-    /// As [`Self::run`], of a change that `claim` says was made.
+    /// Works like [`Self::run`], for a change that `claim` describes.
     ///
     /// # Errors
     /// As there.
@@ -180,8 +180,8 @@ impl Undo {
 }
 
 impl Undo {
-    /// Whether the change is still there after a restart of the machine: files are, settings of the
-    /// running kernel are not.
+    /// Returns whether the change survives a reboot: files do, settings of the running kernel do
+    /// not.
     #[must_use]
     pub fn survives_restart(&self) -> bool {
         matches!(self, Self::RemoveFolder(_) | Self::StoreSamples { .. })
@@ -211,8 +211,8 @@ pub fn pin(path: &Path, claim: Claim) -> io::Result<Option<File>> {
     Ok(may_be_one.then_some(file))
 }
 
-/// Writes a value back where it is not there already: a file that refuses to be written may never
-/// have been.
+/// Writes a value back unless the file has it already: a read-only file may never have been
+/// changed.
 fn write_back(path: &Path, setting: &File, value: &str, written: Option<&str>) -> io::Result<()> {
     let setting = private_folder::inside(setting);
     let mut found = String::new();
@@ -239,8 +239,8 @@ fn write_back(path: &Path, setting: &File, value: &str, written: Option<&str>) -
     }
 }
 
-/// Whether both are numbers, and differ. The kernel may print other values in another way than they
-/// are written.
+/// Returns whether both are numbers, and differ. The kernel may print other values in another form
+/// than they are written.
 fn is_another_number(found: &str, written: &str) -> bool {
     let number = |text: &str| text.trim().parse::<i64>().ok();
     number(found)

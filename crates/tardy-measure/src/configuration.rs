@@ -1,5 +1,5 @@
 //! Defaults of a machine and of a user for `tardy run`: `/etc/tardy.toml`, and
-//! `~/.config/tardy.toml`, which goes before it. Flags go before both.
+//! `~/.config/tardy.toml`, which overrides it. Flags override both.
 //!
 //! ```toml
 //! cpus = "1-3"                # the flag --cpus, and so on
@@ -22,7 +22,7 @@ use tardy_run::request::OPTIONS;
 use tardy_run::shell::quoted;
 use tardy_sys::regular_file;
 
-/// Names of the options that can have a default of the user's own.
+/// Returns the names of the options that can have a default in a file.
 pub fn keys() -> impl Iterator<Item = &'static str> {
     OPTIONS
         .iter()
@@ -84,7 +84,7 @@ impl Configuration {
     /// The files of this machine and this user.
     ///
     /// # Errors
-    /// [`ConfigurationError`]. A file that is not there says nothing.
+    /// [`ConfigurationError`]. A missing file sets nothing.
     pub fn read() -> Result<Self, ConfigurationError> {
         Self::read_of(paths(), env::var_os(VARIABLE).is_some())
     }
@@ -176,7 +176,7 @@ fn word(value: &toml::Value) -> Option<String> {
     }
 }
 
-/// The files, the one that goes before the others last.
+/// Returns the files, in increasing order of priority.
 fn paths() -> Vec<PathBuf> {
     let given = |name: &str| {
         env::var_os(name)

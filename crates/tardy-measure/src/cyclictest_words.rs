@@ -9,13 +9,13 @@
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 
-/// Threads of one interval, priority and offset, one a CPU: a probe.
+/// Threads of one interval, priority and offset, one per CPU: a probe.
 #[derive(Debug)]
 pub struct Group {
     pub name: String,
     pub interval: Nanos,
     pub priority: u32,
-    /// Of its due times, if they are aligned.
+    /// Offset of its due times, if they are aligned.
     pub offset: Option<Nanos>,
     pub cpus: CpuList,
 }
@@ -92,8 +92,8 @@ pub fn duration(text: &str) -> Result<Nanos, String> {
         .ok_or_else(|| format!("`{text}` is not a time: write seconds, or a number with m, h or d"))
 }
 
-/// CPUs as libnuma reads them: a list, `all` that may be used, or those of them that a list behind
-/// `!` does not name.
+/// Parses CPUs like libnuma: a list, `all` that may be used, or with `!`, all except those of a
+/// list.
 ///
 /// # Errors
 /// Returns a message for text that is not a list.

@@ -1,8 +1,8 @@
-//! How many descriptors the tool may have open at a time.
+//! The limit on open descriptors.
 //!
-//! Shells hand down a soft limit of 1024, for the sake of select(2), which the tool does not use
-//! with them. A series takes two, a counter of the kernel's events one each: machines of some fifty
-//! CPUs reach it. The hard limit is what the administrator means.
+//! Shells set a soft limit of 1024, because of select(2), which the tool does not use with them. A
+//! series takes two, a counter of the kernel's events one each: machines of some fifty CPUs reach
+//! it. The hard limit is the administrator's.
 
 use std::io;
 

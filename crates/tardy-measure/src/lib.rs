@@ -6,7 +6,7 @@
 //! - [`plan`]: the request resolved for this machine. `Plan.origin` names the source of the
 //!   scenario
 //! - [`setup`]: changes to the machine for a run
-//! - [`measure`]: a run under way; the responder's own run ([`measure::responding`])
+//! - [`measure`]: a run in progress; the responder's own run ([`measure::responding`])
 //! - [`cyclictest_words`]: the values of cyclictest's options
 //! - [`descriptors`]: how many files may be open
 #![forbid(unsafe_code)]

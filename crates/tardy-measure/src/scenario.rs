@@ -53,16 +53,16 @@ pub struct Scenario {
     /// Its purpose and source.
     #[serde(default)]
     pub about: String,
-    /// Where it comes from.
+    /// Its source.
     #[serde(skip, default = "built_in_origin")]
     pub origin: Origin,
     /// The file that it was read from; absent for built-in ones, and those made of flags.
     #[serde(skip)]
     pub file: Option<PathBuf>,
-    /// In which order the phases come.
+    /// The order of the phases.
     #[serde(default)]
     pub order: Order,
-    /// How often all phases are gone through.
+    /// How often the sequence of phases is repeated.
     #[serde(default = "one", deserialize_with = "values::repeats")]
     pub repeats: u32,
     /// How long probes run before the first phase.
@@ -76,7 +76,7 @@ pub struct Scenario {
     pub phases: Vec<PhaseRequest>,
 }
 
-/// In which order phases come.
+/// The order of phases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
@@ -96,7 +96,7 @@ pub struct ProbeRequest {
     /// the keys here and the flags.
     #[serde(rename = "name", with = "values::probe")]
     pub spec: ProbeSpec,
-    /// Time between two wake-ups, or time asked for; the probe's usual one if absent.
+    /// Time between two wake-ups, or requested time; by default the probe's own.
     #[serde(
         default,
         with = "values::positive_duration_if_given",
@@ -120,11 +120,11 @@ pub struct ProbeRequest {
         skip_serializing_if = "Option::is_none"
     )]
     pub dither: Option<Nanos>,
-    /// Clock of its timer; CLOCK_MONOTONIC if absent.
+    /// Clock of its timer; by default CLOCK_MONOTONIC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<SystemClock>,
-    /// Clock on which its due times are whole multiples of its period; they start with the run if
-    /// absent.
+    /// Clock on which its due times are whole multiples of its period; if absent, they start with
+    /// the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub align: Option<SystemClock>,
 }
@@ -133,9 +133,9 @@ pub struct ProbeRequest {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PhaseRequest {
-    /// Its name; phases of the same name are the same phase, repeated.
+    /// Its name; phases of the same name are repetitions of one phase.
     pub name: String,
-    /// How long it lasts; if it is counted in cycles, about how long these take.
+    /// Its length; if it is counted in cycles, an estimate.
     #[serde(
         default,
         with = "values::positive_duration",
@@ -169,8 +169,8 @@ impl ProbeRequest {
         }
     }
 
-    /// `spec` with the values of this one. A probe that is no real-time task by itself does not
-    /// become one with them.
+    /// Returns `spec` with the values of this one. A probe without a real-time policy does not get
+    /// one from them.
     #[must_use]
     pub fn with(&self, spec: ProbeSpec) -> Self {
         let is_ordinary = spec.info.policy == PolicyName::Other;
@@ -181,7 +181,7 @@ impl ProbeRequest {
         }
     }
 
-    /// The probe as it will run, and its description.
+    /// Returns the resolved probe, and its description.
     #[must_use]
     pub fn plan(&self) -> (&'static ProbeInfo, ProbePlan) {
         let asked = &self.spec;
@@ -238,7 +238,7 @@ pub enum ScenarioError {
         did_you_mean(name, built_in::names())
     )]
     Unknown {
-        /// As asked for.
+        /// As the user gave it.
         name: String,
     },
     /// The file cannot be read.
@@ -372,14 +372,14 @@ impl Scenario {
         Nanos(once.get().saturating_mul(i64::from(self.repeats))).saturating_add(self.warm_up)
     }
 
-    /// Whether a phase of it is counted in cycles.
+    /// Returns whether one of its phases is counted in cycles.
     #[must_use]
     pub fn counts_cycles(&self) -> bool {
         self.phases.iter().any(|phase| phase.cycles.is_some())
     }
 
-    /// Cycles after which the run ends, each probe with its own: if there is one phase and no load,
-    /// nothing needs them to end together.
+    /// Returns the cycles after which the run ends, for each probe separately: with one phase and
+    /// no load, the probes need not end together.
     #[must_use]
     pub fn only_cycles(&self) -> Option<u64> {
         match self.phases.as_slice() {
@@ -390,7 +390,8 @@ impl Scenario {
         }
     }
 
-    /// Gives phases that are counted in cycles the length of so many periods of the slowest probe.
+    /// Gives phases that are counted in cycles the length of that many periods of the slowest
+    /// probe.
     pub fn estimate_lengths(&mut self) {
         let cycles = self
             .probes
@@ -409,8 +410,8 @@ impl Scenario {
         }
     }
 
-    /// The same scenario, every phase longer or shorter by the same factor, so that all together
-    /// take `length`.
+    /// Returns the scenario with all phases scaled by the same factor, so that their sum is
+    /// `length`.
     #[must_use]
     pub fn stretched_to(mut self, length: Nanos) -> Self {
         let phases = (self.length() - self.warm_up).get().max(1);

@@ -29,13 +29,13 @@ pub struct CostRecord {
     /// Length of a trial that the number of operations was chosen for; 0 if a trial is one
     /// operation.
     pub trial_length_ns: Nanos,
-    /// Cost of one read of the clock, which was taken off each trial.
+    /// Cost of one read of the clock, subtracted from each trial.
     pub clock_read_ns: Nanos,
     /// The unit of the values.
     pub unit: CostUnit,
     /// The metrics that were measured, in the order of tables.
     pub metrics: Vec<MetricRecord>,
-    /// Those that were not, and why.
+    /// Metrics that were not measured, and why.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -66,7 +66,7 @@ pub enum CostUnit {
 }
 
 impl CostUnit {
-    /// As in the descriptor of a series.
+    /// Returns its name in the descriptor of a series.
     #[must_use]
     pub fn descriptor_unit(self) -> &'static str {
         match self {
@@ -90,19 +90,19 @@ impl CostUnit {
 pub struct MetricRecord {
     /// Its name.
     pub name: String,
-    /// Where it stands in tables.
+    /// Its group in tables.
     pub group: Group,
     /// Description of one operation.
     pub operation: String,
     /// Bytes that one operation moves, for bandwidths.
     pub bytes: Option<u64>,
-    /// In which state operations found caches.
+    /// State of the caches when operations start.
     pub state: CacheState,
     /// The program of LMbench that measures the same.
     pub lmbench: Option<String>,
     /// Operations of one trial.
     pub operations: u64,
-    /// How much of its trials was waiting; only where instructions are counted.
+    /// Waiting time of its trials; only if instructions are counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<IdleTime>,
     /// Its series in `samples/`.
@@ -137,7 +137,7 @@ impl IdleTime {
 pub enum Group {
     /// System calls, signals and processes.
     Processor,
-    /// From one process to the next.
+    /// Switches from one process to the next.
     ContextSwitch,
     /// There and back between two processes.
     Communication,
@@ -145,14 +145,14 @@ pub enum Group {
     FileAndMemory,
     /// Bytes a second.
     Bandwidth,
-    /// What today's programs wait for.
+    /// Services that today's programs use.
     Today,
     /// A program, whole.
     Program,
 }
 
 impl Group {
-    /// As the table calls it.
+    /// Returns its name in tables.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -166,7 +166,7 @@ impl Group {
         }
     }
 
-    /// As on the command line.
+    /// Returns its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -181,11 +181,11 @@ impl Group {
     }
 }
 
-/// In which state the operations find caches.
+/// State of the caches when operations start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheState {
-    /// The same was done just before: code and data are in the caches that they fit into, files in
+    /// The operation was just done: code and data are in the caches that they fit into, files in
     /// the page cache.
     Warm,
     /// Each operation works on memory or files that are new.

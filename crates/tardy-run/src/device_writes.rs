@@ -10,11 +10,11 @@ use tardy_core::units::Nanos;
 /// The writes of a load to a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceWrites {
-    /// The device, or the kind of file system where the device is not known.
+    /// The device, or the kind of file system if the device is unknown.
     pub device: String,
     /// Bytes a second, over all workers.
     pub rate: u64,
-    /// Whether the rate is what such work usually comes to; otherwise the load never exceeds it.
+    /// Whether the rate is the usual one of such work; otherwise the load never exceeds it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_estimate: bool,
 }

@@ -18,25 +18,26 @@ use tardy_samples::hours::{self, Hours};
 use tardy_samples::reserved_file::{self, ReservedFile};
 use tardy_samples::segments::{segment_path, segments_behind};
 
-/// Room for the last `run.json`, in bytes; a machine of 1000 interrupts and 256 CPUs fits.
+/// Space reserved for the last `run.json`, in bytes; it fits a machine of 1000 interrupts and 256
+/// CPUs.
 const RECORD_BYTES_RESERVED: usize = 1 << 20;
 /// Largest `run.json` that is believed, in bytes.
 const RECORD_BYTES_MAX: u64 = 256 << 20;
 
-/// How deep below a folder its runs may lie: `lab run` puts those of a variant into
+/// Maximum depth of runs below a folder: `lab run` puts those of a variant into
 /// `VARIANT/replica-000`, and shards of it have a folder each.
 const DEPTH: usize = 3;
 
 /// Why a folder cannot be made or opened.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// It is there already.
+    /// The folder exists already.
     #[error(
         "{0} exists already, and a run is never overwritten: give another folder with --out, or \
          remove it"
     )]
     Exists(PathBuf),
-    /// It could not be made or written.
+    /// The folder could not be made or written.
     #[error("cannot write {path}: {error}: give another folder with --out")]
     Unwritable {
         /// The path to write.
@@ -44,7 +45,7 @@ pub enum FolderError {
         /// The error of the system.
         error: io::Error,
     },
-    /// There is no run there.
+    /// The path is not a run.
     #[error("{path} is not a run folder ({error}): give a folder that `tardy run` made")]
     NotARun {
         /// The path to read.
@@ -52,7 +53,7 @@ pub enum FolderError {
         /// The error of the system.
         error: io::Error,
     },
-    /// `run.json` is not what it should be.
+    /// `run.json` is invalid.
     #[error("{path}: line {line}: {reason}: the file was damaged or written by hand")]
     Malformed {
         /// The `run.json` that was read.
@@ -81,14 +82,14 @@ pub enum FolderError {
 }
 
 impl FolderError {
-    /// Whether the place cannot be written, which is no fault of the command line.
+    /// Returns whether the path cannot be written, which is not a mistake on the command line.
     #[must_use]
     pub fn is_unwritable(&self) -> bool {
         matches!(self, Self::Unwritable { .. })
     }
 }
 
-/// A folder as it was made, which another one at its path is not.
+/// Identifies a folder, so that a later one at its path is recognised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderIdentity {
     path: PathBuf,
@@ -97,10 +98,10 @@ pub struct FolderIdentity {
 }
 
 impl FolderIdentity {
-    /// That of the folder that is at `path` now.
+    /// Returns the identity of the folder that is currently at `path`.
     ///
     /// # Errors
-    /// Those of stat(2).
+    /// Returns errors of stat(2).
     pub fn of(path: &Path) -> io::Result<Self> {
         let metadata = fs::metadata(path)?;
         Ok(Self {
@@ -110,7 +111,7 @@ impl FolderIdentity {
         })
     }
 
-    /// Whether the same folder is at its path still.
+    /// Returns whether the same folder is still at its path.
     #[must_use]
     pub fn is_there(&self) -> bool {
         Self::of(&self.path).is_ok_and(|now| now == *self)
@@ -123,12 +124,12 @@ pub struct RunFolder {
     path: PathBuf,
     identity: FolderIdentity,
     reserved: Option<ReservedFile>,
-    /// Locked for as long as it is open.
+    /// Locked while it is open.
     lock: File,
 }
 
 impl RunFolder {
-    /// Makes the folder, and takes the room for its last `run.json`.
+    /// Makes the folder, and reserves space for its last `run.json`.
     ///
     /// # Errors
     /// [`FolderError::Exists`], [`FolderError::Unwritable`].
@@ -164,7 +165,7 @@ impl RunFolder {
         })
     }
 
-    /// The same folder where it was moved to.
+    /// Returns the same folder after it was moved to `path`.
     ///
     /// # Errors
     /// [`FolderError::Unwritable`].
@@ -184,7 +185,7 @@ impl RunFolder {
         })
     }
 
-    /// Where it is.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -196,7 +197,7 @@ impl RunFolder {
         &self.identity
     }
 
-    /// Where its series are.
+    /// Returns the path of its series.
     #[must_use]
     pub fn samples(&self) -> PathBuf {
         self.path.join("samples")
@@ -205,7 +206,7 @@ impl RunFolder {
     /// Replaces `run.json`.
     ///
     /// # Errors
-    /// [`FolderError::Unwritable`]; the old one then stands.
+    /// Returns [`FolderError::Unwritable`]; the old record then stays.
     pub fn update(&self, record: &RunRecord) -> Result<(), FolderError> {
         self.put(&encode(record), reserved_file::replace)
     }
@@ -214,7 +215,7 @@ impl RunFolder {
     /// but not a failure of power.
     ///
     /// # Errors
-    /// [`FolderError::Unwritable`]; the old one then stands.
+    /// Returns [`FolderError::Unwritable`]; the old record then stays.
     pub fn publish(&self, record: &RunRecord) -> Result<(), FolderError> {
         self.put(&encode(record), reserved_file::replace_in_memory)
     }
@@ -246,7 +247,7 @@ impl RunFolder {
         (self.path.join("run.json"), encode(record))
     }
 
-    /// Replaces `run.json` for the last time, in the room reserved at the start.
+    /// Replaces `run.json` for the last time, in the space reserved at the start.
     ///
     /// # Errors
     /// [`FolderError::Unwritable`].
@@ -265,7 +266,7 @@ impl RunFolder {
 /// Locks the folder at `path` for as long as the file is open; `None` if another tool does.
 pub(crate) fn lock(path: &Path) -> io::Result<Option<File>> {
     let folder = File::open(path)?;
-    // Where a file system has no locks, the process tells who makes a run.
+    // On a file system without locks, the process number shows whether a run is in progress.
     Ok((!matches!(folder.try_lock(), Err(TryLockError::WouldBlock))).then_some(folder))
 }
 
@@ -329,10 +330,10 @@ pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
     Ok(record)
 }
 
-/// Changes the `run.json` of a folder that nobody writes to.
+/// Changes the `run.json` of a folder that no process writes to.
 ///
 /// # Errors
-/// As [`open`], and [`FolderError::Unwritable`].
+/// Returns the errors of [`open`], and [`FolderError::Unwritable`].
 pub fn rewrite(folder: &Path, change: impl FnOnce(&mut RunRecord)) -> Result<(), FolderError> {
     let mut record = open(folder)?;
     change(&mut record);
@@ -341,7 +342,7 @@ pub fn rewrite(folder: &Path, change: impl FnOnce(&mut RunRecord)) -> Result<(),
         .map_err(|error| FolderError::Unwritable { path, error })
 }
 
-/// Whether other files have samples of a series whose own file is empty.
+/// Returns whether other files have samples of a series whose own file is empty.
 fn has_samples(series: &Path) -> bool {
     let gave_way = Hours::read(&hours::path(series))
         .is_ok_and(|hours| hours.is_some_and(|hours| hours.through > 0));
@@ -380,7 +381,7 @@ fn find(path: &Path, depth: usize, seen: &mut HashSet<(u64, u64)>, found: &mut V
             .filter_map(|entry| Some(entry.ok()?.path()))
             .filter(|path| path.is_dir())
             .collect();
-        // Folders before links to them: a run is shown by its own name.
+        // Folders before links to them, so that a run is shown by its own name.
         children.sort_by_key(|child| (child.is_symlink(), child.clone()));
         children
             .iter()

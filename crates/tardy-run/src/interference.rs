@@ -18,11 +18,11 @@ pub struct Interference {
     pub interrupts: Vec<InterruptLineDelta>,
     /// Deferred interrupt work by kind, largest sum first.
     pub softirqs: Vec<(String, u64)>,
-    /// How each CPU spent its time.
+    /// Time of each CPU by kind.
     pub cpu_times: BTreeMap<CpuId, CpuTime>,
     /// Context switches of the whole machine.
     pub context_switches: Option<u64>,
-    /// Context switches of each CPU, if the kernel tells.
+    /// Context switches of each CPU, if the kernel reports them.
     pub context_switches_by_cpu: Option<ContextSwitches>,
     /// System-management interrupts of each CPU; absent with the reason below.
     pub management_interrupts: Option<BTreeMap<CpuId, u64>>,

@@ -1,7 +1,7 @@
-//! The name that was meant where one was mistyped.
+//! Suggests the intended name for a mistyped one.
 
-/// Names that are less alike say nothing; 1 is the same. By trial: a letter left out, added,
-/// changed or swapped in names of this tool lies above.
+/// Minimum similarity for a suggestion; 1 is equal. Found by trial: a letter omitted, added,
+/// changed or swapped in names of this tool exceeds it.
 const LIKENESS_MIN: f64 = 0.6;
 
 /// Returns ` (did you mean NAME?)` with the name most similar to `given`, or nothing if no name is

@@ -1,8 +1,8 @@
 //! Output files that a user names: written completely or not at all, and replacing regular files
 //! only.
 //!
-//! One function writes all files that users ask for. It refuses links: following one would write a
-//! half file at its target, and replacing it would cut the link.
+//! One function writes all files that users ask for. It refuses links: following one would write an
+//! incomplete file at its target, and replacing it would cut the link.
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -27,9 +27,9 @@ const FILES_OF_A_RUN: [&str; 8] = [
 ];
 const FOLDERS_OF_A_RUN: [&str; 3] = ["samples", "trace", "outside"];
 
-/// Writes a file beside `path`, brings it to the disk and renames it, so that nobody reads half a
-/// file and a full disk takes no good one. Where another is replaced, its mode is kept, and its
-/// owner and group where this process may set them.
+/// Writes a file next to `path`, syncs and renames it, so that readers never see half a file and a
+/// full disk destroys no existing one. A replaced file's mode is kept, and its owner and group if
+/// this process may set them.
 ///
 /// # Errors
 /// Returns errors of writing and of `write`, and `InvalidInput` if `path` is not a regular file, or
@@ -42,7 +42,7 @@ pub fn replace<T, E: From<io::Error>>(
     replace_in_run(path, write)
 }
 
-/// As [`replace`], also for files that a run consists of.
+/// Works like [`replace`], also for files of a run.
 ///
 /// # Errors
 /// As [`replace`].
@@ -62,7 +62,7 @@ pub fn replace_in_run<T, E: From<io::Error>>(
     ));
     let part: PathBuf = path.with_file_name(name);
     let written = (|| {
-        // Where the file system has files without names, a process that is killed leaves nothing.
+        // On file systems with unnamed files, a killed process leaves nothing.
         let unnamed = unnamed_file::create(
             part.parent()
                 .filter(|parent| !parent.as_os_str().is_empty())
@@ -107,8 +107,7 @@ pub fn replace_in_run<T, E: From<io::Error>>(
     written
 }
 
-/// Gives `file` the owner, group and mode of the one that it replaces, before there is anything in
-/// it to read.
+/// Gives `file` the owner, group and mode of the one that it replaces, before it has any content.
 fn keep_rights(old: &Metadata, file: &File) -> io::Result<()> {
     let new = file.metadata()?;
     let mut mode = old.mode() & 0o777;
@@ -127,11 +126,11 @@ fn keep_rights(old: &Metadata, file: &File) -> io::Result<()> {
     }
 }
 
-/// Writes `bytes` as [`replace`] does; where the path is `-`, to standard output, whose reader may
-/// have seen enough.
+/// Writes `bytes` like [`replace`]; if the path is `-`, to standard output, whose reader may close
+/// it early.
 ///
 /// # Errors
-/// As [`replace`]; those of writing.
+/// Returns the errors of [`replace`] and of writing.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if !is_standard_output(path) {
         return replace(path, |mut file| file.write_all(bytes));
@@ -143,7 +142,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Whether the path stands for standard output.
+/// Returns whether the path means standard output.
 #[must_use]
 pub fn is_standard_output(path: &Path) -> bool {
     path == Path::new("-")

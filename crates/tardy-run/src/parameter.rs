@@ -74,15 +74,15 @@ pub struct Parameter {
     pub means: &'static str,
     /// The type of its value.
     pub kind: Kind,
-    /// Its value where the request gives none, as a request would write it; without one, the
-    /// parameter may stay unset.
+    /// The value if the request gives none, in the syntax of a request; without one, the parameter
+    /// may stay unset.
     pub default: Option<&'static str>,
-    /// Whether a request must give it, because no default could know.
+    /// Whether a request must give it, because there is no sensible default.
     pub needed: bool,
 }
 
 impl Parameter {
-    /// A parameter that has a default, or may stay unset where that is the default.
+    /// Describes a parameter that has a default, or may stay unset.
     const fn new(
         name: &'static str,
         means: &'static str,
@@ -134,7 +134,7 @@ impl Parameter {
         Self::new(name, means, Kind::Duration { min, max }, Some(default))
     }
 
-    /// One of some words; the first is the default.
+    /// Describes a choice of words; the first is the default.
     #[must_use]
     pub const fn choice(
         name: &'static str,
@@ -151,7 +151,7 @@ impl Parameter {
     }
 }
 
-/// Names stand in file names and tables.
+/// Names occur in file names and tables.
 fn is_name(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     text.len() <= 32
@@ -165,13 +165,13 @@ fn is_name(text: &str) -> bool {
 pub enum Value {
     /// A size in bytes.
     Bytes(u64),
-    /// How many of something.
+    /// A count.
     Count(u64),
     /// A time in ns.
     Duration(Nanos),
     /// One of the parameter's words.
     Word(String),
-    /// Any text: it takes the rest of a request, so that no other value can stand behind it.
+    /// Any text: it takes the rest of a request, so no other value can follow it.
     Text(String),
     /// A file or folder.
     Path(PathBuf),
@@ -194,8 +194,8 @@ impl std::fmt::Display for Value {
 
 /// The values of the parameters of one load or probe, by name.
 ///
-/// A request's text is checked against the table of parameters, and defaults are filled in from
-/// there: a name asked for below is one that the table has.
+/// A request's text is checked against the table of parameters, which also supplies the defaults:
+/// the names used below are in the table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Values(BTreeMap<String, Value>);
@@ -247,7 +247,7 @@ impl Values {
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -429,10 +429,10 @@ impl Parameter {
     }
 }
 
-/// Why the part of a request behind its name is refused.
+/// Why the part of a request after its name is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParameterError {
-    /// There is no parameter of this name.
+    /// Unknown parameter.
     Unknown {
         /// As given.
         name: String,
@@ -443,7 +443,7 @@ pub enum ParameterError {
     TooMany {
         /// The first that has no parameter.
         value: String,
-        /// How many parameters there are.
+        /// Number of parameters.
         count: usize,
     },
     /// The same parameter twice.
@@ -452,8 +452,8 @@ pub enum ParameterError {
     Value(ValueError),
 }
 
-/// The values in `text`, the part of a request behind its name: `64MiB:block=1MiB`, by name or in
-/// the order of `parameters`.
+/// Parses `text`, the part of a request after its name: `64MiB:block=1MiB`, by name or in the order
+/// of `parameters`.
 ///
 /// # Errors
 /// [`ParameterError`].
@@ -475,8 +475,7 @@ pub fn parse_values(
             name.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !name.is_empty()
         });
         let (parameter, value) = match named {
-            // A command may contain `a=b`: where a text is taken, only the parameters that there
-            // are are names.
+            // A command may contain `a=b`: if a text is expected, only known parameters are names.
             Some((name, value))
                 if !takes_text || parameters.iter().any(|parameter| parameter.name == name) =>
             {

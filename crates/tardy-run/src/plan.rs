@@ -41,13 +41,13 @@ pub const UNTIL_STOPPED_PART: Nanos = Nanos::from_secs(3600);
 /// Name of the scenario that flags make.
 pub const FLAGS: &str = "flags";
 
-/// Where a scenario comes from, and so what asks for it again.
+/// The source of a scenario, and how to request it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
     /// The flags of `tardy run`.
     Flags,
-    /// A scenario of the tool's own, by its name.
+    /// A built-in scenario, by its name.
     BuiltIn,
     /// The file in [`Plan::scenario_file`].
     File,
@@ -60,13 +60,13 @@ pub enum Origin {
 pub struct Plan {
     /// Name of the scenario.
     pub scenario: String,
-    /// Where the scenario comes from; absent in plans of older tools, see [`Plan::origin`].
+    /// The source of the scenario; absent in plans of older tools, see [`Plan::origin`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
-    /// Its file, as given; absent for scenarios of the tool's own.
+    /// Its file, as given; absent for built-in scenarios.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario_file: Option<PathBuf>,
-    /// Whether phases come in a drawn order, so that loads can be ranked.
+    /// Whether phases come in random order, so that loads can be ranked.
     pub is_shuffled: bool,
     /// How long probes run before the first phase.
     #[serde(rename = "warm_up_ns")]
@@ -77,13 +77,13 @@ pub struct Plan {
     pub threads: Vec<ThreadEntry>,
     /// CPUs to measure.
     pub measured_cpus: CpuList,
-    /// CPUs for the tool's own threads; the measured ones where none is left.
+    /// CPUs for the tool's own threads; the measured ones if no other is left.
     #[serde(rename = "tool_cpus")]
     pub housekeeping_cpus: CpuList,
     /// Phases in their order.
     pub phases: Vec<PhasePlan>,
-    /// Cycles after which each thread ends by itself: where the only phase is counted in them, and
-    /// has no load.
+    /// Cycles after which each thread ends by itself: if the only phase is counted in them, and has
+    /// no load.
     pub cycles: Option<u64>,
     /// Whether the run lasts until the user stops it: the length of the last phase is then
     /// meaningless.
@@ -104,15 +104,15 @@ pub struct Plan {
     pub disk: Option<u64>,
     /// Folder in memory to write to while measuring.
     pub spool: Option<PathBuf>,
-    /// Wake-up latency in us to ask the power management for; absent to leave it.
+    /// Wake-up latency in us to request from power management; absent to leave it.
     pub cpu_dma_latency_us: Option<i32>,
-    /// The same of the measured CPUs alone, in its place.
+    /// Replaces it by a request for the measured CPUs alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_latency_us: Option<u32>,
-    /// Control group of the measuring threads; that of the tool if absent.
+    /// Control group of the measuring threads; by default that of the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_cgroup: Option<PathBuf>,
-    /// Control group of the loads; that of the tool if absent.
+    /// Control group of the loads; by default that of the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_cgroup: Option<PathBuf>,
     /// Seed of everything random.
@@ -122,7 +122,7 @@ pub struct Plan {
     /// Latency that stops the run.
     #[serde(rename = "stop_above_ns")]
     pub stop_above: Option<Nanos>,
-    /// Whether that also switches off the kernel's tracing.
+    /// Whether a stop also switches off the kernel's tracing.
     pub tracing_off: bool,
     /// The actions at that latency; if empty, the run only stops.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -130,7 +130,7 @@ pub struct Plan {
     /// The amount of kernel tracing that explains samples.
     #[serde(default, skip_serializing_if = "ExplainLevel::is_off")]
     pub explain: ExplainLevel,
-    /// Whether all of that is kept.
+    /// Whether the whole trace is stored.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_trace: bool,
     /// Settings of the machine that are changed for the run, with their old values.
@@ -143,7 +143,7 @@ pub struct Plan {
     /// The user's labels of the run, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Options as they were asked for, by name, if no other field has their values.
+    /// Options as the user gave them, by name, if no other field has their values.
     #[serde(default, skip_serializing_if = "Request::is_empty")]
     pub asked: Request,
     /// Defaults that come from files of the machine or the user, a sentence a file.
@@ -183,8 +183,8 @@ impl Plan {
             .collect()
     }
 
-    /// Where the scenario comes from. Of an older tool's plan its name tells, which a user's file
-    /// may have too: the file goes before it.
+    /// Returns the source of the scenario. An older tool's plan has only its name, which a user's
+    /// file may have too: the file has priority.
     #[must_use]
     pub fn origin(&self) -> Origin {
         self.origin
@@ -221,22 +221,22 @@ impl Plan {
 /// One probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbePlan {
-    /// Its name, as that of its series: the probe's own, or another one where several of a kind run
+    /// Its name, like that of its series: the probe's own, or another one if several of a kind run
     /// side by side.
     pub name: String,
-    /// The probe's own name, if that is another one; see [`ProbePlan::kind`].
+    /// The probe's own name, if different; see [`ProbePlan::kind`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Time between two wake-ups, or time asked for.
+    /// Time between two wake-ups, or requested time.
     #[serde(rename = "period_ns")]
     pub period: Nanos,
     /// Widest random move of a due time.
     #[serde(rename = "dither_ns")]
     pub dither: Nanos,
-    /// The first due time after the start, if it was asked for; drawn otherwise.
+    /// The first due time after the start, if the user gave it; random otherwise.
     #[serde(rename = "offset_ns", default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<Nanos>,
-    /// Measured CPUs that it runs on, if it was asked to keep to some.
+    /// Measured CPUs that it is limited to, if the user limited it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuList>,
     /// Clocks of its timer and of its due times.
@@ -255,7 +255,7 @@ pub struct ProbePlan {
 }
 
 impl ProbePlan {
-    /// Which probe it is: the name that `tardy list probes` has it under.
+    /// Returns the kind of probe: its name in `tardy list probes`.
     #[must_use]
     pub fn kind(&self) -> &str {
         self.kind.as_deref().unwrap_or(&self.name)
@@ -272,7 +272,7 @@ impl std::fmt::Display for ProbePlan {
             write!(formatter, ":{name}={value}")?;
         }
         self.clocks.fmt(formatter)?;
-        // The period of an import need not be known.
+        // The period of an import may be unknown.
         if self.waits_for != WaitsFor::Nothing && self.period > Nanos::ZERO {
             write!(formatter, " every {}", self.period.exact())?;
         }
@@ -292,7 +292,7 @@ pub enum WaitsFor {
     Timer,
     /// Another thread, program, machine or device; or a timer that only shows its intervals.
     Event,
-    /// Nothing: it looks for gaps all the time, and has no period.
+    /// No event: it looks for gaps all the time, and has no period.
     Nothing,
 }
 
@@ -309,9 +309,9 @@ pub struct ThreadEntry {
 /// One phase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PhasePlan {
-    /// As tables name it.
+    /// Its name in tables.
     pub name: String,
-    /// How long it lasts; if it is counted in cycles, about how long these take.
+    /// Its length; if it is counted in cycles, an estimate.
     #[serde(rename = "length_ns")]
     pub length: Nanos,
     /// Minimum number of cycles of each measuring thread in the phase, used instead of the length.
@@ -325,8 +325,8 @@ pub struct PhasePlan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "kebab-case")]
 pub enum Change {
-    /// /dev/cpu_dma_latency is held open with this value; the kernel takes it back when the tool
-    /// ends, however it ends.
+    /// Holds /dev/cpu_dma_latency open with this value; the kernel withdraws it when the tool ends
+    /// in any way.
     CpuDmaLatency {
         /// In us.
         value_us: i32,
@@ -343,14 +343,14 @@ pub enum Change {
     },
     /// Moves an interrupt; restored at the end, or by `tardy restore`.
     Interrupt {
-        /// From where to where.
+        /// The old and the new CPUs.
         #[serde(flatten)]
         to: IrqMove,
     },
 }
 
 impl Plan {
-    /// The bytes of `--disk` for explanations: a quarter, if there are any.
+    /// Returns the share of `--disk` for explanations: a quarter, if there are any.
     #[must_use]
     pub fn disk_of_explanations(&self) -> Option<u64> {
         self.disk
@@ -364,7 +364,8 @@ impl Plan {
         disk / 4
     }
 
-    /// The least `--disk` with which a run of so many series can be explained, in bytes.
+    /// Returns the minimum `--disk` with which a run of this many series can be explained, in
+    /// bytes.
     #[must_use]
     pub fn disk_least_explained(series: usize) -> u64 {
         (series as u64).max(16) << 20
@@ -444,13 +445,13 @@ pub struct ThreadPlan {
         default
     )]
     pub stop_above: Option<Nanos>,
-    /// The clocks that its timer and its grid are on, where one of them is not the run's.
+    /// The clocks of its timer and its grid, if one of them is not the run's.
     #[serde(skip_serializing_if = "ThreadClocks::are_plain", default)]
     pub clocks: ThreadClocks,
 }
 
 impl ThreadPlan {
-    /// The same with its grid on the clock of a run that starts at `start`.
+    /// Returns the plan with its grid on the clock of a run that starts at `start`.
     #[must_use]
     pub fn at(&self, start: Nanos) -> Self {
         let first = |period, offset| match self.clocks.grid {
@@ -476,7 +477,7 @@ impl ThreadPlan {
     }
 }
 
-/// A load as it will run; stored in the run and handed to the guardian.
+/// A resolved load; stored in the run and sent to the guardian.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadPlan {
     /// Its name in events and reports: the request as written, numbered if it was given twice.
@@ -493,7 +494,7 @@ pub struct LoadPlan {
     pub budget: Budget,
     /// Time to stop on request; after it, the load is killed, and the run reports that.
     pub finish_limit: Nanos,
-    /// Where its named scratch files go, for a load that needs names.
+    /// Path of its named scratch files, for a load that needs names.
     pub scratch: Option<PathBuf>,
     /// The changes it makes to the machine, journaled before the start and undone by the surviving
     /// process.
@@ -504,19 +505,20 @@ pub struct LoadPlan {
     /// Differences from the load's description on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// How it gets its share of the CPUs beside the others of its phase.
+    /// How it gets its share of the CPUs among the loads of its phase.
     #[serde(default, skip_serializing_if = "Share::is_of_tasks")]
     pub share: Share,
-    /// How many other loads its phase has.
+    /// Number of other loads in its phase.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub beside: u32,
 }
 
-/// How a load gets its share of the CPUs beside others.
+/// How a load gets its share of the CPUs among others.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Share {
-    /// Each of its tasks has one, as any other task: it is alone, or the kernel can do no better.
+    /// Each of its tasks has one, like any other task: it is alone, or the kernel offers no
+    /// grouping.
     #[default]
     Tasks,
     /// Each of its workers has its own, as a session.
@@ -548,7 +550,7 @@ impl LoadPlan {
             .map(|writes| (self.label.as_str(), writes, length))
     }
 
-    /// How many workers it has.
+    /// Returns the number of its workers.
     #[must_use]
     pub fn worker_count(&self) -> usize {
         if self.each_cpu { self.cpus.len() } else { 1 }
@@ -582,7 +584,7 @@ impl PolicyName {
     /// Every one.
     pub const ALL: [Self; 3] = [Self::Fifo, Self::Rr, Self::Other];
 
-    /// As on the command line.
+    /// Returns its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,8 +1,8 @@
 //! `run.json`: the plan, the facts of the machine, the events of the run, and how it ended.
 //!
-//! Every time is in ns, on the run's monotonic clock unless the key says otherwise. Unknown keys
-//! are skipped by readers, so that a later minor addition does not break an older tool; `format`
-//! rises when that would not be enough.
+//! Every time is in ns, on the run's monotonic clock unless the key says otherwise. Readers skip
+//! unknown keys, so a later minor addition does not break an older tool; `format` rises when that
+//! is not enough.
 //!
 //! History of `format`: 1 (2026-11): first.
 
@@ -32,7 +32,7 @@ pub const FORMAT: u32 = 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunKind {
-    /// How late tasks start.
+    /// Latencies of task starts.
     Latency,
     /// The cost of operations.
     Cost,
@@ -40,13 +40,13 @@ pub enum RunKind {
     Imported,
 }
 
-/// How far a run has come.
+/// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// It is under way, or was cut off.
+    /// It is in progress, or was interrupted.
     Running,
-    /// It ran to its planned end.
+    /// It reached its planned end.
     Finished,
     /// A signal ended it before its time.
     Interrupted,
@@ -61,23 +61,23 @@ pub enum State {
 pub struct Tool {
     /// `tardy`.
     pub name: String,
-    /// As in `tardy --version`.
+    /// As printed by `tardy --version`.
     pub version: String,
     /// The process that makes the run; with the boot ID, it shows whether the run is still in
     /// progress.
     pub process: u32,
 }
 
-/// A phase as it happened, never as planned.
+/// A phase as it happened, which may differ from the plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseRecord {
-    /// That of the planned phase.
+    /// Name of the planned phase.
     pub name: String,
     /// Loads that ran in it.
     pub loads: Vec<String>,
     /// When it started.
     pub begin_ns: Nanos,
-    /// When it ended; absent while it lasts. Its loads work for a part of it:
+    /// Its end; absent while it lasts. Its loads work during a part of it:
     /// [`RunRecord::under_load`].
     pub end_ns: Option<Nanos>,
     /// Planned start and end.
@@ -92,7 +92,7 @@ pub struct PhaseRecord {
 pub struct LoadWork {
     /// Index of the phase in the list of phases.
     pub phase: usize,
-    /// The label that the plan gives it.
+    /// The load's label in the plan.
     pub load: String,
     /// CPU that this part of it ran on.
     pub cpu: Option<CpuId>,
@@ -113,7 +113,7 @@ pub struct LoadWork {
     /// When it stopped working, or when its last process was gone; absent while it works, and in runs of older tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_ns: Option<Nanos>,
-    /// For how long it was away in between: it died and was started again.
+    /// Total time between its deaths and restarts.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub away_ns: Nanos,
 }
@@ -124,7 +124,7 @@ fn is_zero(time: &Nanos) -> bool {
 }
 
 impl LoadWork {
-    /// A part of a load that has not told anything yet.
+    /// Makes the record of a part of a load that has not reported anything yet.
     #[must_use]
     pub fn new(phase: usize, load: &str, cpu: Option<CpuId>) -> Self {
         Self {
@@ -151,7 +151,7 @@ pub struct StoreFailure {
     pub since: Nanos,
     /// The error of the system.
     pub error: String,
-    /// How many samples it concerns.
+    /// Number of affected samples.
     pub samples: u64,
 }
 
@@ -166,7 +166,7 @@ pub struct SeriesRecord {
     pub cpu: Option<CpuId>,
     /// The counts at the end; absent while it lasts.
     pub counts: Option<Counts>,
-    /// For how long gaps were looked for, in series of gaps.
+    /// For how long the probe looked for gaps, in series of gaps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_ns: Option<Nanos>,
     /// Why samples could not be stored.
@@ -177,14 +177,14 @@ pub struct SeriesRecord {
 }
 
 impl SeriesRecord {
-    /// Samples that could not be stored.
+    /// Returns the number of samples that could not be stored.
     #[must_use]
     pub fn not_stored(&self) -> u64 {
         self.failure.as_ref().map_or(0, |failure| failure.samples)
     }
 }
 
-/// Samples in a row that a bound probe took on another CPU than its own.
+/// Consecutive samples that a bound probe took on the wrong CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MovedStretch {
     /// The CPU; the last interval covers all later ones, and has the CPU of the first.
@@ -193,7 +193,7 @@ pub struct MovedStretch {
     pub first_due_ns: Nanos,
     /// When the last of them was due.
     pub last_due_ns: Nanos,
-    /// How many they are.
+    /// Their number.
     pub samples: u64,
 }
 
@@ -202,13 +202,13 @@ pub struct MovedStretch {
 pub struct SchedulingChange {
     /// Its name, as in `overhead`.
     pub thread: String,
-    /// Its CPU, if it has one.
+    /// Its CPU, if bound.
     pub cpu: Option<CpuId>,
     /// When it was seen, at most a second late.
     pub seen_ns: Nanos,
-    /// How it started.
+    /// Its initial scheduling.
     pub before: String,
-    /// How it was then.
+    /// Its new scheduling.
     pub after: String,
 }
 
@@ -228,7 +228,7 @@ pub struct Interruption {
 pub struct StartTime {
     /// Wall-clock time, ns since 1970; for people, never for data.
     pub realtime_ns: Nanos,
-    /// The same moment on the run's clock.
+    /// The same time on the run's clock.
     pub monotonic_ns: Nanos,
 }
 
@@ -241,7 +241,7 @@ pub struct RunRecord {
     pub kind: RunKind,
     /// The tool that wrote it.
     pub tool: Tool,
-    /// How far it came.
+    /// The state.
     pub state: State,
     /// Clock of all times.
     pub clock: ClockKind,
@@ -256,7 +256,7 @@ pub struct RunRecord {
     /// The operations that were timed, in folders of kind `cost`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<CostRecord>,
-    /// Where the numbers come from, in folders of kind `imported`.
+    /// The source of the numbers, in folders of kind `imported`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<ImportRecord>,
     /// CPUs that were measured.
@@ -271,7 +271,7 @@ pub struct RunRecord {
     /// Times that were marked during the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks_ns: Vec<Nanos>,
-    /// Where the series are while they are not yet in `samples/`: see `--spool`.
+    /// Path of the series while they are not yet in `samples/`: see `--spool`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples_folder: Option<PathBuf>,
     /// One for each file of samples.

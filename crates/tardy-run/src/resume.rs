@@ -10,9 +10,9 @@
 //!
 //! A resumed run is rebuilt beside its folder, and the two are exchanged in one step. All samples
 //! of the earlier part are folded into hourly histograms, and the time of day maps their times to
-//! the current clock. Moving times in place would need a separate journal: a crash in the middle
-//! would have moved some of them twice. Without single samples of the earlier part, a series keeps
-//! one grid of due times, and readers need no change.
+//! the current clock. Moving times in place would need a separate journal: after a crash in the
+//! middle, some times would be moved and others not. Because the earlier part has no individual
+//! samples, a series keeps one grid of due times, and readers need no change.
 
 use std::fs::{self, File};
 use std::io;
@@ -46,7 +46,7 @@ const OWN: [&str; 6] = [
 /// Why a run cannot be resumed.
 #[derive(Debug, thiserror::Error)]
 pub enum ResumeError {
-    /// It is no run, or its folder cannot be written.
+    /// It is not a run, or its folder cannot be written.
     #[error(transparent)]
     Folder(#[from] FolderError),
     /// Samples of other kinds of runs cannot be folded into hourly histograms.
@@ -76,7 +76,7 @@ pub enum ResumeError {
         /// The kernel that it was measured on.
         release: String,
     },
-    /// Its tool is at it.
+    /// Its tool is still running.
     #[error(
         "{0} is still being measured by process {1}: stop it, or give another folder with \
          --out"
@@ -94,11 +94,11 @@ pub enum ResumeError {
 
 /// Resumes the run in `path` at `now` under `plan`. Returns `None` if `path` does not exist.
 ///
-/// The record that comes with it is that of the part before, on the clock as it runs now; it ends
-/// with the interruption that lasts until `now`.
+/// The returned record is that of the earlier part, on the current clock; it ends with the
+/// interruption that lasts until `now`.
 ///
 /// # Errors
-/// [`ResumeError`]; the run is then as it was.
+/// Returns [`ResumeError`]; the run is then unchanged.
 pub fn resume(
     path: &Path,
     plan: &Plan,
@@ -145,8 +145,8 @@ pub fn resume(
     Ok(Some((taken_up.moved_to(path)?, record)))
 }
 
-/// Locks the run's folder; `None` if another tool has it, or took it up just now and put another
-/// one in its place.
+/// Locks the run's folder; `None` if another tool has it, or has just resumed the run and replaced
+/// the folder.
 fn lock(run: &Path) -> io::Result<Option<File>> {
     let Some(folder) = folder::lock(run)? else {
         return Ok(None);
@@ -176,7 +176,7 @@ fn keep_of_others(from: &Path, to: &Path, own: impl Fn(&fs::DirEntry) -> bool) -
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let place = to.join(entry.file_name());
-        // Of the same name, the one in the run's own folder is the newer.
+        // If both have the same name, the one in the run's own folder is newer.
         if !own(&entry) && fs::symlink_metadata(&place).is_err() {
             fs::rename(entry.path(), place)?;
         }
@@ -271,7 +271,7 @@ fn fill(
         );
         let mut hours = rotation.with_all_segments()?;
         refuse_gone(series, &rotation, &hours)?;
-        // One that has not started yet starts with the rest of the run.
+        // A series that has not started yet starts with the rest of the run.
         if hours.through > 0 {
             // `run.json` also counts chunks that did not fit on a full disk.
             if let Some(counts) = series.counts {
@@ -286,7 +286,7 @@ fn fill(
         .filter_map(|(_, _, hours)| hours.last_wake())
         .max()
         .unwrap_or(record.started.monotonic_ns);
-    // A part that was killed before its first sample ends where it started: its gap is noted
+    // A part that was killed before its first sample ends at its start: its gap is recorded
     // already.
     let noted = record
         .interruptions
@@ -339,7 +339,7 @@ fn refuse_gone(series: &SeriesRecord, rotation: &Rotation, found: &Hours) -> io:
     // The tool may have been killed before the first due time.
     let is_begun = fs::metadata(file).is_ok_and(|head| head.len() > 0) || found.through > 0;
     let has_lost_hours = is_begun && rotation.has_lost_hours()?;
-    // In a run that was cut off, the counts of later chunks keep reporting the loss.
+    // In an interrupted run, the counts of later chunks keep reporting the loss.
     if !has_lost_hours && (gone == 0 || series.counts.is_none()) {
         return Ok(());
     }
@@ -360,7 +360,7 @@ fn missing(file: &Path, what: &str) -> io::Error {
     ))
 }
 
-/// How far the time of day is ahead of the run's clock.
+/// Returns how far the time of day is ahead of the run's clock.
 fn ahead(started: StartTime) -> Nanos {
     started.realtime_ns - started.monotonic_ns
 }
@@ -443,7 +443,7 @@ impl RunRecord {
         }
     }
 
-    /// Adds what is known of the series of `earlier` beside their samples.
+    /// Adds the recorded data of the series of `earlier`, apart from their samples.
     pub fn add_series_of(&mut self, earlier: &Self) {
         for series in &mut self.series {
             if let Some(before) = earlier
@@ -465,7 +465,7 @@ impl RunRecord {
         }
     }
 
-    /// For how long nobody made the run between `begin` and `end`.
+    /// Returns the time between `begin` and `end` during which the run was interrupted.
     #[must_use]
     pub fn away(&self, begin: Nanos, end: Nanos) -> Nanos {
         let within =

@@ -2,7 +2,7 @@
 //!
 //! The process and the boot of a run show whether it is still running. A killed run leaves the same
 //! `run.json`; a folder that was copied from another machine, or is older than a reboot, must not
-//! look alive because some process has its number.
+//! look alive because a process happens to have its number.
 
 use tardy_core::units::Nanos;
 use tardy_machine::root::Root;
@@ -16,8 +16,8 @@ const FIELD_OF_START: usize = 22;
 const NANOS_A_TICK: i64 = 10_000_000;
 
 impl RunRecord {
-    /// Whether the process that makes the run is there, on the machine below `root` and since the
-    /// same boot. Its clock is then this machine's.
+    /// Returns whether the process that makes the run exists, on the machine below `root` and in
+    /// the same boot. Its clock is then this machine's.
     #[must_use]
     pub fn is_under_way(&self, root: &Root) -> bool {
         let is_here = self.machine.boot_id.is_some()
@@ -29,8 +29,8 @@ impl RunRecord {
     /// the run started, so it is not a later process with the same number.
     fn is_process_its_own(&self, root: &Root) -> bool {
         let stat = root.text(format!("proc/{}/stat", self.tool.process));
-        // Behind the name, which may have spaces and brackets: field 3 of proc_pid_stat(5) and
-        // those after it.
+        // The fields after the name, which may have spaces and brackets: field 3 of
+        // proc_pid_stat(5) and later ones.
         let fields = stat
             .as_deref()
             .and_then(|stat| stat.rsplit_once(") "))
@@ -45,8 +45,8 @@ impl RunRecord {
         let Some(ticks) = ticks.filter(|_| is_alive) else {
             return false;
         };
-        // The process's start is on the clock that also runs in suspend, which is ahead of the
-        // run's by no less than nothing.
+        // The process's start is on the clock that includes suspend, which is never behind the
+        // run's.
         let ahead = Nanos(clock::boottime() - clock::monotonic());
         let began = self
             .interruptions

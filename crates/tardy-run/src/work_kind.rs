@@ -18,7 +18,7 @@ impl WorkKind {
     /// Every kind.
     pub const ALL: [Self; 3] = [Self::Compute, Self::Syscalls, Self::Memory];
 
-    /// As on the command line.
+    /// Returns its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -37,7 +37,7 @@ const MOUNTED: [(&str, &str); 4] = [
     ("proc/", "/proc is not mounted"),
     ("sys/", "/sys is not mounted"),
 ];
-/// Of files that a pattern stands for, so many are tried: one for each CPU, or for each of some
+/// Maximum number of files that are tried for a pattern: one for each CPU, or for each of some
 /// tasks.
 const TRIED_MAX: usize = 256;
 /// errno-base.h; the task has ended since its folder was listed.
@@ -48,14 +48,13 @@ const ESRCH: i32 = 3;
 pub struct CheckInput<'a> {
     /// The facts of a run, or of this machine.
     pub facts: &'a MachineFacts,
-    /// The machine's files; absent if the facts are those of another machine or of an earlier start
-    /// of the system.
+    /// The machine's files; absent if the facts are those of another machine or of an earlier boot.
     pub root: Option<&'a Root>,
-    /// CPUs whose tasks must not be late.
+    /// CPUs of the real-time tasks.
     pub cpus: &'a CpuList,
     /// The purpose of the machine.
     pub profile: Profile,
-    /// A program that must not be late, if one was named.
+    /// A real-time program, if one was named.
     pub program: Option<&'a Program>,
     /// The counter changes over a while, if they were watched.
     pub watched: Option<&'a WatchDelta>,
@@ -139,7 +138,7 @@ impl<'a> CheckInput<'a> {
         }
     }
 
-    /// As [`Self::text`]; absent if there is no such file.
+    /// Works like [`Self::text`]; `None` if there is no such file.
     pub(super) fn optional(&self, path: &str) -> Result<Option<String>, State> {
         match self.text(path) {
             Ok(text) => Ok(Some(text)),
@@ -170,8 +169,8 @@ impl<'a> CheckInput<'a> {
         }
     }
 
-    /// As [`Self::texts`], of the CPUs of interest: `CPU` in the pattern stands for each one's
-    /// number.
+    /// Works like [`Self::texts`] for the CPUs of interest: `CPU` in the pattern is replaced by
+    /// each one's number.
     pub(super) fn of_each_cpu(&self, pattern: &str) -> Result<Vec<(String, String)>, State> {
         let cpus = self.cpus.iter();
         let each = cpus
@@ -180,7 +179,7 @@ impl<'a> CheckInput<'a> {
         Ok(each.into_iter().flatten().collect())
     }
 
-    /// All tasks of the machine.
+    /// Returns all tasks of the machine.
     pub(super) fn tasks(&self) -> Result<&[Task], State> {
         let root = self.root()?;
         let tasks = self.tasks.get_or_init(|| tasks::read(root));
@@ -216,7 +215,7 @@ impl<'a> CheckInput<'a> {
             .map(|online| online.minus(self.cpus))
     }
 
-    /// The CPUs to set apart: those of interest, but for one where those are all there are.
+    /// Returns the CPUs to isolate: those of interest, except for one if those are all CPUs.
     pub(super) fn to_isolate(&self) -> CpuList {
         let is_everywhere =
             self.cpus.len() > 1 && self.other_cpus().is_some_and(|others| others.is_empty());
@@ -239,9 +238,8 @@ impl<'a> CheckInput<'a> {
             .map_or_else(|| "OTHERS".to_owned(), |others| others.to_string())
     }
 
-    /// The first of the files that a check reads that is there and cannot be read, or whose file
-    /// system is not mounted. Of alternatives (`a|b`) one that can be read is enough, and none has
-    /// to be there.
+    /// Returns the first file of a check that exists and cannot be read, or whose file system is
+    /// not mounted. Of alternatives (`a|b`) one readable file is enough, and none is required.
     pub(super) fn refused(&self, reads: &[&str]) -> Option<String> {
         let root = self.root?;
         if root.names("proc").is_empty() && root.names("sys").is_empty() {
@@ -269,7 +267,7 @@ impl<'a> CheckInput<'a> {
         })
     }
 
-    /// What to say if the file system that should have this file is not there.
+    /// Returns a message if the file system of this file is not mounted.
     fn unmounted(&self, path: &str) -> Option<&'static str> {
         let root = self.root?;
         let (folder, missing) = MOUNTED

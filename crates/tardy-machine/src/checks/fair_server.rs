@@ -1,4 +1,4 @@
-//! How much the scheduler gives to ordinary tasks that real-time tasks starve.
+//! The share that the scheduler gives to ordinary tasks starved by real-time tasks.
 
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;

@@ -1,4 +1,4 @@
-//! How deep idle CPUs sleep.
+//! Depth of the idle states.
 
 use std::io::Read;
 

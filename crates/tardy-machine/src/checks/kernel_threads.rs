@@ -5,7 +5,7 @@ use crate::facts::CompiledPreemption;
 use crate::tasks::Task;
 
 const TASKS: &[&str] = &["proc/*/task/*/stat", "proc/*/task/*/status"];
-/// So many are named.
+/// Maximum number of threads listed.
 const SHOWN: usize = 4;
 
 pub(super) const PLACE: Check = Check {

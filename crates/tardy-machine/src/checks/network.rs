@@ -1,4 +1,4 @@
-//! Where packets are worked on.
+//! The CPUs that process packets.
 
 use tardy_core::cpu::CpuList;
 use tardy_sys::ethtool::Coalescing;
@@ -97,7 +97,7 @@ fn steering(examined: &CheckInput<'_>) -> Result<State, State> {
     })
 }
 
-/// Devices with more than a driver's software behind them, by the names of their folders.
+/// Returns devices with hardware, by the names of their folders.
 fn devices(examined: &CheckInput<'_>) -> Result<Vec<String>, State> {
     let found = examined.texts(NETWORK_DEVICES)?;
     let names: Vec<String> = found

@@ -1,4 +1,4 @@
-//! Tracing, profiling and checking that someone left on, and code that is not the kernel's own.
+//! Tracing, profiling and checking that was left on, and code outside the kernel.
 
 use super::{Check, CheckInput, Importance, State, Weight, either, number_is};
 

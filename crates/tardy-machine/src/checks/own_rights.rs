@@ -51,7 +51,7 @@ const SYS_ADMIN: u32 = 21;
 const SYS_NICE: u32 = 23;
 /// The highest priority that a probe takes.
 const PRIORITY_MAX: u32 = 98;
-/// Where the tracing file system may be mounted.
+/// Possible mount points of the tracing file system.
 const TRACING_PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
 /// The credentials of this process: proc(5), /proc/PID/status.
@@ -74,7 +74,7 @@ impl Holder {
         };
         let capabilities = line("CapEff:").and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
         let (users, mut groups): (Vec<u32>, Vec<u32>) = (numbers("Uid:"), numbers("Groups:"));
-        // Real, effective, saved, of the file system: the last is what files are judged by.
+        // Real, effective, saved, and file system ID: the last decides access to files.
         groups.extend(numbers("Gid:").into_iter().nth(3));
         let capabilities = capabilities
             .ok_or_else(|| State::unknown("/proc/self/status lists no capabilities"))?;

@@ -11,8 +11,7 @@ pub enum Profile {
     /// Tasks that sleep until they are due: control loops.
     #[default]
     Periodic,
-    /// Tasks that keep a CPU to themselves and ask the kernel for nothing: packet processing in
-    /// user space.
+    /// Tasks that occupy a CPU alone and use no kernel services: packet processing in user space.
     Polling,
     /// Sound: tasks that an interrupt of a sound card wakes, on a machine that people use.
     Audio,
@@ -23,7 +22,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// All of them, in the order of the help.
+    /// All profiles, in the order of the help.
     pub const ALL: [Self; 5] = [
         Self::Periodic,
         Self::Polling,
@@ -32,7 +31,7 @@ impl Profile {
         Self::VmHost,
     ];
 
-    /// As on the command line.
+    /// Returns its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -44,14 +43,14 @@ impl Profile {
         }
     }
 
-    /// Whether the work, or a virtual CPU, holds a CPU all the time.
+    /// Returns whether the work, or a virtual CPU, occupies a CPU all the time.
     #[must_use]
     pub fn is_busy(self) -> bool {
         matches!(self, Self::Polling | Self::VmHost)
     }
 }
 
-/// How much a check matters, by profile.
+/// The importance of a check, by profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weight {
     usual: Importance,
@@ -59,7 +58,7 @@ pub struct Weight {
 }
 
 impl Weight {
-    /// The same for every profile.
+    /// Makes the weight with equal importance for every profile.
     pub(super) const fn of(usual: Importance) -> Self {
         Self { usual, others: &[] }
     }
@@ -72,7 +71,7 @@ impl Weight {
         }
     }
 
-    /// How much it matters for `profile`.
+    /// Returns the importance for `profile`.
     #[must_use]
     pub fn importance(&self, profile: Profile) -> Importance {
         self.others

@@ -3,7 +3,7 @@
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 use crate::facts::CompiledPreemption;
 
-/// From so many CPUs on, ticks that come at once wait for each other's locks.
+/// Number of CPUs above which simultaneous ticks contend for locks.
 const MANY_CPUS: usize = 8;
 
 pub(super) const THREADED_INTERRUPTS: Check = Check {

@@ -12,14 +12,14 @@ use crate::root::Root;
 pub struct StoredFinding {
     /// The check's name.
     pub check: String,
-    /// How much it matters for the profile `periodic`.
+    /// Its importance for the profile `periodic`.
     pub importance: Importance,
     pub state: StoredState,
     /// The current value; for unknown settings, the unreadable file.
     pub current: String,
 }
 
-/// How a row stood.
+/// The state of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoredState {

@@ -1,5 +1,5 @@
-//! Every row of the table, on made machines: as it should be, as it should not be, absent, and
-//! there but unreadable.
+//! Tests every row of the table on simulated machines: with the right setting, with a wrong one,
+//! absent, and unreadable.
 
 mod trees;
 
@@ -143,7 +143,7 @@ const CASES: [Case; 17] = [
     },
 ];
 
-/// Rows that are worth knowing on every machine and never a fault: only the user can tell.
+/// Rows that are informative on every machine and never a fault: only the user can judge them.
 const NOTED_ONLY: [&str; 7] = [
     "turbo",
     "hardware-latency",
@@ -255,7 +255,7 @@ fn all_states() -> &'static [BTreeMap<&'static str, State>] {
     STATES.get_or_init(|| CASES.iter().map(|case| case.states(&case.tree())).collect())
 }
 
-/// The first case in which a row is in such a state.
+/// Returns the first case in which a row is in such a state.
 fn first(check: &Check, is_wanted: fn(&State) -> bool) -> Option<usize> {
     all_states()
         .iter()

@@ -1,4 +1,4 @@
-//! Where the kernel does work that it has put off.
+//! The CPUs that run deferred work of the kernel.
 
 use tardy_core::cpu::CpuList;
 

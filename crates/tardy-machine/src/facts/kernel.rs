@@ -11,21 +11,21 @@ use super::super::root::Root;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KernelFacts {
-    /// As `uname -r`.
+    /// As printed by `uname -r`.
     pub release: Option<String>,
-    /// As `uname -v`: build number, preemption, date.
+    /// As printed by `uname -v`: build number, preemption, date.
     pub version: Option<String>,
     /// As printed by `uname -m`; if the kernel does not report it (before 6.1), the architecture of
     /// this program.
     pub architecture: Option<String>,
-    /// How far the kernel lets itself be interrupted by a task that became ready.
+    /// How far a newly runnable task can preempt the kernel.
     pub preemption: Option<Preemption>,
     /// The command line from the boot loader.
     pub command_line: Option<String>,
     /// The bits of Documentation/admin-guide/tainted-kernels.rst; 0 is untainted.
     pub taint: Option<u64>,
-    /// Whether timers work to the nanosecond and not to the tick (`.hres_active` in
-    /// /proc/timer_list, for root only).
+    /// Whether timers have ns resolution instead of the tick's (`.hres_active` in /proc/timer_list,
+    /// for root only).
     pub high_resolution_timers: Option<bool>,
     /// The clock in use.
     pub clocksource: Option<String>,
@@ -39,14 +39,14 @@ pub struct KernelFacts {
 pub struct Preemption {
     /// The preemption model the kernel was built with.
     pub compiled: CompiledPreemption,
-    /// For a kernel that can choose: `none`, `voluntary`, `full` or `lazy`.
+    /// For a kernel with selectable preemption: `none`, `voluntary`, `full` or `lazy`.
     pub mode: Option<String>,
-    /// Where `mode` was found.
+    /// The source of `mode`.
     pub mode_from: Option<PreemptionSource>,
 }
 
 impl Preemption {
-    /// Whether the kernel takes the CPU from its own code, if that is known.
+    /// Returns whether the kernel preempts its own code, if known.
     #[must_use]
     pub fn is_full(&self) -> Option<bool> {
         match (self.compiled, self.mode.as_deref()) {
@@ -83,7 +83,7 @@ pub enum CompiledPreemption {
     Unknown,
 }
 
-/// Where the mode of a dynamic kernel was found, best first.
+/// The sources of a dynamic kernel's mode, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PreemptionSource {

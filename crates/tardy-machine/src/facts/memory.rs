@@ -1,5 +1,5 @@
-//! Memory, swap and large pages. Format of /proc/meminfo: Documentation/filesystems/proc.rst; sizes
-//! there are in KiB.
+//! Memory, swap and large pages. Format of /proc/meminfo: Documentation/filesystems/proc.rst; its
+//! sizes are in KiB.
 
 use serde::{Deserialize, Serialize};
 

@@ -20,11 +20,11 @@ const FOLDER: &str = "sys/devices/system/cpu";
 pub struct ProcessorFacts {
     /// The name of the first one; for Arm, which has none, `implementer 0x41 part 0xd08`.
     pub model: Option<String>,
-    /// Those that run.
+    /// Online CPUs.
     pub online: Option<CpuList>,
-    /// Those taken out of load balancing by `isolcpus=` or an isolated partition.
+    /// CPUs excluded from load balancing by `isolcpus=` or an isolated partition.
     pub isolated: Option<CpuList>,
-    /// Those that stop the tick while one task runs.
+    /// CPUs that stop the tick while one task runs.
     pub nohz_full: Option<CpuList>,
     /// Whether two threads share a core.
     pub smt_active: Option<bool>,
@@ -34,7 +34,7 @@ pub struct ProcessorFacts {
     pub governors: BTreeMap<String, CpuList>,
     /// The fastest that a CPU runs at.
     pub clock_rate: Option<ClockRate>,
-    /// How idle CPUs sleep.
+    /// The idle states.
     pub idle: IdleFacts,
 }
 
@@ -46,20 +46,20 @@ pub struct ClockRate {
     pub source: ClockRateSource,
 }
 
-/// Where a clock rate was read.
+/// The source of a clock rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClockRateSource {
-    /// `cpufreq/cpuinfo_max_freq`, the most that the driver gives.
+    /// `cpufreq/cpuinfo_max_freq`, the driver's maximum.
     CpufreqMax,
-    /// `cpu MHz` of /proc/cpuinfo, that of the moment it was read where the rate changes.
+    /// `cpu MHz` of /proc/cpuinfo; if the rate varies, the momentary value.
     Cpuinfo,
     /// A source of a later version.
     #[serde(other)]
     Other,
 }
 
-/// How idle CPUs sleep.
+/// The idle states.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IdleFacts {
@@ -74,13 +74,13 @@ pub struct IdleFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IdleState {
-    /// As in `POLL`, `C1E`.
+    /// Such as `POLL`, `C1E`.
     pub name: String,
-    /// How long it takes to leave it, by the driver's table.
+    /// Its exit latency, by the driver's table.
     pub exit_latency: Nanos,
     /// The CPUs that have it.
     pub cpus: CpuList,
-    /// The CPUs on which it is switched off.
+    /// The CPUs on which it is disabled.
     pub disabled: CpuList,
 }
 

@@ -41,7 +41,7 @@ impl MachineFacts {
     /// Host, kernel release, architecture, preemption.
     #[must_use]
     pub fn one_line(&self) -> String {
-        // "(none)" is the kernel's word for a machine that nobody named.
+        // The kernel writes "(none)" for a machine without a name.
         let named = self.host_name.as_ref().filter(|name| *name != "(none)");
         let host = named.map_or_else(String::new, |name| format!("{name}: "));
         let release = self

@@ -1,5 +1,5 @@
-//! Whether the machine is a virtual one: then the host's scheduler can delay everything, and no
-//! setting in here changes that.
+//! Whether the machine is virtual: then the host's scheduler can cause any delay, and no setting
+//! inside changes that.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,7 @@ impl Virtualization {
         }
     }
 
-    /// Whether this is a virtual machine; absent if nothing tells.
+    /// Returns whether this is a virtual machine; `None` if unknown.
     #[must_use]
     pub fn is_virtual(&self) -> Option<bool> {
         // Vendors that make no hardware; the others (Microsoft, Google, Amazon) sell both.

@@ -207,8 +207,8 @@ fn the_journal_of_a_process_that_another_container_cannot_see_is_left_alone() {
 fn a_command_of_the_same_number_in_another_container_has_a_journal_of_its_own() {
     let machine = Machine::new();
     let mine = machine.change();
-    // The names that this process takes next are another's: of one that is written, and of one
-    // that is there.
+    // The names that this process takes next belong to others: a temporary file, and an existing
+    // journal.
     let number: u32 = mine
         .path
         .file_stem()

@@ -20,7 +20,7 @@ impl KeptFile {
         Self { path, file }
     }
 
-    /// Whether it could be opened.
+    /// Returns whether it could be opened.
     pub(super) fn is_open(&self) -> bool {
         self.file.is_some()
     }

@@ -33,10 +33,10 @@ pub struct StateSample {
 #[serde(default)]
 pub struct Pressure {
     pub cpu: Option<Stall>,
-    /// For a disk.
+    /// Waiting for a disk.
     pub io: Option<Stall>,
     pub memory: Option<Stall>,
-    /// For interrupt handlers to end (since Linux 6.1, CONFIG_IRQ_TIME_ACCOUNTING).
+    /// Waiting for interrupt handlers (since Linux 6.1, CONFIG_IRQ_TIME_ACCOUNTING).
     pub irq: Option<Stall>,
 }
 
@@ -44,9 +44,9 @@ pub struct Pressure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stall {
-    /// At least one task.
+    /// At least one task waited.
     pub some: Option<Nanos>,
-    /// All tasks that were not idle at once.
+    /// All tasks that were not idle waited at once.
     pub full: Option<Nanos>,
 }
 
@@ -62,7 +62,7 @@ pub struct CpuState {
     /// Time that was not idle, stolen time included.
     #[serde(default)]
     pub busy: Option<Nanos>,
-    /// Time that the hypervisor gave to others.
+    /// Steal time.
     #[serde(default)]
     pub steal: Option<Nanos>,
     /// The frequency as cpufreq sees it.

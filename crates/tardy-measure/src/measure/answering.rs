@@ -22,7 +22,7 @@ pub type ResponderThread = JoinHandle<io::Result<ResponderResult>>;
 /// Starts the thread, which answers until `is_over`; returns warnings about refused settings.
 ///
 /// # Errors
-/// Where there is no thread to be had.
+/// Returns an error if no thread can be started.
 pub fn start(
     asked: &ResponderRequest<'_>,
     mut responder: Box<dyn Responder>,

@@ -1,6 +1,6 @@
-//! Detects steps of the clocks that timers or grids of a run use. Time synchronisation does it at
-//! its start, people do, and leap seconds are steps of CLOCK_REALTIME; adjustments of the rate are
-//! none, since CLOCK_MONOTONIC goes with them.
+//! Detects steps of the clocks that timers or grids of a run use. Time synchronisation steps clocks
+//! at its start, users do, and leap seconds are steps of CLOCK_REALTIME; rate adjustments are not
+//! steps, because CLOCK_MONOTONIC follows them.
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
@@ -14,8 +14,8 @@ use super::threads::MeasuringThread;
 #[derive(Debug)]
 struct WatchedClock {
     reading: ClockReading,
-    /// Whether timers are set on it; otherwise only grids were laid on it at the start, or a probe
-    /// reads it.
+    /// Whether timers use it; otherwise only grids were placed on it at the start, or a probe reads
+    /// it.
     has_timers: bool,
     step: Option<Warning>,
 }
@@ -29,8 +29,8 @@ pub(super) struct ClockWatch {
 }
 
 impl ClockWatch {
-    /// For the threads of a run that starts at `start`, whose clocks were read; and for the time of
-    /// day, where a probe reads it.
+    /// Starts for the threads of a run that starts at `start`, whose clocks were read; also for the
+    /// time of day, if a probe reads it.
     pub(super) fn new(start: Nanos, threads: &[ThreadEntry], reads_time_of_day: bool) -> Self {
         let clocks = threads
             .iter()
@@ -67,13 +67,14 @@ impl ClockWatch {
         }
     }
 
-    /// Looks, and cuts short the waits of threads whose timers are on a clock that was stepped:
-    /// they would wait for a time that has moved away.
+    /// Checks the clocks, and interrupts the waits of threads whose timers use a stepped clock:
+    /// their due time has moved away.
     pub(super) fn update(&mut self, now: Nanos, threads: &[MeasuringThread]) {
         for clock in &mut self.clocks {
             clock.note(now - self.start, clock.reading.clock.read());
         }
-        // Again at each look: a thread on its way into the wait would not notice the first time.
+        // Repeated at each check: a thread that is just entering the wait would not notice the
+        // first signal.
         let is_stepped = |thread: &&MeasuringThread| {
             let on_clock = |clock: &WatchedClock| {
                 clock.step.is_some() && clock.reading.clock == thread.timer_clock

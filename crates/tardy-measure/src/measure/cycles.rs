@@ -1,4 +1,4 @@
-//! How far the probes have come in a phase that is counted in cycles.
+//! The progress of the probes in a phase that is counted in cycles.
 //!
 //! Cycles count from the time when the phase's loads all work, so that the requested number of
 //! samples is taken under load. Due times on a grid come by the clock; the duration of sleeps is
@@ -32,7 +32,7 @@ pub(super) struct CycleCount {
 }
 
 impl CycleCount {
-    /// Of `wanted` cycles, which take `length` on a grid.
+    /// Starts a count of `wanted` cycles, which take `length` on a grid.
     pub(super) fn new(wanted: u64, length: Nanos) -> Self {
         Self {
             wanted,
@@ -48,8 +48,8 @@ impl CycleCount {
         self.began.map_or(Nanos::ZERO, |began| began + self.length)
     }
 
-    /// Whether all probes have made them by `now`; `cycles` are those that the recorder knows of
-    /// each series that does not go by the clock.
+    /// Returns whether all probes have completed them by `now`; `cycles` are the recorder's counts
+    /// of each series without a clock-driven grid.
     pub(super) fn are_made(
         &mut self,
         now: Nanos,

@@ -25,7 +25,7 @@ use tardy_sys::{affinity, scoped};
 
 const STACK_BYTES: usize = 256 << 10;
 
-/// Hands files to the thread; clones hand them to the same one.
+/// Sends files to the thread; clones share the same one.
 #[derive(Debug, Clone)]
 pub(super) struct BackgroundWriter(Arc<SharedQueue>);
 
@@ -40,7 +40,7 @@ pub(super) struct KeeperThread {
 struct SharedQueue {
     queue: Mutex<Queue>,
     has_changed: Condvar,
-    /// Whether the run's folder is no longer where it was made.
+    /// Whether the run's folder is no longer at its path.
     is_folder_gone: AtomicBool,
 }
 
@@ -56,7 +56,7 @@ struct Queue {
     full: Vec<Arc<Rotation>>,
     /// Series with a new segment.
     unsettled: Vec<Arc<Rotation>>,
-    /// How long files that grow may become.
+    /// Maximum lengths of growing files.
     lengths_max: BTreeMap<PathBuf, u64>,
     is_ending: bool,
 }
@@ -76,9 +76,8 @@ enum Job {
 const APPENDED_BYTES_MAX: usize = 1 << 20;
 
 impl BackgroundWriter {
-    /// Replaces the file at `path` by `content`, some time later, unless newer content comes
-    /// before; returns at once. A full disk keeps the older file. After the end nothing is written
-    /// any more.
+    /// Replaces the file at `path` by `content` later, unless newer content arrives first; returns
+    /// at once. On a full disk the older file stays. After the end nothing is written.
     pub(super) fn replace(&self, path: &Path, content: Vec<u8>) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if !queue.is_ending {
@@ -87,8 +86,8 @@ impl BackgroundWriter {
         }
     }
 
-    /// Adds `content` to the file at `path`, which must be there, some time later; returns at once.
-    /// Where that fails once nothing more is added, so that no line comes after half of one.
+    /// Adds `content` to the existing file at `path` later; returns at once. After a failure
+    /// nothing more is added, so that no line follows half of one.
     pub(super) fn append(&self, path: &Path, content: &[u8]) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.is_ending {
@@ -131,8 +130,8 @@ impl BackgroundWriter {
         }
     }
 
-    /// Brings the file at `path` to the disk, some time later, so that a failure of power leaves
-    /// what stands in it now; returns at once.
+    /// Syncs the file at `path` later, so that its current content survives a power failure;
+    /// returns at once.
     pub(super) fn sync(&self, path: &Path) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if !queue.is_ending && queue.synced.insert(path.to_owned()) {
@@ -187,7 +186,7 @@ impl KeeperThread {
     /// Starts the thread on `cpus`, for files of `folder`.
     ///
     /// # Errors
-    /// Those of starting a thread.
+    /// Returns errors of starting a thread.
     pub(super) fn start(cpus: &CpuList, folder: FolderIdentity) -> io::Result<Self> {
         let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
         let mut broken = BTreeSet::new();
@@ -204,7 +203,7 @@ impl KeeperThread {
                     broken.insert(path);
                 }
             }
-            // Where it fails, the samples stay, and those that find no room are counted.
+            // On failure the samples stay, and those that do not fit are counted.
             Job::MakeRoom(rotation) => {
                 let _ = rotation.make_room();
             }

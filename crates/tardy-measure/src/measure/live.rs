@@ -1,5 +1,5 @@
 //! The progress display of a run: a screen, a line that is rewritten on a terminal, or a line every
-//! 10 s elsewhere. On standard error.
+//! 10 s elsewhere. It writes to standard error.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
@@ -29,7 +29,7 @@ pub type ProgressListener = Box<dyn FnMut(&str, Nanos, Nanos)>;
 pub enum ProgressDisplay {
     Nothing,
     Lines,
-    /// A screen, which needs a terminal; lines where it cannot be had.
+    /// A screen, which needs a terminal; otherwise lines.
     Screen(Look),
     /// None; the listener is called each time the run checks its phases.
     Told(ProgressListener),
@@ -62,8 +62,8 @@ enum Style {
 }
 
 impl Live {
-    /// For a run of about `length`, or without an end, from `start` on, with its screen if it has
-    /// one.
+    /// Starts the display of a run of about `length`, or without an end, from `start` on, with its
+    /// screen if there is one.
     pub(super) fn new(
         shown: ProgressDisplay,
         screen: Option<(Arc<Feed>, View)>,
@@ -94,7 +94,7 @@ impl Live {
         }
     }
 
-    /// When it wants to be called next.
+    /// Returns when it must be called next.
     pub(super) fn next(&self) -> Nanos {
         if matches!(self.style, Style::Silent | Style::Screen) {
             Nanos::MAX
@@ -103,7 +103,7 @@ impl Live {
         }
     }
 
-    /// Hands over how far the run is, or draws the line if it is time.
+    /// Passes on the progress of the run, or draws the line if it is due.
     pub(super) fn update(
         &mut self,
         now: Nanos,
@@ -163,7 +163,7 @@ impl Live {
             .unwrap_or_default()
     }
 
-    /// Clears the line, or gives the terminal back.
+    /// Clears the line, or restores the terminal.
     pub(super) fn finish(&mut self) {
         if let Some((_, view)) = self.screen.take() {
             view.finish();
@@ -186,7 +186,7 @@ fn line(elapsed: Nanos, length: Option<Nanos>, phase: &str, progress: &[Progress
                 seconds(left)
             )
         }
-        // As a rule because loads take their time to end, and the next phase waits for it.
+        // Usually because loads take time to stop, and the next phase waits for that.
         Some((_, left)) => format!(
             "{} s, {} s more than planned, {phase}",
             seconds(elapsed),

@@ -8,21 +8,21 @@
 //! most) loads are asked to stop, and halfway through killed; their changes are undone before the
 //! next phase. The last phase's loads work to the run's end.
 //!
-//! Rows leave out the end of loads and threads. A load's row ends when the load sees the request to
+//! Rows exclude the end of loads and threads. A load's row ends when the load sees the request to
 //! stop. Its worker then undoes its changes and sleeps until the probes are disarmed: on a kernel
 //! without preemption its exit takes hundreds of us. Measuring threads wait for one another before
-//! they take anything apart.
+//! they release resources.
 
 use tardy_core::units::Nanos;
 use tardy_run::plan::PhasePlan;
 use tardy_run::record::PhaseRecord;
 
-/// The part of a phase at its end in which its loads end and the system calms down: a tenth.
+/// The share of a phase at its end in which its loads stop and the system settles: a tenth.
 const ENDING_PART: i64 = 10;
-/// The same at most.
+/// Its maximum.
 const ENDING_MAX: Nanos = Nanos::from_millis(500);
-/// How long after a phase's end, and after they were asked to end, its loads may still be there;
-/// killed processes are gone in a fraction of it.
+/// How long after a phase's end, and after the stop request, its loads may still exist; killed
+/// processes are gone in a fraction of it.
 pub const STUCK: Nanos = Nanos::from_secs(5);
 
 /// The next step of the session.
@@ -30,7 +30,7 @@ pub const STUCK: Nanos = Nanos::from_secs(5);
 pub enum Step {
     /// Start the loads of this phase.
     Begin(usize),
-    /// Ask the loads of this phase to end.
+    /// Stop the loads of this phase.
     End {
         phase: usize,
         /// Time after which the remaining processes are killed.
@@ -38,7 +38,7 @@ pub enum Step {
     },
     /// The loads of this phase should be gone and are not: the supervisor does not answer.
     GiveUp(usize),
-    /// All phases were over at this moment; loads of the last one still work.
+    /// All phases were over at this time; loads of the last one still work.
     Done(Nanos),
 }
 
@@ -50,7 +50,7 @@ enum Stage {
     Ended,
 }
 
-/// The end of a phase of that length in which its loads end.
+/// Returns the final part of a phase of that length in which its loads stop.
 fn ending(length: Nanos) -> Nanos {
     Nanos(length.get() / ENDING_PART).min(ENDING_MAX)
 }
@@ -69,8 +69,8 @@ pub struct Timeline {
     planned: Nanos,
     /// When the first phase of a resumed run started.
     began: Option<Nanos>,
-    /// When the loads of the current phase were asked to end: after its end, if the machine stood
-    /// still or the tool found no CPU.
+    /// When the loads of the current phase were asked to stop: after its end, if the machine was
+    /// stopped or the tool got no CPU.
     asked: Nanos,
     /// When the cycles of the current phase were made, if it is counted in them.
     made: Option<Nanos>,
@@ -125,7 +125,7 @@ impl Timeline {
             {
                 self.stage = Stage::Ending;
                 self.asked = now;
-                // The other half is for the kernel to end what was killed.
+                // The other half is for the kernel to end killed processes.
                 Some(Step::End {
                     phase: self.current,
                     within: Nanos(ending(plan.length).get() / 2),
@@ -155,7 +155,7 @@ impl Timeline {
         self.made.get_or_insert(now);
     }
 
-    /// When [`Self::step`] will have something to do by itself.
+    /// Returns when [`Self::step`] will next have something to do.
     #[must_use]
     pub fn next(&self) -> Nanos {
         let length = self
@@ -177,7 +177,7 @@ impl Timeline {
             .then(|| self.end_of_current())
     }
 
-    /// Whether the loads of the current phase must be gone when it ends.
+    /// Returns whether the loads of the current phase must be gone when it ends.
     fn has_ending(&self) -> bool {
         self.current + 1 < self.plans.len()
             && self
@@ -208,7 +208,7 @@ impl Timeline {
         (self.planned + length).max(begin + Nanos(length.get() / 2))
     }
 
-    /// When loads that were asked to end and are still there are given up.
+    /// Returns when loads are given up that were asked to stop and still exist.
     fn stuck(&self) -> Nanos {
         self.end_of_current().max(self.asked) + STUCK
     }

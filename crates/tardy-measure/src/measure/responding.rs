@@ -28,17 +28,16 @@ use super::recorder::Recorder;
 use super::session::closing::note_series;
 use super::session::{SessionError, first_record, system};
 
-/// As the largest ring of a probe.
+/// Same as the largest ring of a probe.
 const RING_SAMPLES: usize = 32_768;
-/// Time between two stimuli that is asked for where nothing else is; it predicts due times in the
-/// file, and decides nothing.
+/// Default time between two stimuli; it only predicts due times in the file.
 const REQUEST: Nanos = Nanos::from_millis(1);
 
 /// The parameters of a responder.
 #[derive(Debug)]
 pub struct ResponderRequest<'a> {
     pub link: &'a Link,
-    /// The file with the secret of the link; only its name is kept.
+    /// The file with the secret of the link; only its name is stored.
     pub secret: Option<&'a Path>,
     /// CPU to answer on.
     pub cpu: Option<CpuId>,
@@ -70,7 +69,7 @@ impl RespondRun {
         let folder = RunFolder::create(out)?;
         let started = Self::start_in(folder, asked, root);
         started.inspect_err(|_| {
-            // Made just above, and there is nothing in it.
+            // It was made just above, and is empty.
             let _ = std::fs::remove_dir_all(out);
         })
     }

@@ -59,7 +59,7 @@ pub enum SessionError {
     /// The program whose loop is measured failed.
     #[error(transparent)]
     Program(AppError),
-    /// The run's folder is not where it was made.
+    /// The run's folder is no longer at its path.
     #[error(
         "{0} was removed or moved during the run. A moved folder can still be opened, and holds \
          the samples up to the move; do not move the folder of a run in progress"
@@ -89,7 +89,7 @@ impl From<FolderError> for SessionError {
 }
 
 impl SessionError {
-    /// Of opening or starting a probe.
+    /// Makes the error of opening or starting a probe.
     fn of_probe(probe: &str, error: std::io::Error) -> Self {
         match error.downcast::<AppError>() {
             Ok(error) => Self::Program(error),
@@ -100,7 +100,7 @@ impl SessionError {
         }
     }
 
-    /// Whether something else must be asked for; otherwise this machine cannot do it.
+    /// Returns whether the request is wrong; otherwise this machine cannot do it.
     #[must_use]
     pub fn is_wrong_use(&self) -> bool {
         match self {
@@ -142,7 +142,7 @@ pub fn run(
 /// Works like [`run`], but resumes a run that exists in the folder `out`.
 ///
 /// # Errors
-/// As [`run`]; a run that was there is whole then.
+/// Returns the errors of [`run`]; an existing run is then intact.
 pub fn resume(
     plan: Plan,
     out: &Path,

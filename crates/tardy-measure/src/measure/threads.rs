@@ -36,7 +36,7 @@ const STACK_BYTES: usize = 256 << 10;
 pub(super) struct ThreadReport {
     pub(super) overhead: Option<ThreadOverhead>,
     pub(super) error: Option<std::io::Error>,
-    /// How it was scheduled when its loop had ended.
+    /// Its scheduling when its loop had ended.
     pub(super) scheduling: Option<Scheduling>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct MeasuringThread {
     pub(super) tid: i32,
     pub(super) name: String,
     pub(super) cpu: Option<CpuId>,
-    /// How it was scheduled when it was ready.
+    /// Its scheduling when it was ready.
     pub(super) scheduling: Option<Scheduling>,
     pub(super) is_watched: bool,
     /// The clock that its timer is set on.
@@ -55,12 +55,12 @@ pub(super) struct MeasuringThread {
     handle: JoinHandle<ThreadReport>,
 }
 
-/// From the moment when the first thread is let go to the first due time; all others must have been
-/// let go by then.
+/// Time from the release of the first thread to the first due time; all others must have been
+/// released by then.
 const LEAD: Nanos = Nanos::from_millis(100);
 const NOT_CHOSEN: i64 = i64::MIN;
 
-/// Where threads wait for the start, and learn when it is.
+/// The barrier at which threads wait for the start, and learn its time.
 ///
 /// The measuring thread that is released first chooses the start, not the thread that prepares:
 /// delays of an ordinary task on a busy machine, or of a disk, then lie before the choice, and no
@@ -80,8 +80,8 @@ impl StartBarrier {
         })
     }
 
-    /// Waits until everybody is there, and answers with the start, at which grids start. The last
-    /// thing to be called before a run.
+    /// Waits until all threads have arrived, and returns the start, at which grids start. The last
+    /// call before a run.
     pub(super) fn wait(&self) -> Nanos {
         self.barrier.wait();
         let proposed = Nanos(clock::monotonic()) + LEAD;
@@ -158,7 +158,7 @@ pub(super) fn launch(
                 control.leave();
             }
             let result = result.unwrap_or_else(|panic| resume_unwind(panic));
-            // A thread that failed before the start has no overhead, and its error is what counts.
+            // A thread that failed before the start has no overhead; only its error counts.
             let overhead = before.get().map(|before| before.since(&label, cpu));
             ThreadReport {
                 overhead,
@@ -187,7 +187,7 @@ pub(super) fn launch(
 }
 
 impl MeasuringThread {
-    /// Whether it has ended.
+    /// Returns whether it has ended.
     pub(super) fn is_finished(&self) -> bool {
         self.handle.is_finished()
     }
@@ -323,7 +323,7 @@ mod tests {
             let control = Arc::new(Control::new(None, None));
             let line = StartBarrier::new(3);
             let lengths = [0, 20, 60].map(std::time::Duration::from_millis);
-            // The last thread to measure ends as the test says.
+            // The last thread to measure ends as the test specifies.
             let ends = [LoopEnd::Done, LoopEnd::Done, end];
             let threads: Vec<_> = lengths
                 .into_iter()

@@ -1,5 +1,5 @@
-//! The watchdog: a probe that never sleeps would take its CPU away from everything else, and with
-//! it, perhaps, the machine.
+//! The watchdog: a probe that never sleeps would take its CPU away from everything else, and
+//! possibly block the machine.
 //!
 //! A thread above the probes' priority checks their CPU time twice a second. A probe that used most
 //! of two seconds is made an ordinary task and the run is stopped. RLIMIT_RTTIME is the fallback,
@@ -30,9 +30,9 @@ use super::threads::MeasuringThread;
 
 const PRIORITY: u32 = 99;
 const LOOKS: std::time::Duration = std::time::Duration::from_millis(500);
-/// Looks in a row at which a thread must be busy.
+/// Number of consecutive busy checks.
 const BUSY_LOOKS: u32 = 4;
-/// Share of the time between two looks that makes a thread busy, in percent. A probe at the
+/// Share of the time between two checks that makes a thread busy, in percent. A probe at the
 /// shortest period allowed uses a quarter; one that never sleeps gets 95 of 100 and no more,
 /// because the kernel keeps the rest for ordinary tasks (sched_rt_runtime_us, the fair server).
 const BUSY_PERCENT: i64 = 80;
@@ -55,7 +55,7 @@ pub(super) struct Watchdog {
 pub(super) struct WatchdogFindings {
     /// CPUs whose probes never slept.
     pub(super) ended: Vec<Option<CpuId>>,
-    /// CPUs whose probes were kept from them behind the run's end.
+    /// CPUs whose probes were starved after the run's end.
     pub(super) starved: Vec<Option<CpuId>>,
 }
 
@@ -75,8 +75,8 @@ impl Watchdog {
     ) -> io::Result<Self> {
         let old_limit = rlimit::get(Resource::RealTimeMicros).ok();
         if let Some((soft, hard)) = old_limit {
-            // At the soft limit a signal comes, which ends the run in order; at the hard one the
-            // kernel ends the process.
+            // At the soft limit a signal comes, which stops the run normally; at the hard one the
+            // kernel kills the process.
             let _ = rlimit::set(
                 Resource::RealTimeMicros,
                 RUNAWAY_MICROS.min(soft),
@@ -123,12 +123,12 @@ impl Watchdog {
                                 thread.end(&control, &finding);
                             }
                         }
-                        // Until then whatever keeps a thread waiting is measured.
+                        // Until then, everything that delays a thread is measured.
                         if control.is_past_end(Nanos(now)) {
                             let freed = starvation.look(PRIORITY, &cpus);
                             if let Ok(mut found) = finding.lock() {
-                                // A busy machine holds up the tool's other threads too: the run
-                                // ends later, and its samples are complete.
+                                // A busy machine delays the tool's other threads too: the run ends
+                                // later, and its samples are complete.
                                 found
                                     .starved
                                     .extend(freed.iter().filter_map(|thread| cpu_of.get(thread)));

@@ -16,14 +16,14 @@ pub enum PlanError {
     /// The probe's parameters contradict each other.
     #[error("--probe {probe}: {reason}")]
     ProbeRefused { probe: String, reason: String },
-    /// A probe that was asked for cannot run here.
+    /// A requested probe cannot run here.
     #[error("--probe {probe}: {missing} is missing: {remedy}")]
     ProbeAbsent {
         probe: String,
         missing: String,
         remedy: String,
     },
-    /// The same probe twice, and there can be only one.
+    /// The same probe twice, although it may occur only once.
     #[error("--probe {name} is given twice, but a process or machine has only one: leave one out")]
     ProbeTwice { name: String },
     /// A probe on CPUs that are not measured.
@@ -52,14 +52,14 @@ pub enum PlanError {
     /// Unknown load, or a bad parameter.
     #[error("--load: {0}")]
     BadLoad(#[from] RequestError),
-    /// A load that was asked for cannot run here.
+    /// A requested load cannot run here.
     #[error("--load {load}: {missing} is missing: {remedy}")]
     LoadAbsent {
         load: String,
         missing: String,
         remedy: String,
     },
-    /// A load of a scenario file that nobody allowed.
+    /// A load of a scenario file that the user did not allow.
     #[error(
         "the scenario file starts the load `{load}`, which runs a command or can do harm: give \
          --allow {name} if you trust the file"
@@ -113,7 +113,7 @@ pub enum PlanError {
     /// Longer than the run.
     #[error("--period {} is longer than the run of {}, which would take no sample: use a longer --for", period.exact(), length.exact())]
     PeriodTooLong { period: Nanos, length: Nanos },
-    /// Too little room.
+    /// Too little space.
     #[error(
         "--out: the run needs about {:.1} MB, {:.1} MB must stay free, and {} has {:.1} MB left: \
          {}",
@@ -135,7 +135,7 @@ pub enum PlanError {
         least: Option<u64>,
         folder: PathBuf,
     },
-    /// Fewer bytes than the run takes whatever it keeps.
+    /// Fewer bytes than the run takes in any case.
     #[error("--disk {} is too small for this run: give at least {}, or measure fewer CPUs", format_bytes(*disk), format_bytes(least.next_multiple_of(1 << 20)))]
     DiskTooSmall { disk: u64, least: u64 },
     /// A trace has no bound.
@@ -183,8 +183,7 @@ pub enum PlanError {
 }
 
 impl PlanError {
-    /// Whether the machine lacks something that was asked for; otherwise the request itself is
-    /// wrong.
+    /// Returns whether the machine lacks a requirement; otherwise the request itself is wrong.
     #[must_use]
     pub fn is_unsupported_here(&self) -> bool {
         matches!(

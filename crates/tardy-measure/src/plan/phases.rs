@@ -25,7 +25,7 @@ pub(super) fn resolve(
     seed: u64,
 ) -> Result<(Vec<PhasePlan>, Vec<Warning>), PlanError> {
     for name in &request.allow {
-        // A name alone: the parameters are those of the scenario.
+        // A name alone: the scenario supplies the parameters.
         if load::find(name).is_none() {
             LoadRequest::parse(name)?;
         }
@@ -88,7 +88,7 @@ pub(super) fn resolve(
                 }
             }
         }
-        // Loads stay in the group that was named for them, whose limits they would leave.
+        // Loads stay in the group that the user gave for them; moving them would escape its limits.
         let may_have_groups = request.load_cgroup.is_none();
         if may_have_groups
             && !sharing::share_equally(&mut loads, &host)
@@ -96,7 +96,7 @@ pub(super) fn resolve(
         {
             warnings.push(unequal());
         }
-        // A phase whose loads are all absent would pass for theirs if it ran without them.
+        // A phase whose loads are all absent must not run without them under their name.
         if !loads.is_empty() || phase.loads.is_empty() {
             phases.push(PhasePlan {
                 name: phase.name,
@@ -106,7 +106,7 @@ pub(super) fn resolve(
             });
         }
     }
-    // An empty list would pass for one that ran.
+    // An empty list would look like one that ran.
     if !request.loads.is_empty()
         && phases.iter().all(|phase| phase.loads.is_empty())
         && let Some(Warning::LoadAbsent {

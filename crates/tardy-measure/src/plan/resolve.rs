@@ -1,4 +1,4 @@
-//! From the request to the plan.
+//! Resolves a request to a plan.
 
 use std::path::{Path, PathBuf};
 
@@ -34,9 +34,9 @@ use crate::scenario::{Order, Scenario};
 use crate::setup::cpu_latency::CpuLatencyRequest;
 use crate::setup::resume_latency;
 
-/// Room for the records and reserves of one run, in bytes.
+/// Space for the records and reserves of one run, in bytes.
 const BYTES_A_RUN: u64 = 2 << 20;
-/// Room for the reserves of one series, in bytes.
+/// Space for the reserves of one series, in bytes.
 const BYTES_A_SERIES: u64 = 1 << 20;
 const BYTES_A_SAMPLE: f64 = 3.0;
 /// Real-time priority that a probe may have only if the watchdog has a separate CPU.
@@ -61,7 +61,7 @@ pub fn resolve(
         .seed
         .unwrap_or_else(|| (clock::realtime() ^ clock::monotonic().rotate_left(32)).unsigned_abs());
     check_periods(&probes, scenario.length())?;
-    // The watchdog shares this priority with no probe that runs beside it.
+    // No probe next to the watchdog may share its priority.
     if probes
         .iter()
         .any(|(_, plan)| plan.priority == Some(PRIORITY_OF_WATCHDOG))
@@ -95,7 +95,7 @@ pub fn resolve(
     }
     warnings.extend(staying);
     warnings.extend(isolation(request, &measured, &left, &processors));
-    // The lab's tables explain what the tool does on a guest's only CPU.
+    // The lab's tables explain the tool's own work on a guest's only CPU.
     if left.is_empty() && clock_kind(root) != ClockKind::Virtual {
         warnings.push(Warning::NoCpuLeft {
             cpus: measured.clone(),
@@ -143,7 +143,7 @@ pub fn resolve(
         stop_above: request.threshold(),
         on_threshold: request.on_threshold.clone(),
         tracing_off: request.tracing_off,
-        // A trace of the threshold is one of the run.
+        // Tracing the threshold is tracing the run.
         explain: if request.on_threshold.contains(&ThresholdAction::Trace) {
             request.explain.max(ExplainLevel::Events)
         } else {
@@ -253,7 +253,7 @@ fn name_apart(plan: &mut ProbePlan, before: &[Probe]) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Whether the policy cannot be had here: tried by a thread that does nothing else.
+/// Returns the error if the policy is refused here: tried by a separate thread.
 fn without_rights(probe: &ProbePlan) -> Option<std::io::Result<Warning>> {
     let priority = probe.priority?;
     let (policy, name) = match probe.policy {
@@ -308,7 +308,7 @@ fn without_tai(probes: &[Probe]) -> Option<Warning> {
     })
 }
 
-/// A probe keeps to CPUs only where it has a thread for each, and only to measured ones.
+/// A probe can be limited to CPUs only if it has a thread for each, and only to measured ones.
 fn check_cpus(probes: &[Probe], measured: &CpuList) -> Result<(), PlanError> {
     for (info, plan) in probes {
         let Some(cpus) = &plan.cpus else { continue };

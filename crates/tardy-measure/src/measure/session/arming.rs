@@ -1,4 +1,4 @@
-//! From the plan to threads that measure.
+//! Turns a plan into measuring threads.
 
 use std::fs::OpenOptions;
 use std::net::TcpListener;
@@ -48,8 +48,8 @@ use crate::setup::resume_latency;
 /// Capacity of a ring in samples of 24 bytes: 768 KiB. It covers a delay of the recorder of 1.6 s
 /// at 20 kHz, and 32 s at 1 kHz, because a busy disk was seen to delay it for half a minute.
 const RING_SAMPLES: usize = 32_768;
-/// Memory that a run may need beyond what it has when it locks it, in bytes: the recorder's
-/// histograms and buffers.
+/// Memory that a run may need after locking its memory, in bytes: the recorder's histograms and
+/// buffers.
 const LOCKED_BYTES: usize = 32 << 20;
 /// The same for each measuring thread: its ring and its stack.
 const LOCKED_BYTES_A_THREAD: usize = 2 << 20;
@@ -81,7 +81,8 @@ pub(super) struct ActiveRun {
     pub(super) watchdog: Option<Watchdog>,
     pub(super) scheduling: SchedulingWatch,
     pub(super) clocks: ClockWatch,
-    /// Series that are counted where a phase is, by their place: those that do not go by the clock.
+    /// Indices of the series that are counted in phases by cycles: those without a clock-driven
+    /// grid.
     pub(super) counted: Vec<usize>,
     pub(super) start: Nanos,
     pub(super) before: Snapshot,
@@ -89,7 +90,7 @@ pub(super) struct ActiveRun {
     pub(super) clock_read: Nanos,
     pub(super) settings: Settings,
     pub(super) spool: Option<Spool>,
-    /// How the bytes of --disk are divided.
+    /// Division of the bytes of --disk.
     pub(super) division: Option<DiskDivision>,
 }
 
@@ -540,7 +541,7 @@ fn note_probes(places: &[(ThreadEntry, ProbeInstance)], warnings: &mut Vec<Warni
     }
 }
 
-/// One warning for all threads that could not have the policy: they have the same rights.
+/// One warning for all threads that were refused the policy: they have the same rights.
 fn note_thread_warnings(threads: &[MeasuringThread], warnings: &mut Vec<Warning>) {
     for warning in threads.iter().flat_map(|thread| &thread.warnings) {
         if !warnings.contains(warning) {
@@ -565,7 +566,7 @@ fn spool(plan: &Plan, folder: &RunFolder, root: &Root) -> Result<Option<Spool>, 
     Ok(Some(made))
 }
 
-/// Files and memory of all series, for which a disk may be waited.
+/// Prepares files and memory of all series, which may wait for a disk.
 fn prepare_series(
     record: &RunRecord,
     samples: &Path,
@@ -625,8 +626,8 @@ fn begin_series(
 }
 
 impl SeriesPlan {
-    /// Whether its cycles come when those before them are over, and not by the clock. Loops of
-    /// others count none, and of gaps only some are known.
+    /// Returns whether its cycles follow each other, instead of the clock. External loops count
+    /// none, and the number of gaps is not known completely.
     fn counts_cycles(&self) -> bool {
         self.is_of_the_tool()
             && (matches!(
@@ -635,12 +636,12 @@ impl SeriesPlan {
             ) || self.info.bins_below_least)
     }
 
-    /// Whether threads of the tool's own take its samples.
+    /// Returns whether threads of the tool take its samples.
     fn is_of_the_tool(&self) -> bool {
         self.external.is_none() && self.cycles != Cycles::OfAProgram
     }
 
-    /// Whether its samples are intervals that a thread waits through.
+    /// Returns whether its samples are intervals during which a thread waits.
     fn is_a_wait(&self) -> bool {
         !matches!(
             self.info.kind,

@@ -37,7 +37,7 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
     let WatchdogFindings { ended, starved } =
         armed.watchdog.map(Watchdog::stop).unwrap_or_default();
     let before = std::mem::replace(&mut record.scheduling_changes, scheduling.into_changes());
-    // Threads that the watchdog demoted or freed are its own doing.
+    // The watchdog itself demoted or freed these threads.
     record
         .scheduling_changes
         .retain(|change| !ended.contains(&change.cpu) && !starved.contains(&change.cpu));
@@ -81,7 +81,7 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
         }
         record.warnings.extend(threshold.finish());
     }
-    // Behind the recorder, which has handed over the last samples.
+    // After the recorder, which has passed on the last samples.
     if let Some(tracer) = armed.tracer {
         tracing::finish(tracer, &mut record);
     }

@@ -25,18 +25,17 @@ use crate::measure::state_log::StateLog;
 /// Maximum time between two checks for threads that ended early.
 const LOOK: Nanos = Nanos::from_millis(250);
 
-/// The same, once they may end any moment.
+/// The interval once they may end at any moment.
 const LOOK_AT_END: Nanos = Nanos::from_millis(10);
 
-/// How long the loads that worked until the run's end may take to end by themselves, before they
-/// are killed.
+/// How long the loads that worked until the run's end may take to stop, before they are killed.
 const LAST_LIMIT: Nanos = Nanos::from_secs(1);
 
-/// The chance to answer that the guardian has after its time is over: where the whole machine stood
-/// still, it had none.
+/// Extra time for the guardian's answer after its time is over: if the whole machine was stopped,
+/// it had none.
 const LAST_CHANCE: Nanos = Nanos::from_millis(500);
 
-/// Why there are no loads, where what holds them is stopped, frozen, or without a CPU.
+/// The reason for missing loads if their supervisor is stopped, frozen, or without a CPU.
 const NO_ANSWER: &str = "the load supervisor did not answer and was killed: it was stopped, or \
                          got no CPU time";
 
@@ -62,7 +61,7 @@ struct Follower {
     threshold: Option<Threshold>,
     /// The notifier of the service manager that started the tool.
     service: Option<ServiceNotifier>,
-    /// Times that the kernel told of a runtime of SCHED_DEADLINE used up.
+    /// Number of overruns of a SCHED_DEADLINE runtime that the kernel reported.
     overruns: u64,
 }
 
@@ -185,7 +184,7 @@ pub(super) fn follow(
     })
 }
 
-/// Tells the service manager that started the tool, if there is one, that the run measures.
+/// Notifies the service manager that started the tool, if there is one, that the run measures.
 fn service(armed: &ActiveRun) -> Result<Option<ServiceNotifier>, SessionError> {
     let Some(manager) = ServiceManager::of_this_process() else {
         return Ok(None);
@@ -208,8 +207,8 @@ impl Follower {
             .all(crate::measure::threads::MeasuringThread::is_finished)
     }
 
-    /// Whether the only phase has started and ends with the threads, each after its own cycles:
-    /// those without a schedule last longer than so many periods.
+    /// Returns whether the only phase has started and ends with the threads, each after its own
+    /// cycles: those without a schedule take longer than that many periods.
     fn ends_with_threads(&self) -> bool {
         let plan = &self.armed.record.plan;
         // Loops of others and players do not count any: for them it is the length of so many
@@ -272,13 +271,13 @@ impl Follower {
             match signal {
                 // A write that failed because of a limit also returns an error.
                 signal::FILE_LIMIT | signal::PIPE => {}
-                // As with cyclictest, which takes a snapshot for its monitor at the second one.
+                // Like cyclictest, which prints a snapshot for its monitor on the second one.
                 signal::USER_1 | signal::USER_2 => {
                     self.live
                         .tell_status(now, &self.armed.record, &self.armed.recorder.progress())
                 }
-                // So does a thread of SCHED_DEADLINE that used up its runtime; a probe that never
-                // sleeps is then the watchdog's alone.
+                // A thread of SCHED_DEADLINE that used up its runtime gets this signal too; a probe
+                // that never sleeps is then left to the watchdog.
                 signal::CPU_LIMIT if self.throttled().is_some() => self.overruns += 1,
                 signal::CPU_LIMIT => self.stop(State::EndedByWatchdog),
                 // Nothing was cut short.
@@ -298,7 +297,7 @@ impl Follower {
         Ok(())
     }
 
-    /// The probe that the kernel throttles, if there is one.
+    /// Returns the probe that the kernel throttles, if there is one.
     fn throttled(&self) -> Option<&ProbePlan> {
         self.armed
             .record
@@ -317,7 +316,7 @@ impl Follower {
         }
     }
 
-    /// Tells the service manager that the run ends, once.
+    /// Notifies the service manager that the run ends, once.
     fn end_service(&mut self) {
         if let Some(service) = self.service.take() {
             service.finish();
@@ -386,7 +385,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Asks the loads of a phase to end, and lets what is not gone `within` that time be killed.
+    /// Asks the loads of a phase to stop, and lets the supervisor kill the rest after `within`.
     fn finish(&mut self, phase: usize, within: Nanos) {
         self.loads.ask(phase, Nanos(clock::monotonic()));
         if self.loads.is_lost() {
@@ -427,8 +426,8 @@ impl Follower {
                     }
                 }
                 Step::End { phase, within } => {
-                    // The record stays as it is: until the workers see the request their load has
-                    // its row, which is no time to write a file.
+                    // The record is not written now: the load's row lasts until the workers see the
+                    // request, and a write would disturb it.
                     self.finish(phase, within);
                     continue;
                 }
@@ -449,7 +448,7 @@ impl Follower {
         }
     }
 
-    /// Keeps the moments that were marked on the screen.
+    /// Stores the times that were marked on the screen.
     fn take_marks(&mut self) {
         let marks = self.live.marks();
         if !marks.is_empty() {
@@ -458,16 +457,16 @@ impl Follower {
         }
     }
 
-    /// Has the record written as it is now.
+    /// Requests a write of the current record.
     fn keep_record(&self) {
-        // A disk that is full keeps the older record; the last one has its room reserved.
+        // On a full disk the older record stays; space is reserved for the last one.
         let (path, content) = self.armed.folder.encoded(&self.armed.record);
         self.armed.keeper.keeper().replace(&path, content);
     }
 
-    /// Publishes the start before it comes, with the first phase where that has nothing to be
-    /// started: the tool is then at rest in the first periods, which on a machine of one CPU and a
-    /// kernel that does not preempt its system calls would show it.
+    /// Publishes the start in advance, including the first phase if it starts no loads: the tool is
+    /// then idle in the first periods, which would otherwise be visible on a machine with one CPU
+    /// and a kernel that does not preempt its system calls.
     fn prepare_first_phase(&mut self, root: &Root) {
         let plan = &self.armed.record.plan;
         if plan.warm_up == Nanos::ZERO
@@ -486,7 +485,7 @@ impl Follower {
             self.note_busy(root);
             self.armed.record.phases = self.timeline.records().to_vec();
         }
-        // A disk that is full keeps the older record; the last one has its room reserved.
+        // On a full disk the older record stays; space is reserved for the last one.
         let _ = self.armed.folder.publish(&self.armed.record);
     }
 
@@ -500,7 +499,7 @@ impl Follower {
             return;
         }
         let (armed, phase) = (&self.armed, self.timeline.records().len().saturating_sub(1));
-        // All parts of all loads are at work; loads that are gone do not come back.
+        // All parts of all loads work; ended loads do not come back.
         let parts: usize = armed.record.plan.phases.get(phase).map_or(0, |phase| {
             phase.loads.iter().map(LoadPlan::worker_count).sum()
         });

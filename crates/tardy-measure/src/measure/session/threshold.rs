@@ -28,7 +28,7 @@ pub(super) struct Threshold {
 }
 
 impl Threshold {
-    /// Those of a plan that has some.
+    /// Returns the actions of a plan, if it has any.
     pub(super) fn of(plan: &Plan, run: PathBuf) -> Option<Self> {
         let limit = plan.stop_above.filter(|_| !plan.on_threshold.is_empty())?;
         Some(Self {

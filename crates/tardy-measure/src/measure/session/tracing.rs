@@ -143,7 +143,7 @@ pub(super) fn follow<'a>(
     Ok(())
 }
 
-/// Ends the recording, and notes what came of it.
+/// Ends the recording, and records the result.
 pub(super) fn finish(tracer: Tracer, record: &mut RunRecord) {
     match tracer.finish() {
         Ok(recording) => {

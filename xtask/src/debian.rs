@@ -66,7 +66,7 @@ impl Debian {
         program::output(&mut self.command(line))
     }
 
-    /// The command in that Debian, with a /proc, a /sys and a /dev that end with it.
+    /// Returns the command in that Debian, with a /proc, a /sys and a /dev that end with it.
     fn command(&self, line: &str) -> Command {
         let root = self.0.display();
         let script = format!(

@@ -47,7 +47,7 @@ impl<T, E: fmt::Display> While<T> for std::result::Result<T, E> {
     }
 }
 
-/// The items of these names, or all of them if no name is given.
+/// Returns the items of these names, or all of them if no name is given.
 ///
 /// # Errors
 /// If there is no item of a name; the sentence lists the items.

@@ -84,7 +84,7 @@ mod tests {
         }
     }
 
-    /// The crates in the order of the map in ARCHITECTURE.md.
+    /// Returns the crates in the order of the map in ARCHITECTURE.md.
     fn crates_of_the_map() -> Vec<String> {
         let text = std::fs::read_to_string(workspace::root().join("ARCHITECTURE.md")).unwrap();
         text.lines()

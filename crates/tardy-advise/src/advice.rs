@@ -67,7 +67,7 @@ pub struct Comparison {
 /// no run; `probe` is the one to judge by, where the user named one.
 ///
 /// # Errors
-/// [`SummaryError`] where a run cannot be read.
+/// Returns [`SummaryError`] if a run cannot be read.
 pub fn advice(
     kernels: &[Kernel],
     task: &Task,
@@ -183,7 +183,7 @@ fn crossover_of(comparison: &Comparison) -> Option<(f64, Option<Interval>)> {
     }
 }
 
-/// The curves of the largest latencies of two kernels, as the paper's; absent if one has no
+/// Returns the curves of the largest latencies of two kernels, as the paper's; absent if one has no
 /// latencies.
 fn comparison(
     fast: &Kernel,
@@ -228,9 +228,9 @@ fn largest(kernel: &Kernel) -> Result<Option<i64>, SummaryError> {
     Ok(largest)
 }
 
-/// The kernels from the one that suits best to the one that suits least: a deadline that was met
-/// before one that is open, and that before one that was missed; among those that met it the one
-/// that changes least, among others the one that is nearest.
+/// Returns the kernels from the one that suits best to the one that suits least: a deadline that
+/// was met before one that is open, and that before one that was missed; among those that met it
+/// the one that changes least, among others the one that is nearest.
 fn by_rank(judged: &[Judgement]) -> Vec<&Judgement> {
     let mut ranked: Vec<&Judgement> = judged.iter().collect();
     ranked.sort_by_key(|judgement| {
@@ -248,7 +248,7 @@ fn by_rank(judged: &[Judgement]) -> Vec<&Judgement> {
     ranked
 }
 
-/// The outcome and sentence of the best kernel.
+/// Returns the outcome and sentence of the best kernel.
 fn conclude(judged: &[Judgement], deadline: Option<Nanos>) -> (Option<Outcome>, String) {
     let ranked = by_rank(judged);
     let best = ranked
@@ -299,7 +299,7 @@ fn measured(judgement: &Judgement, clock: ClockKind) -> Option<MeasuredKernel> {
     })
 }
 
-/// The result of the rules.
+/// Returns the result of the rules.
 fn rule_answer(path: &Path) -> Option<RuleAnswer> {
     let last = path.steps.last()?;
     let yes = if last.is_yes { "yes" } else { "no" };

@@ -57,7 +57,7 @@ pub struct Curves {
     pub points: Vec<Point>,
 }
 
-/// The curves of two latencies in ns and a slowdown.
+/// Returns the curves of two latencies in ns and a slowdown.
 #[must_use]
 pub fn curves(
     title: String,

@@ -144,7 +144,7 @@ pub struct Judgement {
 /// by which work takes longer on it than stated, if that was measured.
 ///
 /// # Errors
-/// [`SummaryError`] where a run cannot be read.
+/// Returns [`SummaryError`] if a run cannot be read.
 pub fn judgement(
     kernel: &Kernel,
     task: &Task,
@@ -221,7 +221,7 @@ fn basis(taken: &JudgedProbe, task: &Task, slowdown: Option<f64>) -> Basis {
     }
 }
 
-/// All runs together: counts add up.
+/// Returns all runs together: counts add up.
 fn evidence(taken: &[JudgedProbe]) -> Evidence {
     let seen = |run: &JudgedProbe| {
         run.probe()
@@ -298,8 +298,8 @@ fn incomplete(mut warned: Vec<String>, taken: &[JudgedProbe]) -> Vec<String> {
     warned
 }
 
-/// The runs follow each other: each adds its own variance, and an event that was not seen may be as
-/// large as in the worst of them.
+/// Returns the runs follow each other: each adds its own variance, and an event that was not seen
+/// may be as large as in the worst of them.
 fn clustering(taken: &[JudgedProbe]) -> Option<Clustering> {
     let of_runs: Vec<(f64, Clustering)> = taken
         .iter()
@@ -329,8 +329,8 @@ fn clustering(taken: &[JudgedProbe]) -> Option<Clustering> {
     ))
 }
 
-/// How strongly late samples cluster in the run in which they do most; absent if one run does not
-/// tell.
+/// Returns how strongly late samples cluster in the run in which they do most; absent if one run
+/// does not tell.
 fn least_index(taken: &[JudgedProbe]) -> Option<f64> {
     let indices = taken
         .iter()
@@ -339,7 +339,7 @@ fn least_index(taken: &[JudgedProbe]) -> Option<f64> {
     indices.into_iter().min_by(f64::total_cmp)
 }
 
-/// The largest value plus the work added by the model.
+/// Returns the largest value plus the work added by the model.
 fn largest(taken: &[JudgedProbe], added: Nanos) -> Option<Nanos> {
     let values = taken
         .iter()

@@ -78,7 +78,7 @@ impl Identity {
 /// Reads run folders, or folders of them, in the order given.
 ///
 /// # Errors
-/// [`ReadError`].
+/// Returns [`ReadError`].
 pub fn read(paths: &[PathBuf]) -> Result<Vec<Kernel>, ReadError> {
     let mut kernels: Vec<(Identity, Kernel)> = Vec::new();
     for path in paths.iter().flat_map(|path| folders(path)) {

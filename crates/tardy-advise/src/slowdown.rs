@@ -25,8 +25,8 @@ pub struct Slowdown {
     pub measured_by: String,
 }
 
-/// How much longer work of `kind` takes by `slow` than by `fast`; absent if the runs share nothing
-/// that tells.
+/// Returns how much longer work of `kind` takes by `slow` than by `fast`; absent if the runs share
+/// nothing that tells.
 #[must_use]
 pub fn slowdown(
     kind: Option<WorkKind>,

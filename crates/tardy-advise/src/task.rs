@@ -52,7 +52,7 @@ impl Task {
     /// Refuses what contradicts itself.
     ///
     /// # Errors
-    /// [`TaskError`].
+    /// Returns [`TaskError`].
     pub fn check(&self) -> Result<(), TaskError> {
         if let (Some(work), Some(period)) = (self.work_ns, self.period_ns)
             && work > period
@@ -73,13 +73,13 @@ impl Task {
         Ok(())
     }
 
-    /// The share of misses that is allowed, as verdicts take it: a share of 0 allows none.
+    /// Returns the share of misses that is allowed, as verdicts take it: a share of 0 allows none.
     #[must_use]
     pub fn misses_allowed(&self) -> Option<f64> {
         self.misses.filter(|share| *share > 0.0)
     }
 
-    /// The work where it is `slowdown` (a share) slower than alone.
+    /// Returns the work where it is `slowdown` (a share) slower than alone.
     #[must_use]
     pub fn stretched(&self, slowdown: f64) -> Option<Nanos> {
         self.work_ns
@@ -94,7 +94,7 @@ impl Task {
             .map(|deadline| Window::deadline(deadline - added))
     }
 
-    /// The share of one CPU that the work alone uses.
+    /// Returns the share of one CPU that the work alone uses.
     #[must_use]
     pub fn own_utilisation(&self) -> Option<f64> {
         Some(self.work_ns?.get() as f64 / self.period_ns?.get() as f64)

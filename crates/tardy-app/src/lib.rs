@@ -96,7 +96,7 @@ impl Loop {
     /// The same, for the memory that is named by `path` and not by the environment.
     ///
     /// # Errors
-    /// [`OpenError`].
+    /// Returns [`OpenError`].
     pub fn open_at(path: &std::path::Path, name: &str, period: i64) -> Result<Self, OpenError> {
         Ok(Self {
             open: Some(Open {
@@ -106,7 +106,7 @@ impl Loop {
         })
     }
 
-    /// Whether the loop is being measured.
+    /// Returns whether the loop is being measured.
     #[must_use]
     pub fn is_measured(&self) -> bool {
         self.open.is_some()

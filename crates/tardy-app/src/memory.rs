@@ -79,7 +79,7 @@ mod system {
                 .ok_or_else(|| io::Error::other("mapped at address zero"))
         }
 
-        /// All mapped words, the head of the file first.
+        /// Returns all mapped words, the head of the file first.
         #[inline]
         pub(crate) fn words(&self) -> &[AtomicU64] {
             // SAFETY: the mapping has so many words, begins at a page, and is there while `self`

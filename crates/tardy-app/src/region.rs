@@ -145,7 +145,7 @@ impl Region {
     }
 }
 
-/// The thread's number, from the link that /proc has for each thread; 0 without /proc.
+/// Returns the thread's number, from the link that /proc has for each thread; 0 without /proc.
 fn thread_id() -> u64 {
     let link = std::fs::read_link("/proc/thread-self").unwrap_or_default();
     link.file_name()

@@ -105,8 +105,8 @@ impl Contender {
     }
 }
 
-/// The median latency in us that a run printed; `None` for jitterdebugger, whose histogram has
-/// steps of 1 us.
+/// Returns the median latency in us that a run printed; `None` for jitterdebugger, whose histogram
+/// has steps of 1 us.
 pub(crate) fn median_latency_us(contender: Contender, output: &str) -> Option<f64> {
     match contender {
         Contender::Tardy => {
@@ -123,7 +123,7 @@ pub(crate) fn median_latency_us(contender: Contender, output: &str) -> Option<f6
     }
 }
 
-/// The median from a histogram of 1 ns steps; samples beyond its end are counted behind it.
+/// Returns the median from a histogram of 1 ns steps; samples beyond its end are counted behind it.
 fn cyclictest_median_ns(output: &str) -> Option<u64> {
     let rows = output
         .lines()

@@ -55,7 +55,7 @@ impl ExampleRuns {
         &self.tardy
     }
 
-    /// The tool in the folder, with words that are divided by blanks.
+    /// Returns the tool in the folder, with words that are divided by blanks.
     fn command(&self, words: &str) -> Command {
         let mut command = Command::new(&self.tardy);
         command
@@ -105,7 +105,7 @@ impl ExampleRuns {
         )))
     }
 
-    /// The page of these runs.
+    /// Returns the page of these runs.
     pub(crate) fn report(&self, runs: &[&str]) -> Result<PathBuf> {
         let name = format!("{}.html", runs.join("-and-"));
         self.tardy(&format!("report {} --html {name}", runs.join(" ")))?;

@@ -68,8 +68,8 @@ impl Bench {
             .ok_or_else(|| Failure::new("this figure needs a second CPU"))
     }
 
-    /// The CPU that is measured where one is: the last, because the first serves most interrupts.
-    /// One must be left for the rest.
+    /// Returns the CPU that is measured where one is: the last, because the first serves most
+    /// interrupts. One must be left for the rest.
     pub(crate) fn measured_cpu(&self) -> Result<u32> {
         let cpus = affinity::get(0).while_doing(|| "asking for the CPUs".to_owned())?;
         if cpus.len() < 2 {

@@ -181,7 +181,7 @@ fn callgrind(bench: &Bench, arguments: &[&str]) -> Result<(Vec<(String, u64)>, S
     Ok((read_counts(place.path())?, output))
 }
 
-/// The files `counts-NN`, one a thread number.
+/// Returns the files `counts-NN`, one a thread number.
 fn read_counts(folder: &Path) -> Result<Vec<(String, u64)>> {
     let mut counts = Vec::new();
     for file in fs::read_dir(folder)

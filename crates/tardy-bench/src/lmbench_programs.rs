@@ -86,7 +86,7 @@ memory-read: bandwidth bw_mem 64m frd
 memory-write: bandwidth bw_mem 64m fwr
 ";
 
-/// The pairs of [`PROGRAMS`].
+/// Returns the pairs of [`PROGRAMS`].
 pub(super) fn all() -> impl Iterator<Item = Peer> {
     PROGRAMS.lines().map(|line| {
         let (metric, rest) = line.split_once(": ").unwrap_or((line, ""));
@@ -131,7 +131,7 @@ fn after_colon(text: &str) -> Option<PrintedFigure> {
         .map(PrintedFigure::Micros)
 }
 
-/// The first line is the size, the next ones are processes and us.
+/// Returns the first line is the size, the next ones are processes and us.
 fn switch(text: &str) -> Option<PrintedFigure> {
     let line = text
         .lines()

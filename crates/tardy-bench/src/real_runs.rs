@@ -55,7 +55,7 @@ struct RealRuns {
 }
 
 impl RealRuns {
-    /// Those of this process.
+    /// Returns those of this process.
     fn once(bench: &Bench) -> Result<&'static Self> {
         static MEASURED: OnceLock<RealRuns> = OnceLock::new();
         let runs = measured_once(&MEASURED, || Self::measure(bench))?;

@@ -93,9 +93,9 @@ fn lost_events(text: &str) -> u64 {
     counts.map_or(0, |(kept, written)| written.saturating_sub(kept))
 }
 
-/// How often each thread left a CPU, which is as often as it came to it. Leaving is what is counted
-/// because a trace that is filtered by threads loses nearly all switches from the idle thread to
-/// one of them where nothing else runs (Linux 6.18), and none of those back.
+/// Returns how often each thread left a CPU, which is as often as it came to it. Leaving is what is
+/// counted because a trace that is filtered by threads loses nearly all switches from the idle
+/// thread to one of them where nothing else runs (Linux 6.18), and none of those back.
 fn switches(text: &str, threads: &[u32]) -> BTreeMap<(u32, u32), u64> {
     let mut switches = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {

@@ -17,7 +17,7 @@ pub(crate) struct Thread {
     pub(crate) waits: u64,
 }
 
-/// All threads of a process and of the processes that it started.
+/// Returns all threads of a process and of the processes that it started.
 pub(crate) fn of_tree(process: u32) -> Vec<Thread> {
     of_tree_in(Path::new("/proc"), process)
 }
@@ -72,8 +72,8 @@ pub(crate) fn since(before: &[Thread], after: &[Thread]) -> Vec<Thread> {
     after.iter().map(spent).collect()
 }
 
-/// The measuring thread: of those that are not a process's first, the one that waited most often.
-/// Peers do not name theirs.
+/// Returns the measuring thread: of those that are not a process's first, the one that waited most
+/// often. Peers do not name theirs.
 pub(crate) fn measuring(threads: &[Thread]) -> Option<&Thread> {
     threads
         .iter()

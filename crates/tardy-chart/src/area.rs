@@ -14,19 +14,19 @@ pub struct Area {
 }
 
 impl Area {
-    /// Where a point of the chart lies.
+    /// Returns where a point of the chart lies.
     #[must_use]
     pub fn point(&self, chart: &Chart, x: f64, y: f64) -> (f64, f64) {
         (self.x(chart, x), self.y(chart, y))
     }
 
-    /// Where a value of the x axis lies.
+    /// Returns where a value of the x axis lies.
     #[must_use]
     pub fn x(&self, chart: &Chart, value: f64) -> f64 {
         self.left + self.width * chart.x.fraction(value).clamp(-0.5, 1.5)
     }
 
-    /// Where a value of the y axis lies.
+    /// Returns where a value of the y axis lies.
     #[must_use]
     pub fn y(&self, chart: &Chart, value: f64) -> f64 {
         self.top + self.height * (1.0 - chart.y.fraction(value).clamp(-0.5, 1.5))

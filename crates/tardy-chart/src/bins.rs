@@ -33,13 +33,13 @@ impl Bins {
         Self { edges }
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.edges.len() - 1
     }
 
-    /// Whether there is none; there always is one.
+    /// Returns whether there is none; there always is one.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -51,7 +51,7 @@ impl Bins {
         (self.edges[index], self.edges[index + 1])
     }
 
-    /// The bin of `value`: the first or the last one for values beyond them.
+    /// Returns the bin of `value`: the first or the last one for values beyond them.
     #[must_use]
     pub fn index(&self, value: i64) -> usize {
         self.edges
@@ -60,7 +60,7 @@ impl Bins {
             .min(self.len() - 1)
     }
 
-    /// How many values of `histogram` fall into each bin.
+    /// Returns how many values of `histogram` fall into each bin.
     #[must_use]
     pub fn counts(&self, histogram: &Histogram) -> Vec<u64> {
         let mut counts = vec![0; self.len()];

@@ -42,7 +42,8 @@ pub fn each(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         .collect()
 }
 
-/// The chart that has all runs in one: smallest, median and largest latency of each run and load.
+/// Returns the chart that has all runs in one: smallest, median and largest latency of each run and
+/// load.
 #[must_use]
 pub fn together(runs: &[RunData], probe: &str) -> Option<Chart> {
     bars::chart(runs, probe).map(Chart::distinct)
@@ -74,7 +75,7 @@ pub fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Chart> {
     chart.map(Chart::distinct)
 }
 
-/// The deadlines of all runs, each once.
+/// Returns the deadlines of all runs, each once.
 fn rules_of_all(runs: &[RunData], probe: &str, is_vertical: bool) -> Vec<Rule> {
     let mut all: Vec<Rule> = Vec::new();
     for rule in of_probe(runs, probe).flat_map(|probe| rules(probe, is_vertical)) {
@@ -88,7 +89,7 @@ fn rules_of_all(runs: &[RunData], probe: &str, is_vertical: bool) -> Vec<Rule> {
 /// Bands of more runs than this lie on top of each other.
 const BANDS_MAX: usize = 2;
 
-/// Each run that has the probe, as one group under its own name, with its colour.
+/// Returns each run that has the probe, as one group under its own name, with its colour.
 fn a_group_a_run(runs: &[RunData], probe: &str) -> Vec<(Tone, Group)> {
     let named = |(index, run): (usize, &RunData)| {
         Some((
@@ -106,7 +107,7 @@ fn of_probe<'a>(runs: &'a [RunData], probe: &'a str) -> impl Iterator<Item = &'a
     runs.iter().filter_map(move |run| run.probe(probe))
 }
 
-/// The quantity with a capital letter, as titles start.
+/// Returns the quantity with a capital letter, as titles start.
 fn capital(quantity: &str) -> String {
     let mut letters = quantity.chars();
     letters.next().map_or_else(String::new, |first| {
@@ -154,7 +155,7 @@ fn latency_axis(runs: &[RunData], probe: &str) -> Axis {
     )
 }
 
-/// The longest run's time.
+/// Returns the longest run's time.
 fn time_axis(runs: &[RunData], probe: &str) -> Axis {
     let longest = of_probe(runs, probe)
         .map(|probe| probe.length)
@@ -174,7 +175,7 @@ fn time_axis(runs: &[RunData], probe: &str) -> Axis {
     )
 }
 
-/// The deadline of a probe as lines across its chart.
+/// Returns the deadline of a probe as lines across its chart.
 fn rules(probe: &ProbeData, is_vertical: bool) -> Vec<Rule> {
     let Some(window) = probe.window else {
         return Vec::new();

@@ -20,7 +20,7 @@ pub fn quoted(text: &str) -> String {
     }
 }
 
-/// The numbers of named charts with the same axes.
+/// Returns the numbers of named charts with the same axes.
 #[must_use]
 pub fn text(charts: &[(&str, &Chart)]) -> String {
     let Some((_, first)) = charts.first() else {

@@ -136,13 +136,13 @@ pub struct ProbeData {
 }
 
 impl ProbeData {
-    /// All samples.
+    /// Returns all samples.
     #[must_use]
     pub fn all(&self) -> &Group {
         &self.groups[0]
     }
 
-    /// Whether there is anything to draw over time.
+    /// Returns whether there is anything to draw over time.
     #[must_use]
     pub fn has_time(&self) -> bool {
         self.length > 0.0 && self.lanes.iter().any(|lane| lane.swept.samples > 0)
@@ -153,7 +153,7 @@ impl RunData {
     /// Reads the run in `path`, judged against `window`, or against the one that it was made with.
     ///
     /// # Errors
-    /// [`DataError`].
+    /// Returns [`DataError`].
     pub fn read(
         path: &Path,
         requirement: &Requirement,
@@ -220,7 +220,7 @@ impl RunData {
         })
     }
 
-    /// The probe of that name.
+    /// Returns the probe of that name.
     #[must_use]
     pub fn probe(&self, name: &str) -> Option<&ProbeData> {
         self.probes
@@ -423,7 +423,7 @@ fn groups(
     groups
 }
 
-/// The model's curve of a series, where the gate let it through.
+/// Returns the model's curve of a series, where the gate let it through.
 fn model(statistics: Option<&Statistics>, read: &SeriesData) -> Vec<CurvePoint> {
     let Descriptor {
         probe, cpu, copy, ..
@@ -453,7 +453,7 @@ fn worst_first<'a>(run: &'a LoadedRun, probe: &str) -> Vec<&'a SeriesData> {
     series
 }
 
-/// The CPU or the copy that took a series.
+/// Returns the CPU or the copy that took a series.
 fn series_name(read: &SeriesData) -> String {
     let descriptor = read.descriptor();
     match (descriptor.cpu, descriptor.copy) {

@@ -247,7 +247,7 @@ fn title_and_legend(chart: &Chart, width: f64, items: &mut Vec<Item>) -> f64 {
     y + 6.0
 }
 
-/// The colours of cells in a row, between what the first and the last stand for.
+/// Returns the colours of cells in a row, between what the first and the last stand for.
 fn heat_legend((least, most): &(String, String), (left, y): (f64, f64), items: &mut Vec<Item>) {
     const SWATCH: f64 = 18.0;
     items.push(Item::Text(text(
@@ -543,8 +543,8 @@ struct Labels {
 }
 
 impl Labels {
-    /// Where the name's line goes: if it wants to be, or as near above or below as it is clear of
-    /// the names before.
+    /// Returns where the name's line goes: if it wants to be, or as near above or below as it is
+    /// clear of the names before.
     fn place(&mut self, label: &Text, area: &Area) -> f64 {
         let width = label.width();
         let left = match label.anchor {

@@ -7,7 +7,7 @@ use super::area::Area;
 use super::model::{Axis, Chart, Layer, Shape, Values};
 use tardy_samples::sweep::Columns;
 
-/// The chart as JSON.
+/// Returns the chart as JSON.
 #[must_use]
 pub fn chart(chart: &Chart) -> Value {
     json!({
@@ -30,7 +30,7 @@ pub fn embedded(value: &Value) -> String {
         .replace('&', "\\u0026")
 }
 
-/// The rectangle between the axes, for a data attribute.
+/// Returns the rectangle between the axes, for a data attribute.
 #[must_use]
 pub fn area(area: &Area) -> String {
     format!(

@@ -140,7 +140,7 @@ impl Axis {
         }
     }
 
-    /// Where `value` lies between the ends, from 0 to 1; beyond them where it lies beyond.
+    /// Returns where `value` lies between the ends, from 0 to 1; beyond them where it lies beyond.
     #[must_use]
     pub fn fraction(&self, value: f64) -> f64 {
         let (low, high) = (self.scale.place(self.low), self.scale.place(self.high));

@@ -53,7 +53,7 @@ pub const DARK: Palette = Palette {
 };
 
 impl Palette {
-    /// The colour as `#rrggbb`.
+    /// Returns the colour as `#rrggbb`.
     #[must_use]
     pub fn color(&self, tone: Tone) -> &'static str {
         match tone {
@@ -68,7 +68,7 @@ impl Palette {
         }
     }
 
-    /// The colours as variables of a style sheet, named by [`variable`].
+    /// Returns the colours as variables of a style sheet, named by [`variable`].
     #[must_use]
     pub fn style(&self) -> String {
         let tones = [
@@ -89,7 +89,7 @@ impl Palette {
     }
 }
 
-/// The name of a tone's variable in a style sheet.
+/// Returns the name of a tone's variable in a style sheet.
 #[must_use]
 pub fn variable(tone: Tone) -> String {
     match tone {
@@ -173,7 +173,7 @@ mod tests {
         (one.max(other) + 0.05) / (one.min(other) + 0.05)
     }
 
-    /// Where an eye sees a colour in Oklab (Ottosson 2020).
+    /// Returns where an eye sees a colour in Oklab (Ottosson 2020).
     fn seen(eye: &[[f64; 3]; 3], color: &str) -> [f64; 3] {
         const CONES: [[f64; 3]; 3] = [
             [0.412_221_470_8, 0.536_332_536_3, 0.051_445_992_9],

@@ -43,7 +43,7 @@ impl Picture {
     /// Prepares a picture at `path`; nothing is written yet.
     ///
     /// # Errors
-    /// [`PictureError::Format`].
+    /// Returns [`PictureError::Format`].
     pub fn at(path: &Path) -> Result<Self, PictureError> {
         let format = match path.extension().and_then(|extension| extension.to_str()) {
             Some("svg") => Format::Svg,
@@ -63,7 +63,7 @@ impl Picture {
     /// for each px.
     ///
     /// # Errors
-    /// [`PictureError::Png`], [`PictureError::Unwritable`].
+    /// Returns [`PictureError::Png`], [`PictureError::Unwritable`].
     pub fn write(
         &self,
         charts: &[(&str, &Chart)],

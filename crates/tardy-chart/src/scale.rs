@@ -27,7 +27,7 @@ pub struct Tick {
 }
 
 impl Scale {
-    /// The scale for latencies from `min` to any larger one, in ns.
+    /// Returns the scale for latencies from `min` to any larger one, in ns.
     #[must_use]
     pub fn of_latency(min: i64) -> Self {
         if min > 0 { Self::Log } else { Self::SignedLog }
@@ -45,7 +45,7 @@ impl Scale {
         }
     }
 
-    /// The value at `place`.
+    /// Returns the value at `place`.
     #[must_use]
     pub fn value(self, place: f64) -> f64 {
         match self {
@@ -133,7 +133,7 @@ pub fn time_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
     }
 }
 
-/// The next larger one of 1, 2 and 5 times a power of ten.
+/// Returns the next larger one of 1, 2 and 5 times a power of ten.
 #[must_use]
 pub fn round_step(step: f64) -> f64 {
     if step.is_nan() || step <= 0.0 {

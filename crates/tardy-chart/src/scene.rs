@@ -109,7 +109,7 @@ pub struct Scene {
     pub items: Vec<Item>,
 }
 
-/// The steps of a rectangle.
+/// Returns the steps of a rectangle.
 #[must_use]
 pub fn rectangle(left: f64, top: f64, width: f64, height: f64) -> Vec<Step> {
     vec![

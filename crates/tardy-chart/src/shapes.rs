@@ -9,7 +9,7 @@ use tardy_samples::sweep::Columns;
 /// Half the side of a dot, in px.
 const DOT: f64 = 1.1;
 
-/// The items of a layer.
+/// Returns the items of a layer.
 #[must_use]
 pub fn items(chart: &Chart, layer: &Layer, area: &Area) -> Vec<Item> {
     let place = |&(x, y): &(f64, f64)| area.point(chart, x, y);
@@ -200,7 +200,7 @@ fn extremes(chart: &Chart, layer: &Layer, area: &Area, columns: &Columns) -> Vec
     ]
 }
 
-/// The colour of a count: the logarithm's share of the largest one's.
+/// Returns the colour of a count: the logarithm's share of the largest one's.
 #[must_use]
 pub fn heat_level(count: u64, least: u64, largest: u64) -> usize {
     let least = least.max(1);

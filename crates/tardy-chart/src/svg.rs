@@ -46,7 +46,7 @@ pub fn file(scene: &Scene) -> String {
     writer.out + "</svg>\n"
 }
 
-/// The items of a scene alone; `prefix` keeps identifiers apart in a page of several.
+/// Returns the items of a scene alone; `prefix` keeps identifiers apart in a page of several.
 #[must_use]
 pub fn fragment(scene: &Scene, prefix: &str) -> String {
     let mut writer = Writer {

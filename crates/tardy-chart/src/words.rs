@@ -90,7 +90,7 @@ fn superscript(number: i32) -> String {
     number.to_string().chars().map(digit).collect()
 }
 
-/// The percentile that one in `one_in` samples lies at or above.
+/// Returns the percentile that one in `one_in` samples lies at or above.
 #[must_use]
 pub fn percentile(one_in: f64) -> String {
     if one_in <= 1.0 {

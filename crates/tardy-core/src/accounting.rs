@@ -65,7 +65,7 @@ impl Counts {
         }
     }
 
-    /// The sum of two series' counts.
+    /// Returns the sum of two series' counts.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {

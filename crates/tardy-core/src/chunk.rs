@@ -68,7 +68,7 @@ pub enum FormatError {
     Damaged,
 }
 
-/// The head of a series file, with `descriptor_json` as given.
+/// Returns the head of a series file, with `descriptor_json` as given.
 #[must_use]
 pub fn encode_head(descriptor_json: &[u8]) -> Vec<u8> {
     let mut out = FILE_MAGIC.to_vec();
@@ -85,8 +85,8 @@ pub fn encode_head(descriptor_json: &[u8]) -> Vec<u8> {
 /// Reads a head: the descriptor's bytes, and the offset of the first chunk.
 ///
 /// # Errors
-/// [`FormatError::NotASeries`], or [`FormatError::BadDescriptor`] where the head is damaged or cut
-/// off.
+/// Returns [`FormatError::NotASeries`], or [`FormatError::BadDescriptor`] if the head is damaged or
+/// cut off.
 pub fn decode_head(bytes: &[u8]) -> Result<(&[u8], usize), FormatError> {
     let rest = bytes
         .strip_prefix(&FILE_MAGIC)
@@ -308,8 +308,8 @@ impl ChunkHead {
     /// Decodes the head that precedes a body.
     ///
     /// # Errors
-    /// [`FormatError::Truncated`] for fewer than [`CHUNK_HEAD_BYTES`], [`FormatError::Damaged`] for
-    /// other bytes than a head's.
+    /// Returns [`FormatError::Truncated`] for fewer than [`CHUNK_HEAD_BYTES`],
+    /// [`FormatError::Damaged`] for other bytes than a head's.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let head = bytes
             .first_chunk::<CHUNK_HEAD_BYTES>()
@@ -447,7 +447,7 @@ impl Chunk {
         Some(())
     }
 
-    /// The chunk's samples, each with its due time, and with the gap before it.
+    /// Returns the chunk's samples, each with its due time, and with the gap before it.
     pub fn samples<'a>(&'a self, schedule: &'a Schedule) -> Samples<'a> {
         Samples {
             chunk: self,

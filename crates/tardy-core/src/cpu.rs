@@ -26,7 +26,7 @@ pub struct CpuList(BTreeSet<CpuId>);
 pub const CPU_MAX: u32 = 8191;
 
 impl CpuList {
-    /// The CPUs in ascending order.
+    /// Returns the CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
         self.0.iter().copied()
     }

@@ -317,7 +317,7 @@ impl Histogram {
         self.total
     }
 
-    /// The smallest value, exact; `None` when empty.
+    /// Returns the smallest value, exact; `None` when empty.
     #[must_use]
     pub fn min(&self) -> Option<i64> {
         // `record` does not update `min` for a value in an existing page, so the first used bucket
@@ -329,7 +329,7 @@ impl Histogram {
         paged.into_iter().chain(noted).min()
     }
 
-    /// The largest value, exact; `None` when empty.
+    /// Returns the largest value, exact; `None` when empty.
     #[must_use]
     pub fn max(&self) -> Option<i64> {
         let paged = self.used_pages().rev().find_map(|(page, buckets)| {
@@ -361,8 +361,8 @@ impl Histogram {
         total
     }
 
-    /// The values of the given ranks (1 is the smallest), which must ascend; `None` for a rank that
-    /// does not exist.
+    /// Returns the values of the given ranks (1 is the smallest), which must ascend; `None` for a
+    /// rank that does not exist.
     #[must_use]
     pub fn values_at(&self, ranks: &[u64]) -> Vec<Option<i64>> {
         let mut found = vec![None; ranks.len()];

@@ -91,7 +91,7 @@ impl Buckets {
     }
 }
 
-/// The distributions, maxima and counts of all series.
+/// Returns the distributions, maxima and counts of all series.
 #[must_use]
 pub fn series(all: &[SeriesMetrics]) -> String {
     let mut text = String::new();

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use tardy_statistics::confidence::Interval;
 use tardy_statistics::estimate::Estimate;
 
-/// The time from when work is due until it is done, in ns: late by `latency_ns`, and `slowdown` (a
-/// share, 0 for none) slower than alone.
+/// Returns the time from when work is due until it is done, in ns: late by `latency_ns`, and
+/// `slowdown` (a share, 0 for none) slower than alone.
 #[must_use]
 pub fn total_delay(latency_ns: f64, slowdown: f64, work_ns: f64) -> f64 {
     latency_ns + work_ns * (1.0 + slowdown)
@@ -41,8 +41,8 @@ pub enum Crossover {
     },
 }
 
-/// The crossover `(fast - real time) / slowdown` of two latencies in ns; `slowdown` is real time's
-/// against real fast.
+/// Returns the crossover `(fast - real time) / slowdown` of two latencies in ns; `slowdown` is real
+/// time's against real fast.
 ///
 /// If each input lies in its interval, the crossover lies in its own: with levels of 1 - a each,
 /// all three together with 1 - 3a at least.

@@ -49,7 +49,7 @@ impl Nanos {
         Self(count * 1_000_000_000)
     }
 
-    /// The number of nanoseconds.
+    /// Returns the number of nanoseconds.
     #[must_use]
     pub const fn get(self) -> i64 {
         self.0
@@ -73,7 +73,7 @@ impl Nanos {
         std::time::Duration::from_nanos(u64::try_from(self.0).unwrap_or(0))
     }
 
-    /// The shortest text that is read back as the same duration: `1ms`, `50us`, `488281ns`.
+    /// Returns the shortest text that is read back as the same duration: `1ms`, `50us`, `488281ns`.
     #[must_use]
     pub fn exact(self) -> String {
         const UNITS: [(i64, &str); 6] = [

@@ -26,7 +26,7 @@ pub const fn fold(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-/// The inverse of [`fold`].
+/// Returns the inverse of [`fold`].
 #[must_use]
 pub const fn unfold(value: u64) -> i64 {
     ((value >> 1) as i64) ^ -((value & 1) as i64)
@@ -45,8 +45,8 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// The next value; `None` if the slice ends in a value's middle or the value has more than 64
-    /// bits.
+    /// Returns the next value; `None` if the slice ends in a value's middle or the value has more
+    /// than 64 bits.
     #[inline]
     pub fn take(&mut self) -> Option<u64> {
         // Lengths of one to three bytes are mixed in a series, so a branch per length would often
@@ -87,13 +87,13 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// The next value, unfolded.
+    /// Returns the next value, unfolded.
     #[inline]
     pub fn take_signed(&mut self) -> Option<i64> {
         self.take().map(unfold)
     }
 
-    /// The next `length` bytes.
+    /// Returns the next `length` bytes.
     pub fn take_bytes(&mut self, length: usize) -> Option<&'a [u8]> {
         let (bytes, rest) = self.rest.split_at_checked(length)?;
         self.rest = rest;

@@ -67,7 +67,7 @@ impl CostFolder {
     /// Makes the folder.
     ///
     /// # Errors
-    /// [`CostError::Folder`].
+    /// Returns [`CostError::Folder`].
     pub fn create(out: &Path, cost: CostRecord, root: &Root) -> Result<Self, CostError> {
         let folder = RunFolder::create(out)?;
         let record = first_record(&cost, root);
@@ -84,7 +84,7 @@ impl CostFolder {
     /// Adds a metric; returns its place.
     ///
     /// # Errors
-    /// [`CostError::Store`].
+    /// Returns [`CostError::Store`].
     pub fn add(&mut self, mut metric: MetricRecord) -> Result<usize, CostError> {
         let (cpu, unit, length) = (self.cost.cpu, self.cost.unit, self.cost.trial_length_ns);
         let series = TrialSeries::create(
@@ -119,7 +119,7 @@ impl CostFolder {
     /// Brings the trials of the metric at `place` to the disk.
     ///
     /// # Errors
-    /// [`CostError::Store`].
+    /// Returns [`CostError::Store`].
     pub fn flush(&mut self, place: usize) -> Result<(), CostError> {
         let flushed = self.series[place]
             .as_mut()
@@ -166,7 +166,7 @@ impl CostFolder {
     /// Ends the round, and brings the record up to date.
     ///
     /// # Errors
-    /// [`CostError::Folder`].
+    /// Returns [`CostError::Folder`].
     pub fn end_round(&mut self) -> Result<(), CostError> {
         let now = Nanos(clock::monotonic());
         if let Some(phase) = self.record.phases.last_mut() {
@@ -180,7 +180,7 @@ impl CostFolder {
     /// next.
     ///
     /// # Errors
-    /// [`CostError::Folder`].
+    /// Returns [`CostError::Folder`].
     pub fn update(&mut self) -> Result<(), CostError> {
         self.note(false);
         Ok(self.folder.update(&self.record)?)
@@ -190,7 +190,7 @@ impl CostFolder {
     /// not at all.
     ///
     /// # Errors
-    /// [`CostError::Folder`], [`CostError::Store`].
+    /// Returns [`CostError::Folder`], [`CostError::Store`].
     pub fn give_up(mut self) -> Result<(), CostError> {
         if self
             .series
@@ -209,7 +209,7 @@ impl CostFolder {
     /// Closes all series and the folder.
     ///
     /// # Errors
-    /// [`CostError::Folder`], [`CostError::Store`].
+    /// Returns [`CostError::Folder`], [`CostError::Store`].
     pub fn finish(mut self, state: State) -> Result<RunRecord, CostError> {
         for series in self.series.iter_mut().flatten() {
             if let Err(error) = series.flush(true) {

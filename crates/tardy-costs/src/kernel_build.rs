@@ -90,7 +90,7 @@ impl KernelBuild {
         })
     }
 
-    /// The tree; an archive is unpacked once. `None` if a signal asked for the end.
+    /// Returns the tree; an archive is unpacked once. `None` if a signal asked for the end.
     fn tree(&mut self, runner: &Runner) -> Result<Option<PathBuf>, CostError> {
         if self.source.is_dir() {
             return Ok(Some(self.source.clone()));

@@ -14,7 +14,7 @@ pub trait Work {
     /// count.
     ///
     /// # Errors
-    /// Those of the system calls made.
+    /// Returns errors of the system calls made.
     fn run(&mut self, operations: u64) -> io::Result<Nanos>;
 }
 
@@ -38,7 +38,7 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// The unit of its figure: microseconds of one operation, or 10^6 bytes a second.
+    /// Returns the unit of its figure: microseconds of one operation, or 10^6 bytes a second.
     #[must_use]
     pub const fn unit(&self) -> &'static str {
         if self.bytes.is_some() { "MB/s" } else { "us" }
@@ -103,8 +103,8 @@ impl Unavailable {
     }
 }
 
-/// The part of `took`, the time of `done` operations, that `asked` of them took: for work that
-/// comes in portions.
+/// Returns the part of `took`, the time of `done` operations, that `asked` of them took: for work
+/// that comes in portions.
 #[must_use]
 pub fn share(took: Nanos, asked: u64, done: u64) -> Nanos {
     let part = i128::from(took.get()) * i128::from(asked) / i128::from(done.max(1));
@@ -124,7 +124,7 @@ impl<F: FnMut() -> io::Result<()>> Work for Repeat<F> {
     }
 }
 
-/// The work of an operation that is only to be repeated.
+/// Returns the work of an operation that is only to be repeated.
 pub fn repeated<F: FnMut() -> io::Result<()> + 'static>(operation: F) -> Box<dyn Work> {
     Box::new(Repeat(operation))
 }

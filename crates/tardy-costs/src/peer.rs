@@ -31,7 +31,7 @@ impl Peer {
     /// `body`, so that it sees the end of the other one as the end of a file.
     ///
     /// # Errors
-    /// [`Unavailable::System`] at the limit of processes.
+    /// Returns [`Unavailable::System`] at the limit of processes.
     pub fn start(body: impl FnOnce() -> io::Result<()>) -> Result<Self, Unavailable> {
         let tool = process::id();
         let mut body = Some(body);
@@ -79,7 +79,7 @@ impl Partner {
     /// and `wake` was called.
     ///
     /// # Errors
-    /// [`Unavailable::System`] at the limit of threads.
+    /// Returns [`Unavailable::System`] at the limit of threads.
     pub fn start(
         body: impl FnOnce(&AtomicBool) -> io::Result<()> + Send + 'static,
         wake: impl Fn() + 'static,

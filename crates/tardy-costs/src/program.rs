@@ -44,14 +44,14 @@ pub trait Experiment {
     /// Returns its set, for the record.
     fn set(&self) -> CostSet;
 
-    /// The program with its arguments, for the record.
+    /// Returns the program with its arguments, for the record.
     fn words(&self) -> Vec<String>;
 
     /// Does all that is no part of a trial, and returns the program to be timed; `None` if a signal
     /// asked for the end.
     ///
     /// # Errors
-    /// [`CostError`].
+    /// Returns [`CostError`].
     fn prepare(&mut self, runner: &Runner) -> Result<Option<Command>, CostError>;
 }
 
@@ -105,7 +105,7 @@ impl Runner {
     /// `is_quiet` where the error output of programs is not to be seen.
     ///
     /// # Errors
-    /// [`CostError::System`].
+    /// Returns [`CostError::System`].
     pub fn new(is_quiet: bool) -> Result<Self, CostError> {
         let awaited = [
             signal::INTERRUPT,
@@ -125,7 +125,7 @@ impl Runner {
     /// discarded.
     ///
     /// # Errors
-    /// [`CostError::Command`] where it cannot be started, [`CostError::System`].
+    /// Returns [`CostError::Command`] if it cannot be started, [`CostError::System`].
     pub fn run(&self, command: &mut Command) -> Result<ProgramEnd, CostError> {
         let errors = if self.is_quiet {
             Stdio::null()
@@ -206,7 +206,8 @@ impl Runner {
 /// Runs all trials into a folder of kind `cost`, and tells `progress` what comes next.
 ///
 /// # Errors
-/// [`CostError`]. A program that fails ends the run; if it was the first trial, nothing stays.
+/// Returns [`CostError`]. A program that fails ends the run; if it was the first trial, nothing
+/// stays.
 pub fn run(
     experiment: &mut dyn Experiment,
     repeats: Repeats,

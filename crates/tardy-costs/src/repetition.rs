@@ -16,10 +16,10 @@ const SHARE_BELIEVED: i64 = 4;
 /// Pairs of clock reads that the cost of a read is the least of.
 const CLOCK_READS: u32 = 1000;
 
-/// How many operations take `length`; at least one.
+/// Returns how many operations take `length`; at least one.
 ///
 /// # Errors
-/// Those of the work.
+/// Returns errors of the work.
 pub fn calibrate(work: &mut dyn Work, length: Nanos) -> io::Result<u64> {
     // The first operations do one-time work for all later ones: pages, caches, connections.
     work.run(1)?;
@@ -41,7 +41,7 @@ pub fn calibrate(work: &mut dyn Work, length: Nanos) -> io::Result<u64> {
 /// Time of one operation in ps: one trial, less one read of the clock.
 ///
 /// # Errors
-/// Those of the work.
+/// Returns errors of the work.
 pub fn trial(work: &mut dyn Work, operations: u64, clock_read: Nanos) -> io::Result<i64> {
     let took = work.run(operations)? - clock_read;
     Ok(picoseconds_each(took, operations))

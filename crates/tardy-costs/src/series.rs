@@ -31,7 +31,7 @@ impl TrialSeries {
     /// Creates the file in `folder`; `length` is that of a trial, as asked for.
     ///
     /// # Errors
-    /// Those of creating and writing a file.
+    /// Returns errors of creating and writing a file.
     pub fn create(
         folder: &Path,
         metric: &str,
@@ -62,7 +62,7 @@ impl TrialSeries {
         })
     }
 
-    /// The file's name.
+    /// Returns the file's name.
     #[must_use]
     pub fn file_name(&self) -> String {
         self.descriptor.file_name()

@@ -40,8 +40,8 @@ pub struct CostRequest {
 /// Call it before the process has threads: metrics of two processes fork.
 ///
 /// # Errors
-/// [`CostError`]. A metric that cannot be measured here is left out, with its reason, and is no
-/// error.
+/// Returns [`CostError`]. A metric that cannot be measured here is left out, with its reason, and
+/// is no error.
 pub fn run(
     request: &CostRequest,
     out: &Path,

@@ -197,7 +197,7 @@ impl Board {
         self.processes().into_iter().min()
     }
 
-    /// All its processes.
+    /// Returns all its processes.
     fn processes(&self) -> Vec<i32> {
         let space = |path: String| std::fs::read_link(path).ok();
         let own = space("/proc/self/ns/pid".to_owned());
@@ -387,7 +387,7 @@ impl Drop for Board {
     }
 }
 
-/// The process that makes a board's namespaces; they end with it.
+/// Returns the process that makes a board's namespaces; they end with it.
 fn machine(number: usize, trouble: Trouble, folder: &Path) -> Result<Child> {
     let mut command = Command::new("unshare");
     command.args("--net --mount --pid --fork --kill-child --mount-proc".split(' '));

@@ -95,8 +95,8 @@ fn chosen(times: usize, most: usize) -> Vec<usize> {
     chosen
 }
 
-/// How often the command makes each call, in the thread that makes it most often, and the file that
-/// it writes.
+/// Returns how often the command makes each call, in the thread that makes it most often, and the
+/// file that it writes.
 fn counted(ground: &Ground, line: &str, is_file: bool) -> Result<(Counts, Option<Vec<u8>>)> {
     let place = ground.place()?;
     let calls: Vec<&str> = system_calls::calls().map(|call| call.0).collect();

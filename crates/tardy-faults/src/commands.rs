@@ -233,7 +233,7 @@ pub(crate) fn check(place: &Place) -> Result<()> {
     )))
 }
 
-/// The subcommands in the tool's help, which a test of the tool compares with its parser.
+/// Returns the subcommands in the tool's help, which a test of the tool compares with its parser.
 fn named_in(help: &str) -> Vec<&str> {
     help.lines()
         .take_while(|line| *line != "Options:")
@@ -242,7 +242,7 @@ fn named_in(help: &str) -> Vec<&str> {
 }
 
 impl Line {
-    /// The words for this machine.
+    /// Returns the words for this machine.
     pub(crate) fn text(&self, place: &Place) -> String {
         self.words
             .replace("LAST", &folders::last_cpu().to_string())

@@ -406,7 +406,7 @@ fn power_cut(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Whether more is gone than may be.
+/// Returns whether more is gone than may be.
 pub(crate) fn too_little(folder: &Folder, since_begin: Duration) -> Option<String> {
     // Series are brought to the disk every ten seconds.
     let allowed = Duration::from_secs(12);

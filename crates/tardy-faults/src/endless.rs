@@ -111,14 +111,14 @@ fn endless(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// The port that the run names.
+/// Returns the port that the run names.
 fn port_of(place: &Place) -> Option<u16> {
     let said = std::fs::read_to_string(place.path("tmp/.stderr")).ok()?;
     let (_, rest) = said.split_once("http://127.0.0.1:")?;
     rest.split_once('/')?.0.parse().ok()
 }
 
-/// The values of the metrics that only grow, by their names.
+/// Returns the values of the metrics that only grow, by their names.
 fn metrics(port: u16) -> std::result::Result<BTreeMap<String, f64>, String> {
     let ask = || {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;
@@ -145,7 +145,7 @@ fn metrics(port: u16) -> std::result::Result<BTreeMap<String, f64>, String> {
     Ok(text.lines().filter_map(line).collect())
 }
 
-/// The first metric that shrank or disappeared.
+/// Returns the first metric that shrank or disappeared.
 fn less(before: &BTreeMap<String, f64>, now: &BTreeMap<String, f64>) -> Option<String> {
     let (name, value) = before
         .iter()

@@ -110,7 +110,7 @@ impl Folder {
     }
 }
 
-/// The last CPU that this process may use: the first one has most of the interrupts.
+/// Returns the last CPU that this process may use: the first one has most of the interrupts.
 pub(crate) fn last_cpu() -> u32 {
     affinity::get(0)
         .ok()

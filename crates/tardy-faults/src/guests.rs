@@ -50,14 +50,14 @@ fn missing() -> Option<String> {
         .or_else(|| kernel().err().map(|failure| failure.to_string()))
 }
 
-/// The kernel of the guests; fetched where it was not yet.
+/// Returns the kernel of the guests; fetched where it was not yet.
 pub(crate) fn kernel() -> Result<Kernel> {
     let source: KernelSource = KERNEL.parse().while_doing(|| format!("reading {KERNEL}"))?;
     kernel::resolve(&source, Architecture::Amd64, &cache()?, false)
         .while_doing(|| format!("looking for {KERNEL}"))
 }
 
-/// Where kernels and their modules are kept.
+/// Returns where kernels and their modules are kept.
 pub(crate) fn cache() -> Result<Cache> {
     Cache::of_user().while_doing(|| "opening the lab's cache".to_owned())
 }

@@ -192,7 +192,8 @@ fn not_every_day(folder: &Folder, days: u64, seconds: u64) -> Option<String> {
     })
 }
 
-/// The run, and its memory in KiB, descriptors, threads and files from its first minute to its end.
+/// Returns the run, and its memory in KiB, descriptors, threads and files from its first minute to
+/// its end.
 fn script(hours: u64) -> String {
     format!(
         "(sh -c 'echo $$ >/run/out/pid; exec /init run --for {hours}h --period 1s --load none \
@@ -247,7 +248,7 @@ fn growth(looks: &str, memory_kb: i64) -> Option<String> {
     ))
 }
 
-/// The largest folder, if it takes more than the run's limit.
+/// Returns the largest folder, if it takes more than the run's limit.
 fn too_large(looks: &str) -> Option<String> {
     let kilobytes = looks.lines().filter_map(|look| look.rsplit(' ').next());
     let most = kilobytes
@@ -256,7 +257,7 @@ fn too_large(looks: &str) -> Option<String> {
     (most > DISK_KB).then(|| format!("the folder took {most} KiB"))
 }
 
-/// The memory at the first look and at the last one, in KiB.
+/// Returns the memory at the first look and at the last one, in KiB.
 fn memory(looks: &str) -> (i64, i64) {
     let of = |look: Option<&str>| {
         let memory = look.and_then(|look| look.split_whitespace().next()?.parse().ok());
@@ -265,7 +266,8 @@ fn memory(looks: &str) -> (i64, i64) {
     (of(looks.lines().next()), of(looks.lines().last()))
 }
 
-/// The first day that ends with more memory than the second one, the first with earlier samples.
+/// Returns the first day that ends with more memory than the second one, the first with earlier
+/// samples.
 fn growth_of_days(memories: &[(i64, i64)]) -> Option<String> {
     let (_, second) = *memories.get(1)?;
     let day = memories

@@ -86,7 +86,7 @@ impl Place {
         format!("/proc/{}/oom_score_adj", self.sleeper.id()).into()
     }
 
-    /// The binary that is tried.
+    /// Returns the binary that is tried.
     pub(crate) fn binary(&self) -> &Path {
         &self.tardy
     }
@@ -138,7 +138,7 @@ impl Place {
         })
     }
 
-    /// The value of PATH: programs in `bin` come first.
+    /// Returns the value of PATH: programs in `bin` come first.
     fn programs(&self) -> OsString {
         let mut path = self.path("bin").into_os_string();
         path.push(":");
@@ -275,7 +275,7 @@ impl CommandProcess {
         process::kill(self.pid(), signal).while_doing(|| format!("sending signal {signal}"))
     }
 
-    /// Whether it has ended.
+    /// Returns whether it has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().is_ok_and(|status| status.is_some())
     }
@@ -367,14 +367,14 @@ impl Outcome {
     }
 }
 
-/// The message of a panic, from the line below its place.
+/// Returns the message of a panic, from the line below its place.
 fn panic_line(text: &str) -> Option<&str> {
     let mut lines = text.lines();
     lines.find(|line| line.contains(" panicked at "))?;
     lines.next()
 }
 
-/// The last line of a text.
+/// Returns the last line of a text.
 pub(crate) fn last_line(text: &str) -> &str {
     text.trim().lines().last().unwrap_or_default()
 }

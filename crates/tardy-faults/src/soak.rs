@@ -117,7 +117,7 @@ fn soak(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// The probes that this machine has what they need for: each is tried alone.
+/// Returns the probes that this machine has what they need for: each is tried alone.
 fn probes(place: &Place, tally: &mut Tally) -> Result<Vec<String>> {
     let mut usable = Vec::new();
     for probe in names(place, "probes", |_| true)? {
@@ -154,7 +154,7 @@ fn names(place: &Place, list: &str, is_wanted: impl Fn(&Value) -> bool) -> Resul
         .collect())
 }
 
-/// All probes, and each load alone in a phase, twice.
+/// Returns all probes, and each load alone in a phase, twice.
 fn scenario(probes: &[String], loads: &[String], phase: Duration) -> String {
     let probes = probes
         .iter()

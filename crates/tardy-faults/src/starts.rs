@@ -297,7 +297,7 @@ impl Sweep<'_> {
         Ok((seen, wrong))
     }
 
-    /// The traces that a command left, before anything is restored.
+    /// Returns the traces that a command left, before anything is restored.
     fn left(&self, place: &Place, outcome: &Outcome, before: &Footprint) -> Vec<String> {
         let mut wrong = Vec::new();
         if !place.wait_until(|| place.processes().is_empty()) {
@@ -389,8 +389,8 @@ fn undisturbed(place: &Place, line: &Line) -> Result<(Outcome, String)> {
     Ok((outcome, text))
 }
 
-/// Where a command started to change the machine, and how often each call was made after that, in
-/// the thread that made it most often.
+/// Returns where a command started to change the machine, and how often each call was made after
+/// that, in the thread that made it most often.
 fn uses_after_mark(log: &str) -> Option<(Mark, BTreeMap<&str, usize>)> {
     let calls = log.lines().filter_map(|line| {
         let (thread, rest) = line.split_once(' ')?;

@@ -45,7 +45,7 @@ pub trait Exporter: Sync {
     /// Returns a one-line description.
     fn about(&self) -> &'static str;
 
-    /// Whether it is no text, and does not belong on a terminal.
+    /// Returns whether it is no text, and does not belong on a terminal.
     fn is_binary(&self) -> bool {
         false
     }
@@ -53,7 +53,7 @@ pub trait Exporter: Sync {
     /// Writes the run.
     ///
     /// # Errors
-    /// [`ExportError`].
+    /// Returns [`ExportError`].
     fn write(
         &self,
         run: &ExportedRun,
@@ -123,7 +123,7 @@ pub enum ExportError {
     Write(#[from] io::Error),
 }
 
-/// The exporter of that name.
+/// Returns the exporter of that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static dyn Exporter> {
     EXPORTERS

@@ -93,7 +93,7 @@ pub enum TableError {
     Run(#[from] CompareError),
 }
 
-/// Whether `path` names such a table, by its end.
+/// Returns whether `path` names such a table, by its end.
 #[must_use]
 pub fn is_table(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -104,7 +104,7 @@ fn is_compressed(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "gz")
 }
 
-/// The runs in tables and at or below folders, each once; `each` has them as they are read.
+/// Returns the runs in tables and at or below folders, each once; `each` has them as they are read.
 ///
 /// # Errors
 /// Returns [`TableError`] if a run cannot be read, clocks differ, or `each` fails.
@@ -169,7 +169,7 @@ impl TableWriter {
     /// Into an empty file, compressed if `name` ends as one that is.
     ///
     /// # Errors
-    /// [`TableError::Write`].
+    /// Returns [`TableError::Write`].
     pub fn new(file: &File, name: &Path) -> Result<Self, TableError> {
         let file = BufWriter::new(file.try_clone()?);
         let destination = if is_compressed(name) {
@@ -185,7 +185,7 @@ impl TableWriter {
     /// Adds the rows of a run.
     ///
     /// # Errors
-    /// [`TableError::Write`].
+    /// Returns [`TableError::Write`].
     pub fn add(&mut self, run: &HistoryRun) -> Result<(), TableError> {
         for numbers in &run.numbers {
             self.rows
@@ -198,7 +198,7 @@ impl TableWriter {
     /// Writes what is left, and the file's end.
     ///
     /// # Errors
-    /// [`TableError::Write`].
+    /// Returns [`TableError::Write`].
     pub fn finish(self) -> Result<(), TableError> {
         let destination = self
             .rows
@@ -216,7 +216,7 @@ fn unwritable(error: csv::Error) -> TableError {
     TableError::Write(io::Error::other(error))
 }
 
-/// The values of a row; one that is absent is empty.
+/// Returns the values of a row; one that is absent is empty.
 fn row(run: &HistoryRun, numbers: &RunNumbers) -> [String; COLUMNS.len()] {
     fn word(value: Option<impl ToString>) -> String {
         value.map_or_else(String::new, |value| value.to_string())

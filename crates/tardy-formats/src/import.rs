@@ -126,7 +126,7 @@ pub struct Format {
 }
 
 impl Format {
-    /// The tool whose text it is, if no other tool's text looks alike.
+    /// Returns the tool whose text it is, if no other tool's text looks alike.
     fn family(&self) -> Option<&'static str> {
         let name = self.name;
         [
@@ -250,7 +250,7 @@ impl Unit {
     /// Every one.
     pub const ALL: [Self; 4] = [Self::Ns, Self::Us, Self::Ms, Self::S];
 
-    /// How many ns it is.
+    /// Returns how many ns it is.
     #[must_use]
     pub fn nanos(self) -> i64 {
         match self {
@@ -364,7 +364,7 @@ impl Source {
     /// Opens the file.
     ///
     /// # Errors
-    /// [`ImportError::Unreadable`].
+    /// Returns [`ImportError::Unreadable`].
     pub fn open(path: &Path) -> Result<Self, ImportError> {
         let unreadable = |error| ImportError::Unreadable {
             path: path.to_owned(),
@@ -405,10 +405,10 @@ impl Source {
         }
     }
 
-    /// The format that its start shows.
+    /// Returns the format that its start shows.
     ///
     /// # Errors
-    /// [`ImportError::Empty`], [`ImportError::Refused`], [`ImportError::Mixed`],
+    /// Returns [`ImportError::Empty`], [`ImportError::Refused`], [`ImportError::Mixed`],
     /// [`ImportError::Unknown`].
     pub fn detect(&self) -> Result<&'static Format, ImportError> {
         let head = self.head();
@@ -552,13 +552,13 @@ fn quoted(found: &str) -> String {
     }
 }
 
-/// The names of all formats.
+/// Returns the names of all formats.
 #[must_use]
 pub fn names() -> Vec<&'static str> {
     FORMATS.iter().map(|format| format.name).collect()
 }
 
-/// The format of that name.
+/// Returns the format of that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Format> {
     FORMATS.iter().find(|format| format.name == name)

@@ -103,7 +103,7 @@ fn show(folder: &Path) {
     }
 }
 
-/// The files, in their order.
+/// Returns the files, in their order.
 fn split(bytes: &[u8]) -> Vec<&[u8]> {
     let mut files = Vec::new();
     let mut rest = bytes;
@@ -151,7 +151,7 @@ fn seal_chunks(bytes: &mut [u8], mut begin: usize) {
     }
 }
 
-/// The checksum of a histogram stands at its end.
+/// Returns the checksum of a histogram stands at its end.
 fn seal_histogram(bytes: &mut [u8]) {
     let Some(end) = bytes.len().checked_sub(4).filter(|end| *end >= MAGIC_BYTES) else {
         return;

@@ -143,7 +143,7 @@ pub const TARGETS: [Target; 20] = [
     },
 ];
 
-/// The text that the bytes start with.
+/// Returns the text that the bytes start with.
 fn text(bytes: &[u8]) -> &str {
     match std::str::from_utf8(bytes) {
         Ok(text) => text,

@@ -86,7 +86,7 @@ const SWITCH_NS: u64 = 2_000;
 /// nanoseconds.
 ///
 /// # Errors
-/// [`RunError`].
+/// Returns [`RunError`].
 pub fn agreement(run: &Path, above: Nanos) -> Result<Agreement, RunError> {
     let question = RunQuestion {
         worst: usize::MAX,

@@ -72,7 +72,7 @@ impl PrivateApt {
     /// Fetches nothing yet.
     ///
     /// # Errors
-    /// [`AptError::Cache`], [`AptError::Missing`].
+    /// Returns [`AptError::Cache`], [`AptError::Missing`].
     pub fn open(
         cache: &Cache,
         name: &str,
@@ -105,8 +105,8 @@ impl PrivateApt {
     /// Fetches the package lists if they are missing or old, or if `always` is set.
     ///
     /// # Errors
-    /// [`AptError::Failed`] when no list could be had; a suite that the server lacks is passed over
-    /// if another one came.
+    /// Returns [`AptError::Failed`] when no list could be had; a suite that the server lacks is
+    /// passed over if another one came.
     pub fn refresh(&self, always: bool) -> Result<(), AptError> {
         let stamp = self.root.join("fetched");
         let age = std::fs::metadata(&stamp)
@@ -129,7 +129,7 @@ impl PrivateApt {
         Ok(())
     }
 
-    /// Whether lists were fetched before.
+    /// Returns whether lists were fetched before.
     #[must_use]
     pub fn has_lists(&self) -> bool {
         self.root.join("fetched").exists()
@@ -138,7 +138,7 @@ impl PrivateApt {
     /// Returns every version of `package` in the lists; empty for an unknown name.
     ///
     /// # Errors
-    /// [`AptError::Missing`].
+    /// Returns [`AptError::Missing`].
     pub fn versions(&self, package: &str) -> Result<Vec<Package>, AptError> {
         match self.run("apt-cache", &["show", package], &self.root) {
             Ok(text) => Ok(parse_show(&text)),
@@ -147,10 +147,10 @@ impl PrivateApt {
         }
     }
 
-    /// The names of packages that start with `prefix`, in alphabetical order.
+    /// Returns the names of packages that start with `prefix`, in alphabetical order.
     ///
     /// # Errors
-    /// [`AptError::Failed`], [`AptError::Missing`].
+    /// Returns [`AptError::Failed`], [`AptError::Missing`].
     pub fn names(&self, prefix: &str) -> Result<Vec<String>, AptError> {
         let mut names: Vec<String> = self
             .run("apt-cache", &["pkgnames", prefix], &self.root)?
@@ -165,7 +165,7 @@ impl PrivateApt {
     /// signed lists.
     ///
     /// # Errors
-    /// [`AptError::Failed`], [`AptError::Missing`], [`AptError::NoFile`].
+    /// Returns [`AptError::Failed`], [`AptError::Missing`], [`AptError::NoFile`].
     pub fn download(
         &self,
         package: &str,
@@ -236,7 +236,7 @@ fn output_of(command: &mut Command, program: &'static str) -> Result<Output, Apt
     })
 }
 
-/// The system's settings for fetching, in the form of a configuration file; without
+/// Returns the system's settings for fetching, in the form of a configuration file; without
 /// `Acquire::IndexTargets`, which lists what else could be fetched.
 fn fetch_settings() -> Result<String, AptError> {
     let output = output_of(Command::new("apt-config").arg("dump"), "apt-config")?;

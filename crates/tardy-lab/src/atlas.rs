@@ -131,7 +131,7 @@ pub enum CellResult {
     Failed(Failure),
 }
 
-/// The result of a cell.
+/// Returns the result of a cell.
 #[must_use]
 pub fn cell(folder: &Path, key: &Digest) -> CellResult {
     let cell = folder.join(CELLS).join(key.as_str());
@@ -293,14 +293,14 @@ impl Maker<'_> {
 }
 
 impl Failure {
-    /// Whether the kernel is what failed, or lacks something.
+    /// Returns whether the kernel is what failed, or lacks something.
     #[must_use]
     pub fn says_of_the_kernel(&self) -> bool {
         self.blame() != Blame::Host
     }
 
-    /// Whether the same guest would fail in the same way again: the host's limit of time depends on
-    /// the host.
+    /// Returns whether the same guest would fail in the same way again: the host's limit of time
+    /// depends on the host.
     fn is_kept(&self) -> bool {
         let is_refused = matches!(
             &self.cause,

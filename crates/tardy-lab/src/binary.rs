@@ -39,10 +39,10 @@ pub enum BinaryError {
     },
 }
 
-/// The running binary's file.
+/// Returns the running binary's file.
 ///
 /// # Errors
-/// [`BinaryError::Read`].
+/// Returns [`BinaryError::Read`].
 pub fn running() -> Result<PathBuf, BinaryError> {
     std::env::current_exe().map_err(|error| BinaryError::Read {
         path: PathBuf::from("/proc/self/exe"),
@@ -54,7 +54,7 @@ pub fn running() -> Result<PathBuf, BinaryError> {
 /// segment; elf(5)).
 ///
 /// # Errors
-/// [`BinaryError`].
+/// Returns [`BinaryError`].
 pub fn check(path: &Path, architecture: Architecture) -> Result<(), BinaryError> {
     /// The dynamic loader's name: only programs with libraries have one.
     const PT_INTERP: u32 = 3;
@@ -125,8 +125,8 @@ pub fn loaded_part(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Where the last segment of an ELF file ends, in bytes from its start; not before the end of its
-/// headers.
+/// Returns where the last segment of an ELF file ends, in bytes from its start; not before the end
+/// of its headers.
 fn segments_end(bytes: &[u8]) -> Option<usize> {
     let half = |at: usize| Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
     let long =

@@ -82,7 +82,7 @@ impl JudgedDelay {
             && self.blamed.as_ref().is_none_or(Blame::is_named)
     }
 
-    /// Whether the length is within 2 us or 2 % of the truth.
+    /// Returns whether the length is within 2 us or 2 % of the truth.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.blamed
@@ -124,7 +124,7 @@ fn truth(context: Context, is_real_time: bool, is_preemptible: bool) -> Option<C
 /// probe `cyclic` on CPU 0.
 ///
 /// # Errors
-/// [`BlameError`].
+/// Returns [`BlameError`].
 pub fn judge(folder: &Path, context: Context) -> Result<Vec<JudgedDelay>, BlameError> {
     let record = folder::open(folder)?;
     let preemption = record

@@ -66,7 +66,7 @@ impl Guest<'_> {
     /// Boots it and leaves its run, `lab.json` and the logs in `folder`, which is made.
     ///
     /// # Errors
-    /// [`Failure`]; the console stays in the folder.
+    /// Returns [`Failure`]; the console stays in the folder.
     pub fn run(&self, qemu: &Qemu, folder: &Path) -> Result<Provenance, Failure> {
         let host = |path: &Path, error: std::io::Error| {
             alone(Cause::Host(format!("{}: {error}", path.display())))
@@ -169,7 +169,8 @@ impl Guest<'_> {
         Ok(symbols)
     }
 
-    /// The job goes in through the shared memory; it and the snapshot become part of the inputs.
+    /// Returns the job goes in through the shared memory; it and the snapshot become part of the
+    /// inputs.
     fn run_from_snapshot(
         &self,
         snapshots: &Snapshots,

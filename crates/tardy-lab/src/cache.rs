@@ -39,7 +39,7 @@ impl Cache {
     /// `$XDG_CACHE_HOME/tardy`, or `~/.cache/tardy` (XDG Base Directory Specification 0.8).
     ///
     /// # Errors
-    /// [`CacheError::NoHome`].
+    /// Returns [`CacheError::NoHome`].
     pub fn of_user() -> Result<Self, CacheError> {
         let absolute = |name| {
             std::env::var_os(name)
@@ -52,7 +52,7 @@ impl Cache {
         Ok(Self::at(base.join("tardy")))
     }
 
-    /// The cache in this folder.
+    /// Returns the cache in this folder.
     #[must_use]
     pub fn at(root: PathBuf) -> Self {
         Self { root }
@@ -61,7 +61,7 @@ impl Cache {
     /// A folder of it, made when missing.
     ///
     /// # Errors
-    /// [`CacheError::Io`].
+    /// Returns [`CacheError::Io`].
     pub fn folder(&self, name: &str) -> Result<PathBuf, CacheError> {
         let path = self.root.join(name);
         match std::fs::create_dir_all(&path) {
@@ -74,7 +74,7 @@ impl Cache {
     /// killed command's is in its journal.
     ///
     /// # Errors
-    /// [`CacheError::Io`].
+    /// Returns [`CacheError::Io`].
     pub fn scratch(&self, purpose: &str) -> Result<Scratch, CacheError> {
         let parent = self.folder(purpose)?;
         Scratch::make(&parent, purpose).map_err(|error| CacheError::Io {
@@ -87,7 +87,7 @@ impl Cache {
     /// dropped.
     ///
     /// # Errors
-    /// [`CacheError::Io`].
+    /// Returns [`CacheError::Io`].
     pub fn lock(&self, name: &str) -> Result<Lock, CacheError> {
         let path = self.folder("locks")?.join(name);
         let locked = File::create(&path).and_then(|file| file.lock().map(|()| file));
@@ -96,7 +96,7 @@ impl Cache {
             .map_err(|error| CacheError::Io { path, error })
     }
 
-    /// The lock of this name, if no other thread or process holds it and it can be made.
+    /// Returns the lock of this name, if no other thread or process holds it and it can be made.
     #[must_use]
     pub fn try_lock(&self, name: &str) -> Option<Lock> {
         try_lock(&self.folder("locks").ok()?.join(name))
@@ -107,7 +107,7 @@ impl Cache {
     /// Stores a kernel image under its digest and returns both; an existing image stays.
     ///
     /// # Errors
-    /// [`CacheError::Io`].
+    /// Returns [`CacheError::Io`].
     pub fn keep_image(&self, image: &[u8]) -> Result<(PathBuf, Digest), CacheError> {
         let digest = Digest::of_bytes(image);
         let path = self.folder("kernels")?.join(digest.as_str());
@@ -117,7 +117,7 @@ impl Cache {
         Ok((path, digest))
     }
 
-    /// The kept image with this digest, if it is there and still has it.
+    /// Returns the kept image with this digest, if it is there and still has it.
     #[must_use]
     pub fn image(&self, digest: &Digest) -> Option<PathBuf> {
         let path = self.root.join("kernels").join(digest.as_str());
@@ -125,7 +125,8 @@ impl Cache {
     }
 }
 
-/// The lock that this file is, made when missing; `None` while another thread or process holds it.
+/// Returns the lock that this file is, made when missing; `None` while another thread or process
+/// holds it.
 ///
 /// # Errors
 /// Returns errors of opening the file.
@@ -146,7 +147,7 @@ pub struct Lock(#[expect(dead_code, reason = "closing the file releases the lock
 /// Writes a file so that others see all of it or nothing: beside it first, then renamed.
 ///
 /// # Errors
-/// [`CacheError::Io`].
+/// Returns [`CacheError::Io`].
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), CacheError> {
     let written = output_file::replace(path, |mut file| file.write_all(content));
     written.map_err(|error| CacheError::Io {

@@ -113,13 +113,13 @@ pub struct PhaseResult {
 }
 
 impl PhaseResult {
-    /// The label of the phase in tables: its load, or its name if it has none or several.
+    /// Returns the label of the phase in tables: its load, or its name if it has none or several.
     #[must_use]
     pub fn label(&self) -> String {
         label(&self.phase, &self.loads)
     }
 
-    /// The longest of those.
+    /// Returns the longest of those.
     #[must_use]
     pub fn longest_section_ns(&self) -> Option<Nanos> {
         self.longest_section_of_runs_ns.iter().copied().max()
@@ -364,7 +364,7 @@ fn over_ensemble(parts: &[Part]) -> Vec<PhaseResult> {
     results
 }
 
-/// The lower median: a value that occurred.
+/// Returns the lower median: a value that occurred.
 fn median(mut values: Vec<i64>) -> i64 {
     values.sort_unstable();
     values

@@ -124,7 +124,7 @@ impl CostComparison {
 }
 
 impl CostVariant {
-    /// The metric of that name.
+    /// Returns the metric of that name.
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<&MetricResult> {
         self.metrics.iter().find(|metric| metric.name == name)

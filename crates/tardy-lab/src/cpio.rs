@@ -100,7 +100,7 @@ impl<W: Write> Writer<W> {
     /// Adds a file with this content.
     ///
     /// # Errors
-    /// As [`Writer::file`].
+    /// Returns the errors of [`Writer::file`].
     pub fn file_of_bytes(&mut self, path: &str, permissions: u32, bytes: &[u8]) -> io::Result<()> {
         self.file(path, permissions, bytes.len() as u64, &mut &bytes[..])
     }
@@ -273,7 +273,7 @@ pub struct Entry<'a> {
 /// Reads the files and folders of an archive; everything else in it is an error.
 ///
 /// # Errors
-/// [`ReadError::Damaged`] and [`ReadError::Outside`].
+/// Returns [`ReadError::Damaged`] and [`ReadError::Outside`].
 pub fn read(archive: &[u8]) -> Result<Vec<Entry<'_>>, ReadError> {
     let mut entries = Vec::new();
     let mut position = 0;
@@ -329,7 +329,7 @@ pub fn read(archive: &[u8]) -> Result<Vec<Entry<'_>>, ReadError> {
 /// Writes the entries below `folder`, which must exist.
 ///
 /// # Errors
-/// [`ReadError::Write`].
+/// Returns [`ReadError::Write`].
 pub fn unpack(entries: &[Entry<'_>], folder: &Path) -> Result<(), ReadError> {
     for entry in entries {
         let path = folder.join(&entry.path);

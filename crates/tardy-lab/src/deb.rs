@@ -56,7 +56,7 @@ const UNPACKED_MAX: u64 = 4 << 30;
 /// satisfied.
 ///
 /// # Errors
-/// [`DebError`].
+/// Returns [`DebError`].
 pub fn extract(
     package: &Path,
     wanted: &dyn Fn(&Path) -> bool,
@@ -133,7 +133,7 @@ fn name_of_next(entry: &mut tar::Entry<'_, impl Read>) -> io::Result<Option<Opti
     Ok(Some(kind.is_gnu_longname().then(|| path(&bytes))))
 }
 
-/// The decompressed tar archive with the package's files.
+/// Returns the decompressed tar archive with the package's files.
 fn data_member(package: &Path) -> Result<Box<dyn Read>, DebError> {
     let read_error = |error| DebError::Read {
         path: package.to_owned(),

@@ -216,8 +216,8 @@ pub fn from_console(console: &str) -> Cause {
         .unwrap_or(Cause::NoResult)
 }
 
-/// The console's text; bytes that are no text are replaced, and a console that was never written is
-/// empty.
+/// Returns the console's text; bytes that are no text are replaced, and a console that was never
+/// written is empty.
 #[must_use]
 pub fn read_console(path: &Path) -> String {
     String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
@@ -230,7 +230,7 @@ fn harmless(line: &str) -> String {
         .collect()
 }
 
-/// The last lines with something on them, harmless.
+/// Returns the last lines with something on them, harmless.
 #[must_use]
 pub fn tail(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = text

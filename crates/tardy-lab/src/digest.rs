@@ -14,7 +14,7 @@ use tardy_sys::regular_file;
 pub struct Digest(String);
 
 impl Digest {
-    /// The digest of `bytes`.
+    /// Returns the digest of `bytes`.
     #[must_use]
     pub fn of_bytes(bytes: &[u8]) -> Self {
         let mut digester = Digester::default();
@@ -22,7 +22,7 @@ impl Digest {
         digester.finish()
     }
 
-    /// The digest of a file's content.
+    /// Returns the digest of a file's content.
     ///
     /// # Errors
     /// Returns errors of opening and reading the file.
@@ -38,13 +38,13 @@ impl Digest {
         }
     }
 
-    /// The first twelve digits, for people.
+    /// Returns the first twelve digits, for people.
     #[must_use]
     pub fn short(&self) -> &str {
         self.0.get(..12).unwrap_or(&self.0)
     }
 
-    /// All digits.
+    /// Returns all digits.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -74,7 +74,7 @@ impl Digester {
         self.update(bytes);
     }
 
-    /// The digest of all that came.
+    /// Returns the digest of all that came.
     #[must_use]
     pub fn finish(self) -> Digest {
         let mut text = String::with_capacity(64);

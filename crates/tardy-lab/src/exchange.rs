@@ -51,7 +51,7 @@ impl Sender {
     /// Writes the header.
     ///
     /// # Errors
-    /// `UnexpectedEof` when the memory is smaller than a header.
+    /// Returns `UnexpectedEof` when the memory is smaller than a header.
     pub fn finish(mut self) -> io::Result<()> {
         let length = self.position - HEADER_LENGTH;
         self.memory
@@ -71,12 +71,12 @@ fn header(magic: &[u8; 8], checksum: u32, length: usize) -> [u8; HEADER_LENGTH] 
 /// Announces that the guest is about to stop itself and wait for a job.
 ///
 /// # Errors
-/// `UnexpectedEof` when the memory is smaller than a header.
+/// Returns `UnexpectedEof` when the memory is smaller than a header.
 pub fn announce_pause(memory: &mut SharedMapping) -> io::Result<()> {
     memory.write_at(0, &header(PAUSE_MAGIC, 0, 0))
 }
 
-/// Whether the guest said so, and nothing since. `memory` is at least the header.
+/// Returns whether the guest said so, and nothing since. `memory` is at least the header.
 #[must_use]
 pub fn is_paused(memory: &[u8]) -> bool {
     memory.starts_with(PAUSE_MAGIC)
@@ -90,10 +90,10 @@ pub fn job_block(job: &[u8]) -> Vec<u8> {
     block
 }
 
-/// The guest's side of [`job_block`].
+/// Returns the guest's side of [`job_block`].
 ///
 /// # Errors
-/// `InvalidData` when there is none.
+/// Returns `InvalidData` when there is none.
 pub fn read_job(memory: &SharedMapping) -> io::Result<Vec<u8>> {
     let none = || {
         io::Error::new(
@@ -132,7 +132,7 @@ pub struct GuestProgress {
 /// Writes the progress of a run into the header.
 ///
 /// # Errors
-/// `UnexpectedEof` when the memory is smaller than a header.
+/// Returns `UnexpectedEof` when the memory is smaller than a header.
 pub fn tell_progress(
     memory: &mut SharedMapping,
     phase: &str,
@@ -220,10 +220,10 @@ pub enum ReceiveError {
     Torn,
 }
 
-/// The archive in the shared memory's bytes.
+/// Returns the archive in the shared memory's bytes.
 ///
 /// # Errors
-/// [`ReceiveError`].
+/// Returns [`ReceiveError`].
 pub fn receive(memory: &[u8]) -> Result<&[u8], ReceiveError> {
     let header = memory
         .get(..HEADER_LENGTH)

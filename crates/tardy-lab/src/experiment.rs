@@ -35,7 +35,7 @@ impl Shard {
     /// All of it.
     pub const WHOLE: Self = Self { number: 1, of: 1 };
 
-    /// Whether it has the guest of this place.
+    /// Returns whether it has the guest of this place.
     #[must_use]
     pub fn has(self, guest: usize) -> bool {
         guest % self.of == self.number - 1
@@ -140,7 +140,7 @@ impl Experiment<'_> {
             .collect()
     }
 
-    /// Where the run of a guest comes to be.
+    /// Returns where the run of a guest comes to be.
     #[must_use]
     pub fn folder(&self, (variant, replica): (usize, u32)) -> PathBuf {
         self.out
@@ -256,7 +256,7 @@ impl Experiment<'_> {
     }
 }
 
-/// Where the second run of the guest in `folder` comes to be.
+/// Returns where the second run of the guest in `folder` comes to be.
 #[must_use]
 pub fn again_folder(folder: &Path) -> PathBuf {
     let mut again = folder.as_os_str().to_owned();

@@ -46,8 +46,8 @@ const MEASURE: &str = "measure-for-guest";
 /// Set for the process that fires known delays.
 const INJECTOR_VARIABLE: &str = "TARDY_GUEST_INJECTOR";
 
-/// Whether this process is the first one of a guest of the lab, or one that the first one started
-/// for itself.
+/// Returns whether this process is the first one of a guest of the lab, or one that the first one
+/// started for itself.
 #[must_use]
 pub fn is_guest_init() -> bool {
     // A process can be the first one of a namespace too, such as the supervisor of the loads; only
@@ -56,7 +56,8 @@ pub fn is_guest_init() -> bool {
     (is_first || std::env::var_os(INJECTOR_VARIABLE).is_some()) && Path::new(JOB_PATH).exists()
 }
 
-/// The request that this process measures for, if the first process of a guest started it to.
+/// Returns the request that this process measures for, if the first process of a guest started it
+/// to.
 ///
 /// # Errors
 /// An unreadable job, or one with another task.

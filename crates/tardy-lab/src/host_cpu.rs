@@ -27,7 +27,7 @@ impl HostCpu {
     }
 }
 
-/// The first CPU whose turn can be had, from the worker's own on.
+/// Returns the first CPU whose turn can be had, from the worker's own on.
 fn choose<T>(
     cpus: &[u32],
     worker: usize,

@@ -76,7 +76,7 @@ pub fn recognise(bytes: &[u8]) -> Result<Image, ImageError> {
     Err(ImageError::Unknown)
 }
 
-/// The text to which the field `kernel_version` (0x20e, less 0x200) points.
+/// Returns the text to which the field `kernel_version` (0x20e, less 0x200) points.
 fn x86_version(bytes: &[u8]) -> Option<String> {
     let pointer = u16::from_le_bytes(*bytes.get(0x20e..)?.first_chunk()?);
     text_at(bytes, usize::from(pointer) + 0x200)
@@ -107,7 +107,7 @@ fn text_at(bytes: &[u8], start: usize) -> Option<String> {
 pub(super) mod tests {
     use super::*;
 
-    /// The smallest file that passes for a bzImage.
+    /// Returns the smallest file that passes for a bzImage.
     pub(crate) fn bzimage(version: &str) -> Vec<u8> {
         let mut bytes = vec![0; 0x400];
         bytes[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);

@@ -78,7 +78,7 @@ pub fn write<W: Write>(
 /// Returns the digest of the output of [`write()`].
 ///
 /// # Errors
-/// As [`write()`].
+/// Returns the errors of [`write()`].
 pub fn digest(binary: &Path, job: &GuestJob, added: &[AddedFile]) -> io::Result<Digest> {
     Ok(write(Digester::default(), binary, job, added)?.finish())
 }

@@ -44,7 +44,7 @@ impl Context {
         Self::Plain,
     ];
 
-    /// The module's name for it.
+    /// Returns the module's name for it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -34,7 +34,7 @@ pub(super) fn keep(cache: &Cache, provenance: &Provenance) {
 /// Compares a watched guest with the same one unwatched, if that was measured.
 ///
 /// # Errors
-/// [`OtherSamples`].
+/// Returns [`OtherSamples`].
 pub(super) fn compare(cache: &Cache, provenance: &Provenance) -> Result<(), OtherSamples> {
     Digests::of(provenance).map_or(Ok(()), |digests| digests.compare(cache))
 }

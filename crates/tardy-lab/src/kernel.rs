@@ -207,7 +207,7 @@ pub enum KernelError {
 /// Finds the kernel; `refresh` asks the package sources again even if the package is pinned.
 ///
 /// # Errors
-/// [`KernelError`].
+/// Returns [`KernelError`].
 pub fn resolve(
     source: &KernelSource,
     architecture: Architecture,
@@ -255,7 +255,7 @@ fn of_path(path: &Path, architecture: Architecture, cache: &Cache) -> Result<Ker
     described(path.display().to_string(), file, &bytes)
 }
 
-/// The image of a package file, kept in the cache.
+/// Returns the image of a package file, kept in the cache.
 fn of_package_file(package: &Path, cache: &Cache, source: String) -> Result<Kernel, KernelError> {
     let found = deb::extract(
         package,

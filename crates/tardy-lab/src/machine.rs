@@ -161,8 +161,8 @@ impl Machine {
     }
 }
 
-/// The kernel's command line for a machine: the lab's words, then the variant's, so that the
-/// variant's win.
+/// Returns the kernel's command line for a machine: the lab's words, then the variant's, so that
+/// the variant's win.
 #[must_use]
 pub fn kernel_command_line(machine: &Machine, variant: &[String], pad: u32) -> String {
     let console = format!("console={}", machine.architecture.console());

@@ -25,7 +25,7 @@ const WALL_LIMIT: Duration = Duration::from_secs(120);
 /// Returns the models that `kernel` offers, in its own order; empty if there is no choice.
 ///
 /// # Errors
-/// [`Failure`] when it does not boot.
+/// Returns [`Failure`] when it does not boot.
 pub fn models(
     kernel: &Kernel,
     machine: &Machine,
@@ -65,7 +65,7 @@ pub fn models(
 /// Boots a kernel with a program that ends at once.
 ///
 /// # Errors
-/// [`Failure`] when it does not boot.
+/// Returns [`Failure`] when it does not boot.
 pub fn boot_once(
     variant: &Variant,
     machine: &Machine,

@@ -113,7 +113,7 @@ pub struct Provenance {
     pub restore_ms: Option<u64>,
 }
 
-/// The digest of the samples among the files of a run folder; `None` when there is none.
+/// Returns the digest of the samples among the files of a run folder; `None` when there is none.
 #[must_use]
 pub fn sample_digest(entries: &[Entry<'_>]) -> Option<Digest> {
     let mut files: Vec<_> = entries
@@ -146,9 +146,9 @@ impl Provenance {
         }
     }
 
-    /// Whether two runs from the same inputs gave the same samples; if there are none, the same
-    /// output. A run from a snapshot is never the same as one that booted, or that started from
-    /// another snapshot.
+    /// Returns whether two runs from the same inputs gave the same samples; if there are none, the
+    /// same output. A run from a snapshot is never the same as one that booted, or that started
+    /// from another snapshot.
     #[must_use]
     pub fn same_result(&self, other: &Self) -> bool {
         if self.inputs.snapshot != other.inputs.snapshot {

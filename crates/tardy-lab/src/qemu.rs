@@ -60,7 +60,7 @@ impl Qemu {
     /// Finds QEMU for an architecture on the PATH.
     ///
     /// # Errors
-    /// [`QemuError::Missing`], [`QemuError::Broken`].
+    /// Returns [`QemuError::Missing`], [`QemuError::Broken`].
     pub fn find(architecture: Architecture) -> Result<Self, QemuError> {
         let program = architecture.qemu_program();
         let broken = |message: String| QemuError::Broken {
@@ -137,7 +137,7 @@ impl Boot<'_> {
     /// the host's time.
     ///
     /// # Errors
-    /// [`QemuError::File`], [`QemuError::Broken`]; how the guest fared is not an error but
+    /// Returns [`QemuError::File`], [`QemuError::Broken`]; how the guest fared is not an error but
     /// [`BootEnd`].
     pub fn run(&self, qemu: &Qemu, wall_limit: Duration) -> Result<BootEnd, QemuError> {
         let mut command = self.command(qemu, &self.arguments(MainThread::TakesTurns, ""))?;
@@ -154,7 +154,7 @@ impl Boot<'_> {
     /// state in a file of the folder, where one is given.
     ///
     /// # Errors
-    /// [`ControlError`].
+    /// Returns [`ControlError`].
     pub(super) fn start_controlled(
         &self,
         qemu: &Qemu,
@@ -184,7 +184,7 @@ impl Boot<'_> {
     /// it.
     ///
     /// # Errors
-    /// As [`Boot::run`].
+    /// Returns the errors of [`Boot::run`].
     pub fn run_interactively(&self, qemu: &Qemu) -> Result<ExitStatus, QemuError> {
         let mut command = Command::new(qemu.program);
         command

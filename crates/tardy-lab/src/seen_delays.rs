@@ -51,7 +51,7 @@ pub struct SeenDelays {
 }
 
 impl SeenDelays {
-    /// Whether every delay is a section of its kind and length, or none if they are none.
+    /// Returns whether every delay is a section of its kind and length, or none if they are none.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         if !self.are_sections {
@@ -65,7 +65,8 @@ impl SeenDelays {
     }
 }
 
-/// The kind of section that a delay is, and the function that starts it, if it is the module's.
+/// Returns the kind of section that a delay is, and the function that starts it, if it is the
+/// module's.
 fn truth(context: Context, is_real_time: bool) -> Option<(Kind, Option<&'static str>)> {
     match context {
         Context::PreemptionOff => Some((Kind::PreemptionOff, Some("spin_preemption_off"))),
@@ -78,7 +79,7 @@ fn truth(context: Context, is_real_time: bool) -> Option<(Kind, Option<&'static 
     }
 }
 
-/// The due times of all samples of a run; of one that cannot be read, none.
+/// Returns the due times of all samples of a run; of one that cannot be read, none.
 fn dues(run: &Path) -> BTreeSet<Nanos> {
     let mut dues = BTreeSet::new();
     let Ok(record) = folder::open(run) else {
@@ -105,7 +106,7 @@ fn dues(run: &Path) -> BTreeSet<Nanos> {
 /// least `least_ns` long.
 ///
 /// # Errors
-/// [`SeenError`].
+/// Returns [`SeenError`].
 pub fn seen_delays(
     run: &Path,
     context: Context,

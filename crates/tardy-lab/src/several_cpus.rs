@@ -72,7 +72,7 @@ impl GuestResult {
             .unwrap_or_default()
     }
 
-    /// All files below a folder there, by their paths in it.
+    /// Returns all files below a folder there, by their paths in it.
     pub fn files_below<'a>(
         &'a self,
         folder: &'a str,
@@ -102,7 +102,7 @@ pub enum GuestError {
 /// Boots the guest and runs the tool there with `arguments`; results belong below `/run`.
 ///
 /// # Errors
-/// [`GuestError`].
+/// Returns [`GuestError`].
 pub fn run(guest: Guest<'_>, arguments: &[&str]) -> Result<GuestResult, GuestError> {
     start(guest, arguments)?.finish()
 }
@@ -110,7 +110,7 @@ pub fn run(guest: Guest<'_>, arguments: &[&str]) -> Result<GuestResult, GuestErr
 /// Boots the guest, which runs the tool there with `arguments`.
 ///
 /// # Errors
-/// [`GuestError::Files`].
+/// Returns [`GuestError::Files`].
 pub fn start(guest: Guest<'_>, arguments: &[&str]) -> Result<GuestProcess, GuestError> {
     let folder = Scratch::make(&std::env::temp_dir(), "guest")?;
     let path = |name: &str| folder.path().join(name);
@@ -159,7 +159,7 @@ pub fn start(guest: Guest<'_>, arguments: &[&str]) -> Result<GuestProcess, Guest
     })
 }
 
-/// Where a module lies in the guest.
+/// Returns where a module lies in the guest.
 fn module_file(source: &Path) -> AddedFile {
     let name = source.file_name().unwrap_or_default().to_string_lossy();
     AddedFile {
@@ -187,7 +187,7 @@ impl GuestProcess {
     /// Returns whether it still runs.
     ///
     /// # Errors
-    /// Those of waitpid(2).
+    /// Returns errors of waitpid(2).
     pub fn is_running(&mut self) -> io::Result<bool> {
         self.child.try_wait().map(|status| status.is_none())
     }
@@ -195,7 +195,7 @@ impl GuestProcess {
     /// Ends it at once, as a failure of power does; its disk keeps what it had.
     ///
     /// # Errors
-    /// Those of kill(2) and waitpid(2).
+    /// Returns errors of kill(2) and waitpid(2).
     pub fn cut_power(mut self) -> io::Result<()> {
         self.child.kill()?;
         self.child.wait().map(drop)
@@ -204,7 +204,7 @@ impl GuestProcess {
     /// Waits until it has switched itself off, or ends it at its limit.
     ///
     /// # Errors
-    /// [`GuestError`].
+    /// Returns [`GuestError`].
     pub fn finish(mut self) -> Result<GuestResult, GuestError> {
         while self.is_running()? {
             if Instant::now() > self.deadline {

@@ -92,7 +92,7 @@ pub enum SnapshotError {
 }
 
 impl Snapshots {
-    /// Those in this folder, which exists.
+    /// Returns those in this folder, which exists.
     #[must_use]
     pub fn at(folder: PathBuf) -> Self {
         Self { folder }
@@ -102,7 +102,7 @@ impl Snapshots {
     /// contain the initial file system. If the guest fails on the way, its output is in `console`.
     ///
     /// # Errors
-    /// [`SnapshotError`].
+    /// Returns [`SnapshotError`].
     pub fn of(
         &self,
         inputs: &Digest,
@@ -184,7 +184,7 @@ fn use_of(folder: &Path) -> Option<(SystemTime, u64, PathBuf)> {
     ))
 }
 
-/// The snapshot in a folder, marked as used; `None` when it is not whole.
+/// Returns the snapshot in a folder, marked as used; `None` when it is not whole.
 fn read(folder: &Path) -> Option<Snapshot> {
     let path = folder.join(DESCRIPTION_NAME);
     let description: Description = serde_json::from_slice(&std::fs::read(&path).ok()?).ok()?;
@@ -262,7 +262,7 @@ impl Snapshot {
     /// system. Returns how it ended, and the time until the guest resumed.
     ///
     /// # Errors
-    /// [`SnapshotError`].
+    /// Returns [`SnapshotError`].
     pub fn run(
         &self,
         qemu: &Qemu,

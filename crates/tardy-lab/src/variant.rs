@@ -45,7 +45,7 @@ impl Variant {
     }
 }
 
-/// The name with everything replaced that is awkward in a path.
+/// Returns the name with everything replaced that is awkward in a path.
 fn folder_name(name: &str) -> String {
     const LENGTH_MAX: usize = 80;
     let plain = |c: char| {

@@ -78,7 +78,7 @@ fn file_error(path: &Path) -> impl FnOnce(io::Error) -> WatchError + use<> {
 /// Refuses guests that no plugin can watch.
 ///
 /// # Errors
-/// [`WatchError`].
+/// Returns [`WatchError`].
 pub fn check(machine: &Machine) -> Result<(), WatchError> {
     /// Below the hole for devices under 4 GiB, memory lies in one piece.
     const MEMORY_MIB_MAX: u32 = 2048;
@@ -107,7 +107,7 @@ impl WatchSetup {
     /// Prepares the plugin at `library`, or the tool's built-in one, which is put into the cache.
     ///
     /// # Errors
-    /// [`WatchError`] where this machine cannot watch.
+    /// Returns [`WatchError`] if this machine cannot watch.
     pub fn new(
         machine: &Machine,
         qemu: &Qemu,
@@ -138,7 +138,7 @@ impl WatchSetup {
     /// Puts into the guest's folder what the plugin needs.
     ///
     /// # Errors
-    /// [`WatchError`].
+    /// Returns [`WatchError`].
     pub(super) fn prepare(
         &self,
         symbols: &KernelSymbols,
@@ -162,11 +162,11 @@ impl WatchSetup {
         symlink(&self.library, &library).map_err(file_error(&library))
     }
 
-    /// The symbols of a guest's kernel with its modules: kept ones, or those that `boot` leaves in
-    /// the folder that it is given, with the job that it is given.
+    /// Returns the symbols of a guest's kernel with its modules: kept ones, or those that `boot`
+    /// leaves in the folder that it is given, with the job that it is given.
     ///
     /// # Errors
-    /// [`WatchError`].
+    /// Returns [`WatchError`].
     pub(super) fn symbols(
         &self,
         (variant, job, added): (&Variant, &GuestJob, &[AddedFile]),
@@ -202,7 +202,7 @@ impl WatchSetup {
 /// Moves what the plugin has written into the run folder.
 ///
 /// # Errors
-/// [`WatchError`].
+/// Returns [`WatchError`].
 pub(super) fn keep(
     folder: &Path,
     symbols: &KernelSymbols,

@@ -42,7 +42,7 @@ impl Content {
         self.all.note(at, value);
     }
 
-    /// The time line of a series, or of all.
+    /// Returns the time line of a series, or of all.
     pub(crate) fn track(&self, series: Option<usize>) -> &Track {
         series
             .and_then(|series| self.tracks.get(series))
@@ -82,7 +82,7 @@ impl Content {
         cpus.into_iter().collect()
     }
 
-    /// Whether there are several probes or parts of one.
+    /// Returns whether there are several probes or parts of one.
     pub(crate) fn has_several_probes(&self) -> bool {
         self.series
             .windows(2)

@@ -71,7 +71,7 @@ impl Feed {
         self.figures.lock().ok()?.take()
     }
 
-    /// How far the run is.
+    /// Returns how far the run is.
     #[must_use]
     pub fn progress(&self) -> Option<RunProgress> {
         self.progress.lock().ok()?.clone()

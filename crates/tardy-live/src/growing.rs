@@ -43,10 +43,10 @@ struct GrowingSeries {
 }
 
 impl GrowingFolder {
-    /// The run in the folder `path`.
+    /// Returns the run in the folder `path`.
     ///
     /// # Errors
-    /// Those of [`folder::open`].
+    /// Returns errors of [`folder::open`].
     pub fn open(path: &Path) -> Result<Self, folder::FolderError> {
         folder::open(path)?;
         Ok(Self {

@@ -22,7 +22,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The first turn is at `now`.
+    /// Returns the first turn is at `now`.
     #[must_use]
     pub fn new(now: Nanos) -> Self {
         Self {

@@ -48,7 +48,7 @@ pub struct LoadProgress {
 }
 
 impl RunProgress {
-    /// The run in the folder `run`, by its record, at `now` on its clock.
+    /// Returns the run in the folder `run`, by its record, at `now` on its clock.
     #[must_use]
     pub fn of(record: &RunRecord, run: String, now: Nanos) -> Self {
         let start = record.started.monotonic_ns;
@@ -84,8 +84,8 @@ impl RunProgress {
     }
 }
 
-/// The parts of each load of the last phase together. A load whose work is not told yet, as in the
-/// folder of another process's run, is left out.
+/// Returns the parts of each load of the last phase together. A load whose work is not told yet, as
+/// in the folder of another process's run, is left out.
 fn loads(record: &RunRecord, now: Nanos) -> Vec<LoadProgress> {
     let Some(phase) = record.phases.len().checked_sub(1) else {
         return Vec::new();

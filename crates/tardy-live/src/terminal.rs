@@ -36,8 +36,8 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Whether keys can be read: standard input is a terminal, and its shell gives them to this
-    /// process.
+    /// Returns whether keys can be read: standard input is a terminal, and its shell gives them to
+    /// this process.
     pub(crate) fn has_keys() -> bool {
         io::IsTerminal::is_terminal(&io::stdin()) && terminal::is_in_foreground(io::stdin().as_fd())
     }
@@ -98,7 +98,7 @@ impl Terminal {
         }
     }
 
-    /// Whether to wait for keys.
+    /// Returns whether to wait for keys.
     pub(crate) fn waits_for_keys(&self) -> bool {
         self.has_keys
     }

@@ -40,8 +40,8 @@ pub struct View {
     has_ended: Receiver<()>,
 }
 
-/// Whether a screen can be drawn: standard output and standard error are terminals that can move
-/// their cursor.
+/// Returns whether a screen can be drawn: standard output and standard error are terminals that can
+/// move their cursor.
 #[must_use]
 pub fn is_possible() -> bool {
     let can_move = std::env::var_os("TERM").is_some_and(|name| !name.is_empty() && name != "dumb");
@@ -55,7 +55,7 @@ impl View {
     /// Takes the terminal and starts the thread on `cpus`.
     ///
     /// # Errors
-    /// Those of the terminal and of starting a thread; the terminal is then as it was.
+    /// Returns errors of the terminal and of starting a thread; the terminal is then as it was.
     pub fn start(feed: Arc<Feed>, cpus: &CpuList, look: Look) -> io::Result<Self> {
         let end = Arc::new(EventFd::new()?);
         let is_ended = Arc::clone(&end);
@@ -151,7 +151,7 @@ fn follow(feed: &Feed, end: &EventFd, terminal: &mut Terminal, look: Look) -> io
 /// Shows the run in `folder` until it ends or its user has seen enough.
 ///
 /// # Errors
-/// Those of the terminal, and of a folder that cannot be read.
+/// Returns errors of the terminal, and of a folder that cannot be read.
 pub fn watch(folder: &mut GrowingFolder, look: Look) -> io::Result<()> {
     let signals =
         signal::SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP])?;

@@ -13,8 +13,8 @@ use tardy_sys::process;
 /// Hidden first argument of a process that becomes another program; its path and arguments follow.
 pub(crate) const TIED_COMMAND: &str = "__tied";
 
-/// The numbers of this process's children, in its own PID namespace, zombies included. Empty if
-/// /proc is not mounted.
+/// Returns the numbers of this process's children, in its own PID namespace, zombies included.
+/// Empty if /proc is not mounted.
 #[must_use]
 pub(crate) fn of_this_process() -> Vec<i32> {
     of(Path::new("/proc"))
@@ -45,7 +45,8 @@ fn of(proc: &Path) -> Vec<i32> {
         .collect()
 }
 
-/// The innermost number of the process of this /proc/PID/status, where its parent is `parent`.
+/// Returns the innermost number of the process of this /proc/PID/status, where its parent is
+/// `parent`.
 fn child(status: &str, parent: i32) -> Option<i32> {
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
     if field("PPid:")?.trim().parse::<i32>().ok()? != parent {
@@ -145,7 +146,7 @@ pub(crate) fn tied_command(program: &Path) -> Command {
     command
 }
 
-/// The detour: asks for a signal at the parent's end, then becomes the program.
+/// Returns the detour: asks for a signal at the parent's end, then becomes the program.
 pub(crate) fn become_tied_command(
     program: OsString,
     arguments: impl Iterator<Item = OsString>,

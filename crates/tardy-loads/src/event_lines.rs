@@ -40,7 +40,7 @@ impl EventLines {
         }
     }
 
-    /// The line of an event; empty if it says nothing to a person.
+    /// Returns the line of an event; empty if it says nothing to a person.
     #[must_use]
     pub fn line(&mut self, event: &LoadEvent) -> String {
         match event {

@@ -25,13 +25,13 @@ impl<R: Read + AsFd> Lines<R> {
         }
     }
 
-    /// Whether the other end was closed; lines that came before may still be there.
+    /// Returns whether the other end was closed; lines that came before may still be there.
     pub(crate) fn ended(&self) -> bool {
         self.ended
     }
 
-    /// All whole lines that have come, without waiting. A line without its end is kept until the
-    /// rest comes.
+    /// Returns all whole lines that have come, without waiting. A line without its end is kept
+    /// until the rest comes.
     pub(crate) fn take(&mut self) -> Vec<String> {
         while !self.ended
             && wait_readable(&[self.source.as_fd()], 0).is_ok_and(|readable| readable[0])

@@ -104,7 +104,7 @@ pub const LOADS: &[&LoadInfo] = &[
 /// Names that loads had before, with those that they have: found for one minor version more.
 pub const RENAMED: &[(&str, &str)] = &[("spin", "busy")];
 
-/// The load of this name, or that had it before.
+/// Returns the load of this name, or that had it before.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static LoadInfo> {
     let name = RENAMED

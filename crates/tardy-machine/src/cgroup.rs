@@ -186,7 +186,7 @@ impl CgroupThrottling {
     }
 }
 
-/// The CPUs of all isolated partitions; absent without a root control group of version 2.
+/// Returns the CPUs of all isolated partitions; absent without a root control group of version 2.
 pub(crate) fn cpus_of_isolated_partitions(root: &Root) -> Option<CpuList> {
     let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
     let mounted = mounts

@@ -25,7 +25,7 @@ pub fn instruction_time(root: &Root) -> Option<Nanos> {
     (time > 0 && clock_kind(root) == ClockKind::Virtual).then_some(Nanos(time))
 }
 
-/// The kind of this machine's clock.
+/// Returns the kind of this machine's clock.
 #[must_use]
 pub fn clock_kind(root: &Root) -> ClockKind {
     let line = root.text("proc/cmdline").unwrap_or_default();

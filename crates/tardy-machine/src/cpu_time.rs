@@ -133,7 +133,7 @@ pub(super) enum StatEntry {
     Forks(u64),
 }
 
-/// The lines that are understood; allocates nothing.
+/// Returns the lines that are understood; allocates nothing.
 pub(super) fn entries(text: &str, tick: Nanos) -> impl Iterator<Item = StatEntry> + '_ {
     text.split_inclusive('\n').filter_map(move |line| {
         // A last line without a line feed may be cut inside a number.

@@ -44,7 +44,7 @@ pub fn check_can_be_made(group: &Path) -> io::Result<()> {
     undo::remove_group_without_subgroups(group)
 }
 
-/// The CPUs of the group in `folder`, if it has a cpuset (by the names of version 2 and 1).
+/// Returns the CPUs of the group in `folder`, if it has a cpuset (by the names of version 2 and 1).
 #[must_use]
 pub fn cpuset(folder: &Path) -> Option<CpuList> {
     let read = |name: &str| {
@@ -64,7 +64,7 @@ pub fn cpuset(folder: &Path) -> Option<CpuList> {
 /// thread.
 ///
 /// # Errors
-/// As [`join_thread`].
+/// Returns the errors of [`join_thread`].
 pub fn within<T: Send>(folder: &Path, work: impl FnOnce() -> T + Send) -> io::Result<T> {
     scoped::apart(|| join_thread(folder).map(|()| work()))?
 }

@@ -39,7 +39,7 @@ pub struct HardwareLatency {
 /// Runs the detector on `cpus` in turn. Interrupts are off on a CPU during its test.
 ///
 /// # Errors
-/// [`DetectorError`].
+/// Returns [`DetectorError`].
 pub fn detect(root: &Root, cpus: &CpuList, span: Nanos) -> Result<HardwareLatency, DetectorError> {
     let tracefs = Tracefs::open(root).map_err(|error| DetectorError::Tracefs(error.to_string()))?;
     let tracers = fs::read_to_string(tracefs.path().join("available_tracers"))
@@ -81,7 +81,7 @@ impl Drop for Instance {
     }
 }
 
-/// The samples stay in the buffer: changing the tracer would empty it.
+/// Returns the samples stay in the buffer: changing the tracer would empty it.
 fn stop(instance: &Path) {
     let _ = fs::write(instance.join("tracing_on"), "0");
 }

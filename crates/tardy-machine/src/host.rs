@@ -69,7 +69,7 @@ impl Host {
         }
     }
 
-    /// The first program of this name on the path.
+    /// Returns the first program of this name on the path.
     #[must_use]
     pub fn program(&self, name: &str) -> Option<PathBuf> {
         use std::os::unix::fs::PermissionsExt;

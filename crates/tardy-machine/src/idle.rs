@@ -10,7 +10,7 @@ pub fn idle_time(root: &Root) -> Option<Nanos> {
     parse(&root.text("proc/uptime")?)
 }
 
-/// The second number of /proc/uptime, in seconds with two decimals (proc_uptime(5)).
+/// Returns the second number of /proc/uptime, in seconds with two decimals (proc_uptime(5)).
 fn parse(text: &str) -> Option<Nanos> {
     let (seconds, hundredths) = text.split_whitespace().nth(1)?.split_once('.')?;
     let hundredths: i64 = (hundredths.len() == 2).then(|| hundredths.parse().ok())??;

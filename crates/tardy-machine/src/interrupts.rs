@@ -159,7 +159,7 @@ impl InterruptDelta {
 }
 
 impl InterruptLineDelta {
-    /// The sum over the CPUs.
+    /// Returns the sum over the CPUs.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.counts.values().sum()

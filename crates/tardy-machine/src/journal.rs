@@ -97,7 +97,7 @@ impl Journal {
     /// Writes and syncs `interrupts` and the reversal of `loads`, before any of it is done.
     ///
     /// # Errors
-    /// [`JournalError`].
+    /// Returns [`JournalError`].
     pub fn write(
         folder: &Path,
         root: &Root,
@@ -457,7 +457,7 @@ fn read(path: &Path) -> io::Result<Entries> {
 /// Parses a journal without acting on it.
 ///
 /// # Errors
-/// `InvalidData`.
+/// Returns `InvalidData`.
 pub fn parse(text: &[u8]) -> io::Result<Entries> {
     serde_json::from_slice(text).map_err(|error| {
         io::Error::new(
@@ -468,7 +468,7 @@ pub fn parse(text: &[u8]) -> io::Result<Entries> {
 }
 
 impl LeftBehind {
-    /// The settings that are noted in it.
+    /// Returns the settings that are noted in it.
     #[must_use]
     pub fn settings(&self) -> Vec<String> {
         let describe = |to: &IrqMove| format!("{}: {} -> {}", to.path.display(), to.new, to.old);

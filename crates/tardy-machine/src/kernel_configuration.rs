@@ -66,7 +66,7 @@ impl KernelConfiguration {
             .is_some_and(|value| value == "y" || value == "m")
     }
 
-    /// The value of an option, in the file's words.
+    /// Returns the value of an option, in the file's words.
     #[must_use]
     pub fn value(&self, option: &str) -> Option<&str> {
         self.options.get(option).map(String::as_str)

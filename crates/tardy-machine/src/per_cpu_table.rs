@@ -39,7 +39,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// The CPUs of the header, in the order of the columns.
+/// Returns the CPUs of the header, in the order of the columns.
 pub(super) fn columns(text: &str) -> impl Iterator<Item = CpuId> + '_ {
     let header = complete_lines(text).next().unwrap_or("");
     header
@@ -47,7 +47,7 @@ pub(super) fn columns(text: &str) -> impl Iterator<Item = CpuId> + '_ {
         .map_while(|name| name.strip_prefix("CPU")?.parse().ok().map(CpuId))
 }
 
-/// The rows below the header.
+/// Returns the rows below the header.
 pub(super) fn rows(text: &str) -> impl Iterator<Item = Row<'_>> {
     complete_lines(text).skip(1).filter_map(|line| {
         let (label, rest) = line.split_once(':')?;
@@ -58,7 +58,8 @@ pub(super) fn rows(text: &str) -> impl Iterator<Item = Row<'_>> {
     })
 }
 
-/// The kernel ends each line with a line feed: a last line without one may be cut inside a number.
+/// Returns the kernel ends each line with a line feed: a last line without one may be cut inside a
+/// number.
 fn complete_lines(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive('\n')
         .filter_map(|line| line.strip_suffix('\n'))

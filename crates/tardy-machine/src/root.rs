@@ -19,7 +19,7 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 pub struct Root(PathBuf);
 
 impl Root {
-    /// The running machine.
+    /// Returns the running machine.
     #[must_use]
     pub fn system() -> Self {
         Self::at("/")
@@ -30,7 +30,7 @@ impl Root {
         Self(folder.into())
     }
 
-    /// The full path of a file.
+    /// Returns the full path of a file.
     pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
         let relative = relative.as_ref();
         // `join` would replace the root by an absolute path, and a test would then read the real
@@ -56,7 +56,7 @@ impl Root {
         File::open(path)
     }
 
-    /// The whole content, at most 64 MiB of it; bytes that are not UTF-8 are replaced.
+    /// Returns the whole content, at most 64 MiB of it; bytes that are not UTF-8 are replaced.
     ///
     /// # Errors
     /// Returns errors of open(2) and read(2); many files of /proc and /sys refuse with EPERM,
@@ -70,21 +70,21 @@ impl Root {
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }
 
-    /// The content without white space (and NUL, which the device tree appends) around it; absent
-    /// if unreadable or empty.
+    /// Returns the content without white space (and NUL, which the device tree appends) around it;
+    /// absent if unreadable or empty.
     pub fn text(&self, relative: impl AsRef<Path>) -> Option<String> {
         let content = self.read(relative).ok()?;
         let text = content.trim_matches(|c: char| c.is_whitespace() || c == '\0');
         (!text.is_empty()).then(|| text.to_owned())
     }
 
-    /// The content as one number.
+    /// Returns the content as one number.
     pub fn number<T: FromStr>(&self, relative: impl AsRef<Path>) -> Option<T> {
         self.text(relative)?.parse().ok()
     }
 
-    /// The content as a list of CPUs. An empty file is an empty list, and so is `(null)`, which
-    /// kernels print for an unset mask.
+    /// Returns the content as a list of CPUs. An empty file is an empty list, and so is `(null)`,
+    /// which kernels print for an unset mask.
     pub fn cpu_list(&self, relative: impl AsRef<Path>) -> Option<CpuList> {
         let content = self.read(relative).ok()?;
         match content.trim() {
@@ -142,8 +142,8 @@ impl Root {
         found
     }
 
-    /// The CPUs that are online: from `sys/devices/system/cpu/online`, otherwise from the `cpuN`
-    /// lines of `proc/stat` (which lists only those).
+    /// Returns the CPUs that are online: from `sys/devices/system/cpu/online`, otherwise from the
+    /// `cpuN` lines of `proc/stat` (which lists only those).
     pub fn online_cpus(&self) -> Option<CpuList> {
         let listed = self
             .cpu_list("sys/devices/system/cpu/online")

@@ -96,7 +96,7 @@ impl SmiReader {
         Ok(reader)
     }
 
-    /// The counts of all CPUs that were opened. Each reading interrupts the CPU
+    /// Returns the counts of all CPUs that were opened. Each reading interrupts the CPU
     /// (`rdmsr_safe_on_cpu` in arch/x86/kernel/msr.c), so it belongs before and after a
     /// measurement.
     ///

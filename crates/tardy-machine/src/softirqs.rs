@@ -61,7 +61,7 @@ impl Softirqs {
         }
     }
 
-    /// The kinds that ran on any of `cpus`, with the sum over those, largest first.
+    /// Returns the kinds that ran on any of `cpus`, with the sum over those, largest first.
     #[must_use]
     pub fn on(&self, cpus: &CpuList) -> Vec<(&str, u64)> {
         let sums = self.kinds.iter().map(|(kind, counts)| {

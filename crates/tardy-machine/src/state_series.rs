@@ -100,7 +100,7 @@ impl StateReader {
         }
     }
 
-    /// The names of the temperature sensors, in the order of the samples' values.
+    /// Returns the names of the temperature sensors, in the order of the samples' values.
     #[must_use]
     pub fn sensors(&self) -> &[String] {
         &self.sensor_names

@@ -186,7 +186,7 @@ mod tests {
         assert_eq!((tasks[0].minor_faults, tasks[0].major_faults), (11, 12));
     }
 
-    /// The fields of a stat file, most of them 0.
+    /// Returns the fields of a stat file, most of them 0.
     fn fake_stat(name: &str, flags: u32, policy: u32, priority: u32) -> String {
         let zeros = "0 ".repeat(38 - 12);
         format!("1 ({name}) S 2 0 0 0 -1 {flags} 11 0 12 {zeros}3 {priority} {policy} 0 0 0\n")

@@ -147,7 +147,7 @@ impl ThrottlingSettings {
         }
     }
 
-    /// The gaps that `cpu` can have, by the settings.
+    /// Returns the gaps that `cpu` can have, by the settings.
     #[must_use]
     pub fn gaps(&self, cpu: CpuId) -> Vec<ThrottlingGap> {
         let rule = |rule, gap: Nanos| (gap > Nanos::ZERO).then_some(ThrottlingGap { rule, gap });
@@ -204,7 +204,7 @@ impl RealTimeThrottling {
     }
 }
 
-/// The servers in a folder of debugfs.
+/// Returns the servers in a folder of debugfs.
 fn read_servers(root: &Root, name: &str) -> Option<Vec<FairServer>> {
     let folder = format!("sys/kernel/debug/sched/{name}");
     let mut servers: BTreeMap<(Nanos, Nanos), CpuList> = BTreeMap::new();
@@ -250,7 +250,7 @@ pub struct ThermalThrottling {
     pub package: Option<u64>,
 }
 
-/// The counts of all online CPUs that have them (Intel), since the start of the system.
+/// Returns the counts of all online CPUs that have them (Intel), since the start of the system.
 #[must_use]
 pub fn thermal_counts(root: &Root) -> BTreeMap<CpuId, ThermalThrottling> {
     let cpus = root.online_cpus().unwrap_or_default();

@@ -96,7 +96,7 @@ impl Tracefs {
     }
 }
 
-/// The name of this process's instance.
+/// Returns the name of this process's instance.
 #[must_use]
 pub fn instance_name(root: &Root) -> String {
     let process = std::process::id();
@@ -106,7 +106,7 @@ pub fn instance_name(root: &Root) -> String {
     )
 }
 
-/// The process that made an instance, and when that one started.
+/// Returns the process that made an instance, and when that one started.
 fn maker(name: &str) -> Option<(u32, u64)> {
     let (process, start) = name.strip_prefix(INSTANCE_PREFIX)?.split_once('-')?;
     Some((process.parse().ok()?, start.parse().ok()?))

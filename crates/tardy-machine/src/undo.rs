@@ -66,7 +66,7 @@ pub enum UndoError {
     #[error("{} has a name that tardy does not use: remove it by hand if you do not need \
              it", .0.display())]
     NotOurs(PathBuf),
-    /// The path is not a file that the tool may remove.
+    /// The path is not a kernel setting.
     #[error(
         "{} is not a setting of the kernel, and tardy changes no others: nothing was written to it",
         .0.display()
@@ -204,7 +204,7 @@ pub enum Claim {
 /// if the path cannot be a setting.
 ///
 /// # Errors
-/// As [`kernel_file::pin`].
+/// Returns the errors of [`kernel_file::pin`].
 pub fn pin(path: &Path, claim: Claim) -> io::Result<Option<File>> {
     let file = kernel_file::pin(path)?;
     let may_be_one = claim == Claim::Own || kernel_file::is_kernels(&file)?;

@@ -81,10 +81,10 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// The files of this machine and this user.
+    /// Returns the files of this machine and this user.
     ///
     /// # Errors
-    /// [`ConfigurationError`]. A missing file sets nothing.
+    /// Returns [`ConfigurationError`]. A missing file sets nothing.
     pub fn read() -> Result<Self, ConfigurationError> {
         Self::read_of(paths(), env::var_os(VARIABLE).is_some())
     }
@@ -106,7 +106,7 @@ impl Configuration {
     /// Adds the settings of a file, which override earlier ones.
     ///
     /// # Errors
-    /// [`ConfigurationError`].
+    /// Returns [`ConfigurationError`].
     pub fn take(&mut self, path: &Path, text: &str) -> Result<(), ConfigurationError> {
         let owned = || path.to_owned();
         let table: toml::Table = text

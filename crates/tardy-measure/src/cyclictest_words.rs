@@ -21,7 +21,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// The probe of this kind, as `--probe` takes it.
+    /// Returns the probe of this kind, as `--probe` takes it.
     #[must_use]
     pub fn probe(&self, kind: &str) -> String {
         let mut text = format!("{kind}:period={}:cpus={}", self.interval.exact(), self.cpus);

@@ -58,7 +58,7 @@ pub enum RequestError {
 /// Returns the scenario of `request`.
 ///
 /// # Errors
-/// [`RequestError`].
+/// Returns [`RequestError`].
 pub fn scenario(request: &Request) -> Result<Scenario, RequestError> {
     let mut scenario = match &request.scenario {
         Some(name) => scenario::find(name)?,

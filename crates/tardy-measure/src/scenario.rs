@@ -288,7 +288,7 @@ pub enum ParseError {
 /// Reads the text of a scenario.
 ///
 /// # Errors
-/// [`ParseError`], which names line and key.
+/// Returns [`ParseError`], which names line and key.
 pub fn parse(text: &str) -> Result<Scenario, ParseError> {
     let mut scenario: Scenario = toml::from_str(text)?;
     if let Some(phase) = scenario
@@ -311,7 +311,7 @@ pub fn parse(text: &str) -> Result<Scenario, ParseError> {
     }
 }
 
-/// The text of a scenario; [`parse`] reads it back.
+/// Returns the text of a scenario; [`parse`] reads it back.
 #[must_use]
 pub fn to_text(scenario: &Scenario) -> String {
     let mut scenario = scenario.clone();
@@ -323,10 +323,10 @@ pub fn to_text(scenario: &Scenario) -> String {
     toml::to_string(&scenario).expect("a scenario has text keys and values that TOML knows")
 }
 
-/// The built-in scenario of that name, or the one in that file.
+/// Returns the built-in scenario of that name, or the one in that file.
 ///
 /// # Errors
-/// [`ScenarioError`].
+/// Returns [`ScenarioError`].
 pub fn find(name_or_file: &str) -> Result<Scenario, ScenarioError> {
     match built_in::find(name_or_file) {
         Some(built_in) => Ok(built_in.scenario()),
@@ -340,7 +340,7 @@ pub fn find(name_or_file: &str) -> Result<Scenario, ScenarioError> {
 /// Reads the scenario in `path`.
 ///
 /// # Errors
-/// [`ScenarioError`].
+/// Returns [`ScenarioError`].
 pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
     let unreadable = |error| ScenarioError::Unreadable {
         path: path.to_owned(),

@@ -80,7 +80,7 @@ pub struct Stretches {
 }
 
 impl Stretches {
-    /// The latency without interrupts, at most.
+    /// Returns the latency without interrupts, at most.
     #[must_use]
     pub fn sum(self) -> u64 {
         self.before_scheduler
@@ -101,7 +101,7 @@ impl Instances {
         self.0.entry(kind).or_default().push((began, length));
     }
 
-    /// How many.
+    /// Returns how many.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0
@@ -111,7 +111,7 @@ impl Instances {
     }
 }
 
-/// The bound, in instructions; `None` if it does not converge.
+/// Returns the bound, in instructions; `None` if it does not converge.
 ///
 /// An interrupt counts whole if any of it can lie within the latency, so also the one that makes
 /// the switch due.
@@ -200,8 +200,8 @@ fn taken(kinds: &[OfKind<'_>], interrupts: Interrupts, window: u64) -> u64 {
     }
 }
 
-/// The most that lie in a window, at least in part: how many, and how long they are in all. Either
-/// from another window.
+/// Returns the most that lie in a window, at least in part: how many, and how long they are in all.
+/// Either from another window.
 fn worst_window(instances: &[(u64, u64)], window: u64) -> (u64, u64) {
     let (mut count, mut whole, mut sum, mut behind) = (0, 0, 0_u64, 0);
     for (first, (began, length)) in instances.iter().enumerate() {

@@ -25,7 +25,7 @@ const THUNKS: [&str; 6] = [
 /// Names of a function's own parts that the compiler put elsewhere.
 const PARTS: [&str; 1] = [".cold"];
 
-/// Whether the processor calls a function by itself.
+/// Returns whether the processor calls a function by itself.
 fn is_entry(name: &str) -> bool {
     [
         "asm_sysvec_",
@@ -115,7 +115,7 @@ impl Calls {
         }
     }
 
-    /// The functions of a call and its callers, the innermost first.
+    /// Returns the functions of a call and its callers, the innermost first.
     pub fn path(&self, call: usize) -> impl Iterator<Item = &Arc<str>> {
         std::iter::successors(Some(call), |&call| self.calls[call].parent).filter_map(|call| {
             match self.calls[call].callee {
@@ -125,7 +125,7 @@ impl Calls {
         })
     }
 
-    /// The innermost call at a moment.
+    /// Returns the innermost call at a moment.
     #[must_use]
     pub fn at(&self, moment: i64) -> Option<usize> {
         let behind = self
@@ -233,7 +233,7 @@ impl Reader {
         }
     }
 
-    /// The calls of a window. `blocks` only grow from one window to the next.
+    /// Returns the calls of a window. `blocks` only grow from one window to the next.
     #[must_use]
     pub fn calls(&mut self, window: &Window, blocks: &[Block], instruction_ns: u64) -> Calls {
         for block in &blocks[self.codes.len()..] {
@@ -478,7 +478,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether a function is not one by which the kernel leaves an interrupt.
+    /// Returns whether a function is not one by which the kernel leaves an interrupt.
     fn is_of_other_code(&mut self, entry: usize, function: u32) -> bool {
         const LEAVING: [&str; 8] = [
             "common_interrupt_return",
@@ -613,7 +613,7 @@ mod tests {
         )
     }
 
-    /// The functions of each block, the innermost first.
+    /// Returns the functions of each block, the innermost first.
     fn paths(blocks: &[Option<(usize, u64)>]) -> Vec<String> {
         let (known, window) = window(blocks);
         let calls = Reader::new(&functions(&NAMES)).calls(&window, &known, 4);

@@ -166,10 +166,10 @@ impl Part {
     }
 }
 
-/// The census of a run folder, or of all run folders of an experiment of the lab.
+/// Returns the census of a run folder, or of all run folders of an experiment of the lab.
 ///
 /// # Errors
-/// [`CensusError`].
+/// Returns [`CensusError`].
 pub fn census(folder: &Path) -> Result<Census, CensusError> {
     let mut census = Census {
         groups: Vec::new(),
@@ -214,31 +214,31 @@ pub fn census(folder: &Path) -> Result<Census, CensusError> {
     Ok(census)
 }
 
-/// The runs in a folder that were watched: itself, or those of an experiment.
+/// Returns the runs in a folder that were watched: itself, or those of an experiment.
 ///
 /// # Errors
-/// [`CensusError`].
+/// Returns [`CensusError`].
 pub fn watched_runs(folder: &Path) -> Result<Vec<PathBuf>, CensusError> {
     let mut runs = Vec::new();
     find_runs(folder, 2, &mut runs)?;
     Ok(runs.into_iter().map(|(run, _)| run).collect())
 }
 
-/// Whether a folder holds runs that were watched, in itself or as an experiment does.
+/// Returns whether a folder holds runs that were watched, in itself or as an experiment does.
 #[must_use]
 pub fn is_watched(folder: &Path) -> bool {
     let mut runs = Vec::new();
     find_runs(folder, 2, &mut runs).is_ok() && !runs.is_empty()
 }
 
-/// Whether a folder is shown and compared by its sections: it holds watched runs, and is no run
-/// itself.
+/// Returns whether a folder is shown and compared by its sections: it holds watched runs, and is no
+/// run itself.
 #[must_use]
 pub fn is_census(folder: &Path) -> bool {
     !folder.join("run.json").exists() && is_watched(folder)
 }
 
-/// Whether these are two folders to compare by their sections.
+/// Returns whether these are two folders to compare by their sections.
 #[must_use]
 pub fn are_censuses<P: AsRef<Path>>(folders: &[P]) -> bool {
     folders.len() == 2 && folders.iter().all(|folder| is_census(folder.as_ref()))
@@ -563,7 +563,7 @@ fn add_place(
     }
 }
 
-/// The variant's name in the lab's record, or the folder's.
+/// Returns the variant's name in the lab's record, or the folder's.
 fn variant_of(run: &Path) -> String {
     let record = regular_file::read(
         &run.join(guest_start::PROVENANCE_NAME),
@@ -586,8 +586,8 @@ fn variant_of(run: &Path) -> String {
     )
 }
 
-/// The labels of the phases of a run in tables: their load, or their name if they have none or
-/// several.
+/// Returns the labels of the phases of a run in tables: their load, or their name if they have none
+/// or several.
 fn labels_of(record: &RunRecord) -> Vec<String> {
     let label = |name: &str, loads: Vec<String>| match loads.as_slice() {
         [load] => load.clone(),

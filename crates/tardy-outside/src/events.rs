@@ -29,7 +29,7 @@ const HRTIMER_SOFTIRQ: i64 = 8;
 /// The only timer in the model, at an invalid address.
 const TIMER: u64 = 1;
 
-/// The kernel's number of a task is not known; that of the idle one is 0.
+/// Returns the kernel's number of a task is not known; that of the idle one is 0.
 pub(crate) fn pid(task: u32, tasks: &[String]) -> i32 {
     let is_idle = tasks
         .get(task as usize)
@@ -281,7 +281,7 @@ pub(crate) fn waking(window: &Window, calls: &Calls) -> Option<WakingCalls> {
 }
 
 impl WakingCalls {
-    /// The name of the timer's function.
+    /// Returns the name of the timer's function.
     pub(crate) fn timer_name<'a>(&self, calls: &'a Calls) -> Option<&'a str> {
         self.timer.map(|timer| name(calls, timer))
     }
@@ -299,7 +299,7 @@ fn outwards(calls: &Calls, call: usize) -> impl Iterator<Item = usize> {
     std::iter::successors(Some(call), |&call| calls.calls[call].parent)
 }
 
-/// The function of a high-resolution timer that made this call.
+/// Returns the function of a high-resolution timer that made this call.
 fn timer_function(calls: &Calls, call: usize) -> Option<usize> {
     let is_run = |call: usize| name(calls, call).starts_with("__hrtimer_run_queues");
     outwards(calls, call).find(|&call| calls.calls[call].parent.is_some_and(is_run))
@@ -317,7 +317,7 @@ fn got_cpu(window: &Window, calls: &Calls) -> Option<i64> {
     })
 }
 
-/// Whether the thread returns from a sleep on a timer once it has the CPU.
+/// Returns whether the thread returns from a sleep on a timer once it has the CPU.
 fn slept_on_timer(window: &Window, calls: &Calls) -> bool {
     let Some(since) = got_cpu(window, calls) else {
         return false;
@@ -329,7 +329,7 @@ fn slept_on_timer(window: &Window, calls: &Calls) -> bool {
     (0..calls.calls.len()).any(|call| calls.calls[call].begin >= since && is_sleep(call))
 }
 
-/// The first waking by a timer's function from the due time on, other than that of a sleep;
+/// Returns the first waking by a timer's function from the due time on, other than that of a sleep;
 /// otherwise the last one before it since the thread gave the CPU up: a device's due times are
 /// estimates.
 fn woken_by_timer(window: &Window, calls: &Calls) -> Option<usize> {
@@ -352,7 +352,7 @@ fn woken_by_timer(window: &Window, calls: &Calls) -> Option<usize> {
     since_due.or_else(|| places().rev().find(|place| begin(place) >= slept_since))
 }
 
-/// The waking in which the switch to the thread became due: the last before it got the CPU.
+/// Returns the waking in which the switch to the thread became due: the last before it got the CPU.
 fn switch_made_due(window: &Window, calls: &Calls) -> Option<usize> {
     let until = got_cpu(window, calls).unwrap_or(i64::MAX);
     let (mut is_due, mut due_since) = (false, None);
@@ -372,8 +372,8 @@ fn switch_made_due(window: &Window, calls: &Calls) -> Option<usize> {
     (0..calls.calls.len()).rev().find(is_waking)
 }
 
-/// The thread slept on a timer when it was due, and the last timer's function of the first timer
-/// interrupt from then on that wakes a thread woke it: a timer that is due earlier is called
+/// Returns the thread slept on a timer when it was due, and the last timer's function of the first
+/// timer interrupt from then on that wakes a thread woke it: a timer that is due earlier is called
 /// earlier.
 fn woken_by_sleep(window: &Window, calls: &Calls) -> Option<WakingCalls> {
     let run = |call| {

@@ -90,7 +90,7 @@ impl KernelSymbols {
         Self { symbols }
     }
 
-    /// The address of a symbol.
+    /// Returns the address of a symbol.
     #[must_use]
     pub fn address(&self, name: &str) -> Option<u64> {
         self.symbols
@@ -99,8 +99,8 @@ impl KernelSymbols {
             .map(|symbol| symbol.address)
     }
 
-    /// The function that an address belongs to; of several names for one place the first in the
-    /// kernel's list that is no padding.
+    /// Returns the function that an address belongs to; of several names for one place the first in
+    /// the kernel's list that is no padding.
     #[must_use]
     pub fn function(&self, address: u64) -> Option<&str> {
         let behind = self
@@ -121,7 +121,7 @@ impl KernelSymbols {
             .map(|symbol| symbol.name.as_str())
     }
 
-    /// The functions that these addresses belong to, in the order of addresses, each once.
+    /// Returns the functions that these addresses belong to, in the order of addresses, each once.
     pub(crate) fn functions(&self, addresses: impl Iterator<Item = u64>) -> Vec<Function> {
         let mut found = BTreeMap::new();
         for address in addresses {
@@ -149,7 +149,7 @@ impl KernelSymbols {
         found.into_values().collect()
     }
 
-    /// Where the code after a symbol starts.
+    /// Returns where the code after a symbol starts.
     fn end_of(&self, symbol: &Symbol) -> u64 {
         let behind = self
             .symbols
@@ -162,7 +162,7 @@ impl KernelSymbols {
     /// Returns the input of the plugin, as lines; `memory_mib` is the guest's memory.
     ///
     /// # Errors
-    /// [`SymbolsError`].
+    /// Returns [`SymbolsError`].
     pub fn known(&self, memory_mib: u32, asked: PluginOptions) -> Result<String, SymbolsError> {
         let required = |name: &'static str| self.address(name).ok_or(SymbolsError::Missing(name));
         let mut text = String::new();

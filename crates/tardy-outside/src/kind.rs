@@ -29,7 +29,7 @@ impl Kind {
         Self::Blocked,
     ];
 
-    /// The one with this number.
+    /// Returns the one with this number.
     #[must_use]
     pub fn of_number(number: u64) -> Option<Self> {
         Self::ALL.get(usize::try_from(number).ok()?).copied()
@@ -105,7 +105,7 @@ pub enum Longest {
 }
 
 impl Longest {
-    /// The one with the plugin's number.
+    /// Returns the one with the plugin's number.
     #[must_use]
     pub fn of_number(number: u64) -> Option<Self> {
         let index = usize::try_from(number).ok()?;

@@ -84,7 +84,7 @@ impl LateSample {
 /// Visits the late samples of a run folder, in the order in which the guest told them.
 ///
 /// # Errors
-/// [`StoreError`].
+/// Returns [`StoreError`].
 pub fn late_samples(
     run: &Path,
     facts: Facts,
@@ -189,8 +189,8 @@ fn late_sample(window: &Window, calls: Calls, facts: Facts, tasks: &[String]) ->
 /// Where a piece lies, from due.
 type Place = (usize, i64, i64);
 
-/// The way of a sample as files of delays have it, with the functions that held the CPU at the end
-/// of each piece.
+/// Returns the way of a sample as files of delays have it, with the functions that held the CPU at
+/// the end of each piece.
 fn in_words(
     window: &Window,
     delay: &Delay,
@@ -261,8 +261,8 @@ fn in_words(
     (chunk, places)
 }
 
-/// The innermost of the calls that held the CPU for most of an interval: going inwards as long as
-/// one call has more than half of it.
+/// Returns the innermost of the calls that held the CPU for most of an interval: going inwards as
+/// long as one call has more than half of it.
 fn longest_path(calls: &Calls, begin: i64, end: i64) -> Option<usize> {
     let inside = |call: &Call| call.end.min(end) - call.begin.max(begin);
     let mut innermost = None;
@@ -280,7 +280,7 @@ fn longest_path(calls: &Calls, begin: i64, end: i64) -> Option<usize> {
     }
 }
 
-/// How long each stack of functions was executed, by the piece of the way that it lies in.
+/// Returns how long each stack of functions was executed, by the piece of the way that it lies in.
 fn stacks(sample: &SampleDelay, places: &[Place], calls: &Calls) -> Vec<StackTime> {
     let mut by_call: BTreeMap<(usize, usize), u64> = BTreeMap::new();
     for &(holder, begin, end) in places {

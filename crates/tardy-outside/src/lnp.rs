@@ -32,13 +32,13 @@ impl SectionLatency {
         })
     }
 
-    /// The longest section; 0 if there is none.
+    /// Returns the longest section; 0 if there is none.
     #[must_use]
     pub fn longest(&self) -> u64 {
         self.lengths.first().copied().unwrap_or(0)
     }
 
-    /// The share of the phase that is in sections.
+    /// Returns the share of the phase that is in sections.
     #[must_use]
     pub fn share(&self) -> f64 {
         (self.sums.last().copied().unwrap_or(0.0) / self.phase).min(1.0)
@@ -54,9 +54,9 @@ impl SectionLatency {
         ((sum - longer as f64 * x as f64) / self.phase).min(1.0)
     }
 
-    /// The largest distance between the shares of samples and of the model that are above x, for
-    /// every x from `from` on. Each sample has `way` in it besides the section: the way of a sample
-    /// that waits for none.
+    /// Returns the largest distance between the shares of samples and of the model that are above
+    /// x, for every x from `from` on. Each sample has `way` in it besides the section: the way of a
+    /// sample that waits for none.
     ///
     /// `samples` are sorted. Also the critical value at 5 % (1.358 / sqrt(n), the asymptotic one of
     /// Kolmogorov's test; for a part of the axis it is on the safe side).

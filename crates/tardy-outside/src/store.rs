@@ -84,7 +84,7 @@ fn file_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError + use<> {
 /// Moves what the plugin wrote to `raw` into the run folder.
 ///
 /// # Errors
-/// [`StoreError`].
+/// Returns [`StoreError`].
 pub fn keep(
     raw: &Path,
     run: &Path,
@@ -166,7 +166,7 @@ pub fn keep(
 /// Returns the data of the guest of this run folder; `None` if it was not watched.
 ///
 /// # Errors
-/// [`StoreError`].
+/// Returns [`StoreError`].
 pub fn read(run: &Path) -> Result<Option<WatchedGuest>, StoreError> {
     let path = run.join(FOLDER).join(DESCRIPTION_NAME);
     let bytes = match regular_file::read(&path, DESCRIPTION_BYTES_MAX) {
@@ -197,7 +197,7 @@ pub fn read(run: &Path) -> Result<Option<WatchedGuest>, StoreError> {
 /// Reads the sections of a run folder, in the order of their ends.
 ///
 /// # Errors
-/// [`StoreError`].
+/// Returns [`StoreError`].
 pub fn read_items(
     run: &Path,
     mut take: impl FnMut(Item, &StreamReader<BufReader<DeflateDecoder<BufReader<File>>>>),

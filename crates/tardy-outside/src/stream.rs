@@ -188,7 +188,7 @@ impl Context {
         self.0 & 0x10_0000 != 0
     }
 
-    /// The task was asked to give the CPU up.
+    /// Returns the task was asked to give the CPU up.
     #[must_use]
     pub fn is_switch_due(self) -> bool {
         self.0 & 0x20_0000 != 0
@@ -244,7 +244,7 @@ impl<R: BufRead> StreamReader<R> {
     /// Reads the head.
     ///
     /// # Errors
-    /// [`StreamError`].
+    /// Returns [`StreamError`].
     pub fn new(source: R) -> Result<Self, StreamError> {
         let mut reader = Self {
             source,
@@ -267,10 +267,10 @@ impl<R: BufRead> StreamReader<R> {
         }
     }
 
-    /// The next item; the last one is [`Item::End`].
+    /// Returns the next item; the last one is [`Item::End`].
     ///
     /// # Errors
-    /// [`StreamError`].
+    /// Returns [`StreamError`].
     pub fn next_item(&mut self) -> Result<Item, StreamError> {
         loop {
             match self.number()? {
@@ -353,19 +353,19 @@ impl<R: BufRead> StreamReader<R> {
         }
     }
 
-    /// The places told so far, by their numbers.
+    /// Returns the places told so far, by their numbers.
     #[must_use]
     pub fn sites(&self) -> &[Site] {
         &self.sites
     }
 
-    /// The tasks' names told so far, by their numbers; the first is empty.
+    /// Returns the tasks' names told so far, by their numbers; the first is empty.
     #[must_use]
     pub fn tasks(&self) -> &[String] {
         &self.tasks
     }
 
-    /// The blocks of code told so far, by their numbers.
+    /// Returns the blocks of code told so far, by their numbers.
     #[must_use]
     pub fn blocks(&self) -> &[Block] {
         &self.blocks

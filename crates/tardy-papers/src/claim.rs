@@ -303,8 +303,8 @@ impl WrittenClaim {
 }
 
 impl Claim {
-    /// Whether the paper's own numbers keep the rule; `None` if it printed none for one of the
-    /// values.
+    /// Returns whether the paper's own numbers keep the rule; `None` if it printed none for one of
+    /// the values.
     #[must_use]
     pub fn holds_in_the_paper(&self) -> Option<bool> {
         let value = |name: &str| {
@@ -321,7 +321,7 @@ impl Claim {
 }
 
 impl TableBeside {
-    /// The published number of a cell, if the paper has one.
+    /// Returns the published number of a cell, if the paper has one.
     #[must_use]
     pub fn published(&self, row: &str, column: &str) -> Option<PublishedCell> {
         // Spaces within a key would end it.
@@ -346,7 +346,7 @@ impl TableBeside {
     /// none.
     ///
     /// # Errors
-    /// [`QuantityError`] for words that are no quantity.
+    /// Returns [`QuantityError`] for words that are no quantity.
     pub fn quantity(&self, row: &str, column: &str) -> Result<Option<Quantity>, QuantityError> {
         let (kernel, rest) = if self.is_of_services {
             (column, row)

@@ -69,7 +69,7 @@ pub struct Experiment {
 const GUEST_LIMITS: [&str; 4] = ["--time-limit", "60h", "--wall-limit", "10000h"];
 
 impl Experiment {
-    /// The command without `--out`; `None` if it cannot run there.
+    /// Returns the command without `--out`; `None` if it cannot run there.
     #[must_use]
     pub fn command(&self, place: Place, extent: Extent, replicas: u32) -> Option<Vec<String>> {
         let length = match extent {
@@ -133,7 +133,7 @@ impl Experiment {
         }
     }
 
-    /// The names of its kernels in the lab, as claims have them.
+    /// Returns the names of its kernels in the lab, as claims have them.
     #[must_use]
     pub fn kernel_names(&self) -> Vec<String> {
         let name = |kernel: &String| {

@@ -35,14 +35,14 @@ tables![
     "koolwal2009_lmbench_cut",
 ];
 
-/// The table of this name.
+/// Returns the table of this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Table> {
     TABLES.iter().find(|table| table.name == name)
 }
 
 impl Table {
-    /// The paper, by its name in this project.
+    /// Returns the paper, by its name in this project.
     #[must_use]
     pub fn paper(&self) -> &'static str {
         self.name
@@ -60,7 +60,7 @@ impl Table {
             .unwrap_or_default()
     }
 
-    /// The names of its columns.
+    /// Returns the names of its columns.
     #[must_use]
     pub fn head(&self) -> Vec<&'static str> {
         self.lines().next().unwrap_or_default()

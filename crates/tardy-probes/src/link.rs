@@ -94,7 +94,7 @@ pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
     /// Opens the responder's end.
     ///
     /// # Errors
-    /// `Unsupported` for links that need no responder; those of the device or the address.
+    /// Returns `Unsupported` for links that need no responder; errors of the device or the address.
     fn respond(&self) -> io::Result<Box<dyn Responder>>;
 
     /// What to do where [`initiate`](Self::initiate) fails with `error`.
@@ -116,7 +116,7 @@ pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
         None
     }
 
-    /// Whether the kernel of the responder's machine stamps what comes.
+    /// Returns whether the kernel of the responder's machine stamps what comes.
     fn has_stamps(&self) -> bool {
         false
     }
@@ -139,7 +139,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Where it leads.
+    /// Returns where it leads.
     #[must_use]
     pub fn place(&self) -> &dyn Place {
         &*self.place
@@ -148,7 +148,7 @@ impl Link {
     /// The same link, where both ends show that they know what is in this file.
     ///
     /// # Errors
-    /// [`SecretError`].
+    /// Returns [`SecretError`].
     pub fn with_secret(&self, file: &Path) -> Result<Self, SecretError> {
         let place = self
             .place
@@ -181,7 +181,7 @@ pub enum ParseLinkError {
     BadPlace(String),
 }
 
-/// All forms, as in `icmp:HOST, udp:HOST[:PORT] or loopback`.
+/// Returns all forms, as in `icmp:HOST, udp:HOST[:PORT] or loopback`.
 fn forms() -> String {
     let forms: Vec<String> = LINKS.iter().map(|info| info.written()).collect();
     forms

@@ -106,7 +106,7 @@ pub const PROBES: &[&ProbeInfo] = &[
 /// Names that probes had before, with those that they have: found for one minor version more.
 pub const RENAMED: &[(&str, &str)] = &[("spin", "oslat"), ("deadline", "sched-deadline")];
 
-/// The probe of that name, or that had it before.
+/// Returns the probe of that name, or that had it before.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static ProbeInfo> {
     let name = RENAMED

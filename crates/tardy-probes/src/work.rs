@@ -45,7 +45,7 @@ impl UnitOfWork {
     /// half a second of it, or three lengths where they are more.
     ///
     /// # Errors
-    /// Those of making a pipe, and of its system calls.
+    /// Returns errors of making a pipe, and of its system calls.
     pub fn calibrated(
         kind: WorkKind,
         length: Nanos,
@@ -70,7 +70,7 @@ impl UnitOfWork {
     /// Does the work once.
     ///
     /// # Errors
-    /// Those of the system calls made; `compute` and `memory` make none.
+    /// Returns errors of the system calls made; `compute` and `memory` make none.
     #[inline]
     pub fn run(&mut self) -> io::Result<()> {
         match &mut self.body {

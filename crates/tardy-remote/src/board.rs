@@ -201,7 +201,7 @@ impl Board<'_> {
         })
     }
 
-    /// The board's architecture, and a new folder on it.
+    /// Returns the board's architecture, and a new folder on it.
     fn find_folder(&self, tell: &dyn Fn(Event)) -> Result<(String, String), BoardError> {
         let name = new_name();
         let line = |script: &str| {
@@ -256,7 +256,7 @@ impl Board<'_> {
     /// there.
     ///
     /// # Errors
-    /// [`BoardError`].
+    /// Returns [`BoardError`].
     pub fn fetch(
         &self,
         folder: &str,
@@ -288,7 +288,7 @@ impl Board<'_> {
     /// Asks the command in `folder` to end early.
     ///
     /// # Errors
-    /// [`BoardError`].
+    /// Returns [`BoardError`].
     pub fn stop(&self, folder: &str) -> Result<(), BoardError> {
         let stop = self.on_board(folder, "stop");
         self.capture("ending it early", stop, WaitKind::Answer)
@@ -526,7 +526,7 @@ impl Board<'_> {
     }
 }
 
-/// The name of a folder that no other command uses.
+/// Returns the name of a folder that no other command uses.
 fn new_name() -> String {
     let number = RandomState::new().build_hasher().finish();
     format!("{FOLDER}{number:016x}")
@@ -549,7 +549,7 @@ pub fn is_ours(folder: &str) -> bool {
         && name.starts_with(FOLDER)
 }
 
-/// The last line that ssh wrote.
+/// Returns the last line that ssh wrote.
 fn last_line(words: &[u8]) -> String {
     let text = String::from_utf8_lossy(words);
     let line = text

@@ -155,7 +155,7 @@ pub enum ListError {
 /// Returns all machines, each with a unique name.
 ///
 /// # Errors
-/// [`ListError`].
+/// Returns [`ListError`].
 pub fn all(places: &[Place]) -> Result<Vec<Host>, ListError> {
     let mut hosts = Vec::new();
     for place in places {

@@ -45,7 +45,7 @@ const START: Duration = Duration::from_secs(20);
 pub struct Job(PathBuf);
 
 impl Job {
-    /// The one in `folder`.
+    /// Returns the one in `folder`.
     #[must_use]
     pub fn at(folder: &Path) -> Self {
         Self(folder.to_owned())
@@ -60,7 +60,7 @@ impl Job {
     /// because a client that lost the connection may repeat the request.
     ///
     /// # Errors
-    /// Those of starting it; `TimedOut`.
+    /// Returns errors of starting it; `TimedOut`.
     pub fn start(&self, words: &[String]) -> io::Result<()> {
         match fs::create_dir(self.0.join("job")) {
             Ok(()) => {}
@@ -121,7 +121,7 @@ impl Job {
     /// Runs `words` to their end in a separate session, and records how they ended.
     ///
     /// # Errors
-    /// Those of starting them, and of files.
+    /// Returns errors of starting them, and of files.
     pub fn supervise(&self, words: &[String]) -> io::Result<()> {
         process::new_session()?;
         let lock = File::create(self.file("lock"))?;
@@ -163,7 +163,8 @@ impl Job {
     /// something ended it with its supervisor, as a restart does.
     ///
     /// # Errors
-    /// Those of files; `NotFound` where no command was started, `TimedOut` where it does not start.
+    /// Returns errors of files; `NotFound` if no command was started, `TimedOut` if it does not
+    /// start.
     pub fn wait(&self) -> io::Result<Option<i32>> {
         if !self.0.join("job").is_dir() {
             let text = format!(
@@ -190,7 +191,7 @@ impl Job {
     /// Stops the command early, like Ctrl-C; does nothing if it has ended.
     ///
     /// # Errors
-    /// Those of files and of kill(2).
+    /// Returns errors of files and of kill(2).
     pub fn stop(&self) -> io::Result<()> {
         // While its supervisor holds the lock, the number is that of the command and of no other
         // process.
@@ -208,7 +209,7 @@ impl Job {
     /// as complete.
     ///
     /// # Errors
-    /// Those of reading and writing.
+    /// Returns errors of reading and writing.
     pub fn send(&self, to: impl Write) -> io::Result<()> {
         let mut archive = tar::Builder::new(to);
         archive.follow_symlinks(false);
@@ -280,7 +281,7 @@ impl<R: io::Read> io::Read for BoundedReader<'_, R> {
     }
 }
 
-/// The error of an unpacked file with the reason below it, which its own text lacks.
+/// Returns the error of an unpacked file with the reason below it, which its own text lacks.
 fn with_reason(error: io::Error) -> io::Error {
     let mut reason = error.get_ref().and_then(std::error::Error::source);
     while let Some(deeper) = reason.and_then(std::error::Error::source) {
@@ -292,7 +293,7 @@ fn with_reason(error: io::Error) -> io::Error {
     }
 }
 
-/// The error of reading a header, whose own text repeats what the board sent.
+/// Returns the error of reading a header, whose own text repeats what the board sent.
 fn in_plain_words(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::Other => io::Error::new(

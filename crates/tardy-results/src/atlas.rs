@@ -213,7 +213,7 @@ fn gather<'a>(
 }
 
 impl CellRuns {
-    /// The last phase is the one under load: with a named load, an idle phase precedes it.
+    /// Returns the last phase is the one under load: with a named load, an idle phase precedes it.
     fn add(&mut self, run: &LoadedRun) {
         let phase = run.record.phases.last().map(|phase| phase.name.as_str());
         let probe = run.probes().first().copied();
@@ -259,7 +259,7 @@ impl CellRuns {
     }
 }
 
-/// The sample of that rank.
+/// Returns the sample of that rank.
 fn quantile(latency: &Histogram, share: f64) -> Option<Nanos> {
     let samples = latency.count();
     let rank = ((share * samples as f64).ceil() as u64).clamp(1, samples.max(1));

@@ -120,7 +120,7 @@ pub struct IdleTime {
 }
 
 impl IdleTime {
-    /// The idle part of the time; 0 of no time.
+    /// Returns the idle part of the time; 0 of no time.
     #[must_use]
     pub fn share(self) -> f64 {
         if self.of_ns > Nanos::ZERO {

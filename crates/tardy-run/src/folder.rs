@@ -132,7 +132,7 @@ impl RunFolder {
     /// Makes the folder, and reserves space for its last `run.json`.
     ///
     /// # Errors
-    /// [`FolderError::Exists`], [`FolderError::Unwritable`].
+    /// Returns [`FolderError::Exists`], [`FolderError::Unwritable`].
     pub fn create(path: &Path) -> Result<Self, FolderError> {
         let unwritable = |error| FolderError::Unwritable {
             path: path.to_owned(),
@@ -168,7 +168,7 @@ impl RunFolder {
     /// Returns the same folder after it was moved to `path`.
     ///
     /// # Errors
-    /// [`FolderError::Unwritable`].
+    /// Returns [`FolderError::Unwritable`].
     pub(crate) fn moved_to(self, path: &Path) -> Result<Self, FolderError> {
         let reopened = || -> io::Result<Self> {
             let reserved = ReservedFile::new(&path.join("run.json"), RECORD_BYTES_RESERVED)?;
@@ -250,7 +250,7 @@ impl RunFolder {
     /// Replaces `run.json` for the last time, in the space reserved at the start.
     ///
     /// # Errors
-    /// [`FolderError::Unwritable`].
+    /// Returns [`FolderError::Unwritable`].
     pub fn finish(&mut self, record: &RunRecord) -> Result<(), FolderError> {
         self.put_last(&encode(record))
     }
@@ -280,7 +280,7 @@ fn encode(record: &RunRecord) -> Vec<u8> {
 /// Reads the `run.json` of a folder.
 ///
 /// # Errors
-/// [`FolderError::NotARun`], [`FolderError::Malformed`], [`FolderError::TooNew`].
+/// Returns [`FolderError::NotARun`], [`FolderError::Malformed`], [`FolderError::TooNew`].
 pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
     let path = folder.join("run.json");
     let not_a_run = |error| FolderError::NotARun {

@@ -11,7 +11,7 @@ pub fn did_you_mean<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -
     nearest(given, names).map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))
 }
 
-/// The name that is most like `given`, if any is.
+/// Returns the name that is most like `given`, if any is.
 #[must_use]
 pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let given = given.to_lowercase();

@@ -45,7 +45,7 @@ pub fn replace<T, E: From<io::Error>>(
 /// Works like [`replace`], also for files of a run.
 ///
 /// # Errors
-/// As [`replace`].
+/// Returns the errors of [`replace`].
 pub fn replace_in_run<T, E: From<io::Error>>(
     path: &Path,
     write: impl FnOnce(&File) -> Result<T, E>,

@@ -201,8 +201,8 @@ impl std::fmt::Display for Value {
 pub struct Values(BTreeMap<String, Value>);
 
 impl Values {
-    /// The size in bytes, or the number, of a parameter; 0 if it has none, which the table rules
-    /// out for those with a default.
+    /// Returns the size in bytes, or the number, of a parameter; 0 if it has none, which the table
+    /// rules out for those with a default.
     #[must_use]
     pub fn number(&self, name: &str) -> u64 {
         match self.0.get(name) {
@@ -211,7 +211,7 @@ impl Values {
         }
     }
 
-    /// The time of a parameter; zero if it has none.
+    /// Returns the time of a parameter; zero if it has none.
     #[must_use]
     pub fn duration(&self, name: &str) -> Nanos {
         match self.0.get(name) {
@@ -220,7 +220,7 @@ impl Values {
         }
     }
 
-    /// The word or text of a parameter; empty if it has none.
+    /// Returns the word or text of a parameter; empty if it has none.
     #[must_use]
     pub fn text(&self, name: &str) -> &str {
         match self.0.get(name) {
@@ -229,7 +229,7 @@ impl Values {
         }
     }
 
-    /// The path of a parameter.
+    /// Returns the path of a parameter.
     #[must_use]
     pub fn path(&self, name: &str) -> Option<&std::path::Path> {
         match self.0.get(name) {
@@ -456,7 +456,7 @@ pub enum ParameterError {
 /// of `parameters`.
 ///
 /// # Errors
-/// [`ParameterError`].
+/// Returns [`ParameterError`].
 pub fn parse_values(
     parameters: &[&'static Parameter],
     text: &str,

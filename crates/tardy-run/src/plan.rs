@@ -358,7 +358,7 @@ impl Plan {
             .map(Self::share_of_explanations)
     }
 
-    /// The share of explanations in a `--disk` of so many bytes.
+    /// Returns the share of explanations in a `--disk` of so many bytes.
     #[must_use]
     pub fn share_of_explanations(disk: u64) -> u64 {
         disk / 4
@@ -371,7 +371,7 @@ impl Plan {
         (series as u64).max(16) << 20
     }
 
-    /// The bytes of `--disk` for all but explanations.
+    /// Returns the bytes of `--disk` for all but explanations.
     #[must_use]
     pub fn disk_of_samples(&self) -> Option<u64> {
         let explanations = self.disk_of_explanations().unwrap_or(0);
@@ -392,7 +392,7 @@ impl Plan {
         (!self.until_stopped).then(|| self.length())
     }
 
-    /// The probe of that name.
+    /// Returns the probe of that name.
     #[must_use]
     pub fn probe(&self, name: &str) -> Option<&ProbePlan> {
         self.probes.iter().find(|probe| probe.name == name)
@@ -594,7 +594,8 @@ impl PolicyName {
         }
     }
 
-    /// The kernel's policy: `Fifo` and `Rr` need a priority, and are an ordinary task without one.
+    /// Returns the kernel's policy: `Fifo` and `Rr` need a priority, and are an ordinary task
+    /// without one.
     #[must_use]
     pub fn policy(self, priority: Option<u32>) -> sched::Policy {
         match (self, priority) {

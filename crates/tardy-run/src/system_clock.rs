@@ -32,7 +32,7 @@ impl SystemClock {
     /// Names as in requests, in the order of the variants.
     pub const NAMES: &[&str] = &["monotonic", "realtime", "tai"];
 
-    /// The clock of that name.
+    /// Returns the clock of that name.
     #[must_use]
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|clock| clock.name() == name)

@@ -333,7 +333,7 @@ impl SampleTotals {
     }
 }
 
-/// The latencies of all explained samples in the file of delays at `path`, in ns.
+/// Returns the latencies of all explained samples in the file of delays at `path`, in ns.
 ///
 /// # Errors
 /// If the file cannot be read.

@@ -133,7 +133,7 @@ pub struct DelayChunk {
     pub samples: Vec<SampleDelay>,
 }
 
-/// The path of the file that goes with a series file of the run in `folder`.
+/// Returns the path of the file that goes with a series file of the run in `folder`.
 #[must_use]
 pub fn path(folder: &Path, series_file: &str) -> PathBuf {
     folder
@@ -318,7 +318,7 @@ impl Encoder {
         }
     }
 
-    /// The chunk's bytes; the encoder is empty then.
+    /// Returns the chunk's bytes; the encoder is empty then.
     fn finish(&mut self) -> Vec<u8> {
         let Self {
             texts,
@@ -428,7 +428,7 @@ impl DelayWriter {
     /// dropped, except the worst ones.
     ///
     /// # Errors
-    /// As [`Self::create`].
+    /// Returns the errors of [`Self::create`].
     pub fn bounded(path: &Path, bytes: u64) -> io::Result<Self> {
         let bound = Some((Bound::new(path, bytes), FILE_MAGIC.len() as u64));
         Ok(Self {

@@ -6,7 +6,7 @@ use serde_json::Value;
 /// clocks. Differences of smaller times fit 64 bits.
 pub const FAR_NS: i64 = 1 << 62;
 
-/// The key of a time that no run has; keys of times end in `_ns`.
+/// Returns the key of a time that no run has; keys of times end in `_ns`.
 #[must_use]
 pub fn far_time(value: &Value) -> Option<&str> {
     match value {

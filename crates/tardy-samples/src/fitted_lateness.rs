@@ -52,7 +52,7 @@ impl GridFitter {
 /// Reads the latencies against the fitted grid; `None` if there were too few events to fit one.
 ///
 /// # Errors
-/// [`SeriesError`] where the file cannot be read.
+/// Returns [`SeriesError`] if the file cannot be read.
 pub fn read(file: &SeriesFile, fitting: GridFitter) -> Result<Option<FittedLateness>, SeriesError> {
     let schedule = fitting.schedule;
     let Some(mut grid) = fitting.fit.line() else {

@@ -34,7 +34,7 @@ pub struct StoredHistogram {
     mark: Option<u64>,
 }
 
-/// The bytes of the file at `path`.
+/// Returns the bytes of the file at `path`.
 #[must_use]
 pub fn encode(histogram: &Histogram, path: &Path) -> Vec<u8> {
     let mut entries = Vec::new();

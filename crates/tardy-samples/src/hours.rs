@@ -234,7 +234,7 @@ impl Hours {
         self
     }
 
-    /// The latencies of all samples in it.
+    /// Returns the latencies of all samples in it.
     #[must_use]
     pub fn latency(&self) -> Histogram {
         let mut all = Histogram::new(Budget::ANALYSIS);
@@ -407,7 +407,7 @@ impl Counting<'_> {
         }
     }
 
-    /// The histograms with the samples of segment `number`, which was read to its end.
+    /// Returns the histograms with the samples of segment `number`, which was read to its end.
     #[must_use]
     pub fn end_segment(mut self, number: u64) -> Hours {
         self.close();

@@ -114,7 +114,7 @@ impl SeriesFile {
     /// Opens the file and reads its head.
     ///
     /// # Errors
-    /// [`SeriesError`].
+    /// Returns [`SeriesError`].
     pub fn open(path: &Path) -> Result<Self, SeriesError> {
         let mut series = Self::open_alone(path, path)?;
         // Segments may exist even if the hourly histograms are missing.
@@ -269,7 +269,7 @@ impl SeriesFile {
     /// since it was opened. Returns the byte at which to resume; start with 0.
     ///
     /// # Errors
-    /// As [`Self::read_part`].
+    /// Returns the errors of [`Self::read_part`].
     pub fn read_on(&self, place: u64, visit: &mut dyn FnMut(&Chunk)) -> Result<u64, SeriesError> {
         let unreadable = |error| SeriesError::Unreadable {
             path: self.path.clone(),
@@ -298,7 +298,7 @@ impl SeriesFile {
     /// reads its own part of the file, and `merge` joins the parts in file order.
     ///
     /// # Errors
-    /// As [`Self::read_part`].
+    /// Returns the errors of [`Self::read_part`].
     pub fn fold<T: Send>(
         &self,
         threads_max: u64,
@@ -334,7 +334,7 @@ impl SeriesFile {
     /// Calls `visit` with each chunk of the file.
     ///
     /// # Errors
-    /// As [`Self::read_part`].
+    /// Returns the errors of [`Self::read_part`].
     pub fn read(&self, visit: &mut dyn FnMut(&Chunk)) -> Result<PartEnd, SeriesError> {
         self.read_part(self.chunks_begin..self.length, visit)
     }

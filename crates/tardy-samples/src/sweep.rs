@@ -65,7 +65,7 @@ pub struct SeriesExtract {
     pub points: Option<Vec<(f64, i64)>>,
 }
 
-/// The row of a latency in [`SeriesExtract::grid`].
+/// Returns the row of a latency in [`SeriesExtract::grid`].
 #[inline]
 #[must_use]
 pub fn row_of(latency: i64) -> usize {
@@ -84,7 +84,7 @@ pub fn row_of(latency: i64) -> usize {
     }
 }
 
-/// The smallest latency of a row and one past its largest, in ns.
+/// Returns the smallest latency of a row and one past its largest, in ns.
 #[must_use]
 pub fn row_edges(row: usize) -> (i64, i64) {
     let edge = |index: usize| -> i64 {
@@ -119,7 +119,7 @@ pub fn sweep(path: &Path, division: Division) -> Result<SeriesExtract, SeriesErr
 /// Sweeps on this thread alone, in order of time; adds all chunks to `tail` too.
 ///
 /// # Errors
-/// As [`sweep`].
+/// Returns the errors of [`sweep`].
 pub fn sweep_with(
     path: &Path,
     division: Division,

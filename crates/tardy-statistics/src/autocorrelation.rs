@@ -19,7 +19,7 @@ pub struct Autocorrelation {
 }
 
 impl Autocorrelation {
-    /// The largest magnitude of a correlation.
+    /// Returns the largest magnitude of a correlation.
     #[must_use]
     pub fn largest(&self) -> f64 {
         self.correlations
@@ -65,7 +65,7 @@ pub fn autocorrelation(values: &[f64], lags: usize) -> Option<Autocorrelation> {
     })
 }
 
-/// The sum of the products of all pairs `lag` apart.
+/// Returns the sum of the products of all pairs `lag` apart.
 pub(super) fn product_at(centred: &[f64], lag: usize) -> f64 {
     centred[lag..]
         .iter()

@@ -72,7 +72,7 @@ impl Clustering {
         Self::new(1.0 / extremal_index, 1.0 / extremal_index)
     }
 
-    /// The independent samples that as many of these count for.
+    /// Returns the independent samples that as many of these count for.
     #[must_use]
     pub fn effective(&self, samples: u64) -> f64 {
         samples as f64 / self.dispersion
@@ -85,7 +85,7 @@ impl Clustering {
         (scale, (with_unseen / scale - 1.0).max(0.0))
     }
 
-    /// The share of events that is not exceeded, with `confidence`: one-sided.
+    /// Returns the share of events that is not exceeded, with `confidence`: one-sided.
     #[must_use]
     pub fn share_upper(&self, events: f64, trials: f64, confidence: Confidence) -> f64 {
         if !self.unseen.is_finite() {
@@ -95,7 +95,7 @@ impl Clustering {
         proportion_upper(events, trials / scale, confidence)
     }
 
-    /// The share of events that is reached, with `confidence`: one-sided.
+    /// Returns the share of events that is reached, with `confidence`: one-sided.
     #[must_use]
     pub fn share_lower(&self, events: f64, trials: f64, confidence: Confidence) -> f64 {
         if !self.dispersion.is_finite() {
@@ -108,8 +108,8 @@ impl Clustering {
         )
     }
 
-    /// The ranks around the quantile `probability` of `samples` samples: each end holds with the
-    /// confidence of one side.
+    /// Returns the ranks around the quantile `probability` of `samples` samples: each end holds
+    /// with the confidence of one side.
     ///
     /// The upper end is the least rank above which so few samples lie that their share is at most
     /// `1 - probability`.
@@ -157,7 +157,7 @@ impl Clustering {
         }
     }
 
-    /// The fewest samples that have both ends, if they cluster as these do.
+    /// Returns the fewest samples that have both ends, if they cluster as these do.
     fn samples_for_both_ends(&self, probability: f64, side: Confidence) -> Option<u64> {
         let above = super::tolerance::samples_needed(probability, 1, side)? as f64 * self.unseen;
         let below =

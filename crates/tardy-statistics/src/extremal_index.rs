@@ -3,8 +3,8 @@
 //! Source: C. A. T. Ferro and J. Segers, "Inference for clusters of extreme values", J. R. Statist.
 //! Soc. B 65, 2003, equations 5 and 7.
 
-/// The intervals estimator, from the sample numbers of the exceedances in strictly ascending order;
-/// `None` with fewer than two.
+/// Returns the intervals estimator, from the sample numbers of the exceedances in strictly
+/// ascending order; `None` with fewer than two.
 ///
 /// Its reciprocal is the mean number of exceedances in a cluster. It is an estimate, not a bound:
 /// with few exceedances it says little.
@@ -29,7 +29,7 @@ pub fn extremal_index(positions: &[u64]) -> Option<f64> {
     Some((2.0 * sum * sum / (count * weight)).min(1.0))
 }
 
-/// The distances between neighbours, at least 1 each.
+/// Returns the distances between neighbours, at least 1 each.
 pub(super) fn gaps(positions: &[u64]) -> impl Iterator<Item = u64> + '_ {
     positions
         .windows(2)

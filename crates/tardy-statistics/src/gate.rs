@@ -60,7 +60,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Whether every check passed, so that the model may be shown.
+    /// Returns whether every check passed, so that the model may be shown.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.tail.is_some() && self.checks.iter().all(Check::passed)

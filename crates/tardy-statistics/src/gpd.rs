@@ -25,7 +25,7 @@ pub struct Gpd {
 }
 
 impl Gpd {
-    /// The logarithm of the probability that an excess is above `excess`.
+    /// Returns the logarithm of the probability that an excess is above `excess`.
     #[must_use]
     pub fn ln_survival(&self, excess: f64) -> f64 {
         if excess <= 0.0 {
@@ -42,25 +42,25 @@ impl Gpd {
         }
     }
 
-    /// The probability that an excess is above `excess`.
+    /// Returns the probability that an excess is above `excess`.
     #[must_use]
     pub fn survival(&self, excess: f64) -> f64 {
         self.ln_survival(excess).exp()
     }
 
-    /// The probability that an excess is at most `excess`.
+    /// Returns the probability that an excess is at most `excess`.
     #[must_use]
     pub fn cumulative(&self, excess: f64) -> f64 {
         -self.ln_survival(excess).exp_m1()
     }
 
-    /// The excess that is passed with probability `survival` (0 to 1).
+    /// Returns the excess that is passed with probability `survival` (0 to 1).
     #[must_use]
     pub fn excess_at(&self, survival: f64) -> f64 {
         self.scale * box_cox(1.0 / survival, self.shape)
     }
 
-    /// The largest possible excess; `None` when there is no limit.
+    /// Returns the largest possible excess; `None` when there is no limit.
     #[must_use]
     pub fn endpoint(&self) -> Option<f64> {
         (self.shape < 0.0).then(|| -self.scale / self.shape)

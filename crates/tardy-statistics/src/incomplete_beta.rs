@@ -35,8 +35,8 @@ pub fn incomplete_beta(a: f64, b: f64, x: f64, y: f64) -> f64 {
     value.clamp(0.0, 1.0)
 }
 
-/// The `x` at which `I_x(a, b)` is `probability`, for `a > 0`, `b > 0`; 0 and 1 for probabilities
-/// at or past the ends.
+/// Returns the `x` at which `I_x(a, b)` is `probability`, for `a > 0`, `b > 0`; 0 and 1 for
+/// probabilities at or past the ends.
 #[must_use]
 pub fn inverse_incomplete_beta(a: f64, b: f64, probability: f64) -> f64 {
     if probability <= 0.0 {
@@ -69,8 +69,8 @@ fn density_weight(a: f64, b: f64, x: f64, y: f64) -> f64 {
     (a / n * b / (2.0 * PI)).sqrt() * exponent.exp()
 }
 
-/// The fraction by which `x^a y^b / B(a, b)` is divided (DiDonato and Morris, ACM TOMS 18, 1992,
-/// BFRAC).
+/// Returns the fraction by which `x^a y^b / B(a, b)` is divided (DiDonato and Morris, ACM TOMS 18,
+/// 1992, BFRAC).
 ///
 /// Its terms take `a y - b x` as a whole, so that a share of 1e-9 keeps its digits, which the
 /// better known fraction loses.

@@ -39,7 +39,7 @@ pub fn l_moments(sorted: &[f64]) -> Option<LMoments> {
 }
 
 impl LMoments {
-    /// The generalised Pareto distribution of excesses with these L-moments.
+    /// Returns the generalised Pareto distribution of excesses with these L-moments.
     #[must_use]
     pub fn gpd(&self) -> Gpd {
         let shape = 2.0 - self.location / self.scale;

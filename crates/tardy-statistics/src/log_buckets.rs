@@ -94,7 +94,7 @@ impl Stretch {
         self.negative.extend(other.negative);
     }
 
-    /// How many values there are.
+    /// Returns how many values there are.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.entries
@@ -115,7 +115,7 @@ impl Stretch {
         positive + self.negative.iter().map(|&value| value as f64).sum::<f64>()
     }
 
-    /// The values as rank statistics want them; a bucket stands for its upper end, as in a
+    /// Returns the values as rank statistics want them; a bucket stands for its upper end, as in a
     /// `Histogram` of tardy-core.
     #[must_use]
     pub fn tally(&self) -> Tally {
@@ -140,7 +140,7 @@ fn bucket_of(value: u64) -> usize {
     shift as usize * (EXACT_END / 2) as usize + (value >> shift) as usize
 }
 
-/// The largest value of a bucket.
+/// Returns the largest value of a bucket.
 fn end_of(bucket: u16) -> u64 {
     let half = EXACT_END / 2;
     let bucket = u64::from(bucket);

@@ -32,8 +32,8 @@ pub struct Mixture {
 }
 
 impl Mixture {
-    /// The excess from which on another cause can be fitted on its own, when enough of its points
-    /// were seen.
+    /// Returns the excess from which on another cause can be fitted on its own, when enough of its
+    /// points were seen.
     #[must_use]
     pub fn own_threshold(&self) -> Option<f64> {
         (self.foreign.len() > POINTS_FOR_OWN_FIT).then(|| self.foreign[0])

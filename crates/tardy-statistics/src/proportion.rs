@@ -8,7 +8,7 @@
 use super::confidence::{Confidence, Interval};
 use super::incomplete_beta::inverse_incomplete_beta;
 
-/// The two-sided interval of the probability of an event, `events` seen in `trials`.
+/// Returns the two-sided interval of the probability of an event, `events` seen in `trials`.
 #[must_use]
 pub fn proportion_interval(events: f64, trials: f64, confidence: Confidence) -> Interval {
     let side = confidence.of_each_side();
@@ -18,7 +18,7 @@ pub fn proportion_interval(events: f64, trials: f64, confidence: Confidence) -> 
     }
 }
 
-/// The probability that, with `confidence`, is not exceeded: one-sided. With no event it is
+/// Returns the probability that, with `confidence`, is not exceeded: one-sided. With no event it is
 /// `1 - (1 - c)^(1/n)`, about 3/n at 95 %.
 #[must_use]
 pub fn proportion_upper(events: f64, trials: f64, confidence: Confidence) -> f64 {
@@ -34,7 +34,8 @@ pub fn proportion_upper(events: f64, trials: f64, confidence: Confidence) -> f64
     inverse_incomplete_beta(events + 1.0, trials - events, confidence.get())
 }
 
-/// The probability that, with `confidence`, is reached: one-sided. 0 when there was no event.
+/// Returns the probability that, with `confidence`, is reached: one-sided. 0 when there was no
+/// event.
 #[must_use]
 pub fn proportion_lower(events: f64, trials: f64, confidence: Confidence) -> f64 {
     if trials.is_nan()

@@ -25,7 +25,7 @@ pub struct QuantileRanks {
     pub samples_needed: Option<u64>,
 }
 
-/// The ranks around the quantile `probability` of `samples` independent samples.
+/// Returns the ranks around the quantile `probability` of `samples` independent samples.
 #[must_use]
 pub fn quantile_ranks(samples: u64, probability: f64, confidence: Confidence) -> QuantileRanks {
     quantile_ranks_of_clustered(samples, probability, 1.0, confidence)
@@ -74,8 +74,8 @@ pub fn quantile_ranks_of_clustered(
     }
 }
 
-/// The first rank of 1 to `samples` from which on `condition` holds, `samples + 1` if it never
-/// does.
+/// Returns the first rank of 1 to `samples` from which on `condition` holds, `samples + 1` if it
+/// never does.
 pub(super) fn first_rank(samples: u64, condition: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (1, samples.saturating_add(1));
     while low < high {

@@ -369,8 +369,8 @@ impl Prior {
     }
 }
 
-/// The derivative of the digamma function, for positive numbers: the asymptotic series from 10 on
-/// (Abramowitz and Stegun, 6.4.12).
+/// Returns the derivative of the digamma function, for positive numbers: the asymptotic series from
+/// 10 on (Abramowitz and Stegun, 6.4.12).
 fn trigamma(mut x: f64) -> f64 {
     let mut sum = 0.0;
     while x < 10.0 {
@@ -439,7 +439,7 @@ fn judged(
     })
 }
 
-/// How far these builds lie from `centre` on the mean; `None` for a build alone.
+/// Returns how far these builds lie from `centre` on the mean; `None` for a build alone.
 fn told(of_builds: &[f64], centre: f64) -> Option<f64> {
     let side = (of_builds.iter().sum::<f64>() / of_builds.len() as f64 - centre).signum();
     let mut beyond: Vec<f64> = of_builds
@@ -452,8 +452,8 @@ fn told(of_builds: &[f64], centre: f64) -> Option<f64> {
     Some(side * beyond.iter().sum::<f64>() / beyond.len() as f64)
 }
 
-/// Whether nearly every series of a family differs by half of `difference` at least, however much
-/// it varies by itself.
+/// Returns whether nearly every series of a family differs by half of `difference` at least,
+/// however much it varies by itself.
 fn is_of_all(
     values: &[Vec<Option<f64>>],
     members: &[usize],

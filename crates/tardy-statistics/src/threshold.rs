@@ -45,7 +45,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// The scale with the threshold's part taken out: constant above a good threshold.
+    /// Returns the scale with the threshold's part taken out: constant above a good threshold.
     #[must_use]
     pub fn modified_scale(&self) -> f64 {
         self.fit.model.scale - self.fit.model.shape * self.threshold
@@ -67,7 +67,7 @@ impl Scan {
         self.candidates.get(self.chosen?)
     }
 
-    /// The smallest and the largest return level over all accepted thresholds.
+    /// Returns the smallest and the largest return level over all accepted thresholds.
     #[must_use]
     pub fn spread(&self) -> Option<Interval> {
         let levels = || {
@@ -143,8 +143,8 @@ fn candidate(tally: &Tally, threshold: f64, question: Question) -> Option<Candid
     })
 }
 
-/// The index after the last rejected hypothesis: `probabilities` in the order in which they are
-/// tested; the first ones are false. `None` when all are rejected.
+/// Returns the index after the last rejected hypothesis: `probabilities` in the order in which they
+/// are tested; the first ones are false. `None` when all are rejected.
 fn forward_stop(probabilities: &[f64], level: f64) -> Option<usize> {
     let mut sum = 0.0;
     let mut first = 0;

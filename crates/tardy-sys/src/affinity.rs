@@ -9,7 +9,7 @@ const CPUS_ASKED: u32 = 8192;
 /// Lets thread `tid` (0: the calling one) run on `cpus` only.
 ///
 /// # Errors
-/// EINVAL where none of them is online and allowed; ESRCH where there is no such thread.
+/// Returns EINVAL if none of them is online and allowed; ESRCH if there is no such thread.
 pub fn set(tid: i32, cpus: &[u32]) -> io::Result<()> {
     let words = cpus
         .iter()
@@ -25,10 +25,10 @@ pub fn set(tid: i32, cpus: &[u32]) -> io::Result<()> {
     crate::check(result as libc::c_int).map(drop)
 }
 
-/// The CPUs that thread `tid` (0: the calling one) may run on, ascending.
+/// Returns the CPUs that thread `tid` (0: the calling one) may run on, ascending.
 ///
 /// # Errors
-/// ESRCH where there is no such thread.
+/// Returns ESRCH if there is no such thread.
 pub fn get(tid: i32) -> io::Result<Vec<u32>> {
     // 1024 words cover 65536 CPUs, more than any kernel is built for; a mask shorter than the
     // kernel's is EINVAL.
@@ -45,12 +45,12 @@ pub fn get(tid: i32) -> io::Result<Vec<u32>> {
         .collect())
 }
 
-/// The CPUs that the kernel gives a thread of this process that asks for all, ascending: more than
-/// [`get`] says where ordinary tasks are kept off some (`isolcpus=`), and no more than a cpuset
-/// has.
+/// Returns the CPUs that the kernel gives a thread of this process that asks for all, ascending:
+/// more than [`get`] says where ordinary tasks are kept off some (`isolcpus=`), and no more than a
+/// cpuset has.
 ///
 /// # Errors
-/// Those of sched_setaffinity(2) and of starting a thread.
+/// Returns errors of sched_setaffinity(2) and of starting a thread.
 pub fn obtainable() -> io::Result<Vec<u32>> {
     // A separate thread queries and ends, so that the process's affinity does not change. The
     // kernel reduces the mask to the CPUs that the thread may use.

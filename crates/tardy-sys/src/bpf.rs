@@ -23,7 +23,8 @@ pub struct BpfProgram {
 /// Returns all loaded programs, of any owner.
 ///
 /// # Errors
-/// EPERM without CAP_SYS_ADMIN, ENOSYS or EINVAL where the kernel has no BPF or is older than 4.13.
+/// Returns EPERM without CAP_SYS_ADMIN, ENOSYS or EINVAL if the kernel has no BPF or is older than
+/// 4.13.
 pub fn programs() -> io::Result<Vec<BpfProgram>> {
     let mut programs = Vec::new();
     let mut last = 0;

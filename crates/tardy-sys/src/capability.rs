@@ -116,7 +116,8 @@ pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
 /// threads.
 ///
 /// # Errors
-/// EPERM without CAP_SETUID and CAP_SETGID; EINVAL in a user namespace that has no such user.
+/// Returns EPERM without CAP_SETUID and CAP_SETGID; EINVAL in a user namespace that has no such
+/// user.
 pub fn become_nobody() -> io::Result<()> {
     // SAFETY: PR_SET_KEEPCAPS takes integers and no memory.
     crate::check(unsafe {

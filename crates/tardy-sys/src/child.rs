@@ -17,8 +17,8 @@ pub fn kill_with_parent(command: &mut Command) -> &mut Command {
     signal_with_parent(command, libc::SIGKILL)
 }
 
-/// As [`kill_with_parent`], for a program that restores what it changed when it is asked to end
-/// (SIGTERM).
+/// Works like [`kill_with_parent`], for a program that restores what it changed when it is asked to
+/// end (SIGTERM).
 pub fn end_with_parent(command: &mut Command) -> &mut Command {
     signal_with_parent(command, libc::SIGTERM)
 }
@@ -50,7 +50,7 @@ fn signal_with_parent(command: &mut Command, signal: i32) -> &mut Command {
 /// cannot be read.
 ///
 /// # Errors
-/// Those of starting the program and of reading its pipes.
+/// Returns errors of starting the program and of reading its pipes.
 pub fn output(command: &mut Command) -> io::Result<Output> {
     let mut child = command
         .stdin(Stdio::null())

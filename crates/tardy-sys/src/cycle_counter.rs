@@ -25,10 +25,10 @@ impl std::fmt::Display for NotInvariant {
     }
 }
 
-/// Whether the counter runs at one rate in every state of every CPU.
+/// Returns whether the counter runs at one rate in every state of every CPU.
 ///
 /// # Errors
-/// [`NotInvariant`].
+/// Returns [`NotInvariant`].
 #[cfg(target_arch = "x86_64")]
 pub fn invariant() -> Result<(), NotInvariant> {
     // AMD64 Architecture Programmer's Manual, volume 3, appendix E.4.7; Intel's manual, volume 3,
@@ -42,7 +42,7 @@ pub fn invariant() -> Result<(), NotInvariant> {
     }
 }
 
-/// The generic timer's counter has a fixed rate by its definition (Arm ARM, D12.1).
+/// Returns the generic timer's counter has a fixed rate by its definition (Arm ARM, D12.1).
 ///
 /// # Errors
 /// None.

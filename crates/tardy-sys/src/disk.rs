@@ -43,15 +43,15 @@ impl Room {
 /// Bytes that the caller may still write below `path`.
 ///
 /// # Errors
-/// ENOENT where there is no such path; EINVAL for a path with a NUL byte.
+/// Returns ENOENT if there is no such path; EINVAL for a path with a NUL byte.
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
     room(path).map(|room| room.free)
 }
 
-/// The room of the file system that `path` is on.
+/// Returns the room of the file system that `path` is on.
 ///
 /// # Errors
-/// As [`free_bytes`].
+/// Returns the errors of [`free_bytes`].
 pub fn room(path: &Path) -> io::Result<Room> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let mut stat = MaybeUninit::<libc::statvfs>::uninit();
@@ -61,10 +61,10 @@ pub fn room(path: &Path) -> io::Result<Room> {
     Ok(Room::of(&unsafe { stat.assume_init() }))
 }
 
-/// The room of the file system that an open file is on.
+/// Returns the room of the file system that an open file is on.
 ///
 /// # Errors
-/// Those of fstatvfs(3), which do not happen with an open file of a local file system.
+/// Returns errors of fstatvfs(3), which do not happen with an open file of a local file system.
 pub fn room_of(file: &File) -> io::Result<Room> {
     let mut stat = MaybeUninit::<libc::statvfs>::uninit();
     // SAFETY: the descriptor is open, and `stat` is valid for writing one statvfs.

@@ -20,7 +20,7 @@ impl Epoll {
     /// An empty set.
     ///
     /// # Errors
-    /// EMFILE, ENFILE, ENOMEM.
+    /// Returns EMFILE, ENFILE, ENOMEM.
     pub fn new() -> io::Result<Self> {
         // SAFETY: epoll_create1 takes one integer.
         let fd = crate::check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
@@ -32,8 +32,8 @@ impl Epoll {
     /// readable.
     ///
     /// # Errors
-    /// EEXIST where it is in the set; EPERM for a descriptor that cannot be waited for, as of a
-    /// plain file.
+    /// Returns EEXIST if it is in the set; EPERM for a descriptor that cannot be waited for, as of
+    /// a plain file.
     pub fn add_readable(&self, descriptor: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         let mut event = libc::epoll_event {
             events: libc::EPOLLIN as u32,
@@ -55,7 +55,7 @@ impl Epoll {
     /// token of the one; `None` if the time was up.
     ///
     /// # Errors
-    /// ENOSYS before Linux 5.11; EINTR; EINVAL for a negative time.
+    /// Returns ENOSYS before Linux 5.11; EINTR; EINVAL for a negative time.
     #[inline]
     pub fn wait(&self, timeout: Option<i64>) -> io::Result<Option<u64>> {
         let time = timeout.map(|timeout| KernelTimespec {

@@ -23,8 +23,8 @@ pub struct Coalescing {
 /// Of the device of this name in the caller's network namespace.
 ///
 /// # Errors
-/// EOPNOTSUPP where the driver has no such setting, ENODEV without such a device, EINVAL where the
-/// name is too long for one.
+/// Returns EOPNOTSUPP if the driver has no such setting, ENODEV without such a device, EINVAL if
+/// the name is too long for one.
 pub fn coalescing(device: &str) -> io::Result<Coalescing> {
     // Any socket will do.
     let socket = UnixDatagram::unbound()?;

@@ -12,7 +12,7 @@ impl EventFd {
     /// A counter of 0; waiting blocks.
     ///
     /// # Errors
-    /// EMFILE, ENFILE, ENOMEM.
+    /// Returns EMFILE, ENFILE, ENOMEM.
     pub fn new() -> io::Result<Self> {
         // SAFETY: eventfd takes two integers.
         let fd = crate::check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) })?;
@@ -23,7 +23,7 @@ impl EventFd {
     /// Adds `count` to the counter, which wakes who waits for it.
     ///
     /// # Errors
-    /// EINVAL for `u64::MAX`, which no counter holds.
+    /// Returns EINVAL for `u64::MAX`, which no counter holds.
     #[inline]
     pub fn add(&self, count: u64) -> io::Result<()> {
         (&self.0).write_all(&count.to_ne_bytes())

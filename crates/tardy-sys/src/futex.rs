@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU32;
 /// caller reads the word again.
 ///
 /// # Errors
-/// Those of futex(2) but EAGAIN and EINTR, which are answers.
+/// Returns errors of futex(2) except EAGAIN and EINTR, which are answers.
 #[inline]
 pub fn wait(word: &AtomicU32, expected: u32) -> io::Result<()> {
     // SAFETY: FUTEX_WAIT reads the four aligned bytes at `word`, which outlives the call; a null

@@ -28,8 +28,8 @@ impl InheritingLock {
     /// Takes the lock, waiting for it where it is held.
     ///
     /// # Errors
-    /// EDEADLK where the thread holds it already; ENOSYS in kernels without such locks; ESRCH where
-    /// its owner is gone.
+    /// Returns EDEADLK if the thread holds it already; ENOSYS in kernels without such locks; ESRCH
+    /// if its owner is gone.
     #[inline]
     pub fn lock(&self) -> io::Result<()> {
         if self.try_lock() {
@@ -47,7 +47,7 @@ impl InheritingLock {
     /// Gives the lock back, to the first who waits for it.
     ///
     /// # Errors
-    /// EPERM where another thread holds it.
+    /// Returns EPERM if another thread holds it.
     #[inline]
     pub fn unlock(&self) -> io::Result<()> {
         let me = crate::sched::thread_id() as u32;
@@ -61,7 +61,7 @@ impl InheritingLock {
         operate(&self.0, libc::FUTEX_UNLOCK_PI)
     }
 
-    /// Whether a thread waits for it in the kernel.
+    /// Returns whether a thread waits for it in the kernel.
     #[inline]
     #[must_use]
     pub fn is_wanted(&self) -> bool {

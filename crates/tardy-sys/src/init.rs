@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// The set with only SIGCHLD in it.
+/// Returns the set with only SIGCHLD in it.
 fn child_signal() -> io::Result<libc::sigset_t> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: sigemptyset writes the whole set, for which `set` has room.
@@ -41,7 +41,7 @@ pub fn hold_back_child_signal() -> io::Result<()> {
 /// all still run.
 ///
 /// # Errors
-/// `ECHILD` when there is no child at all.
+/// Returns `ECHILD` when there is no child at all.
 pub fn collect_child() -> io::Result<Option<(u32, ExitStatus)>> {
     let mut status = 0;
     // SAFETY: `status` is valid for writing for the length of the call.
@@ -57,7 +57,8 @@ pub fn collect_child() -> io::Result<Option<(u32, ExitStatus)>> {
 /// [`hold_back_child_signal`].
 ///
 /// # Errors
-/// `EINTR` when another signal was handled; `EAGAIN` is no error here but the end of the time.
+/// Returns `EINTR` when another signal was handled; `EAGAIN` is no error here but the end of the
+/// time.
 pub fn wait_for_child(limit: Duration) -> io::Result<()> {
     let set = child_signal()?;
     let limit = libc::timespec {
@@ -80,7 +81,7 @@ pub fn wait_for_child(limit: Duration) -> io::Result<()> {
 /// Writes what is cached and switches the machine off; does not return when it works.
 ///
 /// # Errors
-/// `EPERM` without `CAP_SYS_BOOT`.
+/// Returns `EPERM` without `CAP_SYS_BOOT`.
 pub fn power_off() -> io::Error {
     // SAFETY: sync takes nothing and cannot fail.
     unsafe { libc::sync() };

@@ -29,7 +29,7 @@ impl IntervalTimer {
     /// Lets the signal come every `micros`, from so much later than now on; 0 stops it.
     ///
     /// # Errors
-    /// EINVAL for a negative time.
+    /// Returns EINVAL for a negative time.
     pub fn start(&self, micros: i64) -> io::Result<()> {
         let time = libc::timeval {
             tv_sec: (micros / 1_000_000) as _,
@@ -55,7 +55,7 @@ impl IntervalTimer {
     /// Waits for the signal, in whichever thread calls.
     ///
     /// # Errors
-    /// Those of sigwaitinfo(2) but EINTR.
+    /// Returns errors of sigwaitinfo(2) except EINTR.
     #[inline]
     pub fn wait(&self) -> io::Result<()> {
         loop {

@@ -24,7 +24,7 @@ const KERNELS: [u32; 6] = [
 /// [`crate::private_folder::inside`] even if the name changes.
 ///
 /// # Errors
-/// Those of open(2); `InvalidInput` where it is a link, a folder, a FIFO or a device.
+/// Returns errors of open(2); `InvalidInput` if it is a link, a folder, a FIFO or a device.
 pub fn pin(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new()
         .read(true)
@@ -39,10 +39,10 @@ pub fn pin(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Whether the file is on a file system of the kernel's.
+/// Returns whether the file is on a file system of the kernel's.
 ///
 /// # Errors
-/// Those of fstatfs(2).
+/// Returns errors of fstatfs(2).
 pub fn is_kernels(file: &File) -> io::Result<bool> {
     let mut stat = MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: the descriptor is open, and `stat` is valid for writing one statfs.

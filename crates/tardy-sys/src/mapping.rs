@@ -33,7 +33,7 @@ impl Mapping {
     /// `bytes` of private zero pages, none of them present yet.
     ///
     /// # Errors
-    /// ENOMEM; EINVAL for 0 bytes.
+    /// Returns ENOMEM; EINVAL for 0 bytes.
     pub fn anonymous(bytes: usize) -> io::Result<Self> {
         Self::new(
             bytes,
@@ -46,7 +46,7 @@ impl Mapping {
     /// touching raises SIGBUS.
     ///
     /// # Errors
-    /// EACCES where the file is not open for reading and writing; ENODEV; EINVAL for 0 bytes.
+    /// Returns EACCES if the file is not open for reading and writing; ENODEV; EINVAL for 0 bytes.
     pub fn shared(file: &File, bytes: usize) -> io::Result<Self> {
         Self::new(bytes, libc::MAP_SHARED, file.as_raw_fd())
     }
@@ -127,10 +127,10 @@ impl Mapping {
     /// Reads `bytes` from the file, from `at` on, to the start of the mapping.
     ///
     /// # Errors
-    /// Those of pread(2); `UnexpectedEof` where it reads less.
+    /// Returns errors of pread(2); `UnexpectedEof` if it reads less.
     ///
     /// # Panics
-    /// Where the mapping is shorter.
+    /// Panics if the mapping is shorter.
     pub fn fill_from(&mut self, file: &File, at: i64, bytes: usize) -> io::Result<()> {
         assert!(bytes <= self.bytes, "{bytes} of {} bytes", self.bytes);
         // SAFETY: the kernel writes so many bytes to the mapping, which is as long (asserted
@@ -148,7 +148,7 @@ impl Mapping {
     /// afterwards. Returns the number of pages.
     ///
     /// # Panics
-    /// Where the range is not within the mapping, or the mapping is write-protected.
+    /// Panics if the range is not within the mapping, or the mapping is write-protected.
     pub fn touch(&mut self, from: usize, to: usize) -> usize {
         self.touch_every(from, to, PAGE_BYTES)
     }
@@ -192,7 +192,7 @@ impl Mapping {
     /// first.
     ///
     /// # Errors
-    /// EINVAL for a range that is no range of pages; ENOMEM at the limit of mappings.
+    /// Returns EINVAL for a range that is no range of pages; ENOMEM at the limit of mappings.
     pub fn set_writable(&mut self, from: usize, to: usize, writable: bool) -> io::Result<()> {
         self.check_range(from, to)?;
         let protection = if writable {
@@ -213,7 +213,7 @@ impl Mapping {
     /// as the file) afterwards.
     ///
     /// # Errors
-    /// EINVAL for a range that is no range of pages, or locked pages.
+    /// Returns EINVAL for a range that is no range of pages, or locked pages.
     pub fn discard(&mut self, from: usize, to: usize) -> io::Result<()> {
         self.check_range(from, to)?;
         // SAFETY: `from` is within the mapping (checked above).
@@ -227,7 +227,8 @@ impl Mapping {
     /// Asks for small pages only, so that a fault brings one page and not two megabytes.
     ///
     /// # Errors
-    /// EINVAL on kernels without transparent huge pages, which have small pages only anyway.
+    /// Returns EINVAL on kernels without transparent huge pages, which have small pages only
+    /// anyway.
     pub fn forbid_huge_pages(&mut self) -> io::Result<()> {
         // SAFETY: the range is exactly this mapping.
         crate::check(unsafe {
@@ -239,7 +240,7 @@ impl Mapping {
     /// Asks for huge pages where the mapping has room for whole ones.
     ///
     /// # Errors
-    /// EINVAL on kernels without transparent huge pages.
+    /// Returns EINVAL on kernels without transparent huge pages.
     pub fn ask_for_huge_pages(&mut self) -> io::Result<()> {
         // SAFETY: the range is exactly this mapping.
         crate::check(unsafe { libc::madvise(self.start.as_ptr(), self.bytes, libc::MADV_HUGEPAGE) })
@@ -250,7 +251,7 @@ impl Mapping {
     /// (MADV_COLLAPSE, Linux 6.1).
     ///
     /// # Errors
-    /// EINVAL in older kernels, and where no huge page fits; EAGAIN, EBUSY or ENOMEM where a page
+    /// Returns EINVAL in older kernels, and if no huge page fits; EAGAIN, EBUSY or ENOMEM if a page
     /// could not be put together at present.
     pub fn collapse(&mut self) -> io::Result<()> {
         // SAFETY: the range is exactly this mapping; its content does not change.
@@ -262,7 +263,7 @@ impl Mapping {
     /// 4.5); they may read as zero from then on.
     ///
     /// # Errors
-    /// EINVAL in older kernels, for shared mappings and for locked pages.
+    /// Returns EINVAL in older kernels, for shared mappings and for locked pages.
     pub fn free_lazily(&mut self) -> io::Result<()> {
         // SAFETY: the range is exactly this mapping; its contents may change because no reference
         // to its memory exists.

@@ -91,7 +91,7 @@ impl SharedMapping {
     /// Copies what stands at `offset` to `target`.
     ///
     /// # Errors
-    /// `UnexpectedEof` when the mapping ends before; `target` stays as it is then.
+    /// Returns `UnexpectedEof` when the mapping ends before; `target` stays as it is then.
     pub fn read_at(&self, offset: usize, target: &mut [u8]) -> io::Result<()> {
         if offset
             .checked_add(target.len())

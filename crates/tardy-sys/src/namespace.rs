@@ -21,8 +21,8 @@ pub enum Namespace {
 /// Moves the calling process into a new namespace.
 ///
 /// # Errors
-/// EPERM without CAP_SYS_ADMIN (or where user namespaces are forbidden); EINVAL in a process of
-/// several threads or where the kernel lacks it; ENOSPC or EUSERS at the limit of namespaces.
+/// Returns EPERM without CAP_SYS_ADMIN (or if user namespaces are forbidden); EINVAL in a process
+/// of several threads or if the kernel lacks it; ENOSPC or EUSERS at the limit of namespaces.
 pub fn unshare(namespace: Namespace) -> io::Result<()> {
     let flags = match namespace {
         Namespace::Processes => libc::CLONE_NEWPID,
@@ -40,7 +40,7 @@ pub fn unshare(namespace: Namespace) -> io::Result<()> {
 /// theirs.
 ///
 /// # Errors
-/// EPERM without CAP_SYS_ADMIN; EINVAL for a descriptor of something else.
+/// Returns EPERM without CAP_SYS_ADMIN; EINVAL for a descriptor of something else.
 pub fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: setns takes a descriptor, which is open while it is borrowed, and a flag.
     crate::check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)

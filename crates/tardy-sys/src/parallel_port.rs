@@ -30,7 +30,7 @@ impl ParallelPort {
     /// Claims the port and its interrupt; other processes cannot use it meanwhile.
     ///
     /// # Errors
-    /// ENOENT where the driver is not loaded; EACCES; ENOTTY where it is no port; ENXIO where no
+    /// Returns ENOENT if the driver is not loaded; EACCES; ENOTTY if it is no port; ENXIO if no
     /// port is behind the device, or another driver has it (a printer's).
     pub fn open(device: &Path) -> io::Result<Self> {
         let port = OpenOptions::new()
@@ -48,7 +48,7 @@ impl ParallelPort {
     /// Drives the eight data lines.
     ///
     /// # Errors
-    /// Those of the port.
+    /// Returns errors of the port.
     #[inline]
     pub fn write(&self, data: u8) -> io::Result<()> {
         // SAFETY: the kernel reads one byte at the pointer.
@@ -62,11 +62,11 @@ impl ParallelPort {
         .map(drop)
     }
 
-    /// How many interrupts came since the last call. Without waiting: the descriptor can be read
-    /// while there are some.
+    /// Returns how many interrupts came since the last call. Without waiting: the descriptor can be
+    /// read while there are some.
     ///
     /// # Errors
-    /// Those of the port.
+    /// Returns errors of the port.
     #[inline]
     pub fn take_interrupts(&self) -> io::Result<u32> {
         let mut count: libc::c_int = 0;

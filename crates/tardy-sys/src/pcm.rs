@@ -164,7 +164,7 @@ impl Space {
         self
     }
 
-    /// The smallest and the largest value left.
+    /// Returns the smallest and the largest value left.
     #[must_use]
     pub fn range(&self, quantity: Quantity) -> (u32, u32) {
         let RawInterval { min, max, flags } = self.intervals[quantity as usize - FIRST_QUANTITY];
@@ -302,7 +302,7 @@ impl Playback {
     /// Takes the device.
     ///
     /// # Errors
-    /// ENOENT where there is none; EACCES; EBUSY or EAGAIN where another program has it.
+    /// Returns ENOENT if there is none; EACCES; EBUSY or EAGAIN if another program has it.
     pub fn open(device: &Path) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -318,7 +318,7 @@ impl Playback {
     /// Returns the device's description.
     ///
     /// # Errors
-    /// ENOTTY where it is no sound device.
+    /// Returns ENOTTY if it is no sound device.
     pub fn info(&self) -> io::Result<Info> {
         let mut raw = RawInfo {
             device: 0,
@@ -347,7 +347,7 @@ impl Playback {
     /// Leaves in `space` what the device can have of it; changes nothing of the device.
     ///
     /// # Errors
-    /// EINVAL where nothing is left; ENOTTY where it is no sound device.
+    /// Returns EINVAL if nothing is left; ENOTTY if it is no sound device.
     pub fn refine(&self, space: &mut Space) -> io::Result<()> {
         space.requested = u32::MAX;
         self.exchange(HW_REFINE, space)
@@ -358,7 +358,7 @@ impl Playback {
     /// only.
     ///
     /// # Errors
-    /// As [`Playback::refine`]; those of the driver.
+    /// Returns the errors of [`Playback::refine`]; errors of the driver.
     pub fn configure(&mut self, space: &mut Space) -> io::Result<()> {
         let mut protocol = PROTOCOL;
         // A kernel before 5.1 has no such request, and all that is asked for here nevertheless.
@@ -389,7 +389,7 @@ impl Playback {
     /// and after it stopped.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Returns errors of the driver.
     pub fn prepare(&self) -> io::Result<()> {
         self.order(PREPARE)
     }
@@ -397,7 +397,7 @@ impl Playback {
     /// Starts to play what was written.
     ///
     /// # Errors
-    /// EPIPE where nothing was; those of the driver.
+    /// Returns EPIPE if nothing was; errors of the driver.
     pub fn start(&self) -> io::Result<()> {
         self.order(START)
     }
@@ -405,7 +405,7 @@ impl Playback {
     /// Stops at once.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Returns errors of the driver.
     pub fn stop(&self) -> io::Result<()> {
         self.order(DROP)
     }
@@ -413,8 +413,8 @@ impl Playback {
     /// Writes as many whole frames of `sound` as fit; returns the number.
     ///
     /// # Errors
-    /// EPIPE where it stopped because there was nothing to play; EBADFD where it was not prepared;
-    /// ENODEV where it was pulled out.
+    /// Returns EPIPE if it stopped because there was nothing to play; EBADFD if it was not
+    /// prepared; ENODEV if it was pulled out.
     #[inline]
     #[allow(
         clippy::unnecessary_cast,
@@ -447,7 +447,7 @@ impl Playback {
     /// Where the hardware is.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Returns errors of the driver.
     #[inline]
     #[allow(
         clippy::unnecessary_cast,

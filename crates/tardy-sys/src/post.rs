@@ -111,8 +111,8 @@ impl Drop for Post {
     }
 }
 
-/// The CPU that the calling thread is on, if that is not its post; `None` on its post, and where it
-/// has none.
+/// Returns the CPU that the calling thread is on, if that is not its post; `None` on its post, and
+/// where it has none.
 #[inline]
 #[must_use]
 pub fn elsewhere() -> Option<u32> {
@@ -136,8 +136,8 @@ fn register(area: &Area, flags: i32) -> io::Result<()> {
     crate::check(result as libc::c_int).map(drop)
 }
 
-/// The word `cpu_id` of the area that the C library registered for the calling thread; `None` if it
-/// did not.
+/// Returns the word `cpu_id` of the area that the C library registered for the calling thread;
+/// `None` if it did not.
 fn area_of_the_c_library() -> Option<*const u32> {
     let (thread_pointer, offset, size) = c_library::rseq()?;
     // The size is 0 if glibc was configured not to register it (glibc.pthread.rseq=0), or the
@@ -171,7 +171,7 @@ mod c_library {
         Some((thread_pointer(), offset, size))
     }
 
-    /// Where the two symbols are; null where nobody defines them.
+    /// Returns where the two symbols are; null where nobody defines them.
     #[cfg(target_arch = "x86_64")]
     fn symbols() -> (*const isize, *const u32) {
         let (offset, size): (*const isize, *const u32);
@@ -202,7 +202,7 @@ mod c_library {
         pointer
     }
 
-    /// Where the two symbols are; null where nobody defines them.
+    /// Returns where the two symbols are; null where nobody defines them.
     #[cfg(target_arch = "aarch64")]
     fn symbols() -> (*const isize, *const u32) {
         let (offset, size): (*const isize, *const u32);

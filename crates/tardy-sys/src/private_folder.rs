@@ -14,7 +14,7 @@ use crate::{regular_file, user};
 /// as of a process that was started again.
 ///
 /// # Errors
-/// Those of mkdir(2), and of [`open`].
+/// Returns errors of mkdir(2), and of [`open`].
 pub fn make(path: &Path) -> io::Result<()> {
     match make_new(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open(path).map(drop),
@@ -25,7 +25,7 @@ pub fn make(path: &Path) -> io::Result<()> {
 /// Makes a folder that only this user may use, if nothing is yet.
 ///
 /// # Errors
-/// Those of mkdir(2).
+/// Returns errors of mkdir(2).
 pub fn make_new(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
@@ -53,7 +53,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Opens a folder, whoever's it is, and nothing that a link leads to.
 ///
 /// # Errors
-/// Those of open(2); `PermissionDenied` where it is a link or no folder.
+/// Returns errors of open(2); `PermissionDenied` if it is a link or no folder.
 pub fn open_itself(path: &Path) -> io::Result<File> {
     let opened = OpenOptions::new()
         .read(true)
@@ -68,7 +68,7 @@ pub fn open_itself(path: &Path) -> io::Result<File> {
 /// Opens a file for writing, empty; the last part of `path` may not be a link.
 ///
 /// # Errors
-/// Those of open(2), such as ELOOP.
+/// Returns errors of open(2), such as ELOOP.
 pub fn create_file(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -82,7 +82,7 @@ pub fn create_file(path: &Path) -> io::Result<File> {
 /// Opens the file `name` of an open folder for reading, at once whatever it is.
 ///
 /// # Errors
-/// Those of open(2); `PermissionDenied` where it is no regular file, such as a link.
+/// Returns errors of open(2); `PermissionDenied` if it is no regular file, such as a link.
 pub fn open_file(folder: &File, name: &OsStr) -> io::Result<File> {
     let path = inside(folder).join(name);
     let opened = OpenOptions::new()
@@ -104,7 +104,7 @@ pub fn open_file(folder: &File, name: &OsStr) -> io::Result<File> {
     )))
 }
 
-/// The path of an open folder, which leads to it whatever has its name by now.
+/// Returns the path of an open folder, which leads to it whatever has its name by now.
 #[must_use]
 pub fn inside(folder: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()))

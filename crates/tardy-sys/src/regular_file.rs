@@ -12,7 +12,7 @@ use std::path::Path;
 /// Opens a file for reading, at once whatever it is.
 ///
 /// # Errors
-/// Those of opening; `InvalidInput` where it is no regular file.
+/// Returns errors of opening; `InvalidInput` if it is no regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     // A device is not even opened: some act on it. A replacement that appears in between is opened
     // without waiting.
@@ -28,7 +28,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Reads a whole file of at most `bytes_max` bytes, independent of the length it claims.
 ///
 /// # Errors
-/// As [`open`], and those of reading; `InvalidData` where there are more bytes.
+/// Returns the errors of [`open`], and those of reading; `InvalidData` if there are more bytes.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     open(path)?

@@ -19,7 +19,7 @@ impl Rtc {
     /// Opens the device.
     ///
     /// # Errors
-    /// ENOENT where there is none, EBUSY where another program has it, EACCES.
+    /// Returns ENOENT if there is none, EBUSY if another program has it, EACCES.
     pub fn open(path: &Path) -> io::Result<Self> {
         File::open(path).map(Self)
     }
@@ -27,7 +27,7 @@ impl Rtc {
     /// Sets the interrupts a second.
     ///
     /// # Errors
-    /// EINVAL for a rate that the kernel does not make, EACCES above
+    /// Returns EINVAL for a rate that the kernel does not make, EACCES above
     /// /proc/sys/dev/rtc/max-user-freq without CAP_SYS_RESOURCE, ENOTTY for another device.
     pub fn set_rate(&self, hz: u64) -> io::Result<()> {
         self.control(SET_RATE, hz as libc::c_ulong)
@@ -36,7 +36,7 @@ impl Rtc {
     /// Lets the interrupts come.
     ///
     /// # Errors
-    /// EINVAL or ENOTTY where the device has none.
+    /// Returns EINVAL or ENOTTY if the device has none.
     pub fn start(&self) -> io::Result<()> {
         self.control(PERIODIC_ON, 0)
     }
@@ -44,7 +44,7 @@ impl Rtc {
     /// Ends them.
     ///
     /// # Errors
-    /// As [`Rtc::start`].
+    /// Returns the errors of [`Rtc::start`].
     pub fn stop(&self) -> io::Result<()> {
         self.control(PERIODIC_OFF, 0)
     }
@@ -52,7 +52,7 @@ impl Rtc {
     /// Waits for the next interrupt; returns the number of interrupts since the last call, at least 1.
     ///
     /// # Errors
-    /// Those of read(2) but EINTR.
+    /// Returns errors of read(2) except EINTR.
     pub fn wait(&self) -> io::Result<u64> {
         let mut word = [0; std::mem::size_of::<libc::c_ulong>()];
         (&self.0).read_exact(&mut word)?;

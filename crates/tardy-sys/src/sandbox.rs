@@ -20,7 +20,8 @@ const CPU_SECONDS: u64 = 1;
 /// write), exit and sigreturn.
 ///
 /// # Errors
-/// Those of [`process::fork`]; EACCES or EPERM where the system forbids to execute memory files.
+/// Returns errors of [`process::fork`]; EACCES or EPERM if the system forbids to execute memory
+/// files.
 pub fn execute_in_child(code: &[u8]) -> io::Result<i32> {
     let mut file = memory_file::create("tardy-crashme")?;
     file.write_all(code)?;

@@ -49,7 +49,7 @@ struct SchedAttr {
 
 const SCHED_ATTR_BYTES: u32 = 48;
 
-/// The calling thread's number.
+/// Returns the calling thread's number.
 #[must_use]
 pub fn thread_id() -> i32 {
     // SAFETY: gettid has no preconditions and cannot fail.
@@ -60,9 +60,9 @@ pub fn thread_id() -> i32 {
 /// policy nor a nice value below 0.
 ///
 /// # Errors
-/// EPERM without CAP_SYS_NICE or a sufficient RLIMIT_RTPRIO, for `Deadline` also where the thread
-/// may not run on every CPU of its root domain; ESRCH where there is no such thread; EINVAL for a
-/// bad priority, or times that are not 1024 <= runtime <= deadline <= period; EBUSY where the CPUs
+/// Returns EPERM without CAP_SYS_NICE or a sufficient RLIMIT_RTPRIO, for `Deadline` also if the
+/// thread may not run on every CPU of its root domain; ESRCH if there is no such thread; EINVAL for
+/// a bad priority, or times that are not 1024 <= runtime <= deadline <= period; EBUSY if the CPUs
 /// have not so much time left for SCHED_DEADLINE.
 pub fn set_policy(tid: i32, policy: Policy) -> io::Result<()> {
     let mut attributes = Attributes::inherited(policy);
@@ -72,12 +72,12 @@ pub fn set_policy(tid: i32, policy: Policy) -> io::Result<()> {
     attributes.give(tid)
 }
 
-/// As [`set_policy`] for the calling thread, to see whether it may have the policy: the kernel
-/// sends no SIGXCPU for `Deadline`. A thread can use up its runtime just by ending, and the signal
-/// ends a process that does not wait for it.
+/// Works like [`set_policy`] for the calling thread, to see whether it may have the policy: the
+/// kernel sends no SIGXCPU for `Deadline`. A thread can use up its runtime just by ending, and the
+/// signal ends a process that does not wait for it.
 ///
 /// # Errors
-/// As [`set_policy`].
+/// Returns the errors of [`set_policy`].
 pub fn try_policy(policy: Policy) -> io::Result<()> {
     let mut attributes = Attributes::inherited(policy);
     attributes.0.flags = libc::SCHED_FLAG_RESET_ON_FORK as u64;
@@ -159,10 +159,10 @@ impl Drop for AheadGuard {
     }
 }
 
-/// The policy of thread `tid` (0: the calling one) as (policy number, real-time priority).
+/// Returns the policy of thread `tid` (0: the calling one) as (policy number, real-time priority).
 ///
 /// # Errors
-/// ESRCH where there is no such thread.
+/// Returns ESRCH if there is no such thread.
 pub fn policy(tid: i32) -> io::Result<(u32, u32)> {
     attributes(tid).map(|attr| (attr.policy, attr.priority))
 }
@@ -183,7 +183,7 @@ fn attributes(tid: i32) -> io::Result<SchedAttr> {
     crate::check(result as libc::c_int).map(|_| attr)
 }
 
-/// The name of a policy of [`policy`], as in the kernel's documentation.
+/// Returns the name of a policy of [`policy`], as in the kernel's documentation.
 #[must_use]
 pub fn policy_name(policy: u32) -> &'static str {
     // include/uapi/linux/sched.h.
@@ -206,17 +206,17 @@ pub fn policy_name(policy: u32) -> &'static str {
 /// real-time threads have no slack anyway.
 ///
 /// # Errors
-/// Those of prctl(2).
+/// Returns errors of prctl(2).
 pub fn set_timer_slack(slack: u32) -> io::Result<()> {
     // SAFETY: PR_SET_TIMERSLACK takes one integer and reads no memory.
     crate::check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, libc::c_ulong::from(slack)) })
         .map(drop)
 }
 
-/// The calling thread's timer slack in ns.
+/// Returns the calling thread's timer slack in ns.
 ///
 /// # Errors
-/// Those of prctl(2).
+/// Returns errors of prctl(2).
 pub fn timer_slack() -> io::Result<u32> {
     // SAFETY: PR_GET_TIMERSLACK takes no argument.
     crate::check(unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }).map(|slack| slack as u32)

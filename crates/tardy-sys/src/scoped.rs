@@ -29,7 +29,7 @@ impl std::fmt::Display for ThreadLimit {
 
 impl std::error::Error for ThreadLimit {}
 
-/// The error of starting a thread, with its remedy.
+/// Returns the error of starting a thread, with its remedy.
 #[must_use]
 pub fn refused(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::WouldBlock {
@@ -39,7 +39,7 @@ pub fn refused(error: io::Error) -> io::Error {
     }
 }
 
-/// Whether the error is one of [`refused`].
+/// Returns whether the error is one of [`refused`].
 #[must_use]
 pub fn is_refusal(error: &io::Error) -> bool {
     error
@@ -51,7 +51,7 @@ pub fn is_refusal(error: &io::Error) -> bool {
 /// and groups.
 ///
 /// # Errors
-/// As [`refused`]; those of starting a thread.
+/// Returns the errors of [`refused`]; errors of starting a thread.
 pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     scope(|scope| {
         let thread = Builder::new().spawn_scoped(scope, work).map_err(refused)?;

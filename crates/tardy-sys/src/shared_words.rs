@@ -29,7 +29,7 @@ impl SharedWords {
     /// `words` words in a file that shows as `name` in /proc.
     ///
     /// # Errors
-    /// EMFILE, ENFILE, ENOMEM; EINVAL for no words at all, or a name longer than 249 bytes.
+    /// Returns EMFILE, ENFILE, ENOMEM; EINVAL for no words at all, or a name longer than 249 bytes.
     pub fn create(name: &str, words: usize) -> io::Result<Self> {
         let name = CString::new(name)?;
         // SAFETY: `name` is a C string that outlives the call.
@@ -95,7 +95,7 @@ impl Drop for SharedWords {
 /// Sets whether the descriptor of `file` is closed in programs that this process starts.
 ///
 /// # Errors
-/// Those of fcntl(2); an open file has none.
+/// Returns errors of fcntl(2); an open file has none.
 pub fn set_close_on_exec(file: &impl AsFd, is_closed: bool) -> io::Result<()> {
     let flags = if is_closed { libc::FD_CLOEXEC } else { 0 };
     // SAFETY: F_SETFD takes an integer.

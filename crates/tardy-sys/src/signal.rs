@@ -32,7 +32,7 @@ impl SignalFd {
     /// Blocks `signals` and opens a descriptor that reads them. Call it before other threads exist.
     ///
     /// # Errors
-    /// EMFILE, ENFILE, ENOMEM; EINVAL for a number that is no signal.
+    /// Returns EMFILE, ENFILE, ENOMEM; EINVAL for a number that is no signal.
     pub fn block(signals: &[i32]) -> io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: sigemptyset initialises the set it is given, and cannot fail for a valid pointer.
@@ -53,10 +53,10 @@ impl SignalFd {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// The next signal that has come, if any.
+    /// Returns the next signal that has come, if any.
     ///
     /// # Errors
-    /// Those of read(2).
+    /// Returns errors of read(2).
     pub fn take(&self) -> io::Result<Option<i32>> {
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
         let bytes = std::mem::size_of::<libc::signalfd_siginfo>();
@@ -81,7 +81,7 @@ impl std::os::fd::AsFd for SignalFd {
     }
 }
 
-/// Whether one of `signals`, which must be blocked, waits to be taken.
+/// Returns whether one of `signals`, which must be blocked, waits to be taken.
 #[must_use]
 pub fn is_pending(signals: &[i32]) -> bool {
     let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
@@ -126,7 +126,7 @@ pub fn unblock_all() -> io::Result<()> {
 /// milliseconds; a negative value waits without limit. Returns which of them are.
 ///
 /// # Errors
-/// Those of ppoll(2) but EINTR, which is an answer with nothing readable.
+/// Returns errors of ppoll(2) except EINTR, which is an answer with nothing readable.
 pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> io::Result<Vec<bool>> {
     wait_readable_within(
         fds,
@@ -134,11 +134,11 @@ pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> io::Result<Vec<
     )
 }
 
-/// As [`wait_readable`], with a time that is kept to the nanosecond where the thread's timer slack
-/// allows; without one, forever.
+/// Works like [`wait_readable`], with a time that is kept to the nanosecond where the thread's
+/// timer slack allows; without one, forever.
 ///
 /// # Errors
-/// As [`wait_readable`].
+/// Returns the errors of [`wait_readable`].
 pub fn wait_readable_within(
     fds: &[BorrowedFd<'_>],
     timeout: Option<Duration>,

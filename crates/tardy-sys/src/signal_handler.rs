@@ -61,7 +61,7 @@ pub fn allow_nudges() -> io::Result<()> {
     set_action(NUDGE, do_nothing as *const () as libc::sighandler_t).map(drop)
 }
 
-/// How often the handler ran.
+/// Returns how often the handler ran.
 #[must_use]
 pub fn caught() -> u64 {
     CAUGHT.load(Ordering::Relaxed)
@@ -79,7 +79,7 @@ impl ProtectedPage {
     /// Makes the page and installs the handler of SIGSEGV.
     ///
     /// # Errors
-    /// EBUSY where there is such a page already; ENOMEM.
+    /// Returns EBUSY if there is such a page already; ENOMEM.
     pub fn new() -> io::Result<Self> {
         let mut page = Mapping::anonymous(PAGE_BYTES)?;
         page.touch(0, PAGE_BYTES);
@@ -103,7 +103,7 @@ impl ProtectedPage {
     /// Writes to the page, which faults `count` times (at least once) before it succeeds.
     ///
     /// # Errors
-    /// ENOMEM at the limit of mappings.
+    /// Returns ENOMEM at the limit of mappings.
     pub fn fault(&mut self, count: u64) -> io::Result<()> {
         self.page.set_writable(0, PAGE_BYTES, false)?;
         FAULTS_LEFT.store(count.max(1), Ordering::Relaxed);

@@ -12,7 +12,7 @@ impl SilentTimer {
     /// A timer that is not armed.
     ///
     /// # Errors
-    /// EAGAIN at the limit of pending signals, which timers count against; ENOMEM.
+    /// Returns EAGAIN at the limit of pending signals, which timers count against; ENOMEM.
     #[inline]
     pub fn new() -> io::Result<Self> {
         // SAFETY: sigevent is plain data, for which zeros are valid.
@@ -31,7 +31,7 @@ impl SilentTimer {
     /// Arms it to fire once, `after` ns from now; 0 disarms it.
     ///
     /// # Errors
-    /// EINVAL for a negative time.
+    /// Returns EINVAL for a negative time.
     #[inline]
     pub fn arm(&self, after: i64) -> io::Result<()> {
         let value = libc::timespec {
@@ -54,7 +54,7 @@ impl SilentTimer {
     /// Time that is left until it fires, in ns; 0 if it is not armed.
     ///
     /// # Errors
-    /// Those of timer_gettime(2).
+    /// Returns errors of timer_gettime(2).
     pub fn left(&self) -> io::Result<i64> {
         let mut setting = MaybeUninit::<libc::itimerspec>::uninit();
         // SAFETY: the timer exists until drop, and the setting is valid for writing.

@@ -21,7 +21,7 @@ pub struct Datagram {
 /// Asks the kernel to stamp what `socket` receives, in software, when it comes off the interface.
 ///
 /// # Errors
-/// Those of setsockopt(2).
+/// Returns errors of setsockopt(2).
 pub fn stamp_received(socket: &UdpSocket) -> io::Result<()> {
     set(socket, libc::SO_TIMESTAMPNS, 1)
 }
@@ -30,7 +30,7 @@ pub fn stamp_received(socket: &UdpSocket) -> io::Result<()> {
 /// (SO_BUSY_POLL); raising it needs CAP_NET_ADMIN.
 ///
 /// # Errors
-/// EPERM; ENOPROTOOPT in kernels without it.
+/// Returns EPERM; ENOPROTOOPT in kernels without it.
 pub fn busy_poll(socket: &UdpSocket, micros: i32) -> io::Result<()> {
     set(socket, libc::SO_BUSY_POLL, micros)
 }
@@ -54,8 +54,8 @@ fn set(socket: &UdpSocket, option: libc::c_int, value: libc::c_int) -> io::Resul
 /// otherwise `None` if there is none.
 ///
 /// # Errors
-/// Those of recvmsg(2) but EAGAIN and EINTR, which are `None`: ECONNREFUSED where the peer's port
-/// is closed.
+/// Returns errors of recvmsg(2) except EAGAIN and EINTR, which are `None`: ECONNREFUSED if the
+/// peer's port is closed.
 #[inline]
 pub fn receive(socket: &UdpSocket, buffer: &mut [u8], wait: bool) -> io::Result<Option<Datagram>> {
     receive_with(socket, buffer, wait, None)
@@ -64,7 +64,7 @@ pub fn receive(socket: &UdpSocket, buffer: &mut [u8], wait: bool) -> io::Result<
 /// Waits for the next datagram, as long as the socket's time limit says, and tells who sent it.
 ///
 /// # Errors
-/// As [`receive`].
+/// Returns the errors of [`receive`].
 #[inline]
 pub fn receive_from(
     socket: &UdpSocket,

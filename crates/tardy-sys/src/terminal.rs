@@ -8,8 +8,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 #[derive(Debug, Clone)]
 pub struct Setting(libc::termios);
 
-/// Whether this process is one that the terminal's shell waits for: others are stopped when they
-/// change the terminal.
+/// Returns whether this process is one that the terminal's shell waits for: others are stopped when
+/// they change the terminal.
 #[must_use]
 pub fn is_in_foreground(terminal: BorrowedFd<'_>) -> bool {
     // SAFETY: tcgetpgrp takes one descriptor.
@@ -23,7 +23,7 @@ pub fn is_in_foreground(terminal: BorrowedFd<'_>) -> bool {
 /// Returns the previous setting.
 ///
 /// # Errors
-/// ENOTTY where it is no terminal; those of tcgetattr(3) and tcsetattr(3).
+/// Returns ENOTTY if it is no terminal; errors of tcgetattr(3) and tcsetattr(3).
 pub fn read_single_keys(terminal: BorrowedFd<'_>) -> io::Result<Setting> {
     let mut setting = MaybeUninit::<libc::termios>::uninit();
     // SAFETY: the call fills the termios behind the pointer, which is valid for writing.
@@ -45,7 +45,7 @@ pub fn read_single_keys(terminal: BorrowedFd<'_>) -> io::Result<Setting> {
 /// Restores the setting from before [`read_single_keys`].
 ///
 /// # Errors
-/// Those of tcsetattr(3).
+/// Returns errors of tcsetattr(3).
 pub fn restore(terminal: BorrowedFd<'_>, setting: &Setting) -> io::Result<()> {
     set(terminal, &setting.0)
 }

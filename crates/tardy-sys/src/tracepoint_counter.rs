@@ -43,9 +43,9 @@ impl TracepointCounter {
     /// most 31 of them.
     ///
     /// # Errors
-    /// EACCES or EPERM without CAP_PERFMON (kernel.perf_event_paranoid), ENOSYS without perf
-    /// events, ENODEV for a CPU that is not online, EINVAL for numbers that are no tracepoints,
-    /// none, or too many.
+    /// Returns EACCES or EPERM without CAP_PERFMON (kernel.perf_event_paranoid), ENOSYS without
+    /// perf events, ENODEV for a CPU that is not online, EINVAL for numbers that are no
+    /// tracepoints, none, or too many.
     pub fn open(cpu: u32, tracepoints: &[u64]) -> io::Result<Self> {
         let (first, others) = tracepoints
             .split_first()
@@ -64,11 +64,11 @@ impl TracepointCounter {
         })
     }
 
-    /// How often all of them together were passed since they were opened. One system call, no
-    /// allocation.
+    /// Returns how often all of them together were passed since they were opened. One system call,
+    /// no allocation.
     ///
     /// # Errors
-    /// Those of read(2).
+    /// Returns errors of read(2).
     #[inline]
     pub fn read(&mut self) -> io::Result<u64> {
         // The number of counts, then each.

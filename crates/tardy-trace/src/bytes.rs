@@ -30,7 +30,7 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
-    /// The next `length` bytes.
+    /// Returns the next `length` bytes.
     ///
     /// # Errors
     /// Returns an error if there are fewer.

@@ -176,7 +176,8 @@ impl<'a> TraceFile<'a> {
         }
     }
 
-    /// The buffer of this name; without one the only buffer that has pages, or the main one.
+    /// Returns the buffer of this name; without one the only buffer that has pages, or the main
+    /// one.
     #[must_use]
     pub fn buffer(&self, name: Option<&str>) -> Option<&Buffer<'a>> {
         let filled = || {
@@ -245,7 +246,7 @@ impl Options {
 }
 
 impl Parts {
-    /// The head of both versions: `header_page`, `header_event`.
+    /// Returns the head of both versions: `header_page`, `header_event`.
     fn headers(&mut self, cursor: &mut Cursor<'_>) -> Result<(), FileError> {
         if cursor.take(12)? != b"header_page\0" {
             return Err(FileError::Mark("header_page"));
@@ -350,7 +351,7 @@ fn printable(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// The clock in brackets, as in `local [mono] boot`.
+/// Returns the clock in brackets, as in `local [mono] boot`.
 fn chosen_clock(bytes: &[u8]) -> String {
     let text = printable(bytes);
     text.split_once('[')

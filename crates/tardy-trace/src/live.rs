@@ -151,7 +151,7 @@ impl Live {
         read
     }
 
-    /// The next item before `until`, in the order of time.
+    /// Returns the next item before `until`, in the order of time.
     pub fn next_before(&mut self, until: u64) -> Option<Item> {
         let mut next = self.next.peek_mut()?;
         let Reverse((time, place)) = *next;

@@ -43,7 +43,7 @@ impl Symbols {
             .map_or_else(|| format!("{address:#x}"), str::to_owned)
     }
 
-    /// The function that has code at `address`.
+    /// Returns the function that has code at `address`.
     #[must_use]
     pub fn name(&self, address: u64) -> Option<&str> {
         self.nearest(address)
@@ -51,7 +51,7 @@ impl Symbols {
             .map(|(name, _)| name)
     }
 
-    /// The last function that starts at `address` or before it, and how many bytes before.
+    /// Returns the last function that starts at `address` or before it, and how many bytes before.
     #[must_use]
     pub fn nearest(&self, address: u64) -> Option<(&str, u64)> {
         let after = self

@@ -167,7 +167,7 @@ impl Holders {
         names
     }
 
-    /// The functions that were met, as lines of /proc/kallsyms.
+    /// Returns the functions that were met, as lines of /proc/kallsyms.
     pub(crate) fn symbol_lines(&self) -> String {
         self.functions
             .iter()

@@ -70,7 +70,7 @@ impl SettingsLock {
     /// Takes it, for journals in `folder`. Take it before settings are looked at.
     ///
     /// # Errors
-    /// [`InForce`].
+    /// Returns [`InForce`].
     pub fn take(folder: PathBuf) -> Result<Self, InForce> {
         let file = std::fs::create_dir_all(&folder)
             .and_then(|()| File::open(&folder))
@@ -101,7 +101,7 @@ impl AppliedSettings {
     /// killed with it.
     ///
     /// # Errors
-    /// [`ApplyError`].
+    /// Returns [`ApplyError`].
     pub fn apply<'a>(
         settings: impl IntoIterator<Item = &'a Setting>,
         lock: &SettingsLock,

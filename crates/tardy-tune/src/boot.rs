@@ -48,8 +48,8 @@ pub const TRIED: [&str; 13] = [
     "init_on_alloc=0",
 ];
 
-/// The words that `profile` wants for tasks on `cpus` and that `command_line` does not have.
-/// `others` are the remaining CPUs; with none of those nothing can be isolated.
+/// Returns the words that `profile` wants for tasks on `cpus` and that `command_line` does not
+/// have. `others` are the remaining CPUs; with none of those nothing can be isolated.
 #[must_use]
 pub fn words(
     profile: Profile,

@@ -86,8 +86,8 @@ fn shift(before: &[f64], behind: &[f64], confidence: Confidence) -> Option<Diffe
     })
 }
 
-/// How many differences lie outside at each side, so that Mann and Whitney's statistic is beyond
-/// them with at most this probability.
+/// Returns how many differences lie outside at each side, so that Mann and Whitney's statistic is
+/// beyond them with at most this probability.
 fn left_out(before: usize, behind: usize, probability: f64) -> usize {
     // Ways to choose ranks by their number and sum above the least: products of (1 - x^(behind +
     // i)) / (1 - x^i).
@@ -132,8 +132,8 @@ mod tests {
         }
     }
 
-    /// As [`crate::search`] is tested: a heavy upper tail, whose spread lets a twentieth of the
-    /// goal be chance.
+    /// Works like [`crate::search`] is tested: a heavy upper tail, whose spread lets a twentieth of
+    /// the goal be chance.
     #[test]
     fn ten_settings_that_do_nothing_are_called_nothing_and_one_that_does_is_found_within_its_interval()
      {

@@ -67,7 +67,7 @@ impl Row {
         self.has(Outcome::Raises)
     }
 
-    /// The largest factor that it lowers a goal by.
+    /// Returns the largest factor that it lowers a goal by.
     pub fn gain(&self) -> f64 {
         let lowered = self
             .loads

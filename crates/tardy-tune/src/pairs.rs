@@ -17,7 +17,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Whether it is surely not zero.
+    /// Returns whether it is surely not zero.
     #[must_use]
     pub fn is_decided(&self) -> bool {
         self.interval.lower > 0.0 || self.interval.upper < 0.0
@@ -48,8 +48,8 @@ pub fn difference(differences: &[f64], confidence: Confidence) -> Option<Differe
     })
 }
 
-/// How many averages lie outside at each side, so that the sum of signed ranks is beyond them with
-/// at most this probability: 0 if even one would be too many.
+/// Returns how many averages lie outside at each side, so that the sum of signed ranks is beyond
+/// them with at most this probability: 0 if even one would be too many.
 fn left_out(count: usize, probability: f64) -> usize {
     let sums = count * (count + 1) / 2;
     let mut ways = vec![0.0_f64; sums + 1];

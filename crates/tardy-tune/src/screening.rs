@@ -34,8 +34,8 @@ pub struct Screening {
     pub spread: f64,
 }
 
-/// The effects of all settings, each interval at `confidence`. Every replicate must have the whole
-/// design.
+/// Returns the effects of all settings, each interval at `confidence`. Every replicate must have
+/// the whole design.
 ///
 /// Interactions of settings, and other changes from run to run, are distributed over all of them
 /// and widen the intervals.

@@ -44,7 +44,7 @@ pub trait Bench {
     /// Why a run gave no number, which ends the search.
     type Error;
 
-    /// The goal of a run, in ns, with these settings on and the others as they were found.
+    /// Returns the goal of a run, in ns, with these settings on and the others as they were found.
     ///
     /// # Errors
     /// That the run gave no number.
@@ -160,16 +160,16 @@ impl SearchResult {
     }
 }
 
-/// The runs of the smallest search of so many settings.
+/// Returns the runs of the smallest search of so many settings.
 #[must_use]
 pub fn runs_min(settings: usize) -> usize {
     design::folded(settings).len() + 2 * PAIRS_MIN
 }
 
-/// Whether so many runs can search so many settings.
+/// Returns whether so many runs can search so many settings.
 ///
 /// # Errors
-/// [`SearchError`], but [`SearchError::Run`].
+/// Returns [`SearchError`], but [`SearchError::Run`].
 pub fn check<E>(settings: usize, runs: usize) -> Result<(), SearchError<E>> {
     let needed = runs_min(settings);
     match settings {
@@ -187,7 +187,7 @@ pub fn check<E>(settings: usize, runs: usize) -> Result<(), SearchError<E>> {
 /// search can be taken up again.
 ///
 /// # Errors
-/// [`SearchError`].
+/// Returns [`SearchError`].
 pub fn search<B: Bench>(
     settings: usize,
     effort: Effort,
@@ -271,7 +271,7 @@ pub fn search<B: Bench>(
     Ok(result)
 }
 
-/// How often pairs are looked at: if there are many, also halfway.
+/// Returns how often pairs are looked at: if there are many, also halfway.
 fn looks(pairs: usize) -> usize {
     if pairs >= 2 * PAIRS_MIN { 2 } else { 1 }
 }
@@ -281,8 +281,8 @@ fn confidence_of_pairs(confidence: Confidence, candidates: usize, pairs: usize) 
     confidence.shared_by(u32::try_from(candidates * looks(pairs)).unwrap_or(u32::MAX))
 }
 
-/// The smallest effect that is found in nine searches of ten: it must pass the design, and then its
-/// pairs. Signed ranks take a twentieth more than normal differences would.
+/// Returns the smallest effect that is found in nine searches of ten: it must pass the design, and
+/// then its pairs. Signed ranks take a twentieth more than normal differences would.
 fn smallest(spread: f64, runs: usize, pairs: usize, confidence: Confidence) -> f64 {
     let one =
         |miss: f64| normal_deviate(Confidence::new(1.0 - miss).unwrap_or(Confidence::NINETY_FIVE));
@@ -399,7 +399,7 @@ impl<B: Bench> State<'_, B> {
         Ok(pairs::difference(&differences, confidence))
     }
 
-    /// The goal with `varied` on, less with them off; which comes first is drawn.
+    /// Returns the goal with `varied` on, less with them off; which comes first is drawn.
     fn pair(&mut self, on: &mut [bool], varied: &[usize]) -> Result<f64, SearchError<B::Error>> {
         let mut values = [0.0; 2];
         let first: bool = self.random.random();

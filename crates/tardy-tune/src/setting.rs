@@ -79,7 +79,7 @@ impl Settings {
     /// Reads a file, of 1 MiB at most.
     ///
     /// # Errors
-    /// [`SettingsError`].
+    /// Returns [`SettingsError`].
     pub fn read(path: &Path) -> Result<Self, SettingsError> {
         let bytes = text_file(path).map_err(|error| SettingsError::Read(path.to_owned(), error))?;
         let found: Self = toml::from_str(&bytes)
@@ -171,10 +171,10 @@ fn of_words(words: &[String], line: &str) -> Standing {
     }
 }
 
-/// The value of a file as it could be written back: of a list of choices the chosen one.
+/// Returns the value of a file as it could be written back: of a list of choices the chosen one.
 ///
 /// # Errors
-/// Those of reading the file.
+/// Returns errors of reading the file.
 pub fn current(path: &Path) -> std::io::Result<String> {
     let text = text_file(path)?;
     let text = text.trim();
@@ -188,13 +188,13 @@ pub fn current(path: &Path) -> std::io::Result<String> {
         .to_owned())
 }
 
-/// The text of a regular file, of 1 MiB at most; bytes that are not UTF-8 are replaced.
+/// Returns the text of a regular file, of 1 MiB at most; bytes that are not UTF-8 are replaced.
 fn text_file(path: &Path) -> std::io::Result<String> {
     let bytes = tardy_sys::regular_file::read(path, 1 << 20)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Whether two texts are one value: blanks, and zeros before numbers and masks, aside.
+/// Returns whether two texts are one value: blanks, and zeros before numbers and masks, aside.
 #[must_use]
 pub fn is_alike(one: &str, other: &str) -> bool {
     let words = |text: &str| text.split_whitespace().map(plain).collect::<Vec<_>>();

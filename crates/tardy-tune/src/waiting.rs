@@ -19,7 +19,7 @@ impl Signals {
         signal::SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP]).map(Self)
     }
 
-    /// Whether one has come since it was asked last.
+    /// Returns whether one has come since it was asked last.
     pub fn have_come(&self) -> bool {
         matches!(self.0.take(), Ok(Some(_)))
     }

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::failure::{Failure, Result};
 use crate::program;
 
-/// Whether the package is installed.
+/// Returns whether the package is installed.
 pub(super) fn is_installed(name: &str) -> bool {
     let status = program::capture(Command::new("dpkg-query").args([
         "--show",
@@ -79,7 +79,7 @@ fn as_root(arguments: &[&str]) -> Result<Command> {
     Ok(command)
 }
 
-/// The version of the running release, as `12`; empty if it has none.
+/// Returns the version of the running release, as `12`; empty if it has none.
 fn release() -> String {
     let file = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     let version = file

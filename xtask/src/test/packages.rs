@@ -11,7 +11,7 @@ pub(super) struct Package {
     pub(super) reason: &'static str,
 }
 
-/// All of them.
+/// Returns all of them.
 pub(super) fn all() -> impl Iterator<Item = Package> {
     include_str!("packages.txt").lines().map(|line| {
         let mut parts = line.splitn(3, ": ");

@@ -100,7 +100,7 @@ fn without_comment(line: &str) -> String {
 }
 
 impl Example {
-    /// Whether guests would be booted, for which a bare Debian has no QEMU.
+    /// Returns whether guests would be booted, for which a bare Debian has no QEMU.
     pub(super) fn needs_qemu(&self) -> bool {
         self.command.starts_with("tardy lab ")
             || self.command.contains("--on lab")
@@ -110,7 +110,7 @@ impl Example {
             || self.command == "tardy breakdown timers"
     }
 
-    /// The command with short lengths, on the CPUs that there are.
+    /// Returns the command with short lengths, on the CPUs that there are.
     pub(super) fn as_run(&self) -> String {
         let mut words: Vec<String> = self.command.split(' ').map(str::to_owned).collect();
         if !self.shown.is_empty() {

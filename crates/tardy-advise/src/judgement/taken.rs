@@ -55,7 +55,7 @@ impl JudgedProbe {
         found.expect("the summary has every series of the run")
     }
 
-    /// How many CPUs it was measured on.
+    /// Returns how many CPUs it was measured on.
     pub(super) fn processors(&self) -> usize {
         self.summary
             .series
@@ -85,8 +85,8 @@ impl JudgedProbe {
     }
 }
 
-/// The runs of `kernel` that can be judged together, completions before late starts: those of the
-/// unit that is nearest to the work asked about.
+/// Returns the runs of `kernel` that can be judged together, completions before late starts: those
+/// of the unit that is nearest to the work asked about.
 pub(super) fn take(
     kernel: &Kernel,
     task: &Task,
@@ -122,8 +122,8 @@ pub(super) fn take(
         .collect()
 }
 
-/// The series of a run that tell most of the work: completions of its kind, otherwise late starts
-/// on a schedule, whose skipped due times are known.
+/// Returns the series of a run that tell most of the work: completions of its kind, otherwise late
+/// starts on a schedule, whose skipped due times are known.
 fn choose(
     run: &LatencyRun,
     task: &Task,
@@ -170,7 +170,7 @@ fn choose(
         .or_else(|| start.map(|descriptor| (descriptor.probe.clone(), MeasuredTime::Start))))
 }
 
-/// The probe of a series: one of several series puts the part behind its name and a dot.
+/// Returns the probe of a series: one of several series puts the part behind its name and a dot.
 fn planned<'a>(run: &'a LatencyRun, series: &str) -> Option<&'a ProbePlan> {
     run.record
         .plan

@@ -55,7 +55,7 @@ pub(super) struct Observed {
 }
 
 impl Observed {
-    /// The first difference between our trial and the peer's.
+    /// Returns the first difference between our trial and the peer's.
     pub(super) fn differs_from(&self, peer: &Self) -> Option<String> {
         let is_failure = |exit: Option<i32>| exit.is_some_and(|code| code != 0);
         // A line that this version refuses cannot be compared.
@@ -213,7 +213,8 @@ impl Observed {
     }
 }
 
-/// The line with each number that is measured as `0`, and without the blanks that fill its column.
+/// Returns the line with each number that is measured as `0`, and without the blanks that fill its
+/// column.
 fn kind(line: &str) -> String {
     /// The text before a number that the command line set.
     const ASKED: [&str; 7] = [
@@ -250,7 +251,7 @@ fn kind(line: &str) -> String {
     }
 }
 
-/// The paths of all keys; with their values where these are not measured.
+/// Returns the paths of all keys; with their values where these are not measured.
 fn keys(value: &Value, path: &str, into: &mut BTreeSet<String>) {
     const ASKED: [&str; 4] = ["num_threads", "resolution_in_ns", "return_code", "cpu"];
     let Some(object) = value.as_object() else {
@@ -269,7 +270,7 @@ fn keys(value: &Value, path: &str, into: &mut BTreeSet<String>) {
     }
 }
 
-/// The measuring threads of a run, a while after the first one is there: priority and CPUs.
+/// Returns the measuring threads of a run, a while after the first one is there: priority and CPUs.
 fn measuring(child: &mut Child) -> Vec<String> {
     let begin = Instant::now();
     let mut since: Option<Instant> = None;
@@ -311,7 +312,7 @@ fn real_time_threads(process: u32) -> Vec<String> {
     found
 }
 
-/// The exit code; `None` if it had to be ended.
+/// Returns the exit code; `None` if it had to be ended.
 fn wait(child: &mut Child) -> Result<Option<i32>> {
     let begin = Instant::now();
     loop {
@@ -420,7 +421,7 @@ impl Drop for CpuGroup {
     }
 }
 
-/// Whether all that trials need is here.
+/// Returns whether all that trials need is here.
 pub(super) fn check() -> Result<()> {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     if cpus < 2 {

@@ -12,7 +12,8 @@ use super::super::scale::Scale;
 /// Share of a metric's room that its bars take.
 const FILLED: f64 = 0.76;
 
-/// The charts of all groups that the runs have, in the order of tables. Runs count the same unit.
+/// Returns the charts of all groups that the runs have, in the order of tables. Runs count the same
+/// unit.
 #[must_use]
 pub fn charts(runs: &[CostRun]) -> Vec<(Group, Chart)> {
     let mut groups: Vec<Group> = runs

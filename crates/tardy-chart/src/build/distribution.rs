@@ -25,7 +25,7 @@ struct Point {
 }
 
 impl Point {
-    /// How many of the samples `kind` counts at this value.
+    /// Returns how many of the samples `kind` counts at this value.
     fn count(self, kind: Kind) -> u64 {
         if kind == Kind::Cdf {
             self.at_or_below
@@ -34,7 +34,7 @@ impl Point {
         }
     }
 
-    /// The share that `kind` shows at this value.
+    /// Returns the share that `kind` shows at this value.
     fn share(self, kind: Kind) -> f64 {
         self.count(kind) as f64 / self.samples as f64
     }
@@ -58,8 +58,8 @@ impl Point {
     }
 }
 
-/// The points of a group: the smallest and the largest value always, the others as densely as can
-/// be seen.
+/// Returns the points of a group: the smallest and the largest value always, the others as densely
+/// as can be seen.
 fn points(group: &Group, density: f64) -> Vec<Point> {
     let samples = group.histogram.count();
     let (mut points, mut below, mut last): (Vec<Point>, u64, Option<Point>) = (Vec::new(), 0, None);
@@ -141,7 +141,8 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
     runs.iter().map(one).collect()
 }
 
-/// The models' lines with their bands: that of the worst series is shown, the others are asked for.
+/// Returns the models' lines with their bands: that of the worst series is shown, the others are
+/// asked for.
 fn models(kind: Kind, data: &ProbeData) -> Vec<Layer> {
     let mut layers: Vec<Layer> = Vec::new();
     let processors = data
@@ -197,7 +198,7 @@ fn models(kind: Kind, data: &ProbeData) -> Vec<Layer> {
     layers
 }
 
-/// The axis, as far as models reach too.
+/// Returns the axis, as far as models reach too.
 fn reaching(axis: Axis, runs: &[RunData], probe: &str) -> Axis {
     let groups = of_probe(runs, probe).flat_map(|probe| &probe.groups);
     let furthest = groups
@@ -325,7 +326,7 @@ const NO_BAND: &str = "No band: the samples depend on each other too much, or ar
 /// An interval of this width holds any share.
 const NO_BOUND: f64 = 0.999;
 
-/// The intervals of the shares that the samples bound.
+/// Returns the intervals of the shares that the samples bound.
 fn band(kind: Kind, group: &Group) -> Vec<(f64, f64, f64)> {
     let points = points(group, POINTS_A_DECADE);
     let band = |point: &Point| {

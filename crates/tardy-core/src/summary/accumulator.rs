@@ -206,8 +206,8 @@ impl SeriesAccumulator {
         self.last_latency = Some(last);
     }
 
-    /// All samples belong to the same phases: one loop over the latencies, then closer examination
-    /// of the few that stand out.
+    /// Returns all samples belong to the same phases: one loop over the latencies, then closer
+    /// examination of the few that stand out.
     fn add_whole(&mut self, chunk: &Chunk, phases: Vec<usize>, place: u64, last_due: Nanos) {
         let stratum = self.questions.stratum(&phases);
         // The cell stays in place: most chunks contain no outstanding sample, and there are half a
@@ -255,7 +255,7 @@ impl SeriesAccumulator {
         self.cells.insert(phases, cell);
     }
 
-    /// The chunk spans a phase boundary: each sample is assigned individually.
+    /// Returns the chunk spans a phase boundary: each sample is assigned individually.
     fn add_one_by_one(&mut self, chunk: &Chunk, candidates: &[usize], place: u64) {
         let mut place = place;
         let mut previous = self.last_latency;
@@ -440,7 +440,8 @@ impl SeriesAccumulator {
         self.questions.phases.len()
     }
 
-    /// The samples that belong to any of `phases`, by their places in [`SummaryOptions::phases`].
+    /// Returns the samples that belong to any of `phases`, by their places in
+    /// [`SummaryOptions::phases`].
     #[must_use]
     pub fn phases(&self, phases: &[usize]) -> Cell {
         let belongs = |touched: &Vec<usize>| touched.iter().any(|phase| phases.contains(phase));
@@ -452,7 +453,7 @@ impl SeriesAccumulator {
         )
     }
 
-    /// The sum is compressed, because a reader holds those of a thousand series at once.
+    /// Returns the sum is compressed, because a reader holds those of a thousand series at once.
     fn sum<'a>(&self, cells: impl Iterator<Item = &'a Cell>) -> Cell {
         let cells: Vec<&Cell> = cells.collect();
         if let [only] = cells[..] {
@@ -539,7 +540,8 @@ fn phases_touching(phases: &[PhaseSpan], begin: Nanos, end: Nanos) -> Vec<usize>
         .collect()
 }
 
-/// The due time of a chunk's last sample, and how many due times (or cycles) the chunk spans.
+/// Returns the due time of a chunk's last sample, and how many due times (or cycles) the chunk
+/// spans.
 fn last_due_and_places(chunk: &Chunk, schedule: &Schedule) -> (Nanos, u64) {
     let samples = chunk.latency.len();
     let skipped: u64 = chunk

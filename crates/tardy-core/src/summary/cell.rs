@@ -236,8 +236,8 @@ impl Cell {
         }
     }
 
-    /// The histogram with the skipped due times expanded; `None` if there were none, or too many to
-    /// expand.
+    /// Returns the histogram with the skipped due times expanded; `None` if there were none, or too
+    /// many to expand.
     #[must_use]
     pub fn corrected(&self) -> Option<Histogram> {
         let skipped = self.latency_skipped.count();

@@ -93,7 +93,7 @@ impl GridFit {
         }
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub fn add(&mut self, at: Nanos) {
         let point = self.places.point(at);
         self.events += 1;
@@ -119,7 +119,7 @@ impl GridFit {
         }
     }
 
-    /// The line; `None` for less than two expiries, which have no period.
+    /// Returns the line; `None` for less than two expiries, which have no period.
     #[must_use]
     pub fn line(self) -> Option<FittedGrid> {
         let places = Places::new(Nanos(self.places.period));
@@ -160,7 +160,7 @@ impl FittedGrid {
         Nanos((above as f64 - line).round() as i64)
     }
 
-    /// The timer's period as its events show it, in ns.
+    /// Returns the timer's period as its events show it, in ns.
     #[must_use]
     pub fn period_ns(&self) -> f64 {
         self.places.period as f64 + self.slope

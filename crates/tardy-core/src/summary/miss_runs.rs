@@ -73,7 +73,7 @@ impl MissRuns {
         }
     }
 
-    /// The longest run; `None` if there was no miss.
+    /// Returns the longest run; `None` if there was no miss.
     #[must_use]
     pub fn longest(&self) -> Option<Run> {
         (self.runs > 0).then_some(self.longest)

@@ -123,7 +123,7 @@ pub fn numbers(
     })
 }
 
-/// The numbers of several series that were measured at the same time, as one.
+/// Returns the numbers of several series that were measured at the same time, as one.
 #[must_use]
 pub fn numbers_together(cells: &[&Cell], start_ns: i64, has_window: bool) -> Option<Numbers> {
     let mut together = Cell::default();
@@ -137,8 +137,8 @@ pub fn percentiles(histogram: &Histogram, dependence: &Dependence) -> Vec<Percen
     percentiles_at(histogram, dependence, &PERCENTILES)
 }
 
-/// The percentiles at `probabilities`, ascending, with their intervals on the effective number of
-/// samples of each.
+/// Returns the percentiles at `probabilities`, ascending, with their intervals on the effective
+/// number of samples of each.
 #[must_use]
 pub fn percentiles_at(
     histogram: &Histogram,

@@ -11,7 +11,7 @@ pub(super) const FILE_BYTES: usize = super::memory::BLOCK_BYTES;
 /// Bytes per write and read.
 pub(super) const PORTION_BYTES: usize = 64 << 10;
 
-/// The file, opened for reading and writing; the first metric that asks for it writes it.
+/// Returns the file, opened for reading and writing; the first metric that asks for it writes it.
 pub(super) fn big_file(place: &Place) -> Result<File, Unavailable> {
     let path = place.scratch.join("big");
     let open = || -> io::Result<File> {

@@ -153,7 +153,7 @@ impl CyclictestRun {
     /// Reads what `threads` took in `run`.
     ///
     /// # Errors
-    /// [`ExportError`] where a series cannot be read, or is not there.
+    /// Returns [`ExportError`] if a series cannot be read, or is not there.
     pub fn read(run: &ExportedRun, threads: &[Thread], unit: Unit) -> Result<Self, ExportError> {
         let take = |thread: &Thread| {
             let is_its = |series: &&ExportedSeries| {

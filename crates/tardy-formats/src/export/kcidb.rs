@@ -73,8 +73,8 @@ impl Exporter for Kcidb {
     }
 }
 
-/// The verdict on the run, then that on each probe where there are several. An undecided one is a
-/// measurement without a result.
+/// Returns the verdict on the run, then that on each probe where there are several. An undecided
+/// one is a measurement without a result.
 fn verdicts(run: &ExportedRun) -> impl Iterator<Item = Value> + '_ {
     let object = move |what: &str, verdict: &Verdict| {
         let status = match verdict.outcome {

@@ -15,7 +15,7 @@ pub(super) struct Metric {
     pub(super) is_max: bool,
 }
 
-/// All numbers of each series: extremes, mean, bounded percentiles, counts.
+/// Returns all numbers of each series: extremes, mean, bounded percentiles, counts.
 pub(super) fn metrics(run: &ExportedRun) -> Vec<Metric> {
     let mut metrics = Vec::new();
     for series in &run.series {

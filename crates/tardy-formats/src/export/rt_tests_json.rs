@@ -126,7 +126,7 @@ pub struct DocumentHead {
 /// Writes the document, with these series as threads 0, 1 and so on.
 ///
 /// # Errors
-/// Those of the disk.
+/// Returns errors of the disk.
 pub fn write(
     run: &ExportedRun,
     series: &[&ExportedSeries],

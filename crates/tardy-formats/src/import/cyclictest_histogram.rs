@@ -178,7 +178,7 @@ fn read(
 }
 
 impl Table {
-    /// The median bucket of each thread that has samples, in the file's unit.
+    /// Returns the median bucket of each thread that has samples, in the file's unit.
     fn typical(&self, settings: &Settings, threads: usize) -> Vec<TypicalValue> {
         let of = |thread: usize| {
             let total: u64 = self

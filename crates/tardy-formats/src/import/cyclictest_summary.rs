@@ -120,8 +120,8 @@ impl ThreadLine {
 
 const TORN_NOTE: &str = "the last line is cut off: the previous line of the same thread is used";
 
-/// The text of `source` without a last line that is cut off, and a note if there was one: a maximum
-/// of 217 would be read as 21.
+/// Returns the text of `source` without a last line that is cut off, and a note if there was one: a
+/// maximum of 217 would be read as 21.
 ///
 /// # Errors
 /// If no other line is about its thread, whose values are unknown then.
@@ -153,8 +153,8 @@ fn is_torn(text: &str) -> bool {
     is_cut_off(text, "Max:", width) || is_cut && !text.ends_with('\n')
 }
 
-/// The last line about each thread that `parse` recognises. The latency at which the tool stopped
-/// (-b) counts: cyclicdeadline prints its lines without it.
+/// Returns the last line about each thread that `parse` recognises. The latency at which the tool
+/// stopped (-b) counts: cyclicdeadline prints its lines without it.
 ///
 /// # Errors
 /// Without such a line; `example` shows what it looks like.

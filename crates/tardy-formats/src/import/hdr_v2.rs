@@ -124,7 +124,7 @@ impl Buckets {
         }
     }
 
-    /// The largest value of a bucket; `None` above 2^63.
+    /// Returns the largest value of a bucket; `None` above 2^63.
     fn end_of(&self, index: u64) -> Option<i64> {
         let half = 1_u64 << self.half_bits;
         let (bucket, within) = match index >> self.half_bits {

@@ -91,7 +91,7 @@ impl<'a> InOrder<'a> {
             .map(Some)
     }
 
-    /// Whether no value has come yet.
+    /// Returns whether no value has come yet.
     pub(super) fn is_empty(&self) -> bool {
         self.due == 0
     }

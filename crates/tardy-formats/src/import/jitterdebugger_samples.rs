@@ -435,8 +435,8 @@ impl<'a> Threads<'a> {
     }
 }
 
-/// The median distance of due times, and the median departure from it, both in ns; `None` for fewer
-/// than three rows.
+/// Returns the median distance of due times, and the median departure from it, both in ns; `None`
+/// for fewer than three rows.
 fn grid(rows: &[Row], unit: i64) -> Option<(i64, i64)> {
     let dues: Vec<i64> = rows.iter().filter_map(|row| row.due(unit)).collect();
     let mut distances: Vec<i64> = dues.windows(2).map(|pair| pair[1] - pair[0]).collect();

@@ -122,7 +122,7 @@ fn fill(input: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
     Ok(filled)
 }
 
-/// The head, and where the data start.
+/// Returns the head, and where the data start.
 fn head(source: &mut Source, settings: &Settings) -> Result<(Layout, u64), ImportError> {
     let mut fixed = [0; 8];
     let cut = |source: &Source, at: u64| {

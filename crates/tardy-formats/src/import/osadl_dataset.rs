@@ -136,7 +136,7 @@ fn rows(document: &Document) -> Option<Vec<Vec<u64>>> {
         .collect()
 }
 
-/// The CPUs of cyclictest's option -a.
+/// Returns the CPUs of cyclictest's option -a.
 fn cpus(command_line: &str) -> Option<Vec<u32>> {
     let mut words = command_line.split_whitespace();
     let list = words.find_map(|word| word.strip_prefix("-a").filter(|list| !list.is_empty()))?;

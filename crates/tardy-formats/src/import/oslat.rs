@@ -239,7 +239,7 @@ fn finish(series: &mut [BucketSeries], last_bucket: Option<i64>, imported: &mut 
     }
 }
 
-/// The greatest common divisor.
+/// Returns the greatest common divisor.
 fn divisor(one: i64, other: i64) -> i64 {
     if other == 0 {
         one

@@ -16,7 +16,8 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// The text without the lines of other parts, which become empty, so that line numbers stay.
+    /// Returns the text without the lines of other parts, which become empty, so that line numbers
+    /// stay.
     pub(super) fn apply(self, source: &Source, text: String) -> Result<String, ImportError> {
         let lines: Vec<&str> = text.lines().collect();
         let mut begins = (self.parts)(&lines);
@@ -61,7 +62,7 @@ pub(super) fn one(_: &[&str]) -> Vec<usize> {
     Vec::new()
 }
 
-/// The lines that `is_begin` recognises.
+/// Returns the lines that `is_begin` recognises.
 pub(super) fn at(lines: &[&str], is_begin: impl Fn(&str) -> bool) -> Vec<usize> {
     let found = lines.iter().enumerate();
     found

@@ -132,7 +132,7 @@ const INCOMPLETE: &[(Sign, &str, &str)] = &[
     ),
 ];
 
-/// The tool that wrote a file, and why it is not read. `None` for all other files.
+/// Returns the tool that wrote a file, and why it is not read. `None` for all other files.
 pub(super) fn find(head: &[u8], text: &str) -> Option<(&'static str, &'static str)> {
     first(KNOWN, head, text)
 }

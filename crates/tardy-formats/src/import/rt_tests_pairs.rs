@@ -264,7 +264,7 @@ fn read_text(
     Ok(imported)
 }
 
-/// The one tool that the lines above the first pair name.
+/// Returns the one tool that the lines above the first pair name.
 fn named(text: &str) -> Option<&'static str> {
     let above = text.lines().take_while(|line| head(line).is_none());
     let words: Vec<&str> = above.flat_map(str::split_whitespace).collect();

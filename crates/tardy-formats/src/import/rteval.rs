@@ -151,8 +151,8 @@ fn read(
     Ok(imported)
 }
 
-/// Whether cyclictest's own maxima are in the file: rteval 3.8 and later leave out all statistics
-/// where one is beyond the histogram.
+/// Returns whether cyclictest's own maxima are in the file: rteval 3.8 and later leave out all
+/// statistics where one is beyond the histogram.
 pub(super) fn has_true_maxima(version: &str) -> bool {
     let mut numbers = version
         .split('.')
@@ -359,9 +359,9 @@ fn head(root: Node<'_, '_>) -> ImportedRun {
     }
 }
 
-/// The line of the first tag with more than [`ATTRIBUTES_MAX`] attributes, and the number of its
-/// attributes. The parser compares each attribute of an element with all others: 30,000 of them
-/// would take it half a minute.
+/// Returns the line of the first tag with more than [`ATTRIBUTES_MAX`] attributes, and the number
+/// of its attributes. The parser compares each attribute of an element with all others: 30,000 of
+/// them would take it half a minute.
 fn crowded_tag(text: &str) -> Option<(u64, usize)> {
     let mut line = 1;
     for part in text.split('<') {

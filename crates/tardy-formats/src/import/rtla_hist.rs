@@ -59,7 +59,7 @@ fn is_of(head: &[u8], title: &str, quantity: &str) -> bool {
     })
 }
 
-/// Whether there are rows and no names of columns (--no-header).
+/// Returns whether there are rows and no names of columns (--no-header).
 fn is_nameless(head: &[u8]) -> bool {
     let lines = head_lines(head);
     let is_over = |line: &str| {
@@ -77,7 +77,7 @@ struct Column {
     cpu: u32,
 }
 
-/// The columns of the line that names them; `None` for other lines.
+/// Returns the columns of the line that names them; `None` for other lines.
 fn header(line: &str) -> Option<Vec<Column>> {
     let names = line.trim_start().strip_prefix("Index")?;
     let column = |name: &str| -> Option<Column> {

@@ -104,7 +104,7 @@ fn note(imported: &mut ImportedRun, threads: usize) {
         .extend((threads > 1).then(|| REST_NOTE.to_owned()));
 }
 
-/// The first thread. Each round starts when the previous one ends, so none is skipped.
+/// Returns the first thread. Each round starts when the previous one ends, so none is skipped.
 fn counted(
     cpu: Option<u32>,
     cycles: u64,

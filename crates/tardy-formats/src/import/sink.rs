@@ -103,7 +103,7 @@ impl BucketSeries {
         }
     }
 
-    /// How many samples the buckets hold.
+    /// Returns how many samples the buckets hold.
     #[must_use]
     pub fn in_buckets(&self) -> u64 {
         self.buckets
@@ -301,7 +301,8 @@ impl BucketSeries {
         )
     }
 
-    /// The note about its overflow, if it has one; with the probe's name where there are several.
+    /// Returns the note about its overflow, if it has one; with the probe's name where there are
+    /// several.
     #[must_use]
     pub fn overflow_note(&self, is_probe_named: bool) -> Option<String> {
         let overflow = self.stated.overflow?;
@@ -330,8 +331,8 @@ impl BucketSeries {
         ))
     }
 
-    /// The note about due times that a long latency skipped, which such output does not count; with
-    /// the probe's name where there are several.
+    /// Returns the note about due times that a long latency skipped, which such output does not
+    /// count; with the probe's name where there are several.
     #[must_use]
     pub fn skipped_note(&self, is_probe_named: bool) -> Option<String> {
         let period = self
@@ -380,9 +381,9 @@ fn number_anew(series: &mut [BucketSeries], imported: &mut ImportedRun) {
     }
 }
 
-/// The samples that `total` counts and `parts` do not: rows that were left out. `None` if the parts
-/// account for everything that the total states. Where the total does not count its samples, one
-/// stands for the maximum.
+/// Returns the samples that `total` counts and `parts` do not: rows that were left out. `None` if
+/// the parts account for everything that the total states. Where the total does not count its
+/// samples, one stands for the maximum.
 pub(super) fn missing_from_rows(
     total: &StatedTotals,
     parts: &[StatedTotals],
@@ -456,7 +457,7 @@ pub fn descriptor(probe: &str, quantity: &str, cpu: Option<u32>, schedule: Sched
 /// Hands all series over, and notes their overflows.
 ///
 /// # Errors
-/// [`ImportError::Unwritable`].
+/// Returns [`ImportError::Unwritable`].
 pub fn hand_over_all(
     series: &mut [BucketSeries],
     imported: &mut ImportedRun,

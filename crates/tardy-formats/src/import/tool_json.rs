@@ -42,8 +42,8 @@ impl Document {
         source.expected(self.line_of(keys), expected, found)
     }
 
-    /// The line of the last of `keys` that is there, each looked for behind the one before; the
-    /// first line without any.
+    /// Returns the line of the last of `keys` that is there, each looked for behind the one before;
+    /// the first line without any.
     fn line_of(&self, keys: &[&str]) -> u64 {
         let mut at = 0;
         for key in keys {
@@ -103,7 +103,7 @@ fn command_line(line: &str, rest: &str) -> String {
     }
 }
 
-/// The first word of the command line in a document.
+/// Returns the first word of the command line in a document.
 pub(super) fn command(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("\"cmdline")?;
     let rest = rest.trim_start_matches([':', '"', ' ']);
@@ -170,7 +170,7 @@ fn machine(system: &Value) -> MachineFacts {
     }
 }
 
-/// The members of an object whose keys are numbers, in the order of those.
+/// Returns the members of an object whose keys are numbers, in the order of those.
 pub(super) fn numbered<'a>(
     source: &Source,
     document: &'a Document,

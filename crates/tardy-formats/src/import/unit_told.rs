@@ -24,10 +24,10 @@ pub(super) struct UnitChoice {
     pub(super) note: Option<String>,
 }
 
-/// The unit that was given, or the one that the values themselves show.
+/// Returns the unit that was given, or the one that the values themselves show.
 ///
 /// # Errors
-/// [`ImportError::Ask`] where both are possible.
+/// Returns [`ImportError::Ask`] where both are possible.
 pub(super) fn unit(
     source: &Source,
     settings: &Settings,

@@ -49,8 +49,8 @@ fn detect(head: &[u8]) -> bool {
     all_alike && (has_number(&first) || !rest.is_empty())
 }
 
-/// Whether a table looks like a histogram: the first column rises by equal steps, and the others
-/// are whole numbers with a zero among them, which latencies hardly have.
+/// Returns whether a table looks like a histogram: the first column rises by equal steps, and the
+/// others are whole numbers with a zero among them, which latencies hardly have.
 pub(super) fn is_histogram(text: &str) -> bool {
     let whole_lines = text.rfind('\n').map_or(text, |end| &text[..end]);
     let rows = whole_lines.lines().filter(|line| !is_skipped(line));
@@ -87,7 +87,7 @@ fn is_number(field: &str) -> bool {
     field.parse::<f64>().is_ok()
 }
 
-/// The first of [`SEPARATORS`] that is in the line; blanks, if none is.
+/// Returns the first of [`SEPARATORS`] that is in the line; blanks, if none is.
 fn separator(line: &str) -> Option<char> {
     SEPARATORS
         .into_iter()

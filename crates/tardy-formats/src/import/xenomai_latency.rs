@@ -427,7 +427,8 @@ impl Statements {
         }
     }
 
-    /// Whether lines come at fixed times: those of RTAI's preempt, which counts no overruns, do not.
+    /// Returns whether lines come at fixed times: those of RTAI's preempt, which counts no
+    /// overruns, do not.
     fn is_periodic(&self) -> bool {
         self.whole.is_some() || self.columns.as_ref().is_none_or(Columns::counts_overruns)
     }
@@ -444,14 +445,14 @@ impl Statements {
         seconds.filter(|seconds| *seconds > 0)
     }
 
-    /// How long was measured.
+    /// Returns how long was measured.
     fn length(&self) -> Option<Nanos> {
         let seconds = self.stated_seconds().or(self.printed_seconds())?;
         seconds.checked_mul(1_000_000_000).map(Nanos)
     }
 
-    /// The seconds for which samples are counted: the stated time includes that of the start, and
-    /// lines may come more often than once a second.
+    /// Returns the seconds for which samples are counted: the stated time includes that of the
+    /// start, and lines may come more often than once a second.
     fn counted_seconds(&self) -> Option<i64> {
         let (stated, printed) = (self.stated_seconds(), self.printed_seconds());
         stated.into_iter().chain(printed).min()
@@ -468,7 +469,7 @@ impl Statements {
         })
     }
 
-    /// Whether the mean of the buckets, taken as 1 us wide, is the one stated.
+    /// Returns whether the mean of the buckets, taken as 1 us wide, is the one stated.
     fn has_usual_buckets(&self) -> bool {
         let samples = self
             .buckets
@@ -513,7 +514,7 @@ pub(super) fn clock(text: &str) -> Option<i64> {
     }
 }
 
-/// The number in `# period = 1000000 (ns)`, also of a line with two of them.
+/// Returns the number in `# period = 1000000 (ns)`, also of a line with two of them.
 fn setting(text: &str, name: &str) -> Option<i64> {
     let (_, behind) = text.split_once(name)?;
     let number = behind.trim_start().strip_prefix('=')?;

@@ -25,7 +25,7 @@ pub(super) const FORMAT: Format = Format {
     is_binary: false,
 };
 
-/// The line before the first one with a number, of latmus and of Xenomai.
+/// Returns the line before the first one with a number, of latmus and of Xenomai.
 fn is_begin(line: &str) -> bool {
     line.starts_with(PERIOD) || is_xenomai(line)
 }
@@ -224,7 +224,7 @@ impl Plot {
         }
     }
 
-    /// How far the lower end of a bucket lies below its name.
+    /// Returns how far the lower end of a bucket lies below its name.
     fn half(&self) -> i64 {
         if self.is_xenomai { self.width() / 2 } else { 0 }
     }

@@ -164,8 +164,8 @@ fn from_fields(fields: &Fields) -> Option<Source> {
     })
 }
 
-/// The machine's Debian sources turned to `release` (`trixie`, or `bookworm-backports`); empty when
-/// the machine has none.
+/// Returns the machine's Debian sources turned to `release` (`trixie`, or `bookworm-backports`);
+/// empty when the machine has none.
 ///
 /// A release brings its updates and security fixes where the machine takes its own; unstable and
 /// backports have neither.
@@ -198,7 +198,7 @@ pub fn for_release(sources: &[Source], release: &str) -> Vec<Source> {
     turned
 }
 
-/// The paragraph for a `.sources` file, with package lists as the only thing to fetch.
+/// Returns the paragraph for a `.sources` file, with package lists as the only thing to fetch.
 #[must_use]
 pub fn paragraph(source: &Source) -> String {
     let mut text = format!(

@@ -93,7 +93,7 @@ impl Index {
         })
     }
 
-    /// The loads of a kernel in one replica, with the names of their cells.
+    /// Returns the loads of a kernel in one replica, with the names of their cells.
     pub fn cells_of(&self, variant: usize, replica: u32) -> impl Iterator<Item = (&str, &Digest)> {
         let loads = &self.grid.loads;
         let first = (variant * self.grid.replicas as usize + replica as usize) * loads.len();
@@ -112,7 +112,7 @@ impl Index {
     /// Writes it into the atlas's folder, replacing the previous one.
     ///
     /// # Errors
-    /// [`CacheError::Io`].
+    /// Returns [`CacheError::Io`].
     pub fn write(&self, folder: &Path) -> Result<(), CacheError> {
         write_whole(
             &folder.join(INDEX_NAME),
@@ -120,7 +120,7 @@ impl Index {
         )
     }
 
-    /// The one in this folder; `None` if there is none.
+    /// Returns the one in this folder; `None` if there is none.
     ///
     /// # Errors
     /// Returns errors of reading the file and its JSON, and `InvalidData` for another version.

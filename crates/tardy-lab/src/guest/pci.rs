@@ -22,7 +22,7 @@ const DEVICES: &str = "/sys/bus/pci/devices";
 /// Minimum size of a kernel mapping.
 const PAGE: usize = 4096;
 
-/// The memory shared with the host.
+/// Returns the memory shared with the host.
 ///
 /// # Errors
 /// Returns `NotFound` if the machine has none, and errors of opening and mapping.
@@ -36,23 +36,23 @@ pub(super) fn shared_memory() -> io::Result<SharedMapping> {
 /// Its first page, which has the header.
 ///
 /// # Errors
-/// As [`shared_memory`].
+/// Returns the errors of [`shared_memory`].
 pub(super) fn shared_header() -> io::Result<SharedMapping> {
     let (device, resource) = shared_device()?;
     map(&device, &resource, PAGE)
 }
 
-/// The device with the shared memory, and the file to map.
+/// Returns the device with the shared memory, and the file to map.
 fn shared_device() -> io::Result<(PathBuf, PathBuf)> {
     let device = find(Path::new(DEVICES), SHARED_MEMORY, "shared memory (ivshmem)")?;
     let resource = shared_resource(&device);
     Ok((device, resource))
 }
 
-/// The register that stops the machine, and its place in the mapping.
+/// Returns the register that stops the machine, and its place in the mapping.
 ///
 /// # Errors
-/// As [`shared_memory`].
+/// Returns the errors of [`shared_memory`].
 pub(super) fn panic_register() -> io::Result<(SharedMapping, usize)> {
     let device = find(
         Path::new(DEVICES),
@@ -99,7 +99,7 @@ fn shared_resource(device: &Path) -> PathBuf {
     }
 }
 
-/// The first line of a device's `resource` file: start, end and flags in hexadecimal
+/// Returns the first line of a device's `resource` file: start, end and flags in hexadecimal
 /// (Documentation/PCI/sysfs-pci.rst).
 fn start_of_resource_0(text: &str) -> io::Result<usize> {
     let word = text.split_whitespace().next().unwrap_or_default();

@@ -55,12 +55,12 @@ pub(super) fn read_line(path: &str) -> String {
         .to_owned()
 }
 
-/// How long the CPUs were idle since boot; `None` when the kernel does not tell.
+/// Returns how long the CPUs were idle since boot; `None` when the kernel does not tell.
 pub(super) fn idle() -> Option<Nanos> {
     idle_time(&Root::system())
 }
 
-/// The guest's memory in bytes (MemTotal of /proc/meminfo).
+/// Returns the guest's memory in bytes (MemTotal of /proc/meminfo).
 pub(super) fn memory() -> std::io::Result<usize> {
     parse_memory(&std::fs::read_to_string("/proc/meminfo")?)
         .ok_or_else(|| std::io::Error::other("/proc/meminfo has no MemTotal"))

@@ -15,8 +15,8 @@ use crate::deb;
 /// dependencies, uncompressed.
 ///
 /// # Errors
-/// [`KernelError::NoModule`] where the kernel's package has none of that name, or the kernel comes
-/// from no package; those of fetching and reading it.
+/// Returns [`KernelError::NoModule`] if the kernel's package has none of that name, or the kernel
+/// comes from no package; errors of fetching and reading it.
 pub fn modules(
     kernel: &Kernel,
     names: &[&str],

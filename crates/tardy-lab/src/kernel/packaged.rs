@@ -194,10 +194,10 @@ pub(super) fn resolve(
     })
 }
 
-/// The kernels of packages that were fetched before, in the order of their names.
+/// Returns the kernels of packages that were fetched before, in the order of their names.
 ///
 /// # Errors
-/// [`CacheError::Io`] when the cache cannot be made.
+/// Returns [`CacheError::Io`] when the cache cannot be made.
 pub fn pinned(cache: &Cache) -> Result<Vec<Kernel>, CacheError> {
     let entries = std::fs::read_dir(cache.folder("pins")?)
         .into_iter()
@@ -217,7 +217,7 @@ fn read_pin(pin: &Path, cache: &Cache) -> Option<Kernel> {
     Some(Kernel { image, ..kernel })
 }
 
-/// The release whose plain suite the machine's sources name first.
+/// Returns the release whose plain suite the machine's sources name first.
 fn own_release(sources: &[Source]) -> Option<String> {
     let suites = sources.iter().flat_map(|source| &source.suites);
     suites
@@ -244,8 +244,8 @@ fn search_order(own: &Option<String>) -> Vec<String> {
     order
 }
 
-/// The matching packages, the newest first: those on which the package depends that always stands
-/// for the newest kernel, and those whose names match.
+/// Returns the matching packages, the newest first: those on which the package depends that always
+/// stands for the newest kernel, and those whose names match.
 fn find(
     apt: &PrivateApt,
     wanted: &PackagedKernel,
@@ -277,7 +277,8 @@ fn find(
     Ok(found)
 }
 
-/// The first of the packages that the server has; which one it was stands in [`Kernel::package`].
+/// Returns the first of the packages that the server has; which one it was stands in
+/// [`Kernel::package`].
 fn first_fetched(
     packages: &[Package],
     fetch: impl Fn(&Package) -> Result<Kernel, KernelError>,
@@ -350,8 +351,8 @@ fn fetch_into(
 /// Installs nothing.
 ///
 /// # Errors
-/// [`KernelError::NoPackage`] when no release of the machine's sources has them, or the kernel does
-/// not come from a package; [`KernelError::Apt`].
+/// Returns [`KernelError::NoPackage`] when no release of the machine's sources has them, or the
+/// kernel does not come from a package; [`KernelError::Apt`].
 pub fn fetch_companions(
     kernel: &Kernel,
     names: &[String],
@@ -427,11 +428,11 @@ fn fetch_with_dependencies(
         .collect()
 }
 
-/// The kernels of a flavour whose versions lie between two, in the lists that are there, oldest
-/// first and one of each upstream version.
+/// Returns the kernels of a flavour whose versions lie between two, in the lists that are there,
+/// oldest first and one of each upstream version.
 ///
 /// # Errors
-/// [`KernelError::Apt`], [`KernelError::Cache`], [`KernelError::NoSources`].
+/// Returns [`KernelError::Apt`], [`KernelError::Cache`], [`KernelError::NoSources`].
 pub fn versions_between(
     flavour: Flavour,
     from: &str,
@@ -467,7 +468,7 @@ pub fn versions_between(
         .collect())
 }
 
-/// Those between both versions, each upstream version once.
+/// Returns those between both versions, each upstream version once.
 fn between(mut found: Vec<(String, PackagedKernel)>, from: &str, to: &str) -> Vec<PackagedKernel> {
     let upstream = |version: &str| version_key(version.split('-').next().unwrap_or(version));
     let (first, last) = (upstream(from), upstream(to));
@@ -518,11 +519,12 @@ pub struct Offer {
     pub version: String,
 }
 
-/// The newest kernel of each flavour in every release whose lists are there; `refresh` fetches the
-/// lists of all releases first.
+/// Returns the newest kernel of each flavour in every release whose lists are there; `refresh`
+/// fetches the lists of all releases first.
 ///
 /// # Errors
-/// [`KernelError::Apt`], [`KernelError::Cache`]; a release that cannot be fetched is left out.
+/// Returns [`KernelError::Apt`], [`KernelError::Cache`]; a release that cannot be fetched is left
+/// out.
 pub fn offers(
     architecture: Architecture,
     cache: &Cache,

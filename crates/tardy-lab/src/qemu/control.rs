@@ -168,7 +168,7 @@ impl QemuProcess {
         found.map(|index| self.events.remove(index)).is_some()
     }
 
-    /// The next message; events are kept besides.
+    /// Returns the next message; events are kept besides.
     fn next(&mut self) -> Result<Value, ControlError> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         let message = match self.messages.recv_timeout(left) {

@@ -99,7 +99,7 @@ fn drawn(screen: &Screen, (width, height): (u16, u16), look: Look) -> Vec<String
     (0..height).map(line).collect()
 }
 
-/// The line in which `text` stands.
+/// Returns the line in which `text` stands.
 #[track_caller]
 fn line_of<'a>(lines: &'a [String], text: &str) -> &'a str {
     lines

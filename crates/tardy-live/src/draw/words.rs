@@ -57,7 +57,7 @@ pub(super) fn clock(time: Nanos) -> String {
     }
 }
 
-/// How long it has run and how long it will.
+/// Returns how long it has run and how long it will.
 pub(super) fn time(progress: &RunProgress) -> String {
     if progress.state != State::Running {
         return clock(progress.elapsed);

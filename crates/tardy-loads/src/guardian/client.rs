@@ -161,7 +161,7 @@ impl Guardian {
         self.containment
     }
 
-    /// The guardian's process number.
+    /// Returns the guardian's process number.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -231,7 +231,7 @@ impl Guardian {
             .is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
     }
 
-    /// All events that have come, without waiting. The end of the guardian itself is a
+    /// Returns all events that have come, without waiting. The end of the guardian itself is a
     /// [`LoadEvent::Problem`], once.
     pub fn drain(&mut self) -> Vec<LoadEvent> {
         let mut events = Vec::new();
@@ -256,7 +256,7 @@ impl Guardian {
         events
     }
 
-    /// Whether the guardian is gone, so that its descriptor is not worth waiting on.
+    /// Returns whether the guardian is gone, so that its descriptor is not worth waiting on.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.events.ended()

@@ -63,7 +63,7 @@ impl Containment {
         }
     }
 
-    /// The one of this name.
+    /// Returns the one of this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL

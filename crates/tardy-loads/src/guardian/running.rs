@@ -198,7 +198,7 @@ impl RunningLoad {
         }
     }
 
-    /// The next moment at which [`RunningLoad::keep_time`] has something to do.
+    /// Returns the next moment at which [`RunningLoad::keep_time`] has something to do.
     pub(super) fn next_due(&self) -> Option<Nanos> {
         let is_working = |process: &WorkerProcess| !(process.killed || process.is_resting);
         let running = |slot: &&Slot| slot.process.as_ref().is_some_and(is_working);
@@ -212,7 +212,7 @@ impl RunningLoad {
             .min()
     }
 
-    /// The processes that sleep until the guardian ends.
+    /// Returns the processes that sleep until the guardian ends.
     pub(super) fn resting(&self) -> impl Iterator<Item = i32> + '_ {
         self.slots
             .iter()

@@ -78,9 +78,9 @@ impl Allowance {
         }
     }
 
-    /// Whether `bytes` may be written now; if so, they count as written. In each second as much may
-    /// be written as the rate says, so that a run never writes more than the rate times its length,
-    /// and a second's worth.
+    /// Returns whether `bytes` may be written now; if so, they count as written. In each second as
+    /// much may be written as the rate says, so that a run never writes more than the rate times
+    /// its length, and a second's worth.
     pub(super) fn take(&mut self, bytes: u64) -> bool {
         self.take_at(bytes, clock::monotonic())
     }

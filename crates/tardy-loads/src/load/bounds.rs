@@ -20,7 +20,7 @@ const MEMORY_UNKNOWN: u64 = 64 << 20;
 const PROCESSES_UNKNOWN: u64 = 4096;
 
 impl Bounds {
-    /// The default bounds on this machine.
+    /// Returns the default bounds on this machine.
     #[must_use]
     pub fn of(host: &Host) -> Self {
         let disk = host
@@ -33,7 +33,7 @@ impl Bounds {
         }
     }
 
-    /// The share of each of `count` loads that run together.
+    /// Returns the share of each of `count` loads that run together.
     #[must_use]
     pub fn shared_by(self, count: usize) -> Self {
         let count = count.max(1) as u64;

@@ -55,8 +55,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// The largest cache of CPU 0 in bytes (Documentation/ABI/testing/sysfs-devices-system-cpu: `size`,
-/// in KiB as `512K`).
+/// Returns the largest cache of CPU 0 in bytes (Documentation/ABI/testing/sysfs-devices-system-cpu:
+/// `size`, in KiB as `512K`).
 fn largest_cache(sys: &Path) -> Option<u64> {
     let indexes = std::fs::read_dir(sys.join("devices/system/cpu/cpu0/cache"))
         .ok()?

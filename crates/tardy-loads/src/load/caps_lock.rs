@@ -84,7 +84,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// The folder of the first LED whose name ends as the input layer's caps-lock LEDs do.
+/// Returns the folder of the first LED whose name ends as the input layer's caps-lock LEDs do.
 fn led_device(sys: &Path) -> Option<PathBuf> {
     let leds = std::fs::read_dir(sys.join("class/leds"))
         .ok()?
@@ -155,7 +155,7 @@ fn run(worker: &mut Worker, light: &Light) -> Result<(), WorkError> {
     light.switch(false).doing("switch the light off")
 }
 
-/// The restored files are the ones to switch.
+/// Returns the restored files are the ones to switch.
 fn light(undo: &[Undo]) -> Result<Light, WorkError> {
     match undo.last() {
         Some(Undo::Write { path, .. }) => {

@@ -42,14 +42,14 @@ pub const COMPOSITES: &[Composite] = &[
     },
 ];
 
-/// The list of this name.
+/// Returns the list of this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Composite> {
     COMPOSITES.iter().find(|composite| composite.name == name)
 }
 
 impl Composite {
-    /// The names of its loads.
+    /// Returns the names of its loads.
     pub fn loads(&self) -> Box<dyn Iterator<Item = &'static str>> {
         if self.members.is_empty() {
             return Box::new(
@@ -63,7 +63,7 @@ impl Composite {
     }
 }
 
-/// Whether the load does nothing without a value that only the user can give.
+/// Returns whether the load does nothing without a value that only the user can give.
 fn needs_values(info: &super::LoadInfo) -> bool {
     info.parameters.iter().any(|parameter| parameter.needed)
 }

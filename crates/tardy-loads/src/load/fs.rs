@@ -109,7 +109,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     empty(folder).doing("empty the scratch folder")
 }
 
-/// The folder itself belongs to root, and the guardian removes it.
+/// Returns the folder itself belongs to root, and the guardian removes it.
 fn empty(folder: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         std::fs::remove_file(entry?.path())?;
@@ -151,7 +151,7 @@ fn file_life(
     Ok(())
 }
 
-/// Where no more may be written for now, the file is all holes.
+/// Returns where no more may be written for now, the file is all holes.
 fn write_with_holes(
     worker: &mut Worker,
     allowance: &mut Allowance,

@@ -165,8 +165,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// The CPUs of each node of memory, as far as they are among `cpus`; all of them as one where there
-/// are no nodes.
+/// Returns the CPUs of each node of memory, as far as they are among `cpus`; all of them as one
+/// where there are no nodes.
 fn nodes(sys: &Path, cpus: &CpuList) -> Vec<CpuList> {
     let folders = std::fs::read_dir(sys.join("devices/system/node"))
         .into_iter()
@@ -248,8 +248,8 @@ struct Round {
 }
 
 impl Round {
-    /// All tasks of a round wait at the gate until the last of them exists. Returns whether all did
-    /// their work, or were cut short.
+    /// Returns all tasks of a round wait at the gate until the last of them exists. Returns whether
+    /// all did their work, or were cut short.
     fn of_processes(&mut self, worker: &mut Worker) -> Result<bool, WorkError> {
         let shape = self.shape;
         let gate = Gate::new().doing("make the gate")?;

@@ -69,8 +69,9 @@ fn parent(proc: &Path) -> Option<Parent> {
     parent_of_version_2(&mounts, &groups).or_else(|| parent_of_version_1(&mounts, &groups))
 }
 
-/// The own group or the nearest above it that has the controller for those below it; otherwise the
-/// topmost, if it can be switched on. Only the topmost may hold processes beside such groups.
+/// Returns the own group or the nearest above it that has the controller for those below it;
+/// otherwise the topmost, if it can be switched on. Only the topmost may hold processes beside such
+/// groups.
 fn parent_of_version_2(mounts: &str, groups: &str) -> Option<Parent> {
     let mount = mount_points(mounts, "cgroup2", None).next()?;
     let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
@@ -146,7 +147,7 @@ impl MemoryGroup {
     /// whether the controller must be enabled first.
     ///
     /// # Errors
-    /// Those of the files: EACCES, EBUSY, ENOENT where there is no controller.
+    /// Returns errors of the files: EACCES, EBUSY, ENOENT if there is no controller.
     pub(super) fn enter(group: &Path, limit: u64, undo: &[Undo]) -> io::Result<Self> {
         let is_gone = |entered: &io::Result<Self>| {
             let is_absent = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
@@ -189,13 +190,13 @@ impl MemoryGroup {
     /// Goes back to the group of before. The guardian removes the group.
     ///
     /// # Errors
-    /// Those of the file of members.
+    /// Returns errors of the file of members.
     pub(super) fn leave(mut self) -> io::Result<()> {
         self.home.write_all(b"0")
     }
 }
 
-/// The group that this process is in now, in the hierarchy of `group`.
+/// Returns the group that this process is in now, in the hierarchy of `group`.
 fn home(group: &Path) -> Option<PathBuf> {
     let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;

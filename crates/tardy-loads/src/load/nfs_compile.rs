@@ -101,7 +101,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// The kernel's NFS client, built in or as a module that a mount loads.
+/// Returns the kernel's NFS client, built in or as a module that a mount loads.
 fn needs_client(resolution: &Resolution<'_>) -> Result<(), Unsupported> {
     let read =
         |name: &str| std::fs::read_to_string(resolution.host.proc.join(name)).unwrap_or_default();

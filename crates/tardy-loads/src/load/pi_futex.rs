@@ -106,7 +106,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     })
 }
 
-/// Whether this process may have a real-time policy; asked by a thread that ends at once.
+/// Returns whether this process may have a real-time policy; asked by a thread that ends at once.
 fn may_be_real_time(priority: u32) -> bool {
     scoped::apart(|| sched::set_policy(0, Policy::Fifo { priority }))
         .is_ok_and(|tried| tried.is_ok())

@@ -78,9 +78,9 @@ fn run(worker: &mut Worker, mut flood: Flood) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// All of 127.0.0.0/8 is the loopback interface. A raw socket gets every packet that comes from the
-/// address it is connected to, so that workers with one address would drown in each other's
-/// answers.
+/// Returns all of 127.0.0.0/8 is the loopback interface. A raw socket gets every packet that comes
+/// from the address it is connected to, so that workers with one address would drown in each
+/// other's answers.
 fn own_address(index: usize) -> Ipv4Addr {
     Ipv4Addr::new(
         127,
@@ -156,7 +156,7 @@ impl Flood {
     }
 }
 
-/// The Internet checksum (RFC 1071) of a packet whose checksum field is zero.
+/// Returns the Internet checksum (RFC 1071) of a packet whose checksum field is zero.
 fn checksum(packet: &[u8]) -> u16 {
     let words = packet
         .chunks(2)

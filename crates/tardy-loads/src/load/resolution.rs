@@ -41,13 +41,13 @@ impl<'a> Resolution<'a> {
 }
 
 impl Resolution<'_> {
-    /// How many workers there will be, at least 1.
+    /// Returns how many workers there will be, at least 1.
     #[must_use]
     pub fn workers(&self) -> u64 {
         self.plan.worker_count().max(1) as u64
     }
 
-    /// Whether the request gave parameter `name` a value.
+    /// Returns whether the request gave parameter `name` a value.
     #[must_use]
     pub fn is_given(&self, name: &str) -> bool {
         self.given.contains_key(name)
@@ -57,7 +57,7 @@ impl Resolution<'_> {
     /// shrinks to each worker's limit if a worker takes `times` as much of `resource`.
     ///
     /// # Errors
-    /// The share, where a given value is beyond it, or the parameter's least is.
+    /// The share, if a given value is beyond it, or the parameter's least is.
     pub fn fit(
         &mut self,
         name: &'static str,
@@ -73,11 +73,11 @@ impl Resolution<'_> {
         self.fit_within(name, limit, resource.name())
     }
 
-    /// As [`Resolution::fit`], with the limit of the value itself; `what` is what the limit is
-    /// about.
+    /// Works like [`Resolution::fit`], with the limit of the value itself; `what` is what the limit
+    /// is about.
     ///
     /// # Errors
-    /// The limit, where a given value is beyond it, or the parameter's least is.
+    /// The limit, if a given value is beyond it, or the parameter's least is.
     pub fn fit_within(
         &mut self,
         name: &'static str,
@@ -138,7 +138,8 @@ impl Resolution<'_> {
         self.take_scratch_folder_in(&scratch);
     }
 
-    /// As [`Resolution::take_scratch_folder`], in another folder than the machine's scratch folder.
+    /// Works like [`Resolution::take_scratch_folder`], in another folder than the machine's scratch
+    /// folder.
     pub fn take_scratch_folder_in(&mut self, parent: &std::path::Path) {
         let name = format!(
             "{FOLDER_PREFIX}{}-{}-{}",
@@ -151,7 +152,7 @@ impl Resolution<'_> {
         self.plan.scratch = Some(path);
     }
 
-    /// The path of program `name`, which Debian has in `package`.
+    /// Returns the path of program `name`, which Debian has in `package`.
     ///
     /// # Errors
     /// The program and its package, if it is not there.

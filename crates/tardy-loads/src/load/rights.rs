@@ -42,7 +42,7 @@ impl Rights {
         opens: "",
     };
 
-    /// The names of the capabilities, as `setpriv` writes them.
+    /// Returns the names of the capabilities, as `setpriv` writes them.
     #[must_use]
     pub fn names(self) -> Vec<&'static str> {
         match self {
@@ -53,7 +53,7 @@ impl Rights {
         }
     }
 
-    /// The user whose process the load is, where the tool is root's.
+    /// Returns the user whose process the load is, where the tool is root's.
     #[must_use]
     pub fn user(self) -> &'static str {
         match self {

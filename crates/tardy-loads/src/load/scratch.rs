@@ -18,7 +18,7 @@ const WORK: &str = "work";
 /// A file in `folder`'s file system that has no name, or loses it right after it was made.
 ///
 /// # Errors
-/// Those of open(2).
+/// Returns errors of open(2).
 pub fn file(folder: &Path) -> io::Result<File> {
     if let Ok(file) = memory_file::create_unnamed(folder) {
         return Ok(file);
@@ -43,7 +43,7 @@ pub fn file(folder: &Path) -> io::Result<File> {
 /// worker that is restarted finds its own again.
 ///
 /// # Errors
-/// Those of mkdir(2); that there is something which is not this user's alone.
+/// Returns errors of mkdir(2); that there is something which is not this user's alone.
 pub fn own_folder(worker: &Worker) -> Result<PathBuf, WorkError> {
     let load = worker
         .plan
@@ -54,8 +54,8 @@ pub fn own_folder(worker: &Worker) -> Result<PathBuf, WorkError> {
     make_below(load, worker.plan.index).doing("make the scratch folder")
 }
 
-/// The load's folder has a name that any user may read in the plan before it is made, in a folder
-/// where any user may make it.
+/// Returns the load's folder has a name that any user may read in the plan before it is made, in a
+/// folder where any user may make it.
 fn make_below(load: &Path, index: usize) -> io::Result<PathBuf> {
     let own = load.join(index.to_string());
     for folder in [load, &own] {
@@ -70,7 +70,7 @@ fn make_below(load: &Path, index: usize) -> io::Result<PathBuf> {
 /// may write in it, so that the worker can when it has become nobody's.
 ///
 /// # Errors
-/// As [`own_folder`]; a file system that has no permissions.
+/// Returns the errors of [`own_folder`]; a file system that has no permissions.
 pub fn enter_own_folder(worker: &Worker) -> Result<(), WorkError> {
     let own = own_folder(worker)?.join(WORK);
     match std::fs::create_dir(&own) {
@@ -94,10 +94,10 @@ pub fn enter_own_folder(worker: &Worker) -> Result<(), WorkError> {
     std::env::set_current_dir(&own).doing("enter the scratch folder")
 }
 
-/// As [`check_floor`], of an existing folder.
+/// Works like [`check_floor`], of an existing folder.
 ///
 /// # Errors
-/// As there; those of open(2).
+/// As there; errors of open(2).
 pub fn check_floor_of(folder: &Path, bytes: u64) -> Result<(), WorkError> {
     let opened = File::open(folder).doing("open the scratch folder")?;
     check_floor(&opened, folder, bytes)

@@ -118,7 +118,7 @@ fn thin_out(load: &mut LoadPlan) {
     }
 }
 
-/// The group of a worker.
+/// Returns the group of a worker.
 #[must_use]
 pub fn of_worker(group: &Path, index: usize) -> PathBuf {
     let mut name = group.as_os_str().to_owned();
@@ -198,7 +198,7 @@ impl Groups {
         ))
     }
 
-    /// The file by which the children get the controller, if they do not have it.
+    /// Returns the file by which the children get the controller, if they do not have it.
     fn to_enable(&self) -> Option<PathBuf> {
         (self.is_version_2 && !has_cpu(&self.parent, CHILDREN_HAVE))
             .then(|| self.parent.join(CHILDREN_HAVE))
@@ -214,7 +214,7 @@ fn has_cpu(group: &Path, file: &str) -> bool {
         .is_ok_and(|text| text.split_whitespace().any(|name| name == "cpu"))
 }
 
-/// Whether the kernel groups tasks by session; it does so in the root group alone.
+/// Returns whether the kernel groups tasks by session; it does so in the root group alone.
 fn has_sessions(proc: &Path, groups: Option<&Groups>) -> bool {
     let is_on = std::fs::read_to_string(proc.join("sys/kernel/sched_autogroup_enabled"))
         .is_ok_and(|text| text.trim() == "1");
@@ -236,14 +236,14 @@ fn has_sessions(proc: &Path, groups: Option<&Groups>) -> bool {
     is_on && !own.lines().any(is_elsewhere)
 }
 
-/// Whether a change concerns the groups of all loads of a run.
+/// Returns whether a change concerns the groups of all loads of a run.
 #[must_use]
 pub fn is_of_all(undo: &Undo) -> bool {
     matches!(undo, Undo::Write { path, .. } if path.ends_with(CHILDREN_HAVE))
 }
 
-/// The weight of a worker in terms of one that is on one CPU: a worker on all of them has its
-/// weight once, those of other loads have it on each.
+/// Returns the weight of a worker in terms of one that is on one CPU: a worker on all of them has
+/// its weight once, those of other loads have it on each.
 ///
 /// Of a crowd the kernel's division among CPUs favours each of them: the tasks that wait at the
 /// moment of a decision are more than on average (kernel/sched/fair.c, calc_group_shares). Measured

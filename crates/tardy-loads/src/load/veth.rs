@@ -60,7 +60,8 @@ impl Pair {
     /// where it was.
     ///
     /// # Errors
-    /// EPERM without CAP_SYS_ADMIN and CAP_NET_ADMIN; EOPNOTSUPP in kernels without veth devices.
+    /// Returns EPERM without CAP_SYS_ADMIN and CAP_NET_ADMIN; EOPNOTSUPP in kernels without veth
+    /// devices.
     pub(super) fn make() -> io::Result<Self> {
         let before = File::open(OWN)?;
         Self::make_in_new_namespaces().inspect_err(|_| {
@@ -93,7 +94,8 @@ impl Pair {
     }
 }
 
-/// The message that makes one end here and the other in the namespace that descriptor `far` is.
+/// Returns the message that makes one end here and the other in the namespace that descriptor `far`
+/// is.
 fn device(far: i32) -> Vec<u8> {
     let named = [link(0), attribute(LINK_NAME, NAME)].concat();
     let peer = [named.clone(), attribute(LINK_NAMESPACE, &far.to_ne_bytes())].concat();

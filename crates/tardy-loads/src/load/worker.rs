@@ -147,8 +147,8 @@ impl Worker {
         self.stopped_at
     }
 
-    /// As [`Self::go_on`], before each pass of a load with the parameter [`PASSES`]: after the last
-    /// one it rests until the stop.
+    /// Works like [`Self::go_on`], before each pass of a load with the parameter [`PASSES`]: after
+    /// the last one it rests until the stop.
     pub(super) fn begin_pass(&mut self) -> bool {
         let most = self.number(PASSES.name);
         while most > 0 && self.passes >= most && self.rest(Nanos::from_secs(3600)) {}
@@ -252,7 +252,7 @@ impl Worker {
         vec![0; self.number("block") as usize].leak()
     }
 
-    /// The CPU that the worker is bound to, if it is one.
+    /// Returns the CPU that the worker is bound to, if it is one.
     #[must_use]
     pub fn cpu(&self) -> Option<CpuId> {
         self.plan
@@ -280,13 +280,13 @@ fn cpu_time() -> (Nanos, Nanos) {
     )
 }
 
-/// The stop request is the end of standard input; nothing is ever written to it.
+/// Returns the stop request is the end of standard input; nothing is ever written to it.
 fn stop_is_asked(wait: Duration) -> bool {
     signal::wait_readable_within(&[std::io::stdin().as_fd()], Some(wait))
         .is_ok_and(|readable| readable[0])
 }
 
-/// The parameters with their values, for one line of text.
+/// Returns the parameters with their values, for one line of text.
 #[must_use]
 pub fn describe_parameters(parameters: &tardy_run::parameter::Values) -> String {
     parameters

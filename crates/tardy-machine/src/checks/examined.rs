@@ -102,8 +102,8 @@ impl<'a> CheckInput<'a> {
             .ok_or_else(|| State::unknown("/proc/cmdline"))
     }
 
-    /// The value of the last parameter of this name, as in `isolcpus=`; empty if it is given
-    /// without one.
+    /// Returns the value of the last parameter of this name, as in `isolcpus=`; empty if it is
+    /// given without one.
     pub(super) fn parameter(&self, name: &str) -> Result<Option<&str>, State> {
         let line = self
             .facts
@@ -118,7 +118,7 @@ impl<'a> CheckInput<'a> {
         Ok(line.split_whitespace().rev().find_map(value))
     }
 
-    /// The machine's files.
+    /// Returns the machine's files.
     pub(super) fn root(&self) -> Result<&'a Root, State> {
         self.root.ok_or_else(|| State::unknown(NOT_HERE))
     }
@@ -222,7 +222,7 @@ impl<'a> CheckInput<'a> {
         self.cpus.iter().skip(usize::from(is_everywhere)).collect()
     }
 
-    /// The numbers of the CPUs of interest, as a shell reads them.
+    /// Returns the numbers of the CPUs of interest, as a shell reads them.
     pub(super) fn cpus_in_words(&self) -> String {
         self.cpus
             .iter()

@@ -104,7 +104,7 @@ impl Holder {
     }
 }
 
-/// The soft limit of this process, as /proc/self/limits writes it.
+/// Returns the soft limit of this process, as /proc/self/limits writes it.
 fn limit(examined: &CheckInput<'_>, name: &str) -> Result<String, State> {
     let limits = examined.text("proc/self/limits")?;
     let soft = limits.lines().find_map(|line| {

@@ -230,7 +230,7 @@ fn watched(is_calm: bool) -> WatchDelta {
     }
 }
 
-/// The files below a tree that a row reads.
+/// Returns the files below a tree that a row reads.
 fn files_of(check: &Check, tree: &FakeRoot) -> BTreeSet<String> {
     let patterns = check
         .reads
@@ -244,12 +244,12 @@ fn files_of(check: &Check, tree: &FakeRoot) -> BTreeSet<String> {
         .collect()
 }
 
-/// The cases with their machines.
+/// Returns the cases with their machines.
 fn trees() -> Vec<(&'static Case, FakeRoot)> {
     CASES.iter().map(|case| (case, case.tree())).collect()
 }
 
-/// The states of every row in every case, in the order of both.
+/// Returns the states of every row in every case, in the order of both.
 fn all_states() -> &'static [BTreeMap<&'static str, State>] {
     static STATES: OnceLock<Vec<BTreeMap<&'static str, State>>> = OnceLock::new();
     STATES.get_or_init(|| CASES.iter().map(|case| case.states(&case.tree())).collect())

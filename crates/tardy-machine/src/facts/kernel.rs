@@ -179,7 +179,7 @@ impl Preemption {
     }
 }
 
-/// The words that init/Makefile puts into the version; patched kernels before 4.x wrote
+/// Returns the words that init/Makefile puts into the version; patched kernels before 4.x wrote
 /// `PREEMPT RT`.
 fn compiled(version: &str) -> CompiledPreemption {
     let mut words = version
@@ -200,7 +200,7 @@ fn mode_in_parentheses(modes: &str) -> Option<String> {
     Some(modes.split_once('(')?.1.split_once(')')?.0.to_owned())
 }
 
-/// The choice of kernel/Kconfig.preempt.
+/// Returns the choice of kernel/Kconfig.preempt.
 fn mode_of_build(root: &Root, release: &str) -> Option<String> {
     let configuration = KernelConfiguration::read(root, Some(release))?;
     let modes = [
@@ -215,7 +215,7 @@ fn mode_of_build(root: &Root, release: &str) -> Option<String> {
         .map(|(_, mode)| (*mode).to_owned())
 }
 
-/// The file lists every timer; the first CPU's line is enough, and near the start.
+/// Returns the file lists every timer; the first CPU's line is enough, and near the start.
 fn high_resolution_timers(root: &Root) -> Option<bool> {
     const BYTES_MAX: u64 = 4 << 20;
     let file = BufReader::new(root.open("proc/timer_list").ok()?.take(BYTES_MAX));

@@ -86,7 +86,7 @@ impl MachineFacts {
         })
     }
 
-    /// The deepest state that some CPU may still enter.
+    /// Returns the deepest state that some CPU may still enter.
     fn deepest_idle_state(&self) -> Option<String> {
         let usable = self
             .processors

@@ -38,7 +38,7 @@ impl KeptFile {
         std::str::from_utf8(&buffer[..length]).ok()
     }
 
-    /// The content as one number.
+    /// Returns the content as one number.
     pub(super) fn number<T: std::str::FromStr>(&mut self, buffer: &mut Vec<u8>) -> Option<T> {
         self.read(buffer)?.trim().parse().ok()
     }

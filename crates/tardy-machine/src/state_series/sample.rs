@@ -90,8 +90,8 @@ impl CpuState {
 }
 
 impl Stall {
-    /// The lines are `some avg10=0.03 avg60=0.31 avg300=0.54 total=6570788`, in microseconds, and
-    /// the same with `full`.
+    /// Returns the lines are `some avg10=0.03 avg60=0.31 avg300=0.54 total=6570788`, in
+    /// microseconds, and the same with `full`.
     pub(super) fn parse(text: &str) -> Self {
         let total = |kind: &str| {
             let line = text

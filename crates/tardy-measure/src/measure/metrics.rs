@@ -385,7 +385,7 @@ impl Reader {
         }
     }
 
-    /// The first line of the request.
+    /// Returns the first line of the request.
     fn question(&self) -> String {
         let line = self.request.split(|&byte| byte == b'\r').next();
         String::from_utf8_lossy(line.unwrap_or_default()).into_owned()

@@ -43,7 +43,7 @@ impl StartCounts {
     }
 }
 
-/// The median time between two clock reads, in ns.
+/// Returns the median time between two clock reads, in ns.
 pub(super) fn clock_read_cost() -> Nanos {
     const READS: usize = 1001;
     let mut gaps = Vec::with_capacity(READS);

@@ -143,14 +143,15 @@ impl Timeline {
         }
     }
 
-    /// The loads of the current phase are all gone.
+    /// Returns the loads of the current phase are all gone.
     pub fn loads_ended(&mut self) {
         if self.stage == Stage::Ending {
             self.stage = Stage::Ended;
         }
     }
 
-    /// The cycles of the current phase are made, at `now`: a phase that is counted in them ends.
+    /// Returns the cycles of the current phase are made, at `now`: a phase that is counted in them
+    /// ends.
     pub fn cycles_made(&mut self, now: Nanos) {
         self.made.get_or_insert(now);
     }
@@ -256,7 +257,7 @@ impl Timeline {
         }
     }
 
-    /// The run ends at `now`, wherever it is.
+    /// Returns the run ends at `now`, wherever it is.
     pub fn cut(&mut self, now: Nanos) {
         if let Some(record) = self
             .records

@@ -60,7 +60,7 @@ impl RespondRun {
     /// Makes the folder, and the log that the responder writes. Call it before memory is locked.
     ///
     /// # Errors
-    /// [`SessionError`].
+    /// Returns [`SessionError`].
     pub fn start(
         out: &Path,
         asked: &ResponderRequest<'_>,
@@ -156,7 +156,7 @@ impl RespondRun {
     /// Closes the folder, once the responder has closed its log.
     ///
     /// # Errors
-    /// [`SessionError`].
+    /// Returns [`SessionError`].
     pub fn finish(mut self, state: State, warnings: Vec<Warning>) -> Result<(), SessionError> {
         let end = Nanos(clock::monotonic());
         self.record.warnings.extend(warnings);

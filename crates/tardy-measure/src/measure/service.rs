@@ -147,7 +147,7 @@ impl ServiceNotifier {
         })
     }
 
-    /// The session has looked after the run once more.
+    /// Returns the session has looked after the run once more.
     pub(super) fn turn(&self) {
         self.turns.fetch_add(1, Ordering::Relaxed);
     }

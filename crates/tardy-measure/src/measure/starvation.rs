@@ -80,7 +80,7 @@ impl StarvationWatch {
     }
 }
 
-/// The threads of this process.
+/// Returns the threads of this process.
 fn threads() -> Vec<i32> {
     let entries = std::fs::read_dir("/proc/self/task")
         .into_iter()
@@ -96,7 +96,7 @@ fn is_runnable(thread: i32) -> bool {
         .is_ok_and(|stat| says_runnable(&stat))
 }
 
-/// The state follows the name, which may have any characters (proc(5), /proc/pid/stat).
+/// Returns the state follows the name, which may have any characters (proc(5), /proc/pid/stat).
 fn says_runnable(stat: &str) -> bool {
     stat.rsplit_once(") ")
         .is_some_and(|(_, rest)| rest.starts_with('R'))

@@ -166,7 +166,7 @@ pub fn resolve(
     Ok(plan)
 }
 
-/// The CPUs as the measuring threads' group has them.
+/// Returns the CPUs as the measuring threads' group has them.
 fn of_probes(request: &Request, own: &Processors, root: &Root) -> Result<Processors, PlanError> {
     let Some(folder) = &request.probe_cgroup else {
         return Ok(own.clone());
@@ -180,7 +180,7 @@ fn of_probes(request: &Request, own: &Processors, root: &Root) -> Result<Process
         .map_err(PlanError::NoProcessors)
 }
 
-/// The CPUs as the loads' group has them.
+/// Returns the CPUs as the loads' group has them.
 fn of_loads(request: &Request, own: &Processors) -> Result<Processors, PlanError> {
     let Some(folder) = &request.load_cgroup else {
         return Ok(own.clone());
@@ -508,7 +508,7 @@ fn bytes_needed(
     BYTES_A_RUN + BYTES_A_SERIES * threads.len() as u64 + stored as u64
 }
 
-/// The bytes of --disk, where the run fits into them.
+/// Returns the bytes of --disk, where the run fits into them.
 fn check_disk(
     disk: u64,
     request: &Request,

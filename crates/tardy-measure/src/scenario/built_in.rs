@@ -79,14 +79,14 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     BUILT_IN.iter().map(|built_in| built_in.name)
 }
 
-/// The built-in scenario of that name.
+/// Returns the built-in scenario of that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static BuiltIn> {
     BUILT_IN.iter().find(|built_in| built_in.name == name)
 }
 
 impl BuiltIn {
-    /// The scenario itself.
+    /// Returns the scenario itself.
     #[must_use]
     pub fn scenario(&self) -> Scenario {
         parse(self.text).expect("a test parses every built-in scenario")

@@ -10,7 +10,7 @@ use tardy_machine::root::Root;
 use tardy_machine::undo::Undo;
 use tardy_run::plan::Change;
 
-/// The changes that bring the limit of `cpus` to `limit_us`.
+/// Returns the changes that bring the limit of `cpus` to `limit_us`.
 ///
 /// # Errors
 /// The first CPU's that has no such file: its kernel has no power management of this kind.

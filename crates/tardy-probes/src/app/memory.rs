@@ -60,7 +60,7 @@ impl AppMemory {
     /// Memory for `loops` loops, with rings of `slots` cycles, which must be a power of two.
     ///
     /// # Errors
-    /// Those of making and mapping a file in memory.
+    /// Returns errors of making and mapping a file in memory.
     pub fn create(loops: usize, slots: usize) -> io::Result<Self> {
         let region_words = RING + SLOT_WORDS * slots;
         let words = SharedWords::create(MEMORY_NAME, HEAD_WORDS + loops * region_words)?;
@@ -107,7 +107,7 @@ impl AppMemory {
         self.words[REFUSED].load(Ordering::Relaxed)
     }
 
-    /// Whether any program still has a loop open; the kernel knows, however programs end.
+    /// Returns whether any program still has a loop open; the kernel knows, however programs end.
     ///
     /// # Errors
     /// Returns an error if the file cannot be reopened because /proc is not mounted.
@@ -125,7 +125,7 @@ impl AppMemory {
         }
     }
 
-    /// The reader of each loop's part.
+    /// Returns the reader of each loop's part.
     #[must_use]
     pub fn readers(self: &std::sync::Arc<Self>) -> Vec<LoopReader> {
         (0..self.loops)
@@ -183,13 +183,13 @@ impl LoopReader {
         })
     }
 
-    /// Whether the loop said that no cycle will follow. Drain once more after this answers.
+    /// Returns whether the loop said that no cycle will follow. Drain once more after this answers.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.word(STATE).load(Ordering::Acquire) == CLOSED
     }
 
-    /// The number and due time of the cycle started last; `None` before the first.
+    /// Returns the number and due time of the cycle started last; `None` before the first.
     #[must_use]
     pub fn latest_begun(&self) -> Option<(u64, Nanos)> {
         loop {

@@ -83,7 +83,7 @@ impl Program {
     /// the program goes to standard error, because the tool prints its result to standard output.
     ///
     /// # Errors
-    /// [`AppError::NotStarted`], [`AppError::System`].
+    /// Returns [`AppError::NotStarted`], [`AppError::System`].
     pub fn start(name: String, mut command: Command, cpus: &CpuList) -> Result<Self, AppError> {
         let program = name;
         let of_the_system = |error| AppError::System {
@@ -120,7 +120,7 @@ impl Program {
         })
     }
 
-    /// The memory of its loops.
+    /// Returns the memory of its loops.
     #[must_use]
     pub fn memory(&self) -> &Arc<AppMemory> {
         &self.memory
@@ -129,7 +129,7 @@ impl Program {
     /// Waits until its loop has completed a cycle; `is_interrupted` is asked all the while.
     ///
     /// # Errors
-    /// [`AppError`].
+    /// Returns [`AppError`].
     pub fn wait_for_loop(
         &mut self,
         mut is_interrupted: impl FnMut() -> bool,
@@ -168,7 +168,7 @@ impl Program {
         }
     }
 
-    /// Whether it has ended; its status.
+    /// Returns whether it has ended; its status.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -177,7 +177,7 @@ impl Program {
     /// (`is_ending`) is given a moment to end by itself.
     ///
     /// # Errors
-    /// Those of signalling and waiting.
+    /// Returns errors of signalling and waiting.
     pub fn end(mut self, is_ending: bool) -> io::Result<Ending> {
         let begin = Nanos(clock::monotonic());
         loop {

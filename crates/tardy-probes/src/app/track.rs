@@ -49,10 +49,10 @@ impl Track {
         self.lost = self.lost.saturating_add(cycles);
     }
 
-    /// The next cycle of this series: its value is the time `at`.
+    /// Returns the next cycle of this series: its value is the time `at`.
     ///
     /// # Errors
-    /// [`OffGrid`]; the cycle is not taken then.
+    /// Returns [`OffGrid`]; the cycle is not taken then.
     pub(crate) fn take(&mut self, due: Nanos, at: Nanos) -> Result<(), OffGrid> {
         let skipped = self.skipped_before(due)?;
         self.hand_over(skipped);
@@ -118,7 +118,7 @@ impl Track {
         self.producer.close(next_due);
     }
 
-    /// The first due time after the cycles taken and lost, as far as is known.
+    /// Returns the first due time after the cycles taken and lost, as far as is known.
     pub(crate) fn next_due(&self) -> Nanos {
         let cycles = i64::try_from(self.lost)
             .unwrap_or(i64::MAX)

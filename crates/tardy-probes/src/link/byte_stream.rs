@@ -123,7 +123,7 @@ impl Terminal {
     /// Opens the device, and makes it carry bytes as they are.
     ///
     /// # Errors
-    /// Those of [`serial::open`] and [`serial::make_raw`].
+    /// Returns errors of [`serial::open`] and [`serial::make_raw`].
     fn open(device: &Path, bits_per_second: Option<u32>) -> io::Result<Self> {
         let file = serial::open(device)?;
         let setting = Some(serial::make_raw(&file, bits_per_second)?);
@@ -150,7 +150,7 @@ pub(super) struct ByteInitiator {
 /// Both ends of a new pseudo-terminal: the initiator's, and the responder's.
 ///
 /// # Errors
-/// Those of making one: /dev/pts is not mounted.
+/// Returns errors of making one: /dev/pts is not mounted.
 pub(super) fn loopback() -> io::Result<(ByteInitiator, Terminal)> {
     let (master, path) = serial::pseudo_terminal()?;
     let responder = Terminal::open(&path, None)?;
@@ -171,7 +171,7 @@ impl ByteInitiator {
     /// Opens the device, and asks whether a responder is there.
     ///
     /// # Errors
-    /// `TimedOut` where none is; those of the device.
+    /// Returns `TimedOut` if none is; errors of the device.
     fn connect(device: &Path, bits_per_second: Option<u32>) -> io::Result<Self> {
         let mut terminal = Terminal::open(device, bits_per_second)?;
         for _ in 0..HELLOS {
@@ -190,11 +190,11 @@ impl ByteInitiator {
         Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"))
     }
 
-    /// The least that a round trip can come to: a byte written to a pseudo-terminal, and read at
-    /// its other end, by one thread.
+    /// Returns the least that a round trip can come to: a byte written to a pseudo-terminal, and
+    /// read at its other end, by one thread.
     ///
     /// # Errors
-    /// Those of pseudo-terminals.
+    /// Returns errors of pseudo-terminals.
     pub(super) fn floor() -> io::Result<Nanos> {
         let (mut one, mut other) = loopback()?;
         floor(|| {

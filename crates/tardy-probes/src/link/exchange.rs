@@ -18,13 +18,13 @@ pub trait Initiator {
     /// Sends the stimulus of this number.
     ///
     /// # Errors
-    /// Those of the link; the stimulus then counts as not answered.
+    /// Returns errors of the link; the stimulus then counts as not answered.
     fn send(&mut self, number: u64) -> io::Result<()>;
 
     /// Looks for an answer, without waiting.
     ///
     /// # Errors
-    /// Those of the link.
+    /// Returns errors of the link.
     fn look(&mut self) -> io::Result<Option<Answer>>;
 
     /// Called when a stimulus had no answer, before the next one; for links whose answers have no
@@ -263,7 +263,7 @@ impl<L: Initiator> Exchange<'_, L> {
         }
     }
 
-    /// The responder is present: the stimuli that it did not answer are lost.
+    /// Returns the responder is present: the stimuli that it did not answer are lost.
     fn flush_held(&mut self) {
         for index in 0..self.held.len() {
             let PendingStimulus { sent, look, .. } = self.held[index];
@@ -288,11 +288,12 @@ impl<L: Initiator> Exchange<'_, L> {
     }
 }
 
-/// The least that a round trip over this link can come to: the median time of a stimulus and its
-/// answer without anything in between, made of the initiator's own calls. `once` makes them.
+/// Returns the least that a round trip over this link can come to: the median time of a stimulus
+/// and its answer without anything in between, made of the initiator's own calls. `once` makes
+/// them.
 ///
 /// # Errors
-/// Those of `once`.
+/// Returns errors of `once`.
 pub fn floor(mut once: impl FnMut() -> io::Result<()>) -> io::Result<Nanos> {
     const TIMES: usize = 201;
     let mut times = Vec::with_capacity(TIMES);
@@ -321,7 +322,7 @@ const LOOPBACK_MAX: Nanos = Nanos::from_secs(1);
 /// Looks until there is something, for a floor.
 ///
 /// # Errors
-/// Those of `look`; `TimedOut` where nothing came.
+/// Returns errors of `look`; `TimedOut` if nothing came.
 pub fn look_until(mut look: impl FnMut() -> io::Result<bool>) -> io::Result<()> {
     let begin = Nanos(clock::monotonic());
     while !look()? {
@@ -340,7 +341,7 @@ pub fn look_until(mut look: impl FnMut() -> io::Result<bool>) -> io::Result<()> 
 /// not in it.
 ///
 /// # Errors
-/// Those of `loopback` that have another cause; those of local sockets.
+/// Returns errors of `loopback` that have another cause; errors of local sockets.
 pub fn network_floor(loopback: impl FnOnce() -> io::Result<Nanos>) -> io::Result<NetworkFloor> {
     use io::ErrorKind::{
         AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut,

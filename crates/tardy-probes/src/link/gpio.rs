@@ -113,7 +113,7 @@ impl Lines {
     /// Takes both lines of `chip`; waiting for edges where `waits`.
     ///
     /// # Errors
-    /// Those of [`gpio_lines::input`].
+    /// Returns errors of [`gpio_lines::input`].
     fn open(chip: &Path, input: u32, output: u32, waits: bool) -> io::Result<Self> {
         let output = gpio_lines::output(chip, output)?;
         Ok(Self {
@@ -136,7 +136,7 @@ impl GpioInitiator {
     /// Takes the lines, and sees whether the other end follows.
     ///
     /// # Errors
-    /// `TimedOut` where it does not; those of taking lines.
+    /// Returns `TimedOut` if it does not; errors of taking lines.
     fn connect(chip: &Path, input: u32, output: u32) -> io::Result<Self> {
         let mut initiator = Self {
             lines: Lines::open(chip, input, output, false)?,
@@ -160,7 +160,7 @@ impl GpioInitiator {
     /// poll for an edge that finds none.
     ///
     /// # Errors
-    /// Those of the chip.
+    /// Returns errors of the chip.
     fn floor(&mut self) -> io::Result<Nanos> {
         floor(|| {
             self.lines.output.set(self.is_high)?;

@@ -89,8 +89,8 @@ impl IcmpInitiator {
     /// (one through the loopback interface).
     ///
     /// # Errors
-    /// `TimedOut` where it does not; EPERM or EACCES without the right to send echo requests; those
-    /// of the name.
+    /// Returns `TimedOut` if it does not; EPERM or EACCES without the right to send echo requests;
+    /// errors of the name.
     fn connect(host: &str) -> io::Result<(Self, SocketAddr, NetworkFloor)> {
         let floor = network_floor(|| {
             let mut floor_of = Self::new(SocketAddr::from(([127, 0, 0, 1], 0)))?;
@@ -182,7 +182,8 @@ impl Initiator for IcmpInitiator {
     }
 }
 
-/// The Internet checksum (RFC 1071) of a packet of even length whose checksum field is zero.
+/// Returns the Internet checksum (RFC 1071) of a packet of even length whose checksum field is
+/// zero.
 fn checksum(packet: &[u8]) -> u16 {
     let mut sum: u32 = packet
         .chunks_exact(2)

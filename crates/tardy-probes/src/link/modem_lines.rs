@@ -81,8 +81,8 @@ impl LineInitiator {
     /// Opens the device, and sees whether the other end follows.
     ///
     /// # Errors
-    /// `TimedOut` where it does not; ENOTTY or EINVAL where the device has no modem lines; those of
-    /// opening it.
+    /// Returns `TimedOut` if it does not; ENOTTY or EINVAL if the device has no modem lines; errors
+    /// of opening it.
     fn connect(device: &Path) -> io::Result<Self> {
         let device = serial::open(device)?;
         serial::modem_lines(&device)?;
@@ -103,10 +103,10 @@ impl LineInitiator {
         Ok(initiator)
     }
 
-    /// The least that a round trip can come to: RTS switched, and CTS read once.
+    /// Returns the least that a round trip can come to: RTS switched, and CTS read once.
     ///
     /// # Errors
-    /// Those of the device.
+    /// Returns errors of the device.
     fn floor(&self) -> io::Result<Nanos> {
         let floor = floor(|| {
             // As it is: the other end sees nothing of it.

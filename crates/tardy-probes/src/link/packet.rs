@@ -75,7 +75,7 @@ impl Packet {
         bytes
     }
 
-    /// The packet with its tag.
+    /// Returns the packet with its tag.
     #[must_use]
     pub(super) fn tagged(&self, secret: &Secret) -> [u8; TAGGED_BYTES] {
         let (packet, mut bytes) = (self.encode(), [0; TAGGED_BYTES]);
@@ -84,7 +84,7 @@ impl Packet {
         bytes
     }
 
-    /// The packet that `bytes` are with a tag that only who knows the secret can have made.
+    /// Returns the packet that `bytes` are with a tag that only who knows the secret can have made.
     #[must_use]
     pub(super) fn decode_tagged(bytes: &[u8], secret: &Secret) -> Option<Self> {
         let bytes: &[u8; TAGGED_BYTES] = bytes.try_into().ok()?;
@@ -92,7 +92,7 @@ impl Packet {
         Self::decode(packet).filter(|_| secret.is_tag(packet, tag))
     }
 
-    /// The packet that `bytes` are; `None` if they are not one of this version.
+    /// Returns the packet that `bytes` are; `None` if they are not one of this version.
     #[inline]
     #[must_use]
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {

@@ -103,7 +103,7 @@ impl PortInitiator {
     /// Takes the port, and sees whether the other end answers.
     ///
     /// # Errors
-    /// `TimedOut` where it does not; those of [`ParallelPort::open`].
+    /// Returns `TimedOut` if it does not; errors of [`ParallelPort::open`].
     fn connect(device: &Path) -> io::Result<Self> {
         let port = ParallelPort::open(device)?;
         port.write(0)?;
@@ -130,7 +130,7 @@ impl PortInitiator {
     /// poll for interrupts.
     ///
     /// # Errors
-    /// Those of the port.
+    /// Returns errors of the port.
     fn floor(&self) -> io::Result<Nanos> {
         floor(|| {
             self.port.write(0)?;
@@ -139,7 +139,7 @@ impl PortInitiator {
         })
     }
 
-    /// Whether an interrupt comes.
+    /// Returns whether an interrupt comes.
     fn settles(&self) -> io::Result<bool> {
         let begin = Nanos(clock::monotonic());
         while Nanos(clock::monotonic()) - begin < SETTLE {

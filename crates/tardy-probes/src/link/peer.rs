@@ -31,7 +31,7 @@ struct Peer {
 }
 
 impl Session {
-    /// Whether a session is open whose peer is at another address than `from`.
+    /// Returns whether a session is open whose peer is at another address than `from`.
     #[inline]
     pub(super) fn is_of_another(&self, from: IpAddr, now: Nanos) -> bool {
         self.peer
@@ -39,8 +39,8 @@ impl Session {
             .is_some_and(|peer| peer.address != from && now - peer.heard < SILENCE)
     }
 
-    /// Whether a question is answered, without a secret: that of the peer, and the first one of a
-    /// new peer.
+    /// Returns whether a question is answered, without a secret: that of the peer, and the first
+    /// one of a new peer.
     #[inline]
     pub(super) fn admits(&mut self, from: IpAddr, conversation: u64, now: Nanos) -> bool {
         if self.continues(from, conversation, now) {
@@ -63,7 +63,7 @@ impl Session {
         is_free
     }
 
-    /// Whether a question is one of the session's conversation.
+    /// Returns whether a question is one of the session's conversation.
     #[inline]
     pub(super) fn continues(&mut self, from: IpAddr, conversation: u64, now: Nanos) -> bool {
         let peer = self

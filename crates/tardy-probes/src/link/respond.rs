@@ -21,7 +21,7 @@ pub trait Responder: Debug + Send {
     /// Call it on a thread that is prepared as a probe's.
     ///
     /// # Errors
-    /// Those of the link that will not go away: a device that was unplugged.
+    /// Returns errors of the link that will not go away: a device that was unplugged.
     fn answer(
         &mut self,
         is_over: &AtomicBool,
@@ -69,7 +69,7 @@ impl Default for ResponderResult {
     }
 }
 
-/// The answer is on the way.
+/// Returns the answer is on the way.
 #[inline]
 pub(super) fn note(log: &mut Option<AnswerLog>, stamp: Option<Nanos>, woken: Nanos) {
     if let Some(log) = log {

@@ -43,7 +43,7 @@ fn device_towards(root: &Root, to: Ipv4Addr) -> Option<String> {
         .map(|(_, device)| device)
 }
 
-/// Whether the device, or one below it (a bond, a VLAN), has hardware.
+/// Returns whether the device, or one below it (a bond, a VLAN), has hardware.
 fn is_hardware(root: &Root, device: &str) -> bool {
     let folder = root.path(format!("sys/class/net/{device}"));
     if folder.join("device").exists() {

@@ -61,7 +61,7 @@ impl Secret {
     /// Reads the secret from a file, without surrounding white space.
     ///
     /// # Errors
-    /// [`SecretError`].
+    /// Returns [`SecretError`].
     pub fn read(path: &Path) -> Result<Self, SecretError> {
         let unreadable = |error| SecretError::Unreadable(path.to_owned(), error);
         let file = regular_file::open(path).map_err(unreadable)?;
@@ -82,7 +82,7 @@ impl Secret {
     /// One that nobody else knows, drawn by the kernel.
     ///
     /// # Errors
-    /// Those of /dev/urandom.
+    /// Returns errors of /dev/urandom.
     pub(super) fn drawn() -> io::Result<Self> {
         let mut bytes = vec![0; TAG_BYTES];
         std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -101,7 +101,8 @@ impl Secret {
         self.hmac(bytes).finalize().into_bytes().into()
     }
 
-    /// Whether `tag` is that of `bytes`; found in a time that does not depend on where they differ.
+    /// Returns whether `tag` is that of `bytes`; found in a time that does not depend on where they
+    /// differ.
     pub(super) fn is_tag(&self, bytes: &[u8], tag: &[u8]) -> bool {
         self.hmac(bytes).verify_slice(tag).is_ok()
     }

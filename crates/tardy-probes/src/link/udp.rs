@@ -150,7 +150,7 @@ struct Peer {
     floor: NetworkFloor,
 }
 
-/// The first address of `host`.
+/// Returns the first address of `host`.
 ///
 /// # Errors
 /// Where the name is not known.
@@ -165,8 +165,8 @@ impl UdpInitiator {
     /// Connects, and asks whether a responder is there.
     ///
     /// # Errors
-    /// `TimedOut` or `ConnectionRefused` where none is; `InvalidData` where the two ends do not
-    /// know the same secret; those of the name and of sockets.
+    /// Returns `TimedOut` or `ConnectionRefused` if none is; `InvalidData` if the two ends do not
+    /// know the same secret; errors of the name and of sockets.
     fn connect(host: &str, port: u16, secret: Option<&Secret>) -> io::Result<(Self, Peer)> {
         let to = address(host, port)?;
         let socket = UdpSocket::bind(if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;

@@ -67,7 +67,7 @@ impl UdpResponder {
     /// Listens at `at`, and nowhere else.
     ///
     /// # Errors
-    /// Those of sockets, and of /dev/urandom.
+    /// Returns errors of sockets, and of /dev/urandom.
     pub(super) fn bind(at: SocketAddr, secret: Option<&Secret>) -> io::Result<Self> {
         let socket = UdpSocket::bind(at)?;
         stamped_socket::stamp_received(&socket)?;
@@ -161,8 +161,8 @@ impl UdpResponder {
 }
 
 impl KnownSecret {
-    /// The challenge to a conversation: its nonce holds until the next session is opened, so that
-    /// an opening is good once.
+    /// Returns the challenge to a conversation: its nonce holds until the next session is opened,
+    /// so that an opening is good once.
     fn challenge(&self, from: IpAddr, conversation: u64, opened: u64) -> Packet {
         let nonce = self
             .own

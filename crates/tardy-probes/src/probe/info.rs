@@ -135,7 +135,7 @@ impl ProbeInfo {
         open: |_| Err(std::io::Error::other("a probe without an open function")),
     };
 
-    /// Whether due times form a grid, so that some can be skipped.
+    /// Returns whether due times form a grid, so that some can be skipped.
     #[must_use]
     pub fn has_schedule(&self) -> bool {
         self.series.iter().any(|series| {
@@ -146,8 +146,8 @@ impl ProbeInfo {
         })
     }
 
-    /// The schedule of its threads. A pair of threads records events, but one of the two walks a
-    /// grid.
+    /// Returns the schedule of its threads. A pair of threads records events, but one of the two
+    /// walks a grid.
     #[must_use]
     pub fn schedule(&self, period: Nanos, start: Nanos, dither: Nanos) -> Schedule {
         let kind = if self.has_schedule() {
@@ -158,7 +158,7 @@ impl ProbeInfo {
         kind.schedule(period, start, dither)
     }
 
-    /// Whether it can have these clocks.
+    /// Returns whether it can have these clocks.
     ///
     /// # Errors
     /// Why not, in a fragment that ends in the remedy.
@@ -192,15 +192,15 @@ impl ProbeInfo {
         }
     }
 
-    /// How long a cycle takes at this period: for probes that read a clock all the time, about a
-    /// read.
+    /// Returns how long a cycle takes at this period: for probes that read a clock all the time,
+    /// about a read.
     #[must_use]
     pub fn cycle(&self, period: Nanos) -> Nanos {
         const READ: Nanos = Nanos(25);
         if self.has_period() { period } else { READ }
     }
 
-    /// Whether it waits for periods at all, rather than look for gaps all the time.
+    /// Returns whether it waits for periods at all, rather than look for gaps all the time.
     #[must_use]
     pub fn has_period(&self) -> bool {
         self.waits_for != WaitsFor::Nothing
@@ -218,7 +218,7 @@ pub fn always(_: &ProbePlan, _: &Host) -> Result<(), Refusal> {
 /// Refuses dither, for probes that set their timer only once.
 ///
 /// # Errors
-/// [`Refusal::Request`] where dither is asked for.
+/// Returns [`Refusal::Request`] where dither is asked for.
 pub fn no_dither(probe: &ProbePlan) -> Result<(), Refusal> {
     if probe.dither > Nanos::ZERO {
         return Err(Refusal::Request(

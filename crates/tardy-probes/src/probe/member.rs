@@ -162,7 +162,7 @@ impl<'a> StartGate<'a> {
 }
 
 impl Member {
-    /// The main thread of a place: bound to its CPU, scheduled as planned, watched.
+    /// Returns the main thread of a place: bound to its CPU, scheduled as planned, watched.
     #[must_use]
     pub fn new(probe: &ProbePlan, cpu: Option<CpuId>, run: Run) -> Self {
         Self {
@@ -190,7 +190,7 @@ impl std::fmt::Debug for Member {
 /// first, with [`Start::sleep`].
 pub type MeasuringLoop = fn(&ThreadPlan, Producer, Start<'_>) -> io::Result<Departure>;
 
-/// The usual place: one thread that runs `measure` for the first series.
+/// Returns the usual place: one thread that runs `measure` for the first series.
 ///
 /// # Errors
 /// Where there is no producer, which is a mistake of the caller.

@@ -178,7 +178,7 @@ struct Interrupts {
 }
 
 impl Interrupts {
-    /// Whether there were some since the last look.
+    /// Returns whether there were some since the last look.
     fn came(&mut self) -> bool {
         let now = self.counter.read().unwrap_or(self.before);
         now != std::mem::replace(&mut self.before, now)
@@ -315,7 +315,7 @@ fn measure(
     Ok(control.leave())
 }
 
-/// How often the kernel took the CPU from this thread to give it to another one.
+/// Returns how often the kernel took the CPU from this thread to give it to another one.
 fn count_switches() -> u64 {
     usage(UsageScope::Thread).map_or(0, |usage| usage.switches_involuntary)
 }

@@ -271,8 +271,8 @@ fn below(policy: Policy) -> Policy {
     }
 }
 
-/// The next measured CPU after `cpu`; if it is the only one, the first other one that the tool may
-/// use.
+/// Returns the next measured CPU after `cpu`; if it is the only one, the first other one that the
+/// tool may use.
 fn other_cpu(cpu: Option<CpuId>, measured: &CpuList) -> io::Result<CpuList> {
     let after = measured.iter().find(|&other| Some(other) > cpu);
     let before = measured.iter().find(|&other| Some(other) != cpu);
@@ -291,7 +291,7 @@ fn other_cpu(cpu: Option<CpuId>, measured: &CpuList) -> io::Result<CpuList> {
         })
 }
 
-/// The waker that sleeps until due times.
+/// Returns the waker that sleeps until due times.
 fn paced_waker<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut timer: Producer) -> Run {
     Box::new(move |ready| {
         let start = ready.wait();
@@ -319,7 +319,7 @@ fn paced_waker<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut timer: Prod
     })
 }
 
-/// The thread that is woken by a waker that keeps the time.
+/// Returns the thread that is woken by a waker that keeps the time.
 fn woken_by_waker<C: Channel>(
     pair: Arc<Pair<C>>,
     plan: ThreadPlan,
@@ -356,7 +356,7 @@ fn woken_by_waker<C: Channel>(
     })
 }
 
-/// The woken thread that keeps the time itself, and asks to be woken.
+/// Returns the woken thread that keeps the time itself, and asks to be woken.
 fn paced_woken<C: Channel>(
     pair: Arc<Pair<C>>,
     plan: ThreadPlan,
@@ -404,7 +404,7 @@ fn paced_woken<C: Channel>(
     })
 }
 
-/// The waker that waits until it is asked.
+/// Returns the waker that waits until it is asked.
 fn asked_waker<C: Channel>(pair: Arc<Pair<C>>) -> Run {
     Box::new(move |ready| {
         pair.ask.prepare_to_wait()?;

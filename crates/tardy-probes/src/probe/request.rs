@@ -200,7 +200,7 @@ impl ProbeSpec {
         }
     }
 
-    /// The probe `info` with its usual values.
+    /// Returns the probe `info` with its usual values.
     #[must_use]
     pub fn usual(info: &'static ProbeInfo) -> Self {
         Self {
@@ -210,7 +210,7 @@ impl ProbeSpec {
         }
     }
 
-    /// The probe that measures the loop of a program, which is given with its arguments.
+    /// Returns the probe that measures the loop of a program, which is given with its arguments.
     #[must_use]
     pub fn of_program(words: Vec<String>) -> Self {
         let (info, command) = (&app::INFO, app::COMMAND);
@@ -222,7 +222,8 @@ impl ProbeSpec {
         }
     }
 
-    /// The probe's own parameters, given or by default; those that have neither are left out.
+    /// Returns the probe's own parameters, given or by default; those that have neither are left
+    /// out.
     #[must_use]
     pub fn parameters(&self) -> Values {
         let value = |parameter: &Parameter| {
@@ -249,7 +250,7 @@ impl ProbeSpec {
         }
     }
 
-    /// The CPUs that were given in the request itself.
+    /// Returns the CPUs that were given in the request itself.
     #[must_use]
     pub fn cpus(&self) -> Option<CpuList> {
         match self.given.get("cpus") {
@@ -258,7 +259,7 @@ impl ProbeSpec {
         }
     }
 
-    /// The name that was given in the request itself.
+    /// Returns the name that was given in the request itself.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         match self.given.get("name") {
@@ -267,7 +268,7 @@ impl ProbeSpec {
         }
     }
 
-    /// The clock that was given in the request itself, as `clock` or as `align`.
+    /// Returns the clock that was given in the request itself, as `clock` or as `align`.
     #[must_use]
     pub fn clock(&self, name: &str) -> Option<SystemClock> {
         match self.given.get(name) {
@@ -276,7 +277,7 @@ impl ProbeSpec {
         }
     }
 
-    /// The policy that was given in the request itself.
+    /// Returns the policy that was given in the request itself.
     #[must_use]
     pub fn policy(&self) -> Option<PolicyName> {
         match self.given.get("policy") {
@@ -287,7 +288,7 @@ impl ProbeSpec {
         }
     }
 
-    /// The priority that was given in the request itself.
+    /// Returns the priority that was given in the request itself.
     #[must_use]
     pub fn priority(&self) -> Option<u32> {
         match self.given.get("priority") {

@@ -99,7 +99,7 @@ fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     link(probe).map(drop).map_err(Refusal::Request)
 }
 
-/// The link, with its secret; an error says why there is none.
+/// Returns the link, with its secret; an error says why there is none.
 fn link(probe: &ProbePlan) -> Result<Link, String> {
     let link: Link = probe
         .parameters
@@ -138,7 +138,7 @@ fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     Ok(opened)
 }
 
-/// The thread that sends, and looks for answers.
+/// Returns the thread that sends, and looks for answers.
 fn initiate(
     mut opening: OpenContext<'_>,
     link: &Link,
@@ -207,7 +207,7 @@ fn pace(probe: &ProbePlan, thread: &ThreadPlan) -> Pace {
     }
 }
 
-/// The responder of a loopback, scheduled as the initiator.
+/// Returns the responder of a loopback, scheduled as the initiator.
 fn own_responder(
     probe: &ProbePlan,
     cpus: tardy_core::cpu::CpuList,

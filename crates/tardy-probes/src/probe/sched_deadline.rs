@@ -80,7 +80,7 @@ fn deadline(probe: &ProbePlan) -> Nanos {
     }
 }
 
-/// Where the kernel lets such a thread run: everywhere, or nowhere.
+/// Returns where the kernel lets such a thread run: everywhere, or nowhere.
 fn everywhere() -> CpuList {
     Root::system().online_cpus().unwrap_or_default()
 }

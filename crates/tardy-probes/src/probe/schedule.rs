@@ -9,7 +9,7 @@ use tardy_core::units::Nanos;
 use tardy_run::plan::ThreadPlan;
 use tardy_sys::clock::Instant;
 
-/// The grid that `plan` wants to be walked, and the grid point before which it ends.
+/// Returns the grid that `plan` wants to be walked, and the grid point before which it ends.
 pub(crate) fn grid_of(plan: &ThreadPlan) -> io::Result<(GridWalk, Nanos)> {
     let Schedule::Grid {
         start,
@@ -28,7 +28,7 @@ pub(crate) fn grid_of(plan: &ThreadPlan) -> io::Result<(GridWalk, Nanos)> {
     Ok((GridWalk::new(start, period, dither, plan.seed), end))
 }
 
-/// The time that `plan` wants to be asked for in each cycle.
+/// Returns the time that `plan` wants to be asked for in each cycle.
 pub(crate) fn request_of(plan: &ThreadPlan) -> io::Result<Nanos> {
     match plan.schedule {
         Schedule::Event { request } => Ok(request),
@@ -72,7 +72,7 @@ impl GridWalk {
         walk
     }
 
-    /// The current grid point, without dither.
+    /// Returns the current grid point, without dither.
     #[inline]
     pub(crate) fn base(&self) -> Nanos {
         Nanos(self.base)

@@ -81,7 +81,7 @@ impl SeriesInfo {
         bins_below_least: false,
     };
 
-    /// The name of the series of `probe`.
+    /// Returns the name of the series of `probe`.
     #[must_use]
     pub fn name(&self, probe: &str) -> String {
         if self.part.is_empty() {
@@ -93,8 +93,8 @@ impl SeriesInfo {
 }
 
 impl SeriesKind {
-    /// The schedule of a series of a probe with this period; a grid is then moved by `start` and
-    /// `dither`.
+    /// Returns the schedule of a series of a probe with this period; a grid is then moved by
+    /// `start` and `dither`.
     #[must_use]
     pub fn schedule(self, period: Nanos, start: Nanos, dither: Nanos) -> Schedule {
         match self {

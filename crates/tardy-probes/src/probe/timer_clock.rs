@@ -25,12 +25,12 @@ impl TimerClock {
         }
     }
 
-    /// The clock for system calls.
+    /// Returns the clock for system calls.
     pub(super) fn clock(&self) -> Clock {
         self.reading.clock.of_the_system()
     }
 
-    /// The time on this clock when the run's shows `time`.
+    /// Returns the time on this clock when the run's shows `time`.
     #[inline]
     pub(super) fn at(&self, time: i64) -> i64 {
         time + self.reading.ahead.get()

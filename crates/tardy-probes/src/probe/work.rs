@@ -74,7 +74,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 const DEVIATION_MAX: f64 = 0.05;
 const STACK_BYTES: usize = 256 << 10;
 
-/// The kind that a plan names.
+/// Returns the kind that a plan names.
 #[must_use]
 pub fn kind(probe: &ProbePlan) -> WorkKind {
     WorkKind::ALL
@@ -142,8 +142,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     })
 }
 
-/// Whether nothing that `cpu` works with is shared with a CPU before it: its core is not, and the
-/// work stays out of memory.
+/// Returns whether nothing that `cpu` works with is shared with a CPU before it: its core is not,
+/// and the work stays out of memory.
 fn has_its_own(probe: &ProbePlan, cpu: Option<CpuId>) -> bool {
     let Some(cpu) = cpu.filter(|_| kind(probe) != WorkKind::Memory) else {
         return false;

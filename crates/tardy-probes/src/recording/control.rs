@@ -99,7 +99,7 @@ impl Control {
         }
     }
 
-    /// Whether a sample due at `due` is past the end.
+    /// Returns whether a sample due at `due` is past the end.
     #[inline]
     #[must_use]
     pub fn is_past_end(&self, due: Nanos) -> bool {
@@ -154,7 +154,7 @@ impl Control {
             .unwrap_or_default()
     }
 
-    /// The sample that stopped the run, if one did.
+    /// Returns the sample that stopped the run, if one did.
     #[must_use]
     pub fn stopped_by(&self) -> Option<StoppedBy> {
         self.stopped_by.lock().ok().and_then(|stopped| *stopped)

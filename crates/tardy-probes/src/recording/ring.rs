@@ -294,7 +294,8 @@ impl Consumer {
         self.ring.cycles.0.load(Ordering::Relaxed)
     }
 
-    /// How often each value was counted without being handed over; empty if there are no bins.
+    /// Returns how often each value was counted without being handed over; empty if there are no
+    /// bins.
     pub fn bins(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
         self.ring.bins.iter().map(|bin| bin.load(Ordering::Relaxed))
     }

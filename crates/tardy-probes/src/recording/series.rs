@@ -85,7 +85,7 @@ impl PreparedSeries {
     /// Creates the series' file in `folder`.
     ///
     /// # Errors
-    /// Those of creating the file.
+    /// Returns errors of creating the file.
     pub fn create(
         folder: &std::path::Path,
         descriptor: Descriptor,
@@ -101,7 +101,7 @@ impl PreparedSeries {
     /// Makes a series whose oldest samples are folded by `rule`. Appends to existing histograms.
     ///
     /// # Errors
-    /// Those of creating the file.
+    /// Returns errors of creating the file.
     pub fn create_rotating(
         folder: &std::path::Path,
         descriptor: Descriptor,
@@ -175,7 +175,7 @@ impl PreparedSeries {
         self.0.descriptor()
     }
 
-    /// Where its file is.
+    /// Returns where its file is.
     #[must_use]
     pub fn path(&self) -> &std::path::Path {
         self.0.path()
@@ -201,7 +201,7 @@ impl SeriesRecorder {
     /// Creates the series' file in `folder`, for a series whose start is known.
     ///
     /// # Errors
-    /// Those of creating and writing the file.
+    /// Returns errors of creating and writing the file.
     pub fn create(
         folder: &std::path::Path,
         descriptor: Descriptor,
@@ -317,13 +317,13 @@ impl SeriesRecorder {
         &self.descriptor
     }
 
-    /// Where its file is.
+    /// Returns where its file is.
     #[must_use]
     pub fn path(&self) -> &std::path::Path {
         &self.path
     }
 
-    /// The counts so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let given_way = self
@@ -342,7 +342,7 @@ impl SeriesRecorder {
         self.rotation.as_ref()
     }
 
-    /// The files that may not be on the disk yet.
+    /// Returns the files that may not be on the disk yet.
     #[must_use]
     pub fn unsynced(&self) -> Vec<PathBuf> {
         match &self.rotation {
@@ -351,13 +351,13 @@ impl SeriesRecorder {
         }
     }
 
-    /// The worst sample so far.
+    /// Returns the worst sample so far.
     #[must_use]
     pub fn worst(&self) -> Option<WorstSample> {
         self.tally.worst
     }
 
-    /// The sample taken last.
+    /// Returns the sample taken last.
     #[must_use]
     pub fn latest(&self) -> Option<Sample> {
         self.tally.latest
@@ -415,7 +415,8 @@ impl SeriesRecorder {
         self.failure.as_ref()
     }
 
-    /// The histogram of all samples; `None` if every sample is in the file, which says more.
+    /// Returns the histogram of all samples; `None` if every sample is in the file, which says
+    /// more.
     #[must_use]
     pub fn histogram(&self) -> Option<&Histogram> {
         (self.tally.keep != KeptSamples::All

@@ -15,7 +15,7 @@ use tardy_chart::palette::variable;
 
 const STYLE: &str = include_str!("atlas_html/style.css");
 
-/// The whole file.
+/// Returns the whole file.
 #[must_use]
 pub fn page(atlas: &Atlas) -> String {
     let body = html! {
@@ -113,7 +113,7 @@ fn heat_cell(
     html! { td class=[class] title=(told(cell, kernel, load)) { (word(cell, shown)) } }
 }
 
-/// All that is known of a cell.
+/// Returns all that is known of a cell.
 fn told(cell: &AtlasCell, kernel: &str, load: &str) -> String {
     let Some(numbers) = &cell.numbers else {
         return format!("{kernel} under {load}: no samples");
@@ -175,7 +175,7 @@ impl LogScale {
         (steps.max(0.0) as usize).min(HEAT_LEVELS - 1)
     }
 
-    /// Where a level starts.
+    /// Returns where a level starts.
     fn from(self, level: usize) -> String {
         tardy_core::units::three_digits((self.least * self.step.powi(level as i32)).round())
     }

@@ -38,7 +38,7 @@ impl CellStatistic {
     }
 }
 
-/// The text, on a screen of so many columns.
+/// Returns the text, on a screen of so many columns.
 #[must_use]
 pub fn text(atlas: &Atlas, columns: usize) -> String {
     let mut out = format!("{}\n", summary(atlas));

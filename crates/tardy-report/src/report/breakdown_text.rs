@@ -22,7 +22,7 @@ const SOURCES: [(Source, &str); 3] = [
     ),
 ];
 
-/// The breakdown on a screen of so many columns; tables leave out what finds no room.
+/// Returns the breakdown on a screen of so many columns; tables leave out what finds no room.
 #[must_use]
 pub fn text(breakdown: &Breakdown, columns: usize) -> String {
     let mut out = String::from(

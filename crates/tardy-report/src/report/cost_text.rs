@@ -167,7 +167,7 @@ fn waiting(metric: &MetricSummary) -> String {
 /// guest's idle time.
 pub const IDLE_SHARE_TOLD: f64 = 0.01;
 
-/// The share in words, with a space before it.
+/// Returns the share in words, with a space before it.
 #[must_use]
 pub fn waiting_share(idle_share: f64) -> String {
     format!(" ({:.0} % waiting)", idle_share * 100.0)

@@ -22,7 +22,7 @@ const CHAINS_MAX: usize = 3;
 /// Cycles that are listed.
 const CYCLES_MAX: usize = 20;
 
-/// The cycles of a run folder.
+/// Returns the cycles of a run folder.
 #[must_use]
 pub fn text(found: &CycleExplanation, columns: usize) -> String {
     let mut out = String::new();
@@ -109,7 +109,7 @@ pub fn chain_words(chain: &WakeUpChain) -> String {
     format!("{way}: {}{of_which}; last link {last}", chain.latency_ns)
 }
 
-/// Where the longest cycle went.
+/// Returns where the longest cycle went.
 #[must_use]
 pub fn headline(cycle: &Cycle) -> String {
     let shares = cycle.shares;
@@ -186,7 +186,7 @@ fn words(stretch: &Stretch) -> String {
     }
 }
 
-/// The response times of each thread, and where it slept in its cycles.
+/// Returns the response times of each thread, and where it slept in its cycles.
 pub(super) fn rows(out: &mut String, threads: &[CycleRow], columns: usize) {
     if threads.is_empty() {
         return;

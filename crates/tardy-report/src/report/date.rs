@@ -28,8 +28,8 @@ pub fn rfc_2822(realtime: Nanos) -> String {
     written(realtime, "%a, %d %b %Y %H:%M:%S +0000")
 }
 
-/// The ns since 1970 of a text as [`rfc_2822`] writes it, with any offset; `None` if it is no such
-/// text, or of a year that 64 bits of ns cannot hold.
+/// Returns the ns since 1970 of a text as [`rfc_2822`] writes it, with any offset; `None` if it is
+/// no such text, or of a year that 64 bits of ns cannot hold.
 #[must_use]
 pub fn from_rfc_2822(text: &str) -> Option<Nanos> {
     let timestamp = DateTimeParser::new().parse_timestamp(text).ok()?;

@@ -8,7 +8,7 @@ use super::doctor_text::word;
 use super::html::STYLE;
 use super::page::{Page, maker, themed};
 
-/// The whole file.
+/// Returns the whole file.
 #[must_use]
 pub fn page(diagnosis: &Diagnosis) -> String {
     let faults: Vec<&Finding> = diagnosis.faults().collect();

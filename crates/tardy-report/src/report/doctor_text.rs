@@ -104,8 +104,8 @@ impl Page {
         );
     }
 
-    /// The faults that found no room, those that matter by name, and the rows that could not be
-    /// read.
+    /// Returns the faults that found no room, those that matter by name, and the rows that could
+    /// not be read.
     fn footer(&mut self, diagnosis: &Diagnosis, left: &[&Finding]) {
         for importance in [Importance::Fatal, Importance::High, Importance::Medium] {
             let names: Vec<&str> = left
@@ -197,7 +197,7 @@ impl Page {
     }
 }
 
-/// How many rows are how: `to improve: 1 fatal, 2 low; 40 good, 6 unknown`.
+/// Returns how many rows are how: `to improve: 1 fatal, 2 low; 40 good, 6 unknown`.
 pub(super) fn counts(faults: &[Importance], good: usize, unknown: usize) -> String {
     let severities = [
         Importance::Fatal,
@@ -233,7 +233,7 @@ pub(super) fn word(importance: Importance) -> &'static str {
     }
 }
 
-/// The end of a sentence as a sentence.
+/// Returns the end of a sentence as a sentence.
 fn sentence(why: &str) -> String {
     let mut letters = why.chars();
     letters.next().map_or_else(String::new, |first| {
@@ -241,7 +241,7 @@ fn sentence(why: &str) -> String {
     })
 }
 
-/// The files of a row, as a person writes them.
+/// Returns the files of a row, as a person writes them.
 fn reads(finding: &Finding) -> String {
     let with_root = |alternatives: &&str| {
         alternatives

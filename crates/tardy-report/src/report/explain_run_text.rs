@@ -48,7 +48,7 @@ pub fn text(explanation: &RunExplanation) -> String {
     out
 }
 
-/// The answer first, then how many samples it rests on.
+/// Returns the answer first, then how many samples it rests on.
 fn head(out: &mut String, explanation: &RunExplanation) {
     let counts = &explanation.samples;
     let late = match explanation.lateness {

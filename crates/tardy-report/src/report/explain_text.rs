@@ -101,7 +101,7 @@ fn head(out: &mut String, explanation: &Explanation) {
     }
 }
 
-/// How many are ranked and why, in words.
+/// Returns how many are ranked and why, in words.
 pub(super) fn ranked(count: u64, what: &str, threshold: Threshold) -> String {
     let above = time(threshold.above_ns.get().unsigned_abs());
     let several = if count == 1 { "" } else { "s" };
@@ -120,7 +120,7 @@ pub(super) fn ranked(count: u64, what: &str, threshold: Threshold) -> String {
     }
 }
 
-/// How late, in words.
+/// Returns how late, in words.
 pub(super) fn late_by(late: Lateness) -> String {
     format!(
         "median {}, 99 % {}, worst {}",
@@ -130,7 +130,7 @@ pub(super) fn late_by(late: Lateness) -> String {
     )
 }
 
-/// The headline: the largest cause of the ranked latency.
+/// Returns the headline: the largest cause of the ranked latency.
 pub(super) fn largest_cause(rows: &[HolderRow], lateness: Option<Lateness>) -> Option<String> {
     let (most, all) = (rows.first()?, lateness?.sum_ns);
     Some(format!(
@@ -143,7 +143,7 @@ pub(super) fn largest_cause(rows: &[HolderRow], lateness: Option<Lateness>) -> O
     ))
 }
 
-/// The samples or wake-ups below the threshold, as a baseline.
+/// Returns the samples or wake-ups below the threshold, as a baseline.
 pub(super) fn ordinary(out: &mut String, ordinary: Option<&Ordinary>, what: &str) {
     let Some(ordinary) = ordinary else {
         return;
@@ -294,7 +294,7 @@ fn holder_of(row: &HolderRow) -> String {
     words::holder(&row.holder)
 }
 
-/// Where on the way the time went.
+/// Returns where on the way the time went.
 pub(super) fn components(out: &mut String, rows: &[ComponentRow], all: u64) {
     out.push_str("\nParts of the latency\n");
     component_table(out, rows, all);
@@ -363,7 +363,7 @@ fn worst(out: &mut String, place: usize, story: &Story) {
     }
 }
 
-/// Where in the interval the piece lies. Every piece has a mark, however short it is.
+/// Returns where in the interval the piece lies. Every piece has a mark, however short it is.
 pub(super) fn bar(piece: &StoryPiece, whole: u64) -> String {
     let column = |ns: u64| (ns as f64 / whole.max(1) as f64 * BAR as f64) as usize;
     let start = column(piece.start_ns).min(BAR - 1);

@@ -52,8 +52,8 @@ const KINDS: [Kind; 8] = [
     Kind::Cdf,
 ];
 
-/// The whole file. `comparison` is of the other runs with the first, or why there is none; `now` is
-/// the wall-clock time that the file is made at.
+/// Returns the whole file. `comparison` is of the other runs with the first, or why there is none;
+/// `now` is the wall-clock time that the file is made at.
 #[must_use]
 pub fn page(
     runs: &[RunData],
@@ -92,7 +92,7 @@ pub fn page(
     )
 }
 
-/// The whole file of a report of costs. `runs` count the same unit.
+/// Returns the whole file of a report of costs. `runs` count the same unit.
 #[must_use]
 pub fn cost_page(runs: &[CostRun], now: Nanos) -> String {
     let mut figures = Figures::new(1);
@@ -112,7 +112,7 @@ pub fn cost_page(runs: &[CostRun], now: Nanos) -> String {
     )
 }
 
-/// The page around `content`; `hint` ends the sentence on how charts are read.
+/// Returns the page around `content`; `hint` ends the sentence on how charts are read.
 fn whole(
     title: &str,
     runs: usize,

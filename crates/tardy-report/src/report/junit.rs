@@ -32,7 +32,7 @@ pub struct Suite {
     pub cases: Vec<Case>,
 }
 
-/// The whole document.
+/// Returns the whole document.
 #[must_use]
 pub fn document(name: &str, suites: &[Suite]) -> String {
     let Counts {

@@ -24,7 +24,7 @@ const LINES_SAID: usize = 20;
 const IDLE: &str = "Columns without a load include the work of tardy's own threads on the guest's \
                     CPU.";
 
-/// The text, on a screen of so many columns; it names what could not be measured.
+/// Returns the text, on a screen of so many columns; it names what could not be measured.
 #[must_use]
 pub fn text(comparison: &Comparison, width: usize) -> String {
     let mut columns: Vec<(String, String)> = Vec::new();

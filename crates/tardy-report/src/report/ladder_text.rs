@@ -6,7 +6,7 @@ use tardy_results::summary::model::{Ladder, Rung};
 
 use super::table::Table;
 
-/// The ladder of `probe`, named where there are several.
+/// Returns the ladder of `probe`, named where there are several.
 #[must_use]
 pub fn table(ladder: &Ladder, probe: &str, is_named: bool) -> Table {
     let title = if is_named {

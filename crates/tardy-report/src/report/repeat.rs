@@ -4,7 +4,7 @@ use tardy_run::plan::{Origin, Plan};
 use tardy_run::request::Request;
 use tardy_run::shell::{self, quoted};
 
-/// The command line that asks for `plan`.
+/// Returns the command line that asks for `plan`.
 #[must_use]
 pub fn command(plan: &Plan) -> String {
     if let Some(responder) = plan

@@ -36,7 +36,7 @@ pub struct FigureCharts {
     charts: Vec<Chart>,
 }
 
-/// The figures of `papers` from the folders of their experiments below `folder`.
+/// Returns the figures of `papers` from the folders of their experiments below `folder`.
 #[must_use]
 pub fn drawn(papers: &[Paper], folder: &Path) -> Vec<FigureCharts> {
     let of_paper = |paper: &Paper| -> Vec<FigureCharts> {
@@ -87,8 +87,8 @@ fn charts(paper: &Paper, figure: &Figure, folder: &Path) -> Vec<Chart> {
     .collect()
 }
 
-/// The first run of each kernel of the figure, under its kernel's name; of samples those under the
-/// figure's load.
+/// Returns the first run of each kernel of the figure, under its kernel's name; of samples those
+/// under the figure's load.
 fn runs(figure: &Figure, folder: &Path) -> Vec<RunData> {
     let Some(experiment) = figure.experiments.first() else {
         return Vec::new();
@@ -158,7 +158,7 @@ fn total_delays(paper: &Paper, figure: &Figure, folder: &Path) -> Option<Vec<Cha
     Some(conclusions().figures.iter().map(chart).collect())
 }
 
-/// The figure in the page; `index` tells its drawings apart.
+/// Returns the figure in the page; `index` tells its drawings apart.
 pub(super) fn of_figure(figure: &FigureCharts, index: usize) -> Markup {
     html! {
         h3 { (figure.place) }

@@ -13,7 +13,7 @@ use super::reproduce_text::{VIRTUAL, late, note, outcome, summary, times, value,
 
 const STYLE: &str = include_str!("reproduce_html/style.css");
 
-/// The whole file.
+/// Returns the whole file.
 #[must_use]
 pub fn page(found: &Reproduction, figures: &[FigureCharts]) -> String {
     let body = html! {

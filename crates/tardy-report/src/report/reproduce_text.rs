@@ -29,7 +29,7 @@ pub fn text(found: &Reproduction) -> String {
     out
 }
 
-/// How many claims came out how, in one line.
+/// Returns how many claims came out how, in one line.
 pub(super) fn summary(found: &Reproduction) -> String {
     let place = match found.place {
         Place::Local => "on this machine",

@@ -121,7 +121,7 @@ pub fn text(rows: &[RunRow], screen: Screen) -> String {
     text
 }
 
-/// The first warning that numbers are missing.
+/// Returns the first warning that numbers are missing.
 fn gravest(summary: &Summary) -> Option<&Warning> {
     summary
         .warnings

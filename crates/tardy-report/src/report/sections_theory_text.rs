@@ -48,7 +48,7 @@ pub(super) struct Part {
     pub table: Table,
 }
 
-/// All of it; empty if older guests were watched.
+/// Returns all of it; empty if older guests were watched.
 pub(super) fn theory(groups: &[Group], width: usize) -> String {
     let mut text = String::new();
     for Part { note, table } in parts(groups) {
@@ -62,7 +62,7 @@ pub(super) fn theory(groups: &[Group], width: usize) -> String {
     text
 }
 
-/// The tables that have rows.
+/// Returns the tables that have rows.
 pub(super) fn parts(groups: &[Group]) -> Vec<Part> {
     let mut parts = vec![
         paths(groups),

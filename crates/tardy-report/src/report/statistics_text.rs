@@ -31,7 +31,8 @@ pub struct Section {
     pub is_without_model: bool,
 }
 
-/// The text, no line wider than `columns`: the columns of a table that find no room follow below.
+/// Returns the text, no line wider than `columns`: the columns of a table that find no room follow
+/// below.
 #[must_use]
 pub fn text(statistics: &Statistics, columns: usize) -> String {
     let mut out = String::new();
@@ -62,7 +63,7 @@ pub fn without_rule_of_thumb(statistics: &Statistics) -> Option<String> {
     ))
 }
 
-/// All layers, those of a probe together.
+/// Returns all layers, those of a probe together.
 #[must_use]
 pub fn sections(statistics: &Statistics) -> Vec<Section> {
     let of_probe = statistics.groups.chunk_by(|a, b| a.probe == b.probe);
@@ -187,8 +188,8 @@ fn without_bound(shown: &[&Group]) -> Option<String> {
     .map(str::to_owned)
 }
 
-/// The model of one load's samples; of the checks that refuse it the first, because there may be
-/// many loads.
+/// Returns the model of one load's samples; of the checks that refuse it the first, because there
+/// may be many loads.
 fn of_one_load(group: &Group, of_load: &LoadTail) -> Section {
     let section = model(
         &format!(

@@ -27,8 +27,8 @@ const WARNING_LINES: usize = 4;
 /// Lines of a histogram, without its axis.
 const HISTOGRAM_LINES: std::ops::RangeInclusive<usize> = 2..=5;
 
-/// The text on `screen`, at most 24 lines of it, or as many as it has.
-/// `histogram` draws that of a probe in so many lines and one for its axis, if there is room.
+/// Returns the text on `screen`, at most 24 lines of it, or as many as it has. `histogram` draws
+/// that of a probe in so many lines and one for its axis, if there is room.
 #[must_use]
 pub fn text(
     summary: &Summary,
@@ -71,8 +71,8 @@ pub fn text(
     head + &foot
 }
 
-/// All of it, each line of tables at most so many `columns` wide. `histogram` draws that of a probe
-/// in so many lines and one for its axis.
+/// Returns all of it, each line of tables at most so many `columns` wide. `histogram` draws that of
+/// a probe in so many lines and one for its axis.
 #[must_use]
 pub fn full(
     summary: &Summary,
@@ -318,7 +318,7 @@ impl Page<'_> {
         out.push_str(&taken);
     }
 
-    /// The tables of the only probe, as much of them as `left` lines have room for, and its
+    /// Returns the tables of the only probe, as much of them as `left` lines have room for, and its
     /// histogram if there is room yet.
     fn one_probe(
         &self,
@@ -370,7 +370,7 @@ impl Page<'_> {
         }
     }
 
-    /// The least that is shown of tables.
+    /// Returns the least that is shown of tables.
     fn least(&self) -> String {
         match self.summary.probes.as_slice() {
             [probe] => {
@@ -476,7 +476,8 @@ impl Page<'_> {
         }
     }
 
-    /// The next step, the sampling gap, the machine: so many of them, in this order of worth.
+    /// Returns the next step, the sampling gap, the machine: so many of them, in this order of
+    /// worth.
     fn foot(&self, parts: usize) -> String {
         let mut out = String::new();
         if parts > 1 {

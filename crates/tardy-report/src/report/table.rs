@@ -38,7 +38,7 @@ impl Table {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// The head and the rows below it; a row may be shorter.
+    /// Returns the head and the rows below it; a row may be shorter.
     #[must_use]
     pub fn parts(&self) -> (&[String], &[Vec<String>]) {
         self.rows
@@ -54,13 +54,13 @@ impl Table {
             .sum()
     }
 
-    /// The table as text, one line per row.
+    /// Returns the table as text, one line per row.
     #[must_use]
     pub fn text(&self) -> String {
         self.of_columns(&(0..self.columns()).collect::<Vec<_>>())
     }
 
-    /// The first column, and as many others as a line of `columns` has room for: those of
+    /// Returns the first column, and as many others as a line of `columns` has room for: those of
     /// `importance` first, by their heads, then the rest.
     #[must_use]
     pub fn chosen(&self, columns: usize, importance: &[&str]) -> String {
@@ -86,8 +86,8 @@ impl Table {
         self.of_columns(&chosen)
     }
 
-    /// All columns: those that a line of `columns` has no room for follow below, behind the first
-    /// one again.
+    /// Returns all columns: those that a line of `columns` has no room for follow below, behind the
+    /// first one again.
     #[must_use]
     pub fn in_blocks(&self, columns: usize) -> String {
         let room = columns.saturating_sub(self.width(0));

@@ -79,7 +79,7 @@ pub struct Change {
     pub probability: f64,
 }
 
-/// The changes, the largest first, and how many pairs were compared.
+/// Returns the changes, the largest first, and how many pairs were compared.
 pub(super) fn changes(
     kernels: &[AtlasKernel],
     loads: &[String],
@@ -115,8 +115,8 @@ pub(super) fn changes(
     (found, compared)
 }
 
-/// The largest probability that still counts, by the procedure of Benjamini and Hochberg; below 0
-/// if none does.
+/// Returns the largest probability that still counts, by the procedure of Benjamini and Hochberg;
+/// below 0 if none does.
 fn limit(mut probabilities: Vec<f64>) -> f64 {
     probabilities.sort_by(f64::total_cmp);
     let all = probabilities.len() as f64;
@@ -185,7 +185,7 @@ fn change(
     })
 }
 
-/// The lower median: a value that occurred.
+/// Returns the lower median: a value that occurred.
 fn median(values: &[Nanos]) -> Option<Nanos> {
     let mut values = values.to_vec();
     values.sort_unstable();

@@ -24,7 +24,7 @@ pub(super) enum Bounds {
     OfSamples { effective: Vec<(f64, f64, f64)> },
 }
 
-/// The quantiles to compare, and the others.
+/// Returns the quantiles to compare, and the others.
 pub(super) fn split_by_bounds(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,

@@ -62,7 +62,8 @@ pub(super) fn search(tracks: usize) -> Search {
     }
 }
 
-/// The test needs numbers that are about normal: the logarithms of high quantiles and of costs are.
+/// Returns the test needs numbers that are about normal: the logarithms of high quantiles and of
+/// costs are.
 pub(super) fn steps(values: &[f64], margin: Margin, search: Search) -> Vec<Step> {
     let logarithms: Vec<f64> = values.iter().map(|value| value.max(1.0).ln()).collect();
     let difference_min = match margin {

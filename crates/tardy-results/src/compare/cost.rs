@@ -127,7 +127,7 @@ pub fn is_cost(path: &Path) -> bool {
 /// Compares.
 ///
 /// # Errors
-/// [`CostCompareError`].
+/// Returns [`CostCompareError`].
 pub fn compare(
     base: &Path,
     candidates: &[PathBuf],
@@ -166,7 +166,7 @@ fn read(path: &Path) -> Result<Side, CostCompareError> {
 }
 
 impl Side {
-    /// The run in `folder` alone.
+    /// Returns the run in `folder` alone.
     pub(super) fn of_one(folder: &Path) -> Result<Self, CostCompareError> {
         let record = folder::open(folder).map_err(CostSummaryError::from)?;
         let runs = vec![of_record(folder, record.clone())?];

@@ -122,7 +122,7 @@ fn words(base: Option<String>, candidate: Option<String>) -> (Option<String>, Op
     (Some(only(base, candidate)), Some(only(candidate, base)))
 }
 
-/// The facts of a run by their keys; unknown ones are left out.
+/// Returns the facts of a run by their keys; unknown ones are left out.
 fn facts(record: &RunRecord) -> BTreeMap<String, String> {
     let plan = &record.plan;
     let facts = json!({

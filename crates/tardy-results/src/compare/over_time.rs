@@ -136,7 +136,7 @@ fn tally(group: &RunGroup) -> Tally {
     Tally::from_counts(counts)
 }
 
-/// The median, and the highest quantile that every run has samples beyond.
+/// Returns the median, and the highest quantile that every run has samples beyond.
 fn tracks_of(key: &Key, tallies: &[Tally], settings: &Settings) -> Vec<Track> {
     let shortest = tallies.iter().map(Tally::total).min().unwrap_or(0);
     let maxima_ns: Vec<f64> = tallies

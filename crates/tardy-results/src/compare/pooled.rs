@@ -179,7 +179,7 @@ impl<'a> PooledRuns<'a> {
             .all(|run| run.numbers.as_ref().is_some_and(is_bounded))
     }
 
-    /// The share of due times that each run missed.
+    /// Returns the share of due times that each run missed.
     pub(super) fn miss_shares(&self) -> Vec<f64> {
         let numbers = self.runs.iter().filter_map(|run| run.numbers.as_ref());
         numbers
@@ -238,7 +238,7 @@ pub(super) fn tally(histogram: &Histogram) -> Tally {
     Tally::from_counts(counts)
 }
 
-/// The middle of one number per run.
+/// Returns the middle of one number per run.
 pub(super) fn middle(values: &[f64]) -> f64 {
     Tally::from_samples(values).median().unwrap_or_default()
 }

@@ -45,7 +45,7 @@ pub fn compare(
 /// Compares sides with `base`.
 ///
 /// # Errors
-/// As [`compare`].
+/// Returns the errors of [`compare`].
 pub(super) fn compare_sides(
     base: &Side,
     sides: Vec<Side>,
@@ -87,7 +87,7 @@ pub(super) fn compare_sides(
 /// Refuses runs of different clocks.
 ///
 /// # Errors
-/// [`CompareError::Clocks`].
+/// Returns [`CompareError::Clocks`].
 pub fn one_clock<'a>(runs: impl Iterator<Item = &'a RunSide>) -> Result<(), CompareError> {
     let mut first: Option<&RunSide> = None;
     for run in runs {
@@ -533,7 +533,7 @@ fn different_starts(from: &RunSide, to: &RunSide) -> Option<String> {
     ))
 }
 
-/// The first of many names.
+/// Returns the first of many names.
 fn few(names: &[String]) -> String {
     let shown = names
         .iter()

@@ -59,7 +59,7 @@ impl RunSide {
     /// Reads one run folder.
     ///
     /// # Errors
-    /// As [`Side::read`].
+    /// Returns the errors of [`Side::read`].
     pub fn read(folder: &Path, window: Option<Window>) -> Result<Self, SummaryError> {
         let record = folder::open(folder)?;
         let summary = summarize(folder, &Requirement::window(window))?;

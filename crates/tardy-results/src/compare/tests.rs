@@ -32,8 +32,8 @@ fn settings(between_runs: Option<f64>, margin: f64) -> Settings {
     }
 }
 
-/// The exponential of a sum of uniform numbers is a level that spreads about as a Gaussian one
-/// does, by `spread`.
+/// Returns the exponential of a sum of uniform numbers is a level that spreads about as a Gaussian
+/// one does, by `spread`.
 fn run(random: &mut Pcg64, spread: f64, times: f64) -> RunGroup {
     let gaussian = (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
     let level = times * (spread * gaussian).exp();

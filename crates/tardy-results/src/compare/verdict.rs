@@ -10,7 +10,7 @@ use super::model::{
     Table,
 };
 
-/// The verdict of all tables with its reason. Every table counts; decided tables outweigh
+/// Returns the verdict of all tables with its reason. Every table counts; decided tables outweigh
 /// inconclusive ones.
 #[must_use]
 pub fn of_tables(tables: &[Table]) -> (Outcome, String) {
@@ -102,8 +102,8 @@ fn decider(table: &Table, verdict: Outcome) -> Option<Decider> {
         .and_then(|(number, ..)| decides(number))
 }
 
-/// The reason of the verdict in words: the number of rows that are better, worse, or both, and the
-/// largest change of each kind.
+/// Returns the reason of the verdict in words: the number of rows that are better, worse, or both,
+/// and the largest change of each kind.
 fn reason(outcome: Outcome, tables: &[Table]) -> String {
     match outcome {
         Outcome::Equivalent => return equivalent(tables),
@@ -266,7 +266,7 @@ fn most_open(tables: &[Table]) -> Option<(&Table, &Row)> {
         })
 }
 
-/// The misses of a table, if they are inconclusive.
+/// Returns the misses of a table, if they are inconclusive.
 fn open_misses(table: &Table) -> Option<Misses> {
     table
         .misses

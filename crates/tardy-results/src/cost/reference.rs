@@ -78,7 +78,7 @@ pub struct PublishedRow {
     pub values: Vec<f64>,
 }
 
-/// The rows of a publication.
+/// Returns the rows of a publication.
 #[must_use]
 pub fn published(reference: Reference) -> PublishedTable {
     match reference {
@@ -249,8 +249,8 @@ mod tests {
         }
     }
 
-    /// The cells that differ in their last digit were computed by the paper before it rounded the
-    /// trials.
+    /// Returns the cells that differ in their last digit were computed by the paper before it
+    /// rounded the trials.
     #[test]
     fn published_averages_and_deviations_follow_from_the_published_trials() {
         let mut rounded = Vec::new();

@@ -22,7 +22,7 @@ impl CostRun {
     /// Reads the run in `path`.
     ///
     /// # Errors
-    /// [`CostSummaryError`].
+    /// Returns [`CostSummaryError`].
     pub fn read(path: &Path) -> Result<Self, CostSummaryError> {
         let record = folder::open(path)?;
         let summary = of_record(path, record.clone())?;

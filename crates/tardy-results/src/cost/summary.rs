@@ -117,7 +117,7 @@ pub struct MetricSummary {
 /// Reads the folder.
 ///
 /// # Errors
-/// [`CostSummaryError`].
+/// Returns [`CostSummaryError`].
 pub fn summarize(path: &Path) -> Result<CostSummary, CostSummaryError> {
     of_record(path, folder::open(path)?)
 }
@@ -125,7 +125,7 @@ pub fn summarize(path: &Path) -> Result<CostSummary, CostSummaryError> {
 /// Works like [`summarize`], with a record that was read already.
 ///
 /// # Errors
-/// [`CostSummaryError`].
+/// Returns [`CostSummaryError`].
 pub fn of_record(path: &Path, record: RunRecord) -> Result<CostSummary, CostSummaryError> {
     let Some(cost) = record.cost.clone() else {
         return Err(CostSummaryError::OtherKind(path.display().to_string()));
@@ -243,7 +243,7 @@ fn metric_summary(
     })
 }
 
-/// The middle value, or the mean of the two in the middle; `None` of none.
+/// Returns the middle value, or the mean of the two in the middle; `None` of none.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();

@@ -37,7 +37,7 @@ pub struct CycleExplanation {
 /// longest; returns `None` if `tardy attach` did not make the run.
 ///
 /// # Errors
-/// [`RunError`].
+/// Returns [`RunError`].
 pub fn explain_cycles(
     folder: &Path,
     above: Option<Nanos>,

@@ -11,9 +11,9 @@ use tardy_trace::merge::Item;
 /// Maximum number of threads of one name that get a grid.
 const THREADS_MAX: usize = 10_000;
 
-/// The grid of each thread that was woken in two periods or more, by its number. `explainer` finds
-/// the wake-ups. `has_own_clock`: the timers use another clock than the stamps, so the period in
-/// the trace may differ from `period` by the drift of clocks.
+/// Returns the grid of each thread that was woken in two periods or more, by its number.
+/// `explainer` finds the wake-ups. `has_own_clock`: the timers use another clock than the stamps,
+/// so the period in the trace may differ from `period` by the drift of clocks.
 pub(super) fn grids(
     mut explainer: Explainer,
     items: impl Iterator<Item = Item>,

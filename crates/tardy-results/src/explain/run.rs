@@ -231,7 +231,7 @@ pub(super) fn perfetto_traced(folder: &Path, out: &mut dyn io::Write) -> Result<
 /// Writes all pages that the run in `folder` kept as a trace.dat.
 ///
 /// # Errors
-/// [`RunError`].
+/// Returns [`RunError`].
 pub fn trace_dat(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError> {
     folder::open(folder)?;
     let place = folder.join("trace");
@@ -550,7 +550,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// The latency that a sample must exceed to be among the `most` worst.
+/// Returns the latency that a sample must exceed to be among the `most` worst.
 fn least(worst: &[SampleStory], most: usize) -> u64 {
     match most.checked_sub(1) {
         None => u64::MAX,

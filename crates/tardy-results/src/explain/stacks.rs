@@ -7,7 +7,7 @@ pub use tardy_samples::delay_totals::StackRow;
 use super::HolderFacts;
 use super::words;
 
-/// The cause of a stack and its name, in words.
+/// Returns the cause of a stack and its name, in words.
 #[must_use]
 pub fn who(row: &StackRow) -> String {
     let (cause, name) = (row.cause, row.name.clone());

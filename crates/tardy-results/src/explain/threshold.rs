@@ -54,7 +54,7 @@ impl Threshold {
         from: ThresholdSource::Kept,
     };
 
-    /// The threshold that the user gave.
+    /// Returns the threshold that the user gave.
     pub(super) const fn asked(above_ns: Nanos) -> Self {
         Self {
             above_ns,

@@ -32,7 +32,7 @@ pub enum AcceptedError {
 /// Reads the accepted builds for the runs in `folder`; none if the file is absent.
 ///
 /// # Errors
-/// [`AcceptedError`] where the file cannot be read, or is no list.
+/// Returns [`AcceptedError`] if the file cannot be read, or is no list.
 pub fn accepted(folder: &Path) -> Result<BTreeSet<String>, AcceptedError> {
     let path = folder.join(FILE);
     let error = |error| AcceptedError::File {
@@ -60,7 +60,7 @@ pub fn accepted(folder: &Path) -> Result<BTreeSet<String>, AcceptedError> {
 /// file.
 ///
 /// # Errors
-/// [`AcceptedError`] where the file cannot be read or written.
+/// Returns [`AcceptedError`] if the file cannot be read or written.
 pub fn accept(folder: &Path, builds: &[String]) -> Result<PathBuf, AcceptedError> {
     let path = folder.join(FILE);
     let mut accepted = AcceptedBuilds {

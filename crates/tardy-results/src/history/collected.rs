@@ -142,7 +142,8 @@ impl RunCollection {
         (builds.into_iter().map(|(_, build)| build).collect(), places)
     }
 
-    /// The numbers of each board, in the order of boards and keys; `places` as of [`Self::builds`].
+    /// Returns the numbers of each board, in the order of boards and keys; `places` as of
+    /// [`Self::builds`].
     pub(super) fn series(&self, places: &[usize]) -> Vec<Series> {
         let mut all: Vec<(&String, &Key, &Vec<RunValues>)> = Vec::with_capacity(self.values.len());
         all.extend(self.values.iter().map(|(&(board, key), values)| {
@@ -215,7 +216,7 @@ fn digest(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// The median, and the highest quantile that every run has.
+/// Returns the median, and the highest quantile that every run has.
 fn series_of(board: &str, key: &Key, values: &[RunValues], places: &[usize]) -> Vec<Series> {
     let is_whole = |quantile: &usize| values.iter().all(|run| !run.quantiles[*quantile].is_nan());
     let highest = (0..QUANTILES.len()).rev().find(is_whole);

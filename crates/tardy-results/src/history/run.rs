@@ -119,7 +119,7 @@ fn numbers(key: Key, group: &RunGroup) -> Option<RunNumbers> {
     })
 }
 
-/// The day of a time in UTC, as in 2026-11-23.
+/// Returns the day of a time in UTC, as in 2026-11-23.
 fn day(time: Nanos) -> String {
     Timestamp::from_nanosecond(i128::from(time.get()))
         .unwrap_or_default()

@@ -135,7 +135,7 @@ impl PaperRuns {
             .map_or(0, Vec::len)
     }
 
-    /// The quantity, in one replica.
+    /// Returns the quantity, in one replica.
     ///
     /// # Errors
     /// Returns the reason if there is none.

@@ -170,7 +170,7 @@ pub fn statistics_of(run: &LoadedRun, question: &Question, readers: &TailReaders
     }
 }
 
-/// The series of each probe.
+/// Returns the series of each probe.
 fn by_probe(run: &LoadedRun) -> Vec<Vec<&SeriesData>> {
     let mut series: Vec<&SeriesData> = run.series.iter().collect();
     series.sort_by_key(|read| {

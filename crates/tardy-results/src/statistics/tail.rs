@@ -107,7 +107,7 @@ pub struct CurvePoint {
     pub share_interval: Interval,
 }
 
-/// The models, once `reader` has all chunks of `read`.
+/// Returns the models, once `reader` has all chunks of `read`.
 #[must_use]
 pub fn tails(reader: &TailReader, read: &SeriesData, wanted: TailOptions) -> Tails {
     let scale = Scale {
@@ -140,7 +140,7 @@ struct Scale {
     width: f64,
 }
 
-/// The model of some samples of a series.
+/// Returns the model of some samples of a series.
 fn tail(
     cell: &Cell,
     extremes: &Extremes,

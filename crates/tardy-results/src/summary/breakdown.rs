@@ -214,7 +214,7 @@ struct Competitor {
     priority: u64,
 }
 
-/// The loads of the phases of that name, which are the same for each of them.
+/// Returns the loads of the phases of that name, which are the same for each of them.
 fn loads_of(record: &RunRecord, phase: &str) -> Vec<Competitor> {
     let planned = record
         .plan

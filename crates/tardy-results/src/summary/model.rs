@@ -171,7 +171,7 @@ pub struct Rung {
 }
 
 impl Rung {
-    /// The misses in words: a number, or the fewest and the most.
+    /// Returns the misses in words: a number, or the fewest and the most.
     #[must_use]
     pub fn misses_in_words(&self) -> String {
         match self.misses_at_least {
@@ -282,7 +282,7 @@ pub struct LoadSummary {
 }
 
 impl LoadSummary {
-    /// The verdict on a probe under this load.
+    /// Returns the verdict on a probe under this load.
     #[must_use]
     pub fn verdict_of(&self, probe: &str) -> Option<&Verdict> {
         self.verdicts

@@ -79,7 +79,7 @@ pub struct LoadedRun {
 /// plan.
 ///
 /// # Errors
-/// [`SummaryError`] where the folder, or a series that it names, cannot be read.
+/// Returns [`SummaryError`] if the folder, or a series that it names, cannot be read.
 pub fn read(path: &Path, requirement: &Requirement) -> Result<LoadedRun, SummaryError> {
     let record = folder::open(path)?;
     let requirement = requirement.or(record.plan.requirement());
@@ -162,7 +162,7 @@ impl LoadedRun {
         length - self.record.away(begin, begin + length)
     }
 
-    /// The names of the probes, in the order of their series.
+    /// Returns the names of the probes, in the order of their series.
     #[must_use]
     pub fn probes(&self) -> Vec<&str> {
         names(&self.series)
@@ -266,8 +266,8 @@ impl SeriesData {
         &self.file
     }
 
-    /// The samples that belong to any of `phases`. Gaps that the ring's bins counted have no
-    /// moments: they belong to a phase only if the run has no other one.
+    /// Returns the samples that belong to any of `phases`. Gaps that the ring's bins counted have
+    /// no moments: they belong to a phase only if the run has no other one.
     pub(super) fn of_phases(&self, phases: &[usize]) -> Cell {
         if self.has_short_gaps() && self.accumulator.phase_count() == 1 {
             return self.whole.clone();

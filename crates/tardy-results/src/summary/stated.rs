@@ -19,8 +19,8 @@ pub(super) fn numbers(read: &SeriesData, computed: Option<Numbers>) -> Option<Nu
     }
 }
 
-/// The numbers of several series as one. Percentiles come from the series that have them; if one
-/// has none, they are absent.
+/// Returns the numbers of several series as one. Percentiles come from the series that have them;
+/// if one has none, they are absent.
 pub(super) fn numbers_of_all(series: &[&SeriesData], computed: Option<Numbers>) -> Option<Numbers> {
     let stated: Vec<StatedTotals> = series.iter().filter_map(|read| read.stated).collect();
     if stated.len() < series.len() {
@@ -74,8 +74,8 @@ fn least(stated: &[StatedTotals], of_buckets: i64) -> i64 {
     }
 }
 
-/// The mean and the least value of imported series, where the file states them better than its
-/// buckets do; of other series the given ones.
+/// Returns the mean and the least value of imported series, where the file states them better than
+/// its buckets do; of other series the given ones.
 pub(crate) fn mean_and_least(
     series: &[&SeriesData],
     (of_samples, of_buckets): (f64, i64),

@@ -28,7 +28,7 @@ use super::{by_phase, ladder, stated, verdict};
 /// plan.
 ///
 /// # Errors
-/// [`SummaryError`] where the folder, or a series that it names, cannot be read.
+/// Returns [`SummaryError`] if the folder, or a series that it names, cannot be read.
 pub fn summarize(path: &Path, requirement: &Requirement) -> Result<Summary, SummaryError> {
     Ok(read(path, requirement)?.summary())
 }

@@ -33,7 +33,8 @@ pub(super) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// All samples of a series. Lost samples were not observed, and prove nothing about misses.
+    /// Returns all samples of a series. Lost samples were not observed, and prove nothing about
+    /// misses.
     pub(super) fn whole(read: &'a SeriesData) -> Self {
         let (counts, cell, missing) = (read.counts(), read.whole(), read.gone);
         // Samples that a damaged file lacks were not observed either.
@@ -201,7 +202,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The loads of the whole run.
+    /// Returns the loads of the whole run.
     pub(super) fn stress(&self) -> Stress {
         self.stress
     }

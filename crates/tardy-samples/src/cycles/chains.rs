@@ -69,7 +69,7 @@ impl SlowestChains {
         self.kept.push(chain.clone());
     }
 
-    /// The slowest first.
+    /// Returns the slowest first.
     #[must_use]
     pub fn result(mut self, name: &impl Fn(i32) -> String) -> Vec<WakeUpChain> {
         self.kept

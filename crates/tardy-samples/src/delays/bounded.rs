@@ -25,7 +25,7 @@ pub(super) struct Bound {
     pub(super) given_way: u64,
 }
 
-/// The files of a series in the order of time: the newest is `current`.
+/// Returns the files of a series in the order of time: the newest is `current`.
 pub(super) fn files(current: &Path) -> [PathBuf; 3] {
     let beside = |name| {
         let mut path = current.as_os_str().to_owned();

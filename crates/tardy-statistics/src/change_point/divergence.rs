@@ -1,7 +1,7 @@
 //! The energy distance between the start of a segment and the rest of it, for every split.
 
-/// The split of `values` whose two sides diverge most, and by how much; `None` with fewer than two
-/// values.
+/// Returns the split of `values` whose two sides diverge most, and by how much; `None` with fewer
+/// than two values.
 ///
 /// The part after the split may end before the values do: a second change further on must not hide
 /// the first. Of equal ones the first split is given. Takes `n^2` steps and memory for as many

@@ -158,7 +158,7 @@ impl Side {
         (quantile * (1.0 - quantile) * (samples / deviation).powi(2)).min(samples)
     }
 
-    /// The quantiles of as many blocks, drawn with replacement.
+    /// Returns the quantiles of as many blocks, drawn with replacement.
     fn resample(&self, random: &mut Random) -> Vec<f64> {
         let mut weights = vec![0_u64; self.sizes.len()];
         for _ in 0..self.sizes.len() {
@@ -208,7 +208,7 @@ impl Grid {
         })
     }
 
-    /// The least value up to which enough of the drawn samples lie.
+    /// Returns the least value up to which enough of the drawn samples lie.
     fn value_at(&self, weights: &[u64], samples: u64) -> f64 {
         let rank = ((self.quantile * samples as f64).ceil() as u64).clamp(1, samples);
         let (mut low, mut high) = (0, self.values.len() - 1);

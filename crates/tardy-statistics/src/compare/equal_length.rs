@@ -27,7 +27,7 @@ pub fn median_maximum(tally: &Tally, draws: u64) -> Option<f64> {
     tally.at_rank(low)
 }
 
-/// The logarithm of `C(up_to, draws) / C(total, draws)`.
+/// Returns the logarithm of `C(up_to, draws) / C(total, draws)`.
 fn ln_share(up_to: u64, total: u64, draws: u64) -> f64 {
     let falling = |n: u64| ln_gamma(n as f64 + 1.0) - ln_gamma((n - draws) as f64 + 1.0);
     falling(up_to) - falling(total)

@@ -47,8 +47,8 @@ pub fn permutation(baseline: &[f64], candidate: &[f64], seed: u64) -> Option<Per
     })
 }
 
-/// The probability that all maxima of `later` runs are above all maxima of `earlier` runs, if
-/// nothing changed between them.
+/// Returns the probability that all maxima of `later` runs are above all maxima of `earlier` runs,
+/// if nothing changed between them.
 #[must_use]
 pub fn all_above_by_chance(earlier: u64, later: u64) -> f64 {
     let n = earlier.saturating_add(later);
@@ -57,12 +57,12 @@ pub fn all_above_by_chance(earlier: u64, later: u64) -> f64 {
         .product()
 }
 
-/// The number of ways to choose `some` of `all`, `None` above 2^64.
+/// Returns the number of ways to choose `some` of `all`, `None` above 2^64.
 fn splits(all: u64, some: u64) -> Option<u64> {
     (1..=some.min(all - some)).try_fold(1_u64, |ways, i| Some(ways.checked_mul(all - i + 1)? / i))
 }
 
-/// How many of all choices of `left` values have an extreme sum, added to `sum`.
+/// Returns how many of all choices of `left` values have an extreme sum, added to `sum`.
 fn count_extreme(values: &[f64], left: usize, sum: f64, extreme: &impl Fn(f64) -> bool) -> u64 {
     if left == 0 {
         return u64::from(extreme(sum));

@@ -45,7 +45,7 @@ impl Reach {
         self.below.max(self.above)
     }
 
-    /// Whether levels do not differ at all.
+    /// Returns whether levels do not differ at all.
     #[must_use]
     pub fn is_none(self) -> bool {
         self.longest() <= 0.0
@@ -81,16 +81,16 @@ pub fn reach(
     }
 }
 
-/// The standard deviation between runs of one side, from both sides together, as a share of the
-/// level; `None` without two runs on one side, or where a value is not above zero.
+/// Returns the standard deviation between runs of one side, from both sides together, as a share of
+/// the level; `None` without two runs on one side, or where a value is not above zero.
 #[must_use]
 pub fn estimate(baseline: &[f64], candidate: &[f64]) -> Option<f64> {
     let (deviation, _) = pooled_deviation(&logarithms(baseline)?, &logarithms(candidate)?)?;
     Some(deviation)
 }
 
-/// The interval of a difference of few runs, by Student's t on the logarithms of their values, or
-/// on the values where one is not above zero. `None` without two runs on one side.
+/// Returns the interval of a difference of few runs, by Student's t on the logarithms of their
+/// values, or on the values where one is not above zero. `None` without two runs on one side.
 #[must_use]
 pub fn interval_of_few(
     baseline: &[f64],
@@ -132,7 +132,7 @@ pub fn widened(difference: f64, interval: Interval, factor: f64, reach: Reach) -
     }
 }
 
-/// How many times the samples would decide an open question; `None` if no number below
+/// Returns how many times the samples would decide an open question; `None` if no number below
 /// [`FACTOR_MAX`] would, because the levels of the runs keep it open, or because the difference is
 /// too near to the margin.
 #[must_use]

@@ -60,8 +60,8 @@ pub struct Ratio {
     pub interval: Interval,
 }
 
-/// As [`shift`], of numbers that are not negative, by their ratios. The ratio of two zeros may be
-/// any.
+/// Works like [`shift`], of numbers that are not negative, by their ratios. The ratio of two zeros
+/// may be any.
 #[must_use]
 pub fn shift_ratio(baseline: &[f64], candidate: &[f64], confidence: Confidence) -> Ratio {
     let ratios = |of_zeros: Option<f64>| {
@@ -100,8 +100,8 @@ pub fn shift_ratio(baseline: &[f64], candidate: &[f64], confidence: Confidence) 
     Ratio { ratio, interval }
 }
 
-/// How many of the ordered differences lie outside the interval on each side: the largest k with
-/// P(statistic <= k) within half of the misses. `None` when even k = 0 is too likely.
+/// Returns how many of the ordered differences lie outside the interval on each side: the largest k
+/// with P(statistic <= k) within half of the misses. `None` when even k = 0 is too likely.
 fn pairs_left_out(n: usize, m: usize, confidence: Confidence) -> Option<usize> {
     let miss = confidence.miss() / 2.0;
     if n * m > EXACT_PAIRS_MAX {
@@ -122,7 +122,7 @@ fn pairs_left_out(n: usize, m: usize, confidence: Confidence) -> Option<usize> {
         .map(|left_out| left_out.min((n * m).saturating_sub(1) / 2))
 }
 
-/// The probabilities of Mann and Whitney's statistic from 0 to `n * m`, without ties.
+/// Returns the probabilities of Mann and Whitney's statistic from 0 to `n * m`, without ties.
 fn mann_whitney_law(n: usize, m: usize) -> Vec<f64> {
     // Conditioned on which side holds the largest value; probabilities instead of counts cannot
     // overflow.

@@ -88,7 +88,7 @@ pub enum Check {
 }
 
 impl Check {
-    /// Whether the data gave no reason to refuse the model.
+    /// Returns whether the data gave no reason to refuse the model.
     #[must_use]
     pub fn passed(&self) -> bool {
         match self {

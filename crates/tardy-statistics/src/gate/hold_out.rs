@@ -33,8 +33,8 @@ pub struct HoldOut {
 }
 
 impl HoldOut {
-    /// Whether the counts agree with a Poisson number of the mean expected, at some level within
-    /// the interval.
+    /// Returns whether the counts agree with a Poisson number of the mean expected, at some level
+    /// within the interval.
     #[must_use]
     pub fn passed(&self) -> bool {
         let at_least = |count: u64| {

@@ -38,7 +38,7 @@ pub struct GumbelFit {
     pub probability: f64,
 }
 
-/// The most likely model of block maxima, in any order.
+/// Returns the most likely model of block maxima, in any order.
 ///
 /// # Errors
 /// See [`FitError`].
@@ -92,8 +92,8 @@ pub fn fit(maxima: &[f64]) -> Result<GevFit, FitError> {
     })
 }
 
-/// The most likely Gumbel distribution of block maxima, compared with `full`, the fit of all three
-/// parameters.
+/// Returns the most likely Gumbel distribution of block maxima, compared with `full`, the fit of
+/// all three parameters.
 ///
 /// # Errors
 /// See [`FitError`].

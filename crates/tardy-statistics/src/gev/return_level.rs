@@ -8,8 +8,8 @@ use crate::numeric::minimum::minimum_near;
 use crate::profile::{normal_deviate, profile_interval};
 
 impl GevFit {
-    /// The symmetric interval of the level passed once in `blocks` blocks, by the delta method; for
-    /// comparison with published numbers.
+    /// Returns the symmetric interval of the level passed once in `blocks` blocks, by the delta
+    /// method; for comparison with published numbers.
     #[must_use]
     pub fn return_level_interval_symmetric(
         &self,
@@ -35,8 +35,8 @@ impl GevFit {
         })
     }
 
-    /// The interval of the level passed once in `blocks` (above 1) blocks, by profile likelihood
-    /// over the `maxima` that were fitted.
+    /// Returns the interval of the level passed once in `blocks` (above 1) blocks, by profile
+    /// likelihood over the `maxima` that were fitted.
     #[must_use]
     pub fn return_level_interval(
         &self,

@@ -24,7 +24,7 @@ pub const PROBABILITIES: [f64; 9] = [0.75, 0.5, 0.25, 0.1, 0.05, 0.025, 0.01, 0.
 /// 1954).
 const EXPECTED_MIN: f64 = 5.0;
 
-/// The statistic and the probability of one at least as large if the excesses follow the
+/// Returns the statistic and the probability of one at least as large if the excesses follow the
 /// distribution fitted to them.
 ///
 /// `None` when it cannot be tested: no excess, or buckets so wide that fewer than four classes are
@@ -91,8 +91,8 @@ fn chi_square(buckets: &[(f64, u64)], width: f64, total: f64, model: Gpd) -> Opt
     })
 }
 
-/// The probability of a statistic, from the table: linear in the shape, and in the logarithm of the
-/// probability between the points.
+/// Returns the probability of a statistic, from the table: linear in the shape, and in the
+/// logarithm of the probability between the points.
 fn probability(statistic: f64, shape: f64) -> f64 {
     if !statistic.is_finite() {
         return 0.0;

@@ -56,7 +56,7 @@ pub enum FitError {
     NoMaximum,
 }
 
-/// The most likely model of `excesses`.
+/// Returns the most likely model of `excesses`.
 ///
 /// # Errors
 /// See [`FitError`].
@@ -87,7 +87,8 @@ pub fn fit(excesses: &Excesses) -> Result<GpdFit, FitError> {
     })
 }
 
-/// The shape that is most likely at a rate, and the negative log-likelihood there for one excess.
+/// Returns the shape that is most likely at a rate, and the negative log-likelihood there for one
+/// excess.
 fn at_rate(values: &[f64], rate: f64) -> (f64, f64) {
     let shape = sum_of_logarithms(values, rate) / values.len() as f64;
     (shape, (shape / rate).ln() + shape + 1.0)
@@ -129,8 +130,8 @@ fn rate_grid(largest: f64, mean: f64) -> Vec<f64> {
     rates
 }
 
-/// The rates on both sides of the best local minimum, widened by one on each side. The fall towards
-/// the limit, where the likelihood grows without end, is no such minimum.
+/// Returns the rates on both sides of the best local minimum, widened by one on each side. The fall
+/// towards the limit, where the likelihood grows without end, is no such minimum.
 fn bracket(values: &[f64], rates: &[f64]) -> Option<(f64, f64)> {
     let at: Vec<(f64, f64)> = rates.iter().map(|&rate| at_rate(values, rate)).collect();
     let inner = (1..rates.len() - 1).filter(|&i| at[i].1 <= at[i - 1].1 && at[i].1 <= at[i + 1].1);

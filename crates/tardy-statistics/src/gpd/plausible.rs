@@ -71,13 +71,14 @@ impl Plausible {
         }
     }
 
-    /// The least and the largest probability that an excess is above `excess`.
+    /// Returns the least and the largest probability that an excess is above `excess`.
     #[must_use]
     pub fn survival(&self, excess: f64) -> Interval {
         self.extent(|model| model.survival(excess))
     }
 
-    /// The least and the largest excess that is passed with probability `survival` (0 to 1).
+    /// Returns the least and the largest excess that is passed with probability `survival` (0 to
+    /// 1).
     #[must_use]
     pub fn excess_at(&self, survival: f64) -> Interval {
         self.extent(|model| model.excess_at(survival))
@@ -116,7 +117,7 @@ mod tests {
         .unwrap()
     }
 
-    /// The band at a level against the profile of that level: two ways to the same ends.
+    /// Returns the band at a level against the profile of that level: two ways to the same ends.
     fn assert_agrees(tail: &Tail, horizon: f64) {
         let expected = tail
             .return_level_interval(horizon, Confidence::NINETY_FIVE)

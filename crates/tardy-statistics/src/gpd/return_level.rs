@@ -48,14 +48,14 @@ impl Tail {
         })
     }
 
-    /// The share of samples above the threshold.
+    /// Returns the share of samples above the threshold.
     #[must_use]
     pub fn rate(&self) -> f64 {
         self.excesses.count() as f64 / self.samples as f64
     }
 
-    /// The level that is passed on average once in `horizon` samples (once a cluster); `None` for a
-    /// level below the threshold.
+    /// Returns the level that is passed on average once in `horizon` samples (once a cluster);
+    /// `None` for a level below the threshold.
     #[must_use]
     pub fn return_level(&self, horizon: f64) -> Option<f64> {
         let expected = horizon * self.rate() * self.extremal_index;
@@ -71,8 +71,8 @@ impl Tail {
             .then(|| self.rate() * self.fit.model.survival(limit - self.threshold))
     }
 
-    /// The variance of the return level by the delta method (Coles 2001, equation 4.15): for
-    /// comparison with published numbers.
+    /// Returns the variance of the return level by the delta method (Coles 2001, equation 4.15):
+    /// for comparison with published numbers.
     #[must_use]
     pub fn return_level_variance(&self, horizon: f64) -> Option<f64> {
         let covariance = self.fit.covariance?;
@@ -94,7 +94,7 @@ impl Tail {
         Some(gradient[0] * gradient[0] * rate * (1.0 - rate) / self.samples as f64 + of_fit)
     }
 
-    /// The symmetric interval of the delta method. Too short above for a tail: reports show
+    /// Returns the symmetric interval of the delta method. Too short above for a tail: reports show
     /// [`Self::return_level_interval`].
     #[must_use]
     pub fn return_level_interval_symmetric(
@@ -110,8 +110,8 @@ impl Tail {
         })
     }
 
-    /// The interval of the return level by profile likelihood. The error of the rate is small
-    /// against that of the fit and left out.
+    /// Returns the interval of the return level by profile likelihood. The error of the rate is
+    /// small against that of the fit and left out.
     #[must_use]
     pub fn return_level_interval(&self, horizon: f64, confidence: Confidence) -> Option<Interval> {
         let expected = horizon * self.rate() * self.extremal_index;
@@ -144,8 +144,8 @@ impl Tail {
         })
     }
 
-    /// The largest value possible by the model, with its interval; `None` when the most likely
-    /// shape is not negative.
+    /// Returns the largest value possible by the model, with its interval; `None` when the most
+    /// likely shape is not negative.
     ///
     /// The upper end is infinite when an unbounded tail is not excluded.
     #[must_use]
@@ -178,8 +178,8 @@ impl Tail {
     }
 }
 
-/// The least argument between `low` and `high` from which on `condition` holds; it has to hold at
-/// `high`.
+/// Returns the least argument between `low` and `high` from which on `condition` holds; it has to
+/// hold at `high`.
 fn first_possible(condition: impl Fn(f64) -> bool, low: f64, high: f64) -> f64 {
     if condition(low) {
         return low;

@@ -6,8 +6,8 @@ const STEPS_MAX: u32 = 200;
 /// MHz, near the median, it needs them all.
 pub(crate) const TERMS_MAX: u32 = 100_000_000;
 
-/// Where a growing function is 0, from its value and its slope: Newton's steps within `low` to
-/// `high`, and halves where a step leaves the bracket.
+/// Returns where a growing function is 0, from its value and its slope: Newton's steps within `low`
+/// to `high`, and halves where a step leaves the bracket.
 pub(crate) fn inverse(
     start: f64,
     (mut low, mut high): (f64, f64),

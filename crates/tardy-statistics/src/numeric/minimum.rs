@@ -69,8 +69,8 @@ pub(crate) fn minimum_between(
     (best, at_best)
 }
 
-/// The way from the first place to the lowest point of the parabola through all three; `None` when
-/// there is no such point.
+/// Returns the way from the first place to the lowest point of the parabola through all three;
+/// `None` when there is no such point.
 fn parabolic_step(places: [f64; 3], values: [f64; 3]) -> Option<f64> {
     let r = (places[0] - places[1]) * (values[0] - values[2]);
     let q = (places[0] - places[2]) * (values[0] - values[1]);

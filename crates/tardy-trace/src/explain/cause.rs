@@ -106,7 +106,8 @@ impl Wait<'_> {
         (if is_named { of_thread } else { nobody(cause) }, known)
     }
 
-    /// The timer is due, and nothing but a thread is on its CPU: why does no interrupt come?
+    /// Returns the timer is due, and nothing but a thread is on its CPU: why does no interrupt
+    /// come?
     fn before_waking(&self, thread: Thread) -> (Cause, Certainty) {
         if self.component != Component::Timer {
             return (Cause::BeforeSoftirq, Certainty::Inferred);
@@ -127,7 +128,7 @@ impl Wait<'_> {
         }
     }
 
-    /// The thread is woken, and another one is on its CPU.
+    /// Returns the thread is woken, and another one is on its CPU.
     fn before_switch(&self, thread: Thread, is_short: bool) -> (Cause, Certainty) {
         let waiting = self.thread;
         if thread.pid == waiting.pid {
@@ -149,7 +150,7 @@ impl Wait<'_> {
         }
     }
 
-    /// The thread had the CPU, and has not read the clock yet.
+    /// Returns the thread had the CPU, and has not read the clock yet.
     fn awake(&self, thread: Thread) -> (Cause, Certainty) {
         let own = self.thread;
         if thread.pid == own.pid {

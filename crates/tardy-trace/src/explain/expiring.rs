@@ -63,8 +63,8 @@ impl SetTimers {
         self.timers.remove(&address)
     }
 
-    /// The limit doubles the remaining timers before the next round, so the cost per timer stays a
-    /// few instructions.
+    /// Returns the limit doubles the remaining timers before the next round, so the cost per timer
+    /// stays a few instructions.
     fn forget_overdue(&mut self, now: u64) {
         let oldest = now.cast_signed().saturating_sub(OVERDUE_NS);
         self.timers.retain(|_, timer| timer.expires > oldest);

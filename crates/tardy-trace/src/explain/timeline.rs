@@ -122,7 +122,7 @@ pub(super) struct Timeline {
 }
 
 impl Timeline {
-    /// The thread on the CPU.
+    /// Returns the thread on the CPU.
     pub(super) fn thread(&self) -> Option<Thread> {
         self.thread
     }
@@ -359,7 +359,7 @@ impl Timeline {
         }
     }
 
-    /// The flags of other events reveal entries and exits that the trace lacks.
+    /// Returns the flags of other events reveal entries and exits that the trace lacks.
     fn learn_context(&mut self, event: &Event) {
         let is_own = matches!(
             event.kind,
@@ -430,7 +430,7 @@ impl Timeline {
         (self.thread, self.interrupt) = (Some(next), None);
     }
 
-    /// The kernel writes the event at the end of the handler, with the handler's duration.
+    /// Returns the kernel writes the event at the end of the handler, with the handler's duration.
     fn insert_nmi(&mut self, event: &Event, took: i64) {
         let Some(last) = self.moments.back().copied() else {
             return;

@@ -59,7 +59,7 @@ pub(super) struct WaitingThread {
 }
 
 impl WaitingThread {
-    /// The CPU that it waits for last, and from when on.
+    /// Returns the CPU that it waits for last, and from when on.
     pub(super) fn last_queue(&self) -> (u64, u32) {
         self.moves.last().copied().unwrap_or(self.queue)
     }

@@ -152,7 +152,7 @@ impl Explainer {
             .unwrap_or_else(|| Vec::with_capacity(PIECES_USUAL))
     }
 
-    /// The wake-ups that ended since the last call.
+    /// Returns the wake-ups that ended since the last call.
     pub fn finished(&mut self) -> impl Iterator<Item = WakeUp> {
         self.finished.drain(..)
     }
@@ -552,7 +552,7 @@ impl Explainer {
         self.blocked.lay(pid, pieces);
     }
 
-    /// The functions that led to the event of a CPU at `time`.
+    /// Returns the functions that led to the event of a CPU at `time`.
     pub(super) fn stack_at(&self, cpu: u32, time: u64) -> Option<u32> {
         self.cpus
             .get(cpu)?

@@ -102,7 +102,7 @@ impl Compression {
         }
     }
 
-    /// The pages of a CPU: all at once, or chunk by chunk.
+    /// Returns the pages of a CPU: all at once, or chunk by chunk.
     pub(super) fn chunks<'a>(
         self,
         bytes: &'a [u8],

@@ -126,7 +126,7 @@ fn section<'a>(
     Ok(Cow::Borrowed(cursor.take(length)?))
 }
 
-/// The option contains the positions of the section and of each CPU's pages.
+/// Returns the option contains the positions of the section and of each CPU's pages.
 fn buffer<'a>(
     bytes: &'a [u8],
     option: &[u8],

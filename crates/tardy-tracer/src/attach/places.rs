@@ -107,7 +107,7 @@ impl Places {
     }
 }
 
-/// The place that these functions mean, the innermost first.
+/// Returns the place that these functions mean, the innermost first.
 fn place(names: &[&str], is_relative: bool) -> Option<WaitPlace> {
     // Compilers append to names, as in `do_nanosleep.isra.0`.
     let names: Vec<&str> = names

@@ -51,10 +51,10 @@ pub struct Process {
 }
 
 impl Process {
-    /// The program of this number.
+    /// Returns the program of this number.
     ///
     /// # Errors
-    /// [`NoProcess`].
+    /// Returns [`NoProcess`].
     pub fn find(root: &Root, id: u32) -> Result<Self, NoProcess> {
         let stat = root
             .text(format!("proc/{id}/stat"))
@@ -97,7 +97,7 @@ impl Process {
     /// Sees that it has this thread.
     ///
     /// # Errors
-    /// [`NoProcess::NoThread`].
+    /// Returns [`NoProcess::NoThread`].
     pub fn check_thread(&self, thread: u32) -> Result<(), NoProcess> {
         let threads = self.threads();
         if i32::try_from(thread).is_ok_and(|thread| threads.contains_key(&thread)) {
@@ -134,7 +134,7 @@ impl Process {
             .collect()
     }
 
-    /// The name of a thread of it, while it is there.
+    /// Returns the name of a thread of it, while it is there.
     #[must_use]
     pub fn thread_name(&self, thread: i32) -> Option<String> {
         self.root

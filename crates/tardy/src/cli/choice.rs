@@ -40,7 +40,7 @@ pub trait Choice: Copy + Send + Sync + 'static {
     }
 }
 
-/// The parser of a flag that takes one of them.
+/// Returns the parser of a flag that takes one of them.
 pub fn parser<T: Choice>() -> impl TypedValueParser<Value = T> {
     let possible = T::ALL
         .iter()

@@ -18,7 +18,7 @@ use tardy_probes::probe::PROBES;
 /// Kernels that Debian's package sources offer, beside those fetched before.
 const KERNELS: [&str; 4] = ["6.1", "6.1-rt", "6.12", "6.12-rt"];
 
-/// The command line with the values of its arguments.
+/// Returns the command line with the values of its arguments.
 #[must_use]
 pub fn with_values(command: Command) -> Command {
     command
@@ -90,7 +90,7 @@ fn kernels() -> Vec<ValueName> {
         .collect()
 }
 
-/// Those that start as what was typed.
+/// Returns those that start as what was typed.
 fn named(typed: &OsStr, names: Vec<ValueName>) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
     let candidate = |(name, about): ValueName| {
@@ -110,7 +110,7 @@ fn or_files(typed: &OsStr, names: Vec<ValueName>) -> Vec<CompletionCandidate> {
     found
 }
 
-/// The last one of a list with commas.
+/// Returns the last one of a list with commas.
 fn names_after_commas(names: fn() -> Vec<ValueName>) -> ArgValueCompleter {
     ArgValueCompleter::new(move |typed: &OsStr| {
         let typed = typed.to_string_lossy();

@@ -3,7 +3,7 @@
 use clap::Command;
 use tardy_measure::configuration::{Configuration, ConfigurationError};
 
-/// The definition of `tardy run` with these defaults.
+/// Returns the definition of `tardy run` with these defaults.
 ///
 /// # Errors
 /// A value that its flag refuses.

@@ -30,7 +30,7 @@ const PURPOSES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The command with a help text that lists its subcommands by purpose.
+/// Returns the command with a help text that lists its subcommands by purpose.
 #[must_use]
 pub fn by_purpose(command: clap::Command) -> clap::Command {
     let header = *command.get_styles().get_header();

@@ -23,7 +23,7 @@ const CYCLICTEST: &str = "cyclictest";
 /// prints it and ends the process.
 ///
 /// # Errors
-/// Those of the files, which only `tardy run` reads.
+/// Returns errors of the files, which only `tardy run` reads.
 pub fn parse() -> Result<(Cli, Configuration), ConfigurationError> {
     let words = words();
     let arguments: Vec<String> = words
@@ -73,7 +73,7 @@ pub(super) fn in_a_line(error: &Error) -> String {
     line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }
 
-/// The command line; that of a link named cyclictest with the command of that name.
+/// Returns the command line; that of a link named cyclictest with the command of that name.
 fn words() -> Vec<OsString> {
     let mut words: Vec<OsString> = std::env::args_os().collect();
     if words
@@ -120,7 +120,7 @@ fn of_cyclictest(given: &str) -> Option<String> {
     ))
 }
 
-/// The error, with the flag or the command that is most like the unknown one.
+/// Returns the error, with the flag or the command that is most like the unknown one.
 fn with_flag_meant(mut error: Error, arguments: &[String]) -> Error {
     match error.kind() {
         ErrorKind::UnknownArgument => {}
@@ -157,7 +157,7 @@ fn with_flag_meant(mut error: Error, arguments: &[String]) -> Error {
     error
 }
 
-/// The error, with the command that is most like the unknown one.
+/// Returns the error, with the command that is most like the unknown one.
 fn with_command_meant(mut error: Error, arguments: &[String]) -> Error {
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand) else {
         return error;
@@ -183,7 +183,7 @@ fn with_command_meant(mut error: Error, arguments: &[String]) -> Error {
     error
 }
 
-/// The subcommand that the arguments name.
+/// Returns the subcommand that the arguments name.
 fn deepest<'a>(command: &'a Command, arguments: &[String]) -> &'a Command {
     let mut found = command;
     for argument in arguments.iter().skip(1) {

@@ -152,7 +152,7 @@ fn compared(args: &CompareArgs) -> Result<(Outcome, String), CompareError> {
     Ok((decided(found.verdict, is_open), printed))
 }
 
-/// The outcome for the exit code: better results do not hide inconclusive ones.
+/// Returns the outcome for the exit code: better results do not hide inconclusive ones.
 fn decided(outcome: Outcome, is_open: bool) -> Outcome {
     if is_open && !outcome.has_worse() {
         Outcome::Inconclusive

@@ -88,7 +88,7 @@ fn printed(text: &str) -> Exit {
     output::print(text).map_or(Exit::Machine, |()| Exit::Done)
 }
 
-/// The lists that there are.
+/// Returns the lists that there are.
 fn lists() -> String {
     let mut table = Table::new([""; 0]);
     for what in ListKind::value_variants() {

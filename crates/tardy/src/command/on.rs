@@ -482,7 +482,7 @@ const FILES: [&str; 6] = [
 /// Flags of `lab run` whose files do not go along.
 const LEFT_HERE: [&str; 4] = ["--add", "--module", "--inject-modules", "--shard"];
 
-/// Whether the word gives this flag, with its value or before it.
+/// Returns whether the word gives this flag, with its value or before it.
 fn is_flag(word: &str, flag: &str) -> bool {
     word.split_once('=').map_or(word, |(name, _)| name) == flag
 }

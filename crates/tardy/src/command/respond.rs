@@ -195,7 +195,7 @@ fn wait(args: &RespondArgs, signals: &SignalFd, answering: &ResponderThread) -> 
     false
 }
 
-/// The median, 99.9 % and maximum of a histogram, in ns; `None` if it is empty.
+/// Returns the median, 99.9 % and maximum of a histogram, in ns; `None` if it is empty.
 fn three(histogram: &Histogram) -> Option<[i64; 3]> {
     let count = histogram.count();
     let values = histogram.values_at(&[count.div_ceil(2), count - count / 1000]);

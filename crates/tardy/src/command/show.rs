@@ -93,7 +93,7 @@ pub fn show(folder: &Path, requirement: &Requirement, format: Format) -> Exit {
     show_with(folder, requirement, format, None)
 }
 
-/// The runs of a folder in one table.
+/// Returns the runs of a folder in one table.
 fn show_below(args: &ShowArgs, below: Vec<PathBuf>) -> Exit {
     if args.json || args.statistics || args.full || args.paper.is_some() {
         say!(

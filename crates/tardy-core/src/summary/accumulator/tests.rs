@@ -195,7 +195,7 @@ fn any_latencies() -> impl Strategy<Value = Vec<i64>> {
 }
 
 proptest! {
-    /// The oracle walks the samples one by one, and knows nothing of chunks or cells.
+    /// Returns the oracle walks the samples one by one, and knows nothing of chunks or cells.
     #[test]
     fn chunks_phases_and_parts_give_what_the_samples_give(
         latencies in any_latencies(), size in 1_usize..50, cut in 0_usize..200,

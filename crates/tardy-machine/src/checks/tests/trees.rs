@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::fake_root::FakeRoot;
 
-/// The machine that these texts describe, later lines over earlier ones.
+/// Returns the machine that these texts describe, later lines over earlier ones.
 pub(super) fn machine(texts: &[&str]) -> FakeRoot {
     let fake = FakeRoot::new();
     for line in texts
@@ -440,7 +440,7 @@ sys/kernel/debug/sched/preempt: (full) lazy
 boot/config-6.1.0-rt: CONFIG_PREEMPT_RT=y\nCONFIG_LOCKUP_DETECTOR=y\nCONFIG_CPU_FREQ=y\nCONFIG_CPU_FREQ_DEFAULT_GOV_SCHEDUTIL=y
 "#;
 
-/// The common part, and these over it.
+/// Returns the common part, and these over it.
 pub(super) fn with_common(texts: &[&str]) -> FakeRoot {
     let all: Vec<&str> = std::iter::once(COMMON)
         .chain(texts.iter().copied())

@@ -611,7 +611,7 @@ fn too_small(least: u64) -> std::io::Error {
     ))
 }
 
-/// The heads of all files, which go into memory and no further.
+/// Returns the heads of all files, which go into memory and no further.
 fn begin_series(
     series: Vec<(PreparedSeries, SeriesPlan)>,
     start: Nanos,

@@ -57,7 +57,7 @@ const FORMATS: [Format; 4] = [
 const WITHOUT_HARDWARE: [&str; 2] = ["Dummy PCM", "Loopback PCM"];
 
 impl Card {
-    /// The device that the request names, otherwise the first one that can be had.
+    /// Returns the device that the request names, otherwise the first one that can be had.
     pub(super) fn open(probe: &ProbePlan, host: &Host) -> Result<Self, CardError> {
         let paths = match probe.parameters.path("device") {
             Some(path) => vec![path_of(path, &host.dev)],
@@ -144,7 +144,7 @@ impl CardError {
     }
 }
 
-/// The device's file: a path as it is, `CARD,DEVICE` in `dev`.
+/// Returns the device's file: a path as it is, `CARD,DEVICE` in `dev`.
 fn path_of(device: &Path, dev: &Path) -> PathBuf {
     let numbers = device.to_str().and_then(|text| text.split_once(','));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -219,8 +219,8 @@ fn settle(playback: &mut Playback, rate: u64, buffer: Nanos) -> io::Result<Shape
     })
 }
 
-/// The space with one value of the quantity: the wanted one, otherwise the next one above it that
-/// the device has, otherwise the next one below.
+/// Returns the space with one value of the quantity: the wanted one, otherwise the next one above
+/// it that the device has, otherwise the next one below.
 fn nearest(
     playback: &Playback,
     space: Space,

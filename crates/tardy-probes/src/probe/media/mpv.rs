@@ -75,7 +75,7 @@ impl Mpv {
     /// Starts it at once, with a clip that has no end.
     ///
     /// # Errors
-    /// Those of starting it; that it ended, or did not answer.
+    /// Returns errors of starting it; that it ended, or did not answer.
     pub(super) fn start(program: &Path, orders: &Orders<'_>) -> io::Result<Self> {
         let (socket, its_socket) = UnixStream::pair()?;
         let (statistics, its_statistics) = io::pipe()?;
@@ -165,7 +165,7 @@ impl Mpv {
     /// playing without sound, and reports no skew.
     ///
     /// # Errors
-    /// `Unsupported` with the output that is not there.
+    /// Returns `Unsupported` with the output that is not there.
     pub(super) fn check_outputs(&mut self, orders: &Orders<'_>) -> io::Result<()> {
         for (property, option, ordered) in [
             ("current-vo", "video-out", orders.video_out),
@@ -292,7 +292,7 @@ impl Mpv {
         Nanos(stamp.saturating_mul(self.stamp_unit.get())) + self.offset
     }
 
-    /// How many threads it has, and how many of them do not run under `policy`.
+    /// Returns how many threads it has, and how many of them do not run under `policy`.
     pub(super) fn threads_beside(&self, policy: Policy) -> (usize, usize) {
         let wanted = match policy {
             // include/uapi/linux/sched.h

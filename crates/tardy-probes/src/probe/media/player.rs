@@ -19,7 +19,7 @@ pub(super) trait Sound {
     /// Writes sound ahead of playback at `now`. A device that ran empty resumes from there.
     fn fill(&mut self, now: Nanos) -> io::Result<()>;
 
-    /// The time of the sound that is heard at `now`.
+    /// Returns the time of the sound that is heard at `now`.
     fn position(&mut self, now: Nanos) -> io::Result<Nanos>;
 }
 
@@ -78,7 +78,7 @@ impl<S: Sound> Player<S> {
     /// rejects a sample of the skew.
     ///
     /// # Errors
-    /// Those of sleeping, and of the sound.
+    /// Returns errors of sleeping, and of the sound.
     pub(super) fn play(
         &mut self,
         time: &mut impl Time,

@@ -50,8 +50,8 @@ impl Pointer {
         }
     }
 
-    /// The time of the sound that is heard at `now`: the pointer's at its stamp, taken on or back
-    /// to `now` at the nominal rate; never beyond what is written.
+    /// Returns the time of the sound that is heard at `now`: the pointer's at its stamp, taken on
+    /// or back to `now` at the nominal rate; never beyond what is written.
     pub(super) fn heard(&mut self, status: &Status, now: Nanos) -> Nanos {
         let end = self.time_of(i128::from(self.before) + i128::from(status.written));
         if status.state == State::Underrun {

@@ -41,7 +41,7 @@ pub(super) struct Timeline {
 const WAITING_MAX: usize = 256;
 
 impl Timeline {
-    /// The next frame of the statistics.
+    /// Returns the next frame of the statistics.
     pub(super) fn fate(&mut self, fate: Fate) {
         self.waiting.push_back(fate);
     }
@@ -54,8 +54,8 @@ impl Timeline {
         }
     }
 
-    /// The next frame in order, once its skew is there or cannot come any more; where `is_over`,
-    /// nothing is waited for.
+    /// Returns the next frame in order, once its skew is there or cannot come any more; where
+    /// `is_over`, nothing is waited for.
     pub(super) fn next(&mut self, is_over: bool) -> Option<Frame> {
         let latest = self.skews.last_key_value().map(|(&number, _)| number);
         if !is_over

@@ -20,7 +20,7 @@ use crate::report::table::Table;
 const WARNINGS_SHOWN: usize = 4;
 const HELPS_SHOWN: usize = 4;
 
-/// The text, its tables at most so many `columns` wide.
+/// Returns the text, its tables at most so many `columns` wide.
 #[must_use]
 pub fn text(advice: &Advice, columns: usize) -> String {
     let mut out = String::new();

@@ -12,7 +12,7 @@ pub(in crate::report) fn time(ns: f64) -> String {
     three_digits(ns)
 }
 
-/// Where two kernels take equally long, as a sentence.
+/// Returns where two kernels take equally long, as a sentence.
 pub(super) fn crossing(crossing: Crossover, slowdown: f64) -> String {
     let percent = (slowdown * 1e4).round() / 1e2;
     let interval = |interval: Option<Interval>| {

@@ -7,7 +7,7 @@ use tardy_results::compare::model::{
 };
 use tardy_results::compare::verdict::label;
 
-/// The head of a table of quantiles.
+/// Returns the head of a table of quantiles.
 pub(super) fn head(table: &Table, settings: &Settings) -> Vec<String> {
     let interval = format!("{} interval", settings.confidence);
     let mut head = [
@@ -39,7 +39,7 @@ fn has_probability(table: &Table) -> bool {
     of_maxima || table.rows.iter().any(|row| row.probability.is_some())
 }
 
-/// All rows of a table.
+/// Returns all rows of a table.
 pub(super) fn rows(table: &Table) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = table.rows.iter().map(quantile).collect();
     rows.extend(table.maxima.as_ref().map(maxima));
@@ -242,8 +242,8 @@ pub(in crate::report) fn overview(tables: &[Table], with_changes: bool) -> Vec<V
     tables.iter().map(row).collect()
 }
 
-/// The columns of the overview in the order in which a narrow screen keeps them: the verdict, and
-/// first the numbers that decide.
+/// Returns the columns of the overview in the order in which a narrow screen keeps them: the
+/// verdict, and first the numbers that decide.
 pub(super) fn importance(tables: &[Table]) -> Vec<&'static str> {
     let mut columns = [
         ("99.9 %", DecidingNumber::Quantile(0.999)),
@@ -269,7 +269,7 @@ fn decides(table: &Table, number: DecidingNumber) -> bool {
     deciders.any(|decider| decider.number == number)
 }
 
-/// The verdict, with the number that decides it where no column has that.
+/// Returns the verdict, with the number that decides it where no column has that.
 fn verdict_cell(table: &Table) -> String {
     let other = |number: DecidingNumber| match number {
         DecidingNumber::Maximum | DecidingNumber::Quantile(0.5 | 0.999) => None,

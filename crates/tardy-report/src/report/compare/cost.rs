@@ -14,7 +14,7 @@ use crate::report::table::Table;
 /// Facts shown; all of them are in the JSON.
 const FACTS_SHOWN: usize = 10;
 
-/// The text.
+/// Returns the text.
 #[must_use]
 pub fn text(comparison: &CostComparison) -> String {
     let mut out = String::new();

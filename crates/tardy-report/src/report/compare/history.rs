@@ -179,7 +179,7 @@ fn head(found: &History, change: &LastingChange) -> Vec<String> {
     .to_vec()
 }
 
-/// The numbers that changed most.
+/// Returns the numbers that changed most.
 fn rows(found: &History, change: &LastingChange) -> Vec<Vec<String>> {
     let level = |values: &[Option<f64>]| {
         let known: Vec<f64> = values

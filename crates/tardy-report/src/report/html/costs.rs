@@ -13,7 +13,7 @@ use crate::report::summary_text;
 use tardy_chart::build::costs;
 use tardy_run::shell::quoted;
 
-/// The part above the machines' facts has a column per run, the charts have a bar per run.
+/// Returns the part above the machines' facts has a column per run, the charts have a bar per run.
 pub(super) fn content(runs: &[CostRun], figures: &mut Figures) -> Markup {
     let charts: Vec<_> = costs::charts(runs)
         .into_iter()
@@ -109,7 +109,7 @@ fn repeat(runs: &[CostRun]) -> Markup {
     }
 }
 
-/// The command line that measures the same.
+/// Returns the command line that measures the same.
 fn command(run: &CostRun) -> String {
     let how = &run.summary.how;
     let mut words = vec!["tardy".to_owned(), "cost".to_owned()];

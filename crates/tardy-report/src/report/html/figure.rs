@@ -41,7 +41,7 @@ impl Figures {
         Value::Array(self.data)
     }
 
-    /// The figure of a chart.
+    /// Returns the figure of a chart.
     pub(super) fn add(&mut self, chart: Chart) -> Markup {
         let index = self.data.len();
         let figure = figure(&chart, index, self.is_in_columns);
@@ -111,7 +111,7 @@ fn drawing(chart: &Chart, class: &str, size: (f64, f64), prefix: &str) -> Markup
     }
 }
 
-/// The numbers of a chart, closed until asked for.
+/// Returns the numbers of a chart, closed until asked for.
 fn numbers(table: &Table) -> Markup {
     html! {
         @if !table.rows.is_empty() {

@@ -77,7 +77,7 @@ pub(super) fn head(
     }
 }
 
-/// The machine's lines as far as they are known.
+/// Returns the machine's lines as far as they are known.
 fn machine(run: &RunData) -> Markup {
     html! { @for line in run.summary.machine.iter().filter(|line| !line.is_empty()) { p class="quiet" { (line) } }
         @if let Some(line) = summary_text::grave_settings(&run.summary) { p class="quiet" { (line) } }
@@ -150,7 +150,7 @@ fn first(run: &RunData, is_named: bool, lead: Option<&Markup>) -> Markup {
     }
 }
 
-/// How often common deadlines were missed.
+/// Returns how often common deadlines were missed.
 fn rungs(ladder: &Ladder) -> Markup {
     let row = |name: &str, of: &dyn Fn(&Rung) -> String| {
         std::iter::once(name.to_owned())
@@ -171,8 +171,8 @@ fn rungs(ladder: &Ladder) -> Markup {
     }
 }
 
-/// The share of its time that the worst CPU lost to gaps, where the probe looked for them all the
-/// time.
+/// Returns the share of its time that the worst CPU lost to gaps, where the probe looked for them
+/// all the time.
 fn share_lost(run: &RunData, probe: &str) -> Option<f64> {
     let series = run
         .summary

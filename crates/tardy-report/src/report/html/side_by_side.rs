@@ -9,7 +9,7 @@ use super::unit::time;
 use tardy_chart::data::RunData;
 use tardy_chart::model::Table;
 
-/// The tables of each probe that one of the runs has.
+/// Returns the tables of each probe that one of the runs has.
 pub(super) fn tables(runs: &[RunData]) -> Markup {
     let mut probes: Vec<(&str, &str)> = Vec::new();
     for probe in runs.iter().flat_map(|run| &run.summary.probes) {

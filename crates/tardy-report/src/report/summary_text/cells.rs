@@ -4,7 +4,7 @@ use tardy_core::summary::numbers::Percentile;
 use tardy_core::units::Nanos;
 use tardy_results::summary::model::SeriesSummary;
 
-/// Where a series was taken.
+/// Returns where a series was taken.
 pub(super) fn place(series: &SeriesSummary) -> String {
     match (series.cpu, series.copy) {
         (Some(cpu), _) => format!("CPU {cpu}"),

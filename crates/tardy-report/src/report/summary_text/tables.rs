@@ -371,7 +371,7 @@ fn numbers_of<'a>(load: &'a LoadSummary, probe: &str) -> Option<&'a Numbers> {
         .as_ref()
 }
 
-/// The bound of misses an hour and the verdict.
+/// Returns the bound of misses an hour and the verdict.
 fn verdict(load: &LoadSummary, probe: &str) -> Vec<String> {
     let Some(verdict) = load.verdict_of(probe) else {
         return Vec::new();
@@ -383,7 +383,8 @@ fn verdict(load: &LoadSummary, probe: &str) -> Vec<String> {
     vec![an_hour, word(verdict.outcome).to_lowercase()]
 }
 
-/// The longest run of misses of any of them; of samples without their order it is not known.
+/// Returns the longest run of misses of any of them; of samples without their order it is not
+/// known.
 fn longest_burst(series: &[&SeriesSummary]) -> String {
     let longest = series
         .iter()
@@ -398,7 +399,8 @@ fn longest_burst(series: &[&SeriesSummary]) -> String {
         .map_or_else(|| "-".to_owned(), |length| length.to_string())
 }
 
-/// The percentiles behind the median, of so many with it; those that are not known are a dash.
+/// Returns the percentiles behind the median, of so many with it; those that are not known are a
+/// dash.
 fn padded(
     percentiles: &[Percentile],
     columns: usize,

@@ -50,8 +50,8 @@ pub(in crate::report) fn named(summary: &Summary, probe: &ProbeSummary) -> Strin
     }
 }
 
-/// The largest value of a probe with its CPU and load, then its median and 99 % quantile; for runs
-/// without a deadline.
+/// Returns the largest value of a probe with its CPU and load, then its median and 99 % quantile;
+/// for runs without a deadline.
 pub fn largest(summary: &Summary, probe: &ProbeSummary) -> Option<String> {
     let numbers = probe.numbers.as_ref()?;
     let of_probe = || {
@@ -111,8 +111,8 @@ pub fn largest(summary: &Summary, probe: &ProbeSummary) -> Option<String> {
     ))
 }
 
-/// The load under which the largest value of a probe came, the largest while idle, and a larger one
-/// that came while no load worked, as when one starts; absent for a single load.
+/// Returns the load under which the largest value of a probe came, the largest while idle, and a
+/// larger one that came while no load worked, as when one starts; absent for a single load.
 #[must_use]
 pub fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
     if summary.loads.len() < 2 {
@@ -159,7 +159,7 @@ pub fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
     ))
 }
 
-/// The other reason for a largest value under no load, where a load ran on some CPUs only.
+/// Returns the other reason for a largest value under no load, where a load ran on some CPUs only.
 fn on_other_cpus(summary: &Summary) -> &'static str {
     let is_partial = |load: &LoadSummary| !load.not_stressed.is_empty();
     if summary.loads.iter().any(is_partial) {
@@ -184,7 +184,7 @@ pub fn labels_and_defaults(summary: &Summary) -> Vec<String> {
         .collect()
 }
 
-/// The moments that were marked, each with its phase where there were several.
+/// Returns the moments that were marked, each with its phase where there were several.
 #[must_use]
 pub fn marks(summary: &Summary) -> Option<String> {
     let has_phases = summary.phases.len() > 1;
@@ -271,7 +271,7 @@ pub(in crate::report) fn unbounded(is_unbounded: bool, is_told: bool) -> Option<
     is_unbounded.then_some(words)
 }
 
-/// How many independent samples all of them count for, if that makes bounds clearly wider.
+/// Returns how many independent samples all of them count for, if that makes bounds clearly wider.
 fn effective(all: &Numbers) -> Option<String> {
     let of = |probability: f64| {
         all.percentiles
@@ -303,7 +303,7 @@ fn effective(all: &Numbers) -> Option<String> {
     })
 }
 
-/// The gaps of a series together.
+/// Returns the gaps of a series together.
 pub(crate) fn gaps(series: &SeriesSummary) -> Option<String> {
     let gaps = series.gaps.as_ref()?;
     let share = match (gaps.share, gaps.observed_ns) {

@@ -124,7 +124,7 @@ pub(super) fn probes(plan: &Plan) -> Vec<String> {
         .collect()
 }
 
-/// The probe as `--probe` takes it, with the values that differ from the usual ones.
+/// Returns the probe as `--probe` takes it, with the values that differ from the usual ones.
 fn text_of(plan: &Plan, probe: &ProbePlan) -> String {
     let time = |time: Nanos| {
         if time == Nanos::ZERO {

@@ -173,7 +173,7 @@ pub trait Word: Sized {
     /// Whether it is a path.
     const IS_PATH: bool = false;
 
-    /// The values to choose from, each with a line of help.
+    /// Returns the values to choose from, each with a line of help.
     fn choices() -> Vec<(&'static str, &'static str)> {
         Vec::new()
     }
@@ -195,7 +195,7 @@ pub trait Word: Sized {
         Self::read(text)
     }
 
-    /// The word that is read back as the same value.
+    /// Returns the word that is read back as the same value.
     fn word(&self) -> String;
 }
 
@@ -206,7 +206,7 @@ pub trait OptionValue: Default {
     /// Whether the value is a path.
     const IS_PATH: bool;
 
-    /// The values to choose from, each with a line of help.
+    /// Returns the values to choose from, each with a line of help.
     fn choices() -> Vec<(&'static str, &'static str)>;
 
     /// Takes the next word.

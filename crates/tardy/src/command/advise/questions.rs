@@ -85,7 +85,7 @@ const QUESTIONS: &[Question] = &[
 /// for again. Ends early at the end of the input.
 ///
 /// # Errors
-/// Those of reading and writing.
+/// Returns errors of reading and writing.
 pub(super) fn ask(
     task: &mut Task,
     input: &mut impl BufRead,

@@ -79,7 +79,7 @@ pub(super) fn run(arguments: &BisectArguments) -> Result<Exit, LabError> {
     })
 }
 
-/// All of them with both ends, oldest first.
+/// Returns all of them with both ends, oldest first.
 fn kernels(arguments: &BisectArguments, setting: &Setting) -> Result<Vec<KernelSource>, LabError> {
     let (good, bad) = (&arguments.good, &arguments.bad);
     let between = match (good, bad) {
@@ -125,7 +125,7 @@ fn resolve(
     )
 }
 
-/// The version of the kernel's package.
+/// Returns the version of the kernel's package.
 fn version(kernel: &Kernel) -> &str {
     kernel
         .package

@@ -86,7 +86,7 @@ fn run(arguments: &CheckArguments) -> Result<Exit, LabError> {
 /// Tests one kernel, and returns the observation in words.
 ///
 /// # Errors
-/// [`LabError`] when this machine cannot tell.
+/// Returns [`LabError`] when this machine cannot tell.
 pub(super) fn test(
     setting: &Setting,
     variant: &Variant,
@@ -275,12 +275,12 @@ impl BesideBaseline {
         self.p999_ns > self.baseline_p999_ns + self.margin_ns
     }
 
-    /// How far it is beyond what is allowed.
+    /// Returns how far it is beyond what is allowed.
     fn beyond(&self) -> f64 {
         self.p999_ns.get() as f64 / (self.baseline_p999_ns + self.margin_ns).get().max(1) as f64
     }
 
-    /// The worst of the phases that count.
+    /// Returns the worst of the phases that count.
     fn worst(comparison: &Comparison, margin: Margin) -> Option<Self> {
         let [kernel, baseline] = &comparison.variants[..] else {
             return None;
@@ -379,7 +379,7 @@ impl Verdict {
         }
     }
 
-    /// Whether further guests of the ensemble could change nothing.
+    /// Returns whether further guests of the ensemble could change nothing.
     fn is_decided(&self) -> bool {
         self.above > 0 || self.broken > 0
     }
@@ -456,7 +456,7 @@ impl Verdict {
     }
 }
 
-/// The phases under load, or all where there are none.
+/// Returns the phases under load, or all where there are none.
 fn counted(phases: &[PhaseResult]) -> impl Iterator<Item = &PhaseResult> {
     let loaded = phases.iter().any(|phase| !phase.loads.is_empty());
     phases
@@ -464,8 +464,8 @@ fn counted(phases: &[PhaseResult]) -> impl Iterator<Item = &PhaseResult> {
         .filter(move |phase| !loaded || !phase.loads.is_empty())
 }
 
-/// The largest latency of each run, or its longest section; the phases under load decide where
-/// there are any.
+/// Returns the largest latency of each run, or its longest section; the phases under load decide
+/// where there are any.
 fn maxima_of_runs(phases: &[PhaseResult], is_of_sections: bool) -> Vec<Nanos> {
     let mut maxima: Vec<Nanos> = Vec::new();
     for phase in counted(phases) {

@@ -15,7 +15,7 @@ use super::setting::{LabError, Setting};
 use crate::cli::lab::RunArguments;
 use crate::command::output;
 
-/// Whether there are such metrics, before anything is booted.
+/// Returns whether there are such metrics, before anything is booted.
 pub(super) fn check(metrics: &[String]) -> Result<(), LabError> {
     let unknown = |name| {
         LabError::Usage(format!(

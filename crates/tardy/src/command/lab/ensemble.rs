@@ -342,7 +342,7 @@ pub(super) fn compare(setting: &Setting, variants: &[Variant], outcomes: &[Outco
     Comparison::new(meaning(&setting.machine), variants, outcomes, &summary)
 }
 
-/// The task with the seed of this replica.
+/// Returns the task with the seed of this replica.
 fn of_replica(task: &Task, replica: u32) -> Task {
     match task {
         Task::Measure(request) => Task::Measure(Box::new(Request {

@@ -24,7 +24,7 @@ pub(super) fn check(measure: &MeasureArguments) -> Result<(), LabError> {
     task(measure).map(drop)
 }
 
-/// The task of the first replica: a measurement, or the user's own program.
+/// Returns the task of the first replica: a measurement, or the user's own program.
 pub(super) fn task(measure: &MeasureArguments) -> Result<Task, LabError> {
     if let Some(added) = measure.add.iter().find(|added| !added.0.source.is_file()) {
         return Err(LabError::Usage(format!(

@@ -77,7 +77,7 @@ impl Progress {
         self.say(&format!("{}: {text}", self.names[index]));
     }
 
-    /// The machine is finished; the reason of a failure is printed at the end.
+    /// Returns the machine is finished; the reason of a failure is printed at the end.
     pub(super) fn ended(&mut self, index: usize, error: Option<String>) {
         self.steps[index] = if error.is_some() {
             Step::Failed
@@ -94,7 +94,7 @@ impl Progress {
         self.folders(false)
     }
 
-    /// Those on which it runs.
+    /// Returns those on which it runs.
     pub(super) fn started(&self) -> Vec<(usize, String)> {
         self.folders(true)
     }

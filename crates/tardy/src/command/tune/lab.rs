@@ -116,8 +116,8 @@ fn arguments(args: &TuneArgs) -> AtlasArguments {
     }
 }
 
-/// The first kernel as it is, then each word on it, then the other kernels; and those that cannot
-/// be had.
+/// Returns the first kernel as it is, then each word on it, then the other kernels; and those that
+/// cannot be had.
 fn variants(
     args: &TuneArgs,
     setting: &lab::Setting,
@@ -208,7 +208,7 @@ fn of_runs(cell: &AtlasCell, goal: Goal) -> &[Nanos] {
     }
 }
 
-/// All rows but the first, each against it.
+/// Returns all rows but the first, each against it.
 fn rows(atlas: &Atlas, variants: &[Variant], goal: Goal) -> Vec<Row> {
     let logarithms = |cell: &AtlasCell| {
         of_runs(cell, goal)

@@ -391,7 +391,7 @@ fn line_of(command: &Command) -> String {
         .join(" ")
 }
 
-/// The goal of a run: of all its CPUs together, in ns.
+/// Returns the goal of a run: of all its CPUs together, in ns.
 fn goal_of(folder: &Path, goal: Goal) -> Result<f64, String> {
     let run = read::read(folder, &Requirement::default()).map_err(|error| error.to_string())?;
     let probe = run

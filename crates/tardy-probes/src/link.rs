@@ -9,9 +9,9 @@
 //! Stimuli sent after the last answer do not count as samples, because a dead responder is not a
 //! late one.
 //!
-//! A round trip in which the initiator was interrupted stays. A second series holds the longest
-//! time between two of its polls. Answers of the other machine's kernel have a series of another
-//! name than answers of a process.
+//! A round trip in which the initiator was interrupted is kept. A second series contains the
+//! longest time between two of its polls. Answers of the other machine's kernel have a series of
+//! another name than answers of a process.
 
 pub mod answer_log;
 mod budget;
@@ -42,7 +42,7 @@ use initiation::Initiation;
 use respond::Responder;
 use secret::{Secret, SecretError};
 
-/// Every kind of link, in the order in which they are listed.
+/// All kinds of links, in the order of listing.
 pub const LINKS: &[&LinkInfo] = &[
     &icmp::INFO,
     &udp::INFO,
@@ -65,14 +65,14 @@ pub struct LinkInfo {
     pub example: &'static str,
     /// The medium of stimuli and answers, in one line.
     pub carries: &'static str,
-    /// Who answers, in one line.
+    /// The answering side, in one line.
     pub answered_by: &'static str,
     /// Reads the place; it is not empty, unless `form` is.
     pub parse: fn(&str) -> Result<Arc<dyn Place>, ParseLinkError>,
 }
 
 impl LinkInfo {
-    /// How it is written, as in `udp:HOST[:PORT]`.
+    /// Returns its syntax, as in `udp:HOST[:PORT]`.
     #[must_use]
     pub fn written(&self) -> String {
         if self.form.is_empty() {
@@ -83,12 +83,12 @@ impl LinkInfo {
     }
 }
 
-/// Where a link leads: as text what stands behind its name.
+/// The destination of a link; its text is the part after the link's name.
 pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
     /// Opens the initiator's end, and checks that the other end answers.
     ///
     /// # Errors
-    /// Nobody answers, or those of the device or the name.
+    /// Returns an error if the other end does not answer, and errors of the device or the name.
     fn initiate(&self) -> io::Result<Initiation>;
 
     /// Opens the responder's end.
@@ -97,7 +97,7 @@ pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
     /// Returns `Unsupported` for links that need no responder; errors of the device or the address.
     fn respond(&self) -> io::Result<Box<dyn Responder>>;
 
-    /// What to do where [`initiate`](Self::initiate) fails with `error`.
+    /// Returns the remedy if [`initiate`](Self::initiate) fails with `error`.
     fn remedy(&self, error: &io::Error) -> &'static str;
 
     /// Returns the remedy if [`respond`](Self::respond) fails, or `None` if the error contains it.
@@ -116,7 +116,7 @@ pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
         None
     }
 
-    /// Returns whether the kernel of the responder's machine stamps what comes.
+    /// Returns whether the kernel of the responder's machine stamps received stimuli.
     fn has_stamps(&self) -> bool {
         false
     }
@@ -128,10 +128,10 @@ pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
     }
 }
 
-/// What to do where a name or a device is not there.
+/// Remedy for an unknown name or device.
 const NAME_REMEDY: &str = "is the name right?";
 
-/// A link to one place. Two are equal where they are written the same.
+/// A link to one place. Two links are equal if their texts are.
 #[derive(Debug, Clone)]
 pub struct Link {
     info: &'static LinkInfo,
@@ -139,13 +139,13 @@ pub struct Link {
 }
 
 impl Link {
-    /// Returns where it leads.
+    /// Returns its destination.
     #[must_use]
     pub fn place(&self) -> &dyn Place {
         &*self.place
     }
 
-    /// The same link, where both ends show that they know what is in this file.
+    /// Returns the same link with authentication by the secret in this file.
     ///
     /// # Errors
     /// Returns [`SecretError`].

@@ -21,7 +21,8 @@ use compute::Compute;
 use memory::Memory;
 use syscalls::SystemCalls;
 
-/// So many steps of one kind. All that it needs is made and touched before the first one is done.
+/// A number of steps of one kind. All that it needs is made and touched before the first one is
+/// done.
 #[derive(Debug)]
 pub struct UnitOfWork {
     body: Body,
@@ -40,9 +41,9 @@ impl UnitOfWork {
     /// than most shares of a last-level one.
     pub const AREA_BYTES: u64 = 32 << 20;
 
-    /// A unit that takes `length` where nothing disturbs it; `area_bytes` is what `memory` goes
-    /// through. The calling thread should be on the CPU that will do it, and takes at most about
-    /// half a second of it, or three lengths where they are more.
+    /// Makes a unit that takes `length` without disturbance; `area_bytes` is the area of `memory`.
+    /// The calling thread should be on the CPU that will do it, and takes at most about half a
+    /// second of it, or three lengths if that is more.
     ///
     /// # Errors
     /// Returns errors of making a pipe, and of its system calls.

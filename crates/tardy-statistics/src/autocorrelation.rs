@@ -1,4 +1,4 @@
-//! How much of a value its predecessors tell.
+//! How much a value depends on its predecessors.
 //!
 //! Bounds and fits count samples as independent. With a million samples every test rejects that, so
 //! the size of the correlation is judged, on block maxima or thinned data. Source: G. M. Ljung and
@@ -28,8 +28,8 @@ impl Autocorrelation {
     }
 }
 
-/// Of `values` in order of time, up to the distance `lags`; `None` unless there are more values
-/// than that, not all equal, and `lags` > 0.
+/// Returns the autocorrelation of `values` in order of time, up to the distance `lags`; `None`
+/// unless there are more values than that, not all equal, and `lags` > 0.
 ///
 /// Takes `lags * n` steps.
 #[must_use]

@@ -2,7 +2,7 @@
 
 use super::incomplete_beta::incomplete_beta;
 
-/// P(at most `events` events in `trials` trials) where each has probability `probability`.
+/// Returns P(at most `events` events in `trials` trials) if each has probability `probability`.
 ///
 /// `trials` and `events` may be real: the function is continued through the incomplete beta
 /// function and stays monotone in each argument. Below 0 events it is 0, from `trials` events on it

@@ -1,5 +1,5 @@
-//! Where a series of one number per run (over commits, kernels, days) changed: E-divisive with
-//! Student's t test.
+//! Finds the changes of a series of one number per run (over commits, kernels, days): E-divisive
+//! with Student's t test.
 //!
 //! Feed it the logarithm of a high quantile of each run, never the raw maximum: the test wants
 //! numbers that are about normal. Sources: D. S. Matteson and N. A. James, J. Am. Statist. Assoc.
@@ -14,7 +14,7 @@ use super::moments::Moments;
 use super::student;
 use divergence::most_divergent;
 
-/// How to look for changes.
+/// Parameters of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Search {
     /// Values looked at together; windows overlap by half.
@@ -41,13 +41,13 @@ impl Default for Search {
 pub struct ChangePoint {
     /// The first value after the change.
     pub index: usize,
-    /// How far the values before and after diverge, in the unit of the series times a count.
+    /// Divergence of the values before and after, in the unit of the series times a count.
     pub divergence: f64,
     /// Mean of the segment before.
     pub mean_before: f64,
     /// Mean of the segment after.
     pub mean_after: f64,
-    /// Of such a difference by chance.
+    /// Probability of such a difference by chance.
     pub probability: f64,
 }
 
@@ -170,7 +170,7 @@ fn judged(series: &[f64], indexes: &[usize], index: usize, divergence: f64) -> C
     }
 }
 
-/// Both means, and the probability of Student's test with one variance for both sides.
+/// Returns both means, and the probability of Student's test with one variance for both sides.
 ///
 /// The spread of each side is divided by its count, not by one less: Hunter's published thresholds
 /// were tuned that way, and his maintained implementation does the same.

@@ -5,12 +5,11 @@
 //! have `dispersion` times the variance of independent ones. Larger clusters may exist unseen: the
 //! upper bound adds one cluster of `unseen` events, as M. P. Fay and E. J. Feuer do for weighted
 //! sums of Poisson variables (Statistics in Medicine 16, 1997, equation 2: `unseen` is their
-//! largest weight). With `unseen = dispersion = 1` the bounds are those of Clopper and Pearson.
+//! largest weight). With `unseen = dispersion = 1` the bounds equal those of Clopper and Pearson.
 //!
 //! An unseen event may hit all CPUs at once. Upper bounds add one such event (`clustering`, after
-//! Fay and Feuer), so they do not shrink with the number of CPUs where nothing was seen. Runs
-//! without a common stall look independent; a method cannot be narrow for those and right for the
-//! others.
+//! Fay and Feuer), so they do not shrink with the number of CPUs if none was seen. Runs without a
+//! common stall look independent; a method cannot be narrow for those and right for the others.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -19,10 +18,10 @@ use super::confidence::Confidence;
 use super::proportion::{proportion_lower, proportion_upper};
 use super::quantile::{QuantileRanks, first_rank};
 
-/// How events come together.
+/// The clustering of events.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Clustering {
-    /// Variance of the number of events, as a multiple of that of independent ones: at least 1.
+    /// Variance of the number of events, relative to independent ones: at least 1.
     #[serde(deserialize_with = "or_infinite")]
     pub dispersion: f64,
     /// Events of one cause that was not seen, at most: at least `dispersion`.
@@ -111,7 +110,7 @@ impl Clustering {
     /// Returns the ranks around the quantile `probability` of `samples` samples: each end holds
     /// with the confidence of one side.
     ///
-    /// The upper end is the least rank above which so few samples lie that their share is at most
+    /// The upper end is the least rank above which the share of samples is at most
     /// `1 - probability`.
     #[must_use]
     pub fn quantile_ranks(

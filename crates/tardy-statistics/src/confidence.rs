@@ -109,7 +109,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Returns whether `value` lies between the ends, both included.
+    /// Returns whether `value` is between the ends, both included.
     #[must_use]
     pub fn contains(self, value: f64) -> bool {
         self.lower <= value && value <= self.upper

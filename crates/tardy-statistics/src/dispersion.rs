@@ -1,5 +1,5 @@
-//! How much more the number of events varies than that of independent ones: the long-run variance
-//! of their indicator, by means of batches.
+//! Excess variance of the number of events over that of independent ones: the long-run variance of
+//! their indicator, by batches.
 //!
 //! An interval of time has `events` of `trials`. Its excess over the expected share, squared and
 //! summed over all intervals, is the variance of the total, if intervals are longer than the
@@ -18,10 +18,10 @@
 //! samples too; those have a bound if 60 clusters of them were seen. Phases with different names
 //! have different levels by plan, which is not dependence.
 
-/// Fewer degrees of freedom say too little about a variance.
+/// Minimum degrees of freedom for an estimate of a variance.
 pub const FREEDOM_MIN: usize = 12;
-/// Where nothing shows dependence, fewer add noise alone: the largest of several estimates is too
-/// large.
+/// Minimum degrees of freedom without visible dependence: fewer only add noise, because the largest
+/// of several estimates is too large.
 pub const FREEDOM_OF_INDEPENDENT: usize = 24;
 /// Two-sided 95 % of the normal distribution.
 const NORMAL: f64 = 1.959_964;
@@ -40,9 +40,9 @@ pub struct Stretch {
     pub stratum: u64,
     /// Its place in time: neighbours differ by 1.
     pub place: i64,
-    /// How often it happened.
+    /// Number of events.
     pub events: u64,
-    /// How often it could have.
+    /// Number of opportunities.
     pub trials: u64,
 }
 

@@ -82,7 +82,7 @@ impl Gev {
         (self.shape < 0.0).then(|| self.location - self.scale / self.shape)
     }
 
-    /// Returns the negative logarithm of the likelihood of `maxima`; infinity where one of them is
+    /// Returns the negative logarithm of the likelihood of `maxima`; infinity if one of them is
     /// impossible.
     #[must_use]
     pub fn negative_log_likelihood(&self, maxima: &[f64]) -> f64 {

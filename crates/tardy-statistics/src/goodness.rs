@@ -1,9 +1,9 @@
-//! How far data lie from a distribution, or from each other.
+//! Distance of data from a distribution, or from other data.
 //!
-//! With a million samples every real difference is "significant": these numbers answer whether a
+//! With a million samples every real difference is "significant": these numbers show whether a
 //! model describes its few hundred excesses, never whether a difference matters. The plain
-//! probabilities of one-sample statistics do not hold when the parameters were fitted to the same
-//! data; [`tail_fit`] has those that do.
+//! probabilities of one-sample statistics are invalid if the parameters were fitted to the same
+//! data; [`tail_fit`] has valid ones.
 
 pub mod tail_fit;
 pub mod two_sample;

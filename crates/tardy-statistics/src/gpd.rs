@@ -12,7 +12,7 @@ pub mod return_level;
 
 use serde::{Deserialize, Serialize};
 
-/// Below this the shape is taken as 0, where the formulas divide by it.
+/// Smaller shapes are treated as 0, because the formulas divide by the shape.
 pub(super) const SHAPE_ZERO: f64 = 1e-9;
 
 /// Scale and shape: positive shape = heavy tail, 0 = exponential, negative = bounded.
@@ -20,7 +20,7 @@ pub(super) const SHAPE_ZERO: f64 = 1e-9;
 pub struct Gpd {
     /// In the unit of the data, above 0.
     pub scale: f64,
-    /// Without unit; the sign of Coles and of scipy's `genpareto`.
+    /// Dimensionless; the sign convention of Coles and of scipy's `genpareto`.
     pub shape: f64,
 }
 
@@ -67,8 +67,8 @@ impl Gpd {
     }
 }
 
-/// `(x^shape - 1) / shape`, and `ln(x)` at shape 0, for `x > 0`: how far a return level lies above
-/// the threshold, in scales.
+/// Returns `(x^shape - 1) / shape`, and `ln(x)` at shape 0, for `x > 0`: the distance of a return
+/// level above the threshold, in scales.
 pub(super) fn box_cox(x: f64, shape: f64) -> f64 {
     let logarithm = x.ln();
     if (shape * logarithm).abs() < SHAPE_ZERO {

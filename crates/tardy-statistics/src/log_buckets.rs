@@ -115,8 +115,8 @@ impl Stretch {
         positive + self.negative.iter().map(|&value| value as f64).sum::<f64>()
     }
 
-    /// Returns the values as rank statistics want them; a bucket stands for its upper end, as in a
-    /// `Histogram` of tardy-core.
+    /// Returns the values as input of rank statistics; a bucket is represented by its upper end, as
+    /// in a `Histogram` of tardy-core.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let negative = self.negative.iter().map(|&value| (value as f64, 1));

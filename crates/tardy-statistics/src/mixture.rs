@@ -2,9 +2,9 @@
 //!
 //! Interrupts, page faults, firmware: a latency has several causes, and the rarest, longest one
 //! shows in the last few samples only. A fit over both describes neither. The largest excesses are
-//! added one by one; the first that throws the shape out of the interval it had without it is where
-//! another cause starts. Source: B. Manau et al., "Detecting Low-Density Mixtures in High-Quantile
-//! Tails for pWCET Estimation", ECRTS 2025 (TailID).
+//! added one by one; the first that moves the shape out of its previous interval is where another
+//! cause starts. Source: B. Manau et al., "Detecting Low-Density Mixtures in High-Quantile Tails
+//! for pWCET Estimation", ECRTS 2025 (TailID).
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ const CONFIDENCE: f64 = 0.9999;
 /// The result for the largest excesses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Mixture {
-    /// How many excesses were looked at one by one.
+    /// Number of excesses that were tested one by one.
     pub candidates: usize,
     /// Excesses, ascending, from the first that does not fit those below it; empty when all fit.
     pub foreign: Vec<f64>,
@@ -40,7 +40,7 @@ impl Mixture {
     }
 }
 
-/// Of exact excesses over a threshold, at least 20; `None` when they are fewer, known by buckets
+/// Tests exact excesses over a threshold, at least 20; `None` if they are fewer, known by buckets
 /// only, or without a fit.
 #[must_use]
 pub fn mixture(excesses: &Excesses) -> Option<Mixture> {

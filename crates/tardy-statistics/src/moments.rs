@@ -1,9 +1,9 @@
 //! Count, extremes, mean and variance of a stream, in constant memory, and of two streams put
 //! together.
 //!
-//! Sums of squares cancel when the mean is large against the spread, as it is for time stamps;
-//! these updates do not. Sources: B. P. Welford, Technometrics 4, 1962; T. F. Chan, G. H. Golub, R.
-//! J. LeVeque, The American Statistician 37, 1983 (merging).
+//! Sums of squares cancel if the mean is large against the spread, as for time stamps; these
+//! updates do not. Sources: B. P. Welford, Technometrics 4, 1962; T. F. Chan, G. H. Golub, R. J.
+//! LeVeque, The American Statistician 37, 1983 (merging).
 
 use serde::{Deserialize, Serialize};
 
@@ -135,8 +135,7 @@ mod tests {
 
     #[test]
     fn a_large_offset_does_not_eat_the_variance() {
-        // With sums of squares this is 0 or negative: 1e15 squared has no digit left for the 4
-        // wanted.
+        // With sums of squares this is 0 or negative: 1e15 squared has no digit left for the 4.
         let moments: Moments = [1e15 + 4.0, 1e15 + 7.0, 1e15 + 13.0, 1e15 + 16.0]
             .into_iter()
             .collect();

@@ -10,7 +10,7 @@ use super::incomplete_gamma::inverse_incomplete_gamma;
 /// Returns the two-sided interval of the rate: `events` seen during `exposure`. The result is per
 /// unit of `exposure` (hours in, per hour out).
 ///
-/// Without exposure the interval is 0 to infinity.
+/// Returns 0 to infinity without exposure.
 #[must_use]
 pub fn rate_interval(events: f64, exposure: f64, confidence: Confidence) -> Interval {
     let side = confidence.of_each_side();

@@ -17,8 +17,8 @@ pub fn normal_deviate(confidence: Confidence) -> f64 {
     std::f64::consts::SQRT_2 * erf_inv(confidence.get())
 }
 
-/// Returns the interval around `best`, where `profile` (a negative log-likelihood, maximised over
-/// all other parameters) has its minimum `least`.
+/// Returns the interval around `best`, at which `profile` (a negative log-likelihood, maximised
+/// over all other parameters) has its minimum `least`.
 ///
 /// `step` is the first distance to try; the search for the ends stops at `low` and `high`, open
 /// limits of the quantity. If the profile never rises enough on the way to a limit, the end is that

@@ -2,8 +2,8 @@
 //! Biometrika 26, 1934).
 //!
 //! Trials and events may be real, because clustered exceedances count as `extremal index * n`
-//! trials. Where there is nothing to go by (no trials, NaN) the bounds are the whole of 0 to 1,
-//! which is never wrong. More events than trials count as all of them.
+//! trials. Without information (no trials, NaN) the bounds are 0 to 1, which is never wrong. More
+//! events than trials count as all of them.
 
 use super::confidence::{Confidence, Interval};
 use super::incomplete_beta::inverse_incomplete_beta;
@@ -18,8 +18,8 @@ pub fn proportion_interval(events: f64, trials: f64, confidence: Confidence) -> 
     }
 }
 
-/// Returns the probability that, with `confidence`, is not exceeded: one-sided. With no event it is
-/// `1 - (1 - c)^(1/n)`, about 3/n at 95 %.
+/// Returns the probability that, with `confidence`, is not exceeded: one-sided. Without an event it
+/// is `1 - (1 - c)^(1/n)`, about 3/n at 95 %.
 #[must_use]
 pub fn proportion_upper(events: f64, trials: f64, confidence: Confidence) -> f64 {
     if trials.is_nan()

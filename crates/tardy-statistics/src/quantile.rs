@@ -11,14 +11,14 @@ use super::binomial::cumulative_with_complement;
 use super::confidence::Confidence;
 use super::tolerance::samples_needed;
 
-/// The ranks (1 = smallest) between which a quantile lies.
+/// The ranks (1 = smallest) that enclose a quantile.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct QuantileRanks {
-    /// Rank of the lower end; `None` when even the minimum may lie above the quantile.
+    /// Rank of the lower end; `None` if even the minimum may exceed the quantile.
     pub lower: Option<u64>,
-    /// Rank of the upper end; `None` when even the maximum may lie below the quantile.
+    /// Rank of the upper end; `None` if even the maximum may be below the quantile.
     pub upper: Option<u64>,
-    /// The probability that the interval contains the quantile: at least the confidence asked for.
+    /// The probability that the interval contains the quantile: at least the requested confidence.
     /// A missing end counts as infinite.
     pub coverage: f64,
     /// The fewest samples that have both ends; `None` when no number has.
@@ -31,12 +31,12 @@ pub fn quantile_ranks(samples: u64, probability: f64, confidence: Confidence) ->
     quantile_ranks_of_clustered(samples, probability, 1.0, confidence)
 }
 
-/// The same for samples whose exceedances come in clusters of `1 / extremal_index` on average (0 to
-/// 1; 1 = independent).
+/// Returns the ranks for samples whose exceedances come in clusters of `1 / extremal_index` on
+/// average (0 to 1; 1 = independent).
 ///
-/// The samples count as `extremal_index * samples` independent ones. Where a rank falls between two
-/// of those, the outer one is taken, so that both ends lie at or outside the independent case. An
-/// index of 0, or NaN, gives no end at all.
+/// The samples count as `extremal_index * samples` independent ones. If a rank falls between two of
+/// those, the outer one is used, so that both ends are at or outside the independent case. An index
+/// of 0, or NaN, gives no end at all.
 #[must_use]
 pub fn quantile_ranks_of_clustered(
     samples: u64,
@@ -199,7 +199,7 @@ mod tests {
             prop_assert!(clustered.lower.unwrap_or(0) <= alone.lower.unwrap_or(0), "{clustered:?} {alone:?}");
             prop_assert!(clustered.upper.unwrap_or(end) >= alone.upper.unwrap_or(end), "{clustered:?} {alone:?}");
             prop_assert!(clustered.coverage >= 0.95 - 1e-9);
-            // Each end is on the outer side even if a whole effective sample lies wrong.
+            // Each end is on the outer side even if a whole effective sample is misplaced.
             let effective = index * samples as f64;
             if let Some(l) = clustered.lower {
                 prop_assert!(cumulative(index * (l - 1) as f64, effective, probability) <= 0.025 + 1e-9);

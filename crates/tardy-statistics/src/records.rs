@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// The records of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Records {
-    /// How many values were above all before them; the first counts.
+    /// Number of values above all previous ones; the first counts.
     pub seen: u64,
     /// The mean of that number for independent values without ties; with ties it is lower.
     pub expected: f64,
@@ -30,7 +30,7 @@ impl Records {
     }
 }
 
-/// Of values in order of time.
+/// Counts the records of values in order of time.
 #[must_use]
 pub fn records(values: impl IntoIterator<Item = f64>) -> Records {
     let mut highest = None;

@@ -2,11 +2,11 @@
 //! probability of a false alarm shared out.
 //!
 //! A regression of a kernel shows in all loads of a board, in one load on all boards, or
-//! everywhere, and is then seen sooner than in a single series: so families of series are watched
-//! beside each series. The last builds of each are held against those before them by Student's
-//! test, with the spread of a single series drawn towards that of the others (G. K. Smyth, Stat.
-//! Appl. Genet. Mol. Biol. 3, 2004). One odd build is no regression, however odd: a change has to
-//! last for two.
+//! everywhere, and then appears sooner than in a single series: so families of series are tested in
+//! addition to each series. The last builds of each are compared with the previous ones by
+//! Student's test, with the spread of a single series shrunk towards that of the others (G. K.
+//! Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004). One odd build is not a regression, however odd: a
+//! change must last for two.
 //!
 //! Regressions are tested in families of series, not in each series alone. With 5 % of noise, 15 %
 //! more in one number of 200 cannot be separated from chance within three builds and with one false

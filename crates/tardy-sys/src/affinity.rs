@@ -1,12 +1,12 @@
-//! Which CPUs a thread may run on: sched_setaffinity(2).
+//! The CPUs on which a thread may run: sched_setaffinity(2).
 
 use std::io;
 
 const WORD_BITS: usize = libc::c_ulong::BITS as usize;
-/// As many CPUs as any kernel is built for (NR_CPUS is at most 8192 on x86-64).
+/// Maximum number of CPUs of any kernel (NR_CPUS is at most 8192 on x86-64).
 const CPUS_ASKED: u32 = 8192;
 
-/// Lets thread `tid` (0: the calling one) run on `cpus` only.
+/// Limits thread `tid` (0: the calling one) to `cpus`.
 ///
 /// # Errors
 /// Returns EINVAL if none of them is online and allowed; ESRCH if there is no such thread.
@@ -45,9 +45,8 @@ pub fn get(tid: i32) -> io::Result<Vec<u32>> {
         .collect())
 }
 
-/// Returns the CPUs that the kernel gives a thread of this process that asks for all, ascending:
-/// more than [`get`] says where ordinary tasks are kept off some (`isolcpus=`), and no more than a
-/// cpuset has.
+/// Returns the CPUs that the kernel gives a thread of this process on request, ascending: more than
+/// [`get`] returns if some are isolated (`isolcpus=`), and at most those of its cpuset.
 ///
 /// # Errors
 /// Returns errors of sched_setaffinity(2) and of starting a thread.
@@ -78,8 +77,7 @@ mod tests {
         let all = get(0).unwrap();
         std::thread::spawn(move || {
             set(0, &all[..1]).unwrap();
-            // Threads and processes inherit the restriction, as they inherit that of the first
-            // process under `isolcpus=`.
+            // Threads and processes inherit the restriction, as they do under `isolcpus=`.
             assert_eq!(obtainable().unwrap(), all);
             assert_eq!(get(0).unwrap(), all[..1]);
         })

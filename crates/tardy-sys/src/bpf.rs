@@ -16,7 +16,7 @@ const PROGRAMS_MAX: usize = 65_536;
 pub struct BpfProgram {
     /// `enum bpf_prog_type`.
     pub kind: u32,
-    /// As whoever loaded it called it, of 15 bytes at most; may be empty.
+    /// The name given by the loader, of 15 bytes at most; may be empty.
     pub name: String,
 }
 

@@ -7,7 +7,7 @@ use std::io;
 /// lower case, and its number in linux/capability.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capability {
-    /// As `setpriv` writes it.
+    /// Its name in `setpriv`.
     pub name: &'static str,
     number: u32,
 }
@@ -18,9 +18,9 @@ const fn capability(name: &'static str, number: u32) -> Capability {
 
 /// Giving files to others.
 pub const CHOWN: Capability = capability("chown", 0);
-/// Files whatever their mode says.
+/// Access to files regardless of their mode.
 pub const DAC_OVERRIDE: Capability = capability("dac_override", 1);
-/// Reading files whatever their mode says.
+/// Reading files regardless of their mode.
 pub const DAC_READ_SEARCH: Capability = capability("dac_read_search", 2);
 /// Changing modes and times of others' files.
 pub const FOWNER: Capability = capability("fowner", 3);
@@ -36,7 +36,7 @@ pub const SYS_TTY_CONFIG: Capability = capability("sys_tty_config", 26);
 pub const SYSLOG: Capability = capability("syslog", 34);
 
 impl Capability {
-    /// As a bit of the sets in /proc/PID/status.
+    /// Returns its bit in the sets of /proc/PID/status.
     #[must_use]
     pub const fn bit(self) -> u64 {
         1 << self.number
@@ -50,7 +50,7 @@ const VERSION_3: u32 = 0x2008_0522;
 const NOBODY: libc::uid_t = 65534;
 /// Bits of the sets.
 const NUMBERS: libc::c_ulong = 64;
-/// An argument that prctl(2) does not use: as wide as those that it reads.
+/// Value of arguments that prctl(2) does not use: as wide as those that it reads.
 const NONE: libc::c_ulong = 0;
 
 #[repr(C)]
@@ -111,8 +111,8 @@ pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
     .map(drop)
 }
 
-/// Makes the calling process that of `nobody`, in no group but that user's, without the way back.
-/// Its capabilities stay; the signal for its parent's death does not. Call it before there are other
+/// Changes the user of the calling process to `nobody` permanently, with no other groups. Its
+/// capabilities stay; the signal for its parent's death does not. Call it before there are other
 /// threads.
 ///
 /// # Errors

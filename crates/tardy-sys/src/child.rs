@@ -1,5 +1,5 @@
-//! Children that do not outlive the thread that started them (PR_SET_PDEATHSIG of prctl(2)), and
-//! those that run at a real-time priority.
+//! Children that end with the thread that started them (PR_SET_PDEATHSIG of prctl(2)), and those
+//! that run at a real-time priority.
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -17,8 +17,8 @@ pub fn kill_with_parent(command: &mut Command) -> &mut Command {
     signal_with_parent(command, libc::SIGKILL)
 }
 
-/// Works like [`kill_with_parent`], for a program that restores what it changed when it is asked to
-/// end (SIGTERM).
+/// Works like [`kill_with_parent`], for a program that undoes its changes when it is stopped
+/// (SIGTERM).
 pub fn end_with_parent(command: &mut Command) -> &mut Command {
     signal_with_parent(command, libc::SIGTERM)
 }
@@ -46,8 +46,8 @@ fn signal_with_parent(command: &mut Command, signal: i32) -> &mut Command {
     unsafe { command.pre_exec(set) }
 }
 
-/// Runs the program and returns what it printed, like [`Command::output`], which panics if a pipe
-/// cannot be read.
+/// Runs the program and returns its output, like [`Command::output`], which panics if a pipe cannot
+/// be read.
 ///
 /// # Errors
 /// Returns errors of starting the program and of reading its pipes.
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_program_and_what_it_starts_run_under_the_policy_or_the_right_is_missing() {
-        // A child of the shell, which must inherit what the shell has; fields 40 and 41 of stat:
+        // A child of the shell, which must inherit the shell's policy; fields 40 and 41 of stat:
         // proc(5).
         let mut shell = Command::new("sh");
         shell.args(["-c", "awk '{ print $40, $41 }' /proc/self/stat; true"]);

@@ -56,8 +56,8 @@ impl Clock {
     }
 }
 
-/// Returns the kernel advances the coarse clocks together at its ticks: if one does not change
-/// around a read of the other, their difference is that of the clocks.
+/// The kernel advances the coarse clocks together at its ticks: if one does not change around a
+/// read of the other, their difference is that of the clocks.
 fn realtime_ahead() -> i64 {
     loop {
         let before = read(libc::CLOCK_MONOTONIC_COARSE);
@@ -87,8 +87,7 @@ pub fn boottime_ahead() -> i64 {
     }
 }
 
-/// Returns how many seconds CLOCK_TAI is ahead of CLOCK_REALTIME: 0 if nobody has told the kernel,
-/// 37 since 2017.
+/// Returns how many seconds CLOCK_TAI is ahead of CLOCK_REALTIME: 0 if it was not set, 37 since 2017.
 #[must_use]
 pub fn tai_offset() -> i64 {
     // SAFETY: timex is plain data, for which zeros are valid.
@@ -244,7 +243,7 @@ impl Instant {
         self.nanos
     }
 
-    /// Moves on by `step`, which must be at least 0 and below one second for the short way.
+    /// Advances by `step`, which must be at least 0 and below one second for the fast path.
     #[inline]
     pub fn advance(&mut self, step: i64) {
         if !(0..NANOS_PER_SEC).contains(&step) {
@@ -259,8 +258,8 @@ impl Instant {
         }
     }
 
-    /// Out of the way: its division in a measuring loop takes registers that the loop wants, at
-    /// some instructions per sample.
+    /// A separate function, because its division would take registers in a measuring loop, at some
+    /// instructions per sample.
     #[cold]
     #[inline(never)]
     fn advance_far(&mut self, step: i64) {
@@ -287,7 +286,7 @@ pub fn sleep_until(due: &Instant) -> io::Result<()> {
 /// Sleeps until `due`, in ns of `clock`.
 ///
 /// # Errors
-/// Returns errors of clock_nanosleep(2); EINTR is one of them, so that the caller can look whether
+/// Returns errors of clock_nanosleep(2); EINTR is one of them, so that the caller can check whether
 /// the clock was stepped.
 #[inline]
 pub fn sleep_until_on(clock: Clock, due: i64) -> io::Result<()> {

@@ -13,7 +13,7 @@ const VT_WAITACTIVE: u64 = 0x5607;
 
 /// The caps-lock light.
 pub const LED_CAPS: u8 = 4;
-/// Given to [`set_lights`]: let the lights show the keyboard's state again.
+/// Value for [`set_lights`] that makes the lights show the keyboard's state again.
 pub const LED_FOLLOW_STATE: u8 = 0xff;
 
 /// struct vt_stat of include/uapi/linux/vt.h.
@@ -43,7 +43,7 @@ pub fn active(console: &File) -> io::Result<u16> {
     Ok(state.active)
 }
 
-/// Returns the number of a terminal that nobody has open.
+/// Returns the number of a terminal that is not open.
 ///
 /// # Errors
 /// Returns ENOTTY if `console` is no virtual terminal; ENXIO if there is no free one.

@@ -1,4 +1,4 @@
-//! Room on a file system: statvfs(3).
+//! Space on a file system: statvfs(3).
 
 use std::ffi::CString;
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// How much room a file system has.
+/// The space of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
     /// Its size in bytes.
@@ -48,7 +48,7 @@ pub fn free_bytes(path: &Path) -> io::Result<u64> {
     room(path).map(|room| room.free)
 }
 
-/// Returns the room of the file system that `path` is on.
+/// Returns the space of the file system of `path`.
 ///
 /// # Errors
 /// Returns the errors of [`free_bytes`].
@@ -61,7 +61,7 @@ pub fn room(path: &Path) -> io::Result<Room> {
     Ok(Room::of(&unsafe { stat.assume_init() }))
 }
 
-/// Returns the room of the file system that an open file is on.
+/// Returns the space of the file system of an open file.
 ///
 /// # Errors
 /// Returns errors of fstatvfs(3), which do not happen with an open file of a local file system.

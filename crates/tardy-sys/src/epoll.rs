@@ -32,8 +32,8 @@ impl Epoll {
     /// readable.
     ///
     /// # Errors
-    /// Returns EEXIST if it is in the set; EPERM for a descriptor that cannot be waited for, as of
-    /// a plain file.
+    /// Returns EEXIST if it is in the set; EPERM for a descriptor that cannot be waited for, such
+    /// as a regular file.
     pub fn add_readable(&self, descriptor: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         let mut event = libc::epoll_event {
             events: libc::EPOLLIN as u32,

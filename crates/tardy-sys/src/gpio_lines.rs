@@ -81,7 +81,7 @@ pub fn output(chip: &Path, offset: u32) -> io::Result<OutputLine> {
     request(chip, offset, OUTPUT).map(OutputLine)
 }
 
-/// Takes line `offset` of `chip` as an input, with both edges; reads of it wait where `waits`.
+/// Takes line `offset` of `chip` as an input, with both edges; reads of it wait if `waits`.
 ///
 /// # Errors
 /// Returns the errors of [`output`]; ENXIO if the line has no interrupt.

@@ -25,7 +25,7 @@ impl InheritingLock {
             .is_ok()
     }
 
-    /// Takes the lock, waiting for it where it is held.
+    /// Takes the lock, waiting until it is free.
     ///
     /// # Errors
     /// Returns EDEADLK if the thread holds it already; ENOSYS in kernels without such locks; ESRCH

@@ -78,7 +78,7 @@ pub fn wait_for_child(limit: Duration) -> io::Result<()> {
     }
 }
 
-/// Writes what is cached and switches the machine off; does not return when it works.
+/// Writes cached data and switches the machine off; does not return on success.
 ///
 /// # Errors
 /// Returns `EPERM` without `CAP_SYS_BOOT`.

@@ -8,8 +8,8 @@ use std::mem::MaybeUninit;
 pub struct IntervalTimer(libc::sigset_t);
 
 impl IntervalTimer {
-    /// Blocks SIGALRM in the calling thread and in those that it starts from now on; call it before
-    /// there are others.
+    /// Blocks SIGALRM in the calling thread and its future threads; call it before there are
+    /// others.
     ///
     /// # Errors
     /// pthread_sigmask(3) gives no errors here.
@@ -26,7 +26,7 @@ impl IntervalTimer {
         Ok(Self(set))
     }
 
-    /// Lets the signal come every `micros`, from so much later than now on; 0 stops it.
+    /// Sends the signal every `micros` from now on; 0 stops it.
     ///
     /// # Errors
     /// Returns EINVAL for a negative time.
@@ -52,7 +52,7 @@ impl IntervalTimer {
         self.start(0)
     }
 
-    /// Waits for the signal, in whichever thread calls.
+    /// Waits for the signal, in any thread.
     ///
     /// # Errors
     /// Returns errors of sigwaitinfo(2) except EINTR.
@@ -75,8 +75,8 @@ mod tests {
 
     #[test]
     fn the_signal_comes_to_the_thread_that_waits() {
-        // Of the whole test process only this thread blocks SIGALRM; directed at the thread, the
-        // signal reaches no other one.
+        // Only this thread of the test process blocks SIGALRM; the signal is sent to the thread, so
+        // it reaches no other one.
         std::thread::spawn(|| {
             let timer = IntervalTimer::block().unwrap();
             // SAFETY: raise sends the signal to this thread, which blocks it, so that it stays

@@ -5,11 +5,11 @@ use std::io;
 use io_uring::types::{TimeoutFlags, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 
-/// A ring with one request under way at most.
+/// A ring with at most one request in progress.
 pub struct Ring {
     rings: IoUring,
-    /// Whether a request could not be handed over. It still waits in the ring, with the address of
-    /// a time that is gone, so that nothing is submitted any more.
+    /// Whether a request could not be submitted. It still waits in the ring, with the address of a
+    /// time that no longer exists, so nothing more is submitted.
     is_broken: bool,
 }
 

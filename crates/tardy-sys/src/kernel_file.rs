@@ -1,4 +1,4 @@
-//! Files by which the kernel is set, told from files on a disk: open(2) with O_PATH, fstatfs(2).
+//! Distinguishes kernel settings from files on a disk: open(2) with O_PATH, fstatfs(2).
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -24,9 +24,9 @@ struct Beneath {
     parent: libc::c_int,
 }
 
-/// Returns the calling thread, its future children and the programs they execute may change only
-/// the files `paths` and what is below the folders among them. Files that are open already stay so.
-/// Call it before there are other threads.
+/// Limits the calling thread, its future children and the programs they execute: they may change
+/// only the files `paths` and the contents of the folders among them. Files that are already open
+/// are not affected. Call it before there are other threads.
 ///
 /// # Errors
 /// Returns ENOSYS and EOPNOTSUPP if the kernel has no Landlock or it is switched off; errors of

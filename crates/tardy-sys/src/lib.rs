@@ -67,7 +67,7 @@ pub mod watched;
 
 use std::io;
 
-/// Turns a C return value of -1 into the error that `errno` tells.
+/// Turns a C return value of -1 into the error in `errno`.
 fn check(value: libc::c_int) -> io::Result<libc::c_int> {
     if value == -1 {
         Err(io::Error::last_os_error())

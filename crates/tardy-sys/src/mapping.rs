@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 /// Bytes of a page on every architecture that tardy is built for in its usual configuration; a
 /// larger page only makes touching slower.
 pub const PAGE_BYTES: usize = 4096;
-/// Bytes of a cache line on nearly every CPU that runs Linux; where lines are longer, some are
+/// Size of a cache line in bytes on nearly every CPU that runs Linux; with longer lines, some are
 /// written twice.
 const LINE_BYTES: usize = 64;
 /// From include/uapi/asm-generic/mman-common.h.
@@ -85,8 +85,8 @@ impl Mapping {
         self.start.as_ptr()
     }
 
-    /// Writes the first byte, also where a protection forbids it: a handler of the fault must let
-    /// the write succeed in the end.
+    /// Writes the first byte, even if it is protected: a handler of the fault must finally allow
+    /// the write.
     pub(crate) fn write_even_if_protected(&mut self) {
         // SAFETY: the first byte is mapped, and a volatile write of one byte needs no alignment;
         // where it is protected the CPU faults, and the write is done again when the handler
@@ -166,7 +166,7 @@ impl Mapping {
     /// writes.
     ///
     /// # Panics
-    /// As [`Mapping::touch`]; where `step` is 0.
+    /// Panics like [`Mapping::touch`], and if `step` is 0.
     pub fn touch_every(&mut self, from: usize, to: usize, step: usize) -> usize {
         assert!(
             self.writable && from <= to && to <= self.bytes,
@@ -237,7 +237,7 @@ impl Mapping {
         .map(drop)
     }
 
-    /// Asks for huge pages where the mapping has room for whole ones.
+    /// Requests huge pages where the mapping contains whole ones.
     ///
     /// # Errors
     /// Returns EINVAL on kernels without transparent huge pages.
@@ -259,8 +259,8 @@ impl Mapping {
             .map(drop)
     }
 
-    /// Lets the kernel take the pages of a private mapping when it needs some (MADV_FREE, Linux
-    /// 4.5); they may read as zero from then on.
+    /// Allows the kernel to take the pages of a private mapping when it needs memory (MADV_FREE,
+    /// Linux 4.5); they may then read as zero.
     ///
     /// # Errors
     /// Returns EINVAL in older kernels, for shared mappings and for locked pages.

@@ -28,16 +28,17 @@ pub fn global() -> io::Result<()> {
     call(GLOBAL).map(drop)
 }
 
-/// Which CPUs an expedited barrier interrupts.
+/// The CPUs that an expedited barrier interrupts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// Those that run a thread of the calling process (Linux 4.14).
+    /// CPUs that run a thread of the calling process (Linux 4.14).
     Process,
-    /// Those that run a thread of any process that registered for it (Linux 4.16).
+    /// CPUs that run a thread of any process that registered for it (Linux 4.16).
     Registered,
 }
 
-/// Lets the process call [`expedited`], and be reached by it. It lasts as long as the process.
+/// Registers the process for [`expedited`], as caller and as target. It lasts as long as the
+/// process.
 ///
 /// # Errors
 /// Returns EINVAL in kernels without it; ENOSYS in kernels without membarrier(2).

@@ -1,17 +1,17 @@
-//! Keeping memory in place: mlockall(2), and touching what the loop will touch.
+//! Locks memory: mlockall(2), and touches the pages that the loop will use.
 
 use std::io;
 
 /// Locks all memory of the process, present and future.
 ///
 /// # Errors
-/// Returns EPERM or ENOMEM where RLIMIT_MEMLOCK does not allow it.
+/// Returns EPERM or ENOMEM if RLIMIT_MEMLOCK does not allow it.
 pub fn lock_all() -> io::Result<()> {
     // SAFETY: mlockall takes flags and no memory.
     crate::check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) }).map(drop)
 }
 
-/// Lets go of all locked memory.
+/// Unlocks all memory.
 ///
 /// # Errors
 /// Returns errors of munlockall(2).

@@ -19,7 +19,7 @@ pub fn create(name: &str) -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-/// A file in `folder`'s file system that never has a name, so that nothing can be left behind.
+/// Makes a file in `folder`'s file system that never has a name, so that it leaves nothing behind.
 ///
 /// # Errors
 /// Returns EOPNOTSUPP or EISDIR if the file system has no such files; ENOENT, EACCES, EROFS.

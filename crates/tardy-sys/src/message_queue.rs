@@ -51,7 +51,7 @@ impl MessageQueue {
         Ok(queue)
     }
 
-    /// Puts `word` at the end of the queue; waits where it is full.
+    /// Puts `word` at the end of the queue; waits while it is full.
     ///
     /// # Errors
     /// Returns errors of mq_send(3) except EINTR.

@@ -87,8 +87,7 @@ fn owned(made: libc::c_long) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Keeps mounts that are made from now on in this mount namespace, and those of other namespaces
-/// out of it.
+/// Confines later mounts to this mount namespace, and keeps those of other namespaces out of it.
 ///
 /// # Errors
 /// Returns EPERM without CAP_SYS_ADMIN.

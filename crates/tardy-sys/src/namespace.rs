@@ -40,7 +40,7 @@ pub fn unshare(namespace: Namespace) -> io::Result<()> {
 /// theirs.
 ///
 /// # Errors
-/// Returns EPERM without CAP_SYS_ADMIN; EINVAL for a descriptor of something else.
+/// Returns EPERM without CAP_SYS_ADMIN; EINVAL for a descriptor that is not a network namespace.
 pub fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: setns takes a descriptor, which is open while it is borrowed, and a flag.
     crate::check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)

@@ -30,8 +30,8 @@ impl ParallelPort {
     /// Claims the port and its interrupt; other processes cannot use it meanwhile.
     ///
     /// # Errors
-    /// Returns ENOENT if the driver is not loaded; EACCES; ENOTTY if it is no port; ENXIO if no
-    /// port is behind the device, or another driver has it (a printer's).
+    /// Returns ENOENT if the driver is not loaded; EACCES; ENOTTY if it is not a port; ENXIO if the
+    /// device has no port, or another driver has it (a printer's).
     pub fn open(device: &Path) -> io::Result<Self> {
         let port = OpenOptions::new()
             .read(true)
@@ -62,8 +62,8 @@ impl ParallelPort {
         .map(drop)
     }
 
-    /// Returns how many interrupts came since the last call. Without waiting: the descriptor can be
-    /// read while there are some.
+    /// Returns how many interrupts came since the last call. It does not wait: the descriptor is
+    /// readable while there are some.
     ///
     /// # Errors
     /// Returns errors of the port.

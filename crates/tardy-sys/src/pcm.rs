@@ -47,7 +47,7 @@ const STATE_XRUN: libc::c_int = 4;
 /// SNDRV_PCM_ACCESS_RW_INTERLEAVED: frames are written, sample by sample of each channel.
 const ACCESS_INTERLEAVED: u32 = 3;
 
-/// How a sample is stored; in all of these silence is zeros.
+/// The storage format of a sample; in all of these silence is zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Format {
@@ -68,7 +68,7 @@ pub enum Quantity {
     /// Bits of a frame, of all channels.
     FrameBits = 9,
     Channels = 10,
-    /// Frames a second.
+    /// Frames per second.
     Rate = 11,
     /// Frames from one interrupt of the device to the next.
     PeriodFrames = 13,
@@ -149,14 +149,14 @@ impl Space {
         space
     }
 
-    /// The same with samples of one format only.
+    /// Limits the space to one sample format.
     #[must_use]
     pub fn with_format(mut self, format: Format) -> Self {
         self.choose(MASK_FORMAT, format as u32);
         self
     }
 
-    /// The same with values of a quantity from `min` to `max` only.
+    /// Limits a quantity to values from `min` to `max`.
     #[must_use]
     pub fn with(mut self, quantity: Quantity, min: u32, max: u32) -> Self {
         self.intervals[quantity as usize - FIRST_QUANTITY] = RawInterval { min, max, flags: 0 };
@@ -221,7 +221,7 @@ struct RawSoftware {
     reserved: [u8; 56],
 }
 
-/// snd_pcm_status of 64-bit machines; on others the time stamps are those of the C library.
+/// snd_pcm_status of 64-bit machines; on others the time stamps use the C library's type.
 #[repr(C)]
 struct RawStatus {
     state: libc::c_int,
@@ -271,12 +271,12 @@ pub enum State {
     Other(i32),
 }
 
-/// The hardware pointer and what belongs to it, all of one moment.
+/// The hardware pointer and related values of the same moment.
 #[derive(Debug, Clone, Copy)]
 pub struct Status {
     /// The state of the device.
     pub state: State,
-    /// When the pointer came to where it is, as the kernel saw it, in ns on CLOCK_MONOTONIC. A
+    /// The time of the pointer's last movement according to the kernel, in ns on CLOCK_MONOTONIC. A
     /// stamp from before `started` is an older one: the kernel makes none until the pointer moves
     /// (sound/core/pcm_lib.c, update_audio_tstamp).
     pub at: i64,
@@ -287,7 +287,7 @@ pub struct Status {
     /// Frames that are not audible yet, after the pointer and in later stages (a codec); 0 if it
     /// does not play.
     pub delay: i64,
-    /// Frames for which there is room.
+    /// Free frames in the buffer.
     pub room: u64,
 }
 
@@ -344,7 +344,7 @@ impl Playback {
         })
     }
 
-    /// Leaves in `space` what the device can have of it; changes nothing of the device.
+    /// Reduces `space` to the values that the device supports; does not change the device.
     ///
     /// # Errors
     /// Returns EINVAL if nothing is left; ENOTTY if it is no sound device.
@@ -353,15 +353,15 @@ impl Playback {
         self.exchange(HW_REFINE, space)
     }
 
-    /// Sets the device to one point of `space`, which is left there; it stops by itself when it has
-    /// played everything, and stamps on CLOCK_MONOTONIC. To be started with [`Playback::start`]
+    /// Configures the device with one point of `space`, which is left there; playback stops when
+    /// everything was played, and stamps use CLOCK_MONOTONIC. Start it with [`Playback::start`]
     /// only.
     ///
     /// # Errors
     /// Returns the errors of [`Playback::refine`]; errors of the driver.
     pub fn configure(&mut self, space: &mut Space) -> io::Result<()> {
         let mut protocol = PROTOCOL;
-        // A kernel before 5.1 has no such request, and all that is asked for here nevertheless.
+        // A kernel before 5.1 lacks this request, but has everything used here.
         let _ = self.exchange(USER_PROTOCOL, &mut protocol);
         space.requested = u32::MAX;
         self.exchange(HW_PARAMS, space)?;
@@ -394,7 +394,7 @@ impl Playback {
         self.order(PREPARE)
     }
 
-    /// Starts to play what was written.
+    /// Starts to play the written frames.
     ///
     /// # Errors
     /// Returns EPIPE if nothing was; errors of the driver.
@@ -444,7 +444,7 @@ impl Playback {
         }
     }
 
-    /// Where the hardware is.
+    /// Reads the position of the hardware.
     ///
     /// # Errors
     /// Returns errors of the driver.

@@ -64,7 +64,7 @@ impl PosixTimer {
     /// the thread that made it.
     ///
     /// # Errors
-    /// Returns EINTR after another signal, so that the caller can look whether the clock was
+    /// Returns EINTR after another signal, so that the caller can check whether the clock was
     /// stepped.
     #[inline]
     pub fn wait(&self) -> io::Result<u32> {

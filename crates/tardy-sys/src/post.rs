@@ -1,9 +1,9 @@
 //! The CPU that a thread should stay on, and whether it does: rseq(2), whose area the kernel
 //! updates (Linux 4.18 and later), so that a check costs a few instructions and no system call.
 //!
-//! There is one area a thread. glibc from 2.35 on registers its own and says where it is
-//! (`__rseq_offset` from the thread pointer); with other C libraries, and older ones, we register
-//! ours.
+//! Each thread has one area. glibc from 2.35 on registers its own and exports its position
+//! (`__rseq_offset` from the thread pointer); with other C libraries, and older ones, this module
+//! registers one.
 //!
 //! The kernel's rseq area shows which CPU took a sample. It costs a few instructions per sample and
 //! no system call. Policy, priority and affinity are checked once a second, and by each thread at
@@ -50,7 +50,7 @@ thread_local! {
 pub struct Post {
     /// An own area, to be unregistered; absent if the C library has one.
     own: Option<Box<Area>>,
-    /// It belongs to the thread that took it.
+    /// Binds the value to the thread that took it.
     of_thread: PhantomData<*const ()>,
 }
 
@@ -67,7 +67,7 @@ impl Area {
 }
 
 impl Post {
-    /// Has [`elsewhere`] tell from now on when the calling thread is on another CPU than `cpu`.
+    /// Makes [`elsewhere`] report from now on when the calling thread is on another CPU than `cpu`.
     ///
     /// # Errors
     /// Returns ENOSYS if the kernel lacks rseq(2); EBUSY if the thread has a post already; EINVAL
@@ -105,14 +105,14 @@ impl Drop for Post {
         if let Some(area) = self.own.take()
             && register(&area, UNREGISTER).is_err()
         {
-            // The kernel may still write to it: it must never be used for anything else.
+            // The kernel may still write to it, so its memory must never be reused.
             Box::leak(area);
         }
     }
 }
 
-/// Returns the CPU that the calling thread is on, if that is not its post; `None` on its post, and
-/// where it has none.
+/// Returns the CPU of the calling thread if that is not its post; `None` on its post, and without a
+/// post.
 #[inline]
 #[must_use]
 pub fn elsewhere() -> Option<u32> {
@@ -171,7 +171,7 @@ mod c_library {
         Some((thread_pointer(), offset, size))
     }
 
-    /// Returns where the two symbols are; null where nobody defines them.
+    /// Returns the addresses of the two symbols; null if they are undefined.
     #[cfg(target_arch = "x86_64")]
     fn symbols() -> (*const isize, *const u32) {
         let (offset, size): (*const isize, *const u32);
@@ -202,7 +202,7 @@ mod c_library {
         pointer
     }
 
-    /// Returns where the two symbols are; null where nobody defines them.
+    /// Returns the addresses of the two symbols; null if they are undefined.
     #[cfg(target_arch = "aarch64")]
     fn symbols() -> (*const isize, *const u32) {
         let (offset, size): (*const isize, *const u32);
@@ -235,8 +235,8 @@ mod c_library {
     }
 }
 
-/// Another C library, which registers no area, or an architecture where we do not look for it:
-/// there ours is refused, and threads have no post.
+/// Another C library, which registers no area, or an architecture on which the area is not
+/// searched: there a registration is refused, and threads have no post.
 #[cfg(not(all(
     target_env = "gnu",
     any(target_arch = "x86_64", target_arch = "aarch64")
@@ -280,8 +280,8 @@ mod tests {
     fn an_area_of_our_own_is_registered_once() {
         std::thread::spawn(|| {
             let (mine, another) = (Area::new(), Area::new());
-            // The C library of a thread that has one is in the way of the first, otherwise the
-            // first of the second.
+            // If the C library registered an area, the first call fails; otherwise the second one
+            // does.
             let is_free = area_of_the_c_library().is_none();
             assert_eq!(register(&mine, 0).is_ok(), is_free);
             assert!(register(&another, 0).is_err());

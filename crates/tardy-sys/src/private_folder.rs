@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use crate::{regular_file, user};
 
-/// Makes a folder that only this user may use. Where it is there already, it must be such a folder,
-/// as of a process that was started again.
+/// Makes a folder that only this user may use. If it exists already, it must be such a folder, for
+/// example of a restarted process.
 ///
 /// # Errors
 /// Returns errors of mkdir(2), and of [`open`].
@@ -50,7 +50,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(folder)
 }
 
-/// Opens a folder, whoever's it is, and nothing that a link leads to.
+/// Opens a folder of any owner, but not through a link.
 ///
 /// # Errors
 /// Returns errors of open(2); `PermissionDenied` if it is a link or no folder.
@@ -79,7 +79,7 @@ pub fn create_file(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Opens the file `name` of an open folder for reading, at once whatever it is.
+/// Opens the file `name` of an open folder for reading, without waiting.
 ///
 /// # Errors
 /// Returns errors of open(2); `PermissionDenied` if it is no regular file, such as a link.
@@ -104,7 +104,7 @@ pub fn open_file(folder: &File, name: &OsStr) -> io::Result<File> {
     )))
 }
 
-/// Returns the path of an open folder, which leads to it whatever has its name by now.
+/// Returns a path of an open folder, which stays valid if its name is reused.
 #[must_use]
 pub fn inside(folder: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()))

@@ -68,8 +68,8 @@ pub fn fork(child: impl FnOnce() -> i32) -> io::Result<i32> {
     }
 }
 
-/// Ends the process without running exit handlers or flushing what its parent's copy will flush
-/// too.
+/// Ends the process without running exit handlers or flushing buffers that its parent's copy will
+/// flush too.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: _exit has no preconditions and does not return.
     unsafe { libc::_exit(code) }
@@ -82,7 +82,7 @@ fn is_single_threaded() -> bool {
     std::fs::metadata("/proc/self/task").is_ok_and(|tasks| tasks.nlink() == 3)
 }
 
-/// Reaps one child, whichever; with `block`, waits until one ends.
+/// Reaps any child; with `block`, waits until one ends.
 ///
 /// # Errors
 /// Never returns EINTR: the wait continues.
@@ -90,8 +90,8 @@ pub fn reap_any(block: bool) -> io::Result<WaitResult> {
     reap(-1, block)
 }
 
-/// Reaps child `pid`; with `block`, waits until it ends. `NoChildren` where it is no child of this
-/// process.
+/// Reaps child `pid`; with `block`, waits until it ends. Returns `NoChildren` if it is not a child
+/// of this process.
 ///
 /// # Errors
 /// Returns EINVAL for a number that is not a signal's.

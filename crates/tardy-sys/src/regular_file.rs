@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Opens a file for reading, at once whatever it is.
+/// Opens a file of any kind for reading without waiting.
 ///
 /// # Errors
 /// Returns errors of opening; `InvalidInput` if it is no regular file.
@@ -28,7 +28,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Reads a whole file of at most `bytes_max` bytes, independent of the length it claims.
 ///
 /// # Errors
-/// Returns the errors of [`open`], and those of reading; `InvalidData` if there are more bytes.
+/// Returns the errors of [`open`] and of reading; `InvalidData` if there are more bytes.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     open(path)?

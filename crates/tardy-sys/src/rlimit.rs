@@ -63,7 +63,7 @@ pub fn get(resource: Resource) -> io::Result<(u64, u64)> {
 /// Sets both limits.
 ///
 /// # Errors
-/// Returns EPERM if the hard limit would rise without CAP_SYS_RESOURCE; EINVAL where soft is above
+/// Returns EPERM if the hard limit would rise without CAP_SYS_RESOURCE; EINVAL if soft is above
 /// hard.
 pub fn set(resource: Resource, soft: u64, hard: u64) -> io::Result<()> {
     let limit = libc::rlimit64 {

@@ -24,7 +24,7 @@ impl Rtc {
         File::open(path).map(Self)
     }
 
-    /// Sets the interrupts a second.
+    /// Sets the interrupts per second.
     ///
     /// # Errors
     /// Returns EINVAL for a rate that the kernel does not make, EACCES above
@@ -33,7 +33,7 @@ impl Rtc {
         self.control(SET_RATE, hz as libc::c_ulong)
     }
 
-    /// Lets the interrupts come.
+    /// Enables the interrupts.
     ///
     /// # Errors
     /// Returns EINVAL or ENOTTY if the device has none.

@@ -6,14 +6,14 @@ use std::os::fd::AsRawFd;
 
 use crate::{memory_file, process, rlimit};
 
-/// How long a child may run, in us of real time: most end at once with an illegal instruction or a
-/// bad address, the others loop.
+/// Maximum run time of a child, in us of real time: most end at once with an illegal instruction or
+/// a bad address, the others loop.
 const LIFE_MICROS: i32 = 20_000;
 /// CPU time limit of the child, in seconds.
 const CPU_SECONDS: u64 = 1;
 
-/// Forks a child that executes `code` and nothing else. Returns its number; its end, mostly by a
-/// signal, is for the caller to reap.
+/// Forks a child that executes `code` and nothing else. Returns its number; the caller must reap
+/// it, usually after a signal.
 ///
 /// The child has no descriptor, no right to write, to fork or to dump core, dies after 20 ms, and
 /// the kernel kills it at the first system call other than read, write (there is nothing to read or
@@ -95,8 +95,8 @@ fn run(start: *mut libc::c_void) -> i32 {
     // through `exit_now`.
     let code: extern "C" fn() = unsafe { std::mem::transmute(start) };
     code();
-    // exit_group is forbidden in strict mode, so that the kernel kills the process here; either way
-    // it ends.
+    // exit_group is forbidden in strict mode, so the kernel kills the process here, which also ends
+    // it.
     0
 }
 

@@ -3,7 +3,7 @@
 
 use std::io;
 
-/// How a thread is scheduled.
+/// The scheduling policy of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
     /// The fair class, with its nice value.
@@ -16,7 +16,7 @@ pub enum Policy {
         /// 1 to 99.
         priority: u32,
     },
-    /// As `Fifo`, with a time slice among equal priorities.
+    /// Like `Fifo`, with a time slice among equal priorities.
     RoundRobin {
         /// 1 to 99.
         priority: u32,
@@ -26,7 +26,7 @@ pub enum Policy {
     Deadline {
         /// CPU time of each period in ns, at least 1024.
         runtime: u64,
-        /// From the start of a period to when its runtime must have been had, in ns.
+        /// Time from the start of a period by which its runtime must be complete, in ns.
         deadline: u64,
         /// In ns.
         period: u64,
@@ -89,7 +89,7 @@ pub fn try_policy(policy: Policy) -> io::Result<()> {
 pub(crate) struct Attributes(SchedAttr);
 
 impl Attributes {
-    /// Of a thread whose children and threads have the policy too.
+    /// Makes a policy that the thread's children and threads inherit.
     pub(crate) fn inherited(policy: Policy) -> Self {
         let mut attr = SchedAttr {
             size: SCHED_ATTR_BYTES,
@@ -116,7 +116,7 @@ impl Attributes {
         Self(attr)
     }
 
-    /// Gives it to thread `tid` (0: the calling one); a system call and nothing else.
+    /// Applies it to thread `tid` (0: the calling one), by a single system call.
     pub(crate) fn give(&self, tid: i32) -> io::Result<()> {
         // SAFETY: the kernel reads `size` bytes at the attributes, which have exactly so many.
         let result = unsafe {
@@ -202,8 +202,7 @@ pub fn policy_name(policy: u32) -> &'static str {
     .unwrap_or("an unknown policy")
 }
 
-/// Sets how much later than asked for the kernel may fire the calling thread's timers, in ns;
-/// real-time threads have no slack anyway.
+/// Sets the timer slack of the calling thread, in ns; real-time threads have none anyway.
 ///
 /// # Errors
 /// Returns errors of prctl(2).
@@ -283,7 +282,7 @@ mod tests {
         let tried = move || match try_policy(policy) {
             Ok(()) => {
                 assert_eq!(super::policy(0).unwrap(), (libc::SCHED_DEADLINE as u32, 0));
-                // A hundred times what it has in a period. The kernel would send the signal, which
+                // A hundred times its runtime per period. The kernel would send the signal, which
                 // ends a process, at a tick.
                 let end = clock::thread_cpu_time() + 50_000_000;
                 while clock::thread_cpu_time() < end {}

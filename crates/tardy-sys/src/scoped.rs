@@ -14,7 +14,7 @@ use std::thread::{Builder, Scope, scope};
 pub const REMEDY: &str = "raise the limit on processes (`ulimit -u`, TasksMax= of systemd, \
                           pids.max of the control group), or stop some processes";
 
-/// That no thread could be had.
+/// The error that no thread could be started.
 #[derive(Debug)]
 struct ThreadLimit;
 
@@ -61,8 +61,8 @@ pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     })
 }
 
-/// Calls `work` on up to `count` threads at the same time; on the calling one where none can be
-/// had. `work` ends when nothing is left to be done.
+/// Calls `work` on up to `count` threads at the same time; on the calling one if no thread can be
+/// started. `work` ends when nothing is left to be done.
 pub fn share(count: usize, work: impl Fn() + Sync) {
     share_by(count, &work, |scope, work| {
         Builder::new().spawn_scoped(scope, work).map(drop)

@@ -70,7 +70,7 @@ pub fn make_raw(terminal: &File, bits_per_second: Option<u32>) -> io::Result<Set
     Ok(Setting(old))
 }
 
-/// How a terminal was set.
+/// The setting of a terminal.
 #[derive(Debug, Clone)]
 pub struct Setting(libc::termios);
 
@@ -158,7 +158,7 @@ pub fn wait_for_modem_lines(terminal: &File, lines: i32) -> io::Result<()> {
     .map(drop)
 }
 
-/// Both ends of a new pseudo-terminal: the open master, and the path of the other end.
+/// Returns both ends of a new pseudo-terminal: the open master, and the path of the other end.
 ///
 /// # Errors
 /// Returns ENOENT without /dev/pts; ENOSPC at the limit of pseudo-terminals.

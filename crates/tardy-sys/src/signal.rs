@@ -14,7 +14,7 @@ pub const TERMINATE: i32 = libc::SIGTERM;
 pub const HANG_UP: i32 = libc::SIGHUP;
 /// Sent when a real-time thread passes RLIMIT_RTTIME.
 pub const CPU_LIMIT: i32 = libc::SIGXCPU;
-/// Sent for a write to a pipe that nobody reads.
+/// Sent on writing to a pipe without a reader.
 pub const PIPE: i32 = libc::SIGPIPE;
 /// `SIGUSR1`: a request for the status.
 pub const USER_1: i32 = libc::SIGUSR1;
@@ -104,10 +104,10 @@ pub fn set_default(signal: i32) {
     unsafe { libc::signal(signal, libc::SIG_DFL) };
 }
 
-/// Blocks no signal any more in the calling thread. A program inherits what is blocked where it is
-/// started, and would not end when it is asked to.
+/// Unblocks all signals in the calling thread. A program inherits blocked signals from its parent,
+/// and would otherwise ignore a stop request.
 ///
-/// Async-signal-safe, as what runs between fork and exec must be.
+/// Async-signal-safe, as required between fork and exec.
 ///
 /// # Errors
 /// Never fails on a working system.
@@ -134,8 +134,8 @@ pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> io::Result<Vec<
     )
 }
 
-/// Works like [`wait_readable`], with a time that is kept to the nanosecond where the thread's
-/// timer slack allows; without one, forever.
+/// Works like [`wait_readable`], with a nanosecond time limit, if the thread's timer slack allows;
+/// without one, forever.
 ///
 /// # Errors
 /// Returns the errors of [`wait_readable`].

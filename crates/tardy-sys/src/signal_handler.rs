@@ -23,8 +23,8 @@ extern "C" fn count(_signal: libc::c_int) {
 /// The interruption of the wait needs a handler, even an empty one.
 extern "C" fn do_nothing(_signal: libc::c_int) {}
 
-/// Lets the write fault again until enough faults were taken, then makes the page writable, so that
-/// the write succeeds.
+/// Makes the write fault again until enough faults were taken, then makes the page writable, so
+/// that the write succeeds.
 extern "C" fn count_fault(signal: libc::c_int) {
     let page = FAULTING_PAGE.load(Ordering::Relaxed);
     let left = FAULTS_LEFT.load(Ordering::Relaxed);
@@ -53,7 +53,7 @@ pub fn install() -> io::Result<()> {
     set_action(libc::SIGUSR1, count as *const () as libc::sighandler_t).map(drop)
 }
 
-/// Lets [`NUDGE`] end system calls that wait, with EINTR.
+/// Allows [`NUDGE`] to interrupt waiting system calls with EINTR.
 ///
 /// # Errors
 /// sigaction(2) gives no errors here.

@@ -4,7 +4,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 
-/// A timer on CLOCK_MONOTONIC that tells nobody when it fires; deleted on drop.
+/// A timer on CLOCK_MONOTONIC that fires without a notification; deleted on drop.
 #[derive(Debug)]
 pub struct SilentTimer(libc::timer_t);
 

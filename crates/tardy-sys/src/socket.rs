@@ -42,8 +42,8 @@ pub fn route_netlink() -> io::Result<OwnedFd> {
 /// UDP_SEGMENT of include/uapi/linux/udp.h.
 const UDP_SEGMENT: libc::c_int = 103;
 
-/// Has the kernel cut what is sent at once into datagrams of `bytes` each (Linux 4.18): they pass
-/// the network as one packet, and a receiver on the same machine gets them one by one in one go.
+/// Makes the kernel split each send into datagrams of `bytes` (Linux 4.18): they pass the network
+/// as one packet, and a receiver on the same machine gets them individually but at once.
 ///
 /// # Errors
 /// Returns ENOPROTOOPT in older kernels; EINVAL.

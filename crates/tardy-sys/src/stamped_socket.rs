@@ -14,11 +14,12 @@ const CONTROL_WORDS: usize = 16;
 pub struct Datagram {
     /// Its length, at most that of the buffer.
     pub bytes: usize,
-    /// When the kernel received it, in ns of CLOCK_REALTIME; absent if it does not say.
+    /// When the kernel received it, in ns of CLOCK_REALTIME; absent without a stamp.
     pub stamp: Option<i64>,
 }
 
-/// Asks the kernel to stamp what `socket` receives, in software, when it comes off the interface.
+/// Makes the kernel stamp the datagrams that `socket` receives, in software, when they leave the
+/// interface.
 ///
 /// # Errors
 /// Returns errors of setsockopt(2).
@@ -61,7 +62,7 @@ pub fn receive(socket: &UdpSocket, buffer: &mut [u8], wait: bool) -> io::Result<
     receive_with(socket, buffer, wait, None)
 }
 
-/// Waits for the next datagram, as long as the socket's time limit says, and tells who sent it.
+/// Waits for the next datagram within the socket's time limit, and returns its sender.
 ///
 /// # Errors
 /// Returns the errors of [`receive`].

@@ -4,7 +4,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// How a terminal was set.
+/// The setting of a terminal.
 #[derive(Debug, Clone)]
 pub struct Setting(libc::termios);
 
@@ -32,11 +32,11 @@ pub fn read_single_keys(terminal: BorrowedFd<'_>) -> io::Result<Setting> {
     let old = unsafe { setting.assume_init() };
     let mut new = old;
     new.c_lflag &= !(libc::ICANON | libc::ECHO | libc::IEXTEN);
-    // Without these, Ctrl-S would hold up what is drawn, and return would come as a line feed.
+    // Without these, Ctrl-S would stop the output, and return would arrive as a line feed.
     new.c_iflag &= !(libc::IXON | libc::ICRNL);
     // 0 is _POSIX_VDISABLE on Linux.
     (new.c_cc[libc::VSUSP], new.c_cc[libc::VQUIT]) = (0, 0);
-    // A read returns what there is.
+    // A read returns the available bytes.
     (new.c_cc[libc::VMIN], new.c_cc[libc::VTIME]) = (0, 0);
     set(terminal, &new)?;
     Ok(Setting(old))

@@ -12,8 +12,8 @@ pub fn first_real_time() -> i32 {
     libc::SIGRTMIN()
 }
 
-/// A signal that is blocked in the calling thread, and in those that it starts from now on; it
-/// stays so, because a pending one would end the process.
+/// A signal that is blocked in the calling thread and its future threads; it stays blocked, because
+/// a pending one would end the process.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockedSignal {
     set: libc::sigset_t,

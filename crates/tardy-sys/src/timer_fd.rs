@@ -80,7 +80,7 @@ impl PeriodicTimerFd {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Lets it expire at `first`, in ns of its clock, and every `period` ns from then on.
+    /// Arms it to expire at `first`, in ns of its clock, and then every `period` ns.
     ///
     /// # Errors
     /// Returns EINVAL for a negative time.
@@ -108,7 +108,7 @@ impl PeriodicTimerFd {
     /// Waits for the next expiry; returns the number of expiries since the last call, at least 1.
     ///
     /// # Errors
-    /// Returns errors of read(2); EINTR is one of them, so that the caller can look whether the
+    /// Returns errors of read(2); EINTR is one of them, so that the caller can check whether the
     /// clock was stepped.
     #[inline]
     pub fn wait(&self) -> io::Result<u64> {

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// `struct perf_event_attr` as of its first version (PERF_ATTR_SIZE_VER0,
-/// include/uapi/linux/perf_event.h), which every later kernel takes.
+/// include/uapi/linux/perf_event.h), which every later kernel accepts.
 #[repr(C)]
 #[derive(Debug, Default)]
 struct Attributes {
@@ -23,7 +23,7 @@ struct Attributes {
 
 /// PERF_TYPE_TRACEPOINT.
 const TRACEPOINT: u32 = 2;
-/// PERF_FORMAT_GROUP: a read tells the counts of all of a group.
+/// PERF_FORMAT_GROUP: a read returns the counts of the whole group.
 const FORMAT_GROUP: u64 = 8;
 /// PERF_FLAG_FD_CLOEXEC.
 const CLOSE_ON_EXEC: libc::c_ulong = 8;

@@ -25,7 +25,7 @@ pub fn create(folder: &Path) -> io::Result<File> {
 /// Gives the file a name, which no other may have.
 ///
 /// # Errors
-/// Returns EEXIST; ENOENT where /proc is not mounted; ENOSPC; errors of linkat(2).
+/// Returns EEXIST; ENOENT if /proc is not mounted; ENOSPC; errors of linkat(2).
 pub fn give_name(file: &File, path: &Path) -> io::Result<()> {
     let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
     let to = CString::new(path.as_os_str().as_bytes())?;

@@ -18,7 +18,7 @@ pub const BEGIN: u8 = 1;
 pub const END: u8 = 2;
 /// The next phase of a run starts.
 pub const PHASE: u8 = 3;
-/// A sample's due time; its latency follows 8 bytes behind.
+/// A sample's due time; its latency is 8 bytes further.
 #[cfg(target_arch = "x86_64")]
 const SAMPLE: u32 = 4;
 

@@ -1,4 +1,4 @@
-//! The memory in which loops of other programs report their cycles; its layout is that of
+//! The memory in which loops of other programs report their cycles; its layout is defined in
 //! `tardy_app::layout`.
 //!
 //! Any process that holds the file can write anything into it, so every word is treated as an
@@ -17,7 +17,7 @@ use tardy_app::layout::{
 use tardy_core::units::Nanos;
 use tardy_sys::shared_words::SharedWords;
 
-/// Cycles that the ring of a loop holds: 1.6 s of one that runs 20,000 times a second. One MiB a
+/// Capacity of a loop's ring in cycles: 1.6 s of a loop that runs 20,000 times a second. One MiB a
 /// loop.
 pub const RING_CYCLES: usize = 32_768;
 
@@ -31,9 +31,9 @@ pub struct Cycle {
     pub number: u64,
     /// When it was due.
     pub due: Nanos,
-    /// When the loop said that it started.
+    /// The start that the loop reported.
     pub start: Nanos,
-    /// When its work was complete; `None` if the loop did not say.
+    /// The time when its work was complete; `None` if the loop did not report it.
     pub done: Option<Nanos>,
 }
 
@@ -43,8 +43,8 @@ pub struct Introduction {
     pub name: String,
     /// Time between two due times; `None` if they form no grid.
     pub period: Option<Nanos>,
-    /// The thread that it runs in; 0 if that is not known. As numbered in the program's own PID
-    /// namespace.
+    /// The thread that it runs in; 0 if that is not known. The number is that of the program's own
+    /// PID namespace.
     pub thread: i32,
 }
 
@@ -84,13 +84,13 @@ impl AppMemory {
         self.words.file()
     }
 
-    /// By which name a program that inherits the descriptor opens it.
+    /// Returns the path by which a program that inherits the descriptor opens it.
     #[must_use]
     pub fn path_for_children(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.file().as_raw_fd()).into()
     }
 
-    /// By which name other programs of the same user open it while this process lives.
+    /// Returns the path by which other programs of the same user open it while this process lives.
     #[must_use]
     pub fn path_for_others(&self) -> PathBuf {
         format!(
@@ -101,7 +101,7 @@ impl AppMemory {
         .into()
     }
 
-    /// Loops that found no room.
+    /// Returns the number of loops that found no free region.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.words[REFUSED].load(Ordering::Relaxed)
@@ -183,7 +183,7 @@ impl LoopReader {
         })
     }
 
-    /// Returns whether the loop said that no cycle will follow. Drain once more after this answers.
+    /// Returns whether the loop reported its last cycle. Drain once more after this answers.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.word(STATE).load(Ordering::Acquire) == CLOSED
@@ -198,8 +198,8 @@ impl LoopReader {
                 .word(DUE + (begun & 1) as usize)
                 .load(Ordering::Relaxed) as i64;
             fence(Ordering::Acquire);
-            // The loop writes the next due time beside this one, and this place again only after it
-            // has counted once more.
+            // The loop writes the next due time into the other word, and this one again only after
+            // it has counted once more.
             if self.word(BEGUN).load(Ordering::Relaxed) == begun {
                 return Some((begun.checked_sub(1)?, Nanos(due)));
             }

@@ -16,13 +16,13 @@ use tardy_sys::{affinity, clock, sched};
 
 use super::memory::{AppMemory, LoopReader, MEMORY_NAME, RING_CYCLES};
 
-/// The variable in which a program finds the memory for its loops.
+/// The environment variable with the path of the memory for a program's loops.
 pub const VARIABLE: &str = "TARDY_APP";
-/// How long a program may take until its loops run.
+/// Maximum time until a program's loops run.
 pub const START_MAX: Nanos = Nanos::from_secs(30);
-/// How long a program may take to end after it was asked to.
+/// Maximum time until a program ends on request.
 const END_MAX: Nanos = Nanos::from_secs(5);
-/// How long a program that has closed its loop may take to end.
+/// Maximum time until a program ends that has closed its loop.
 const ENDING_MAX: Nanos = Nanos::from_secs(1);
 const LOOK_MILLIS: i32 = 5;
 
@@ -57,7 +57,7 @@ pub enum AppError {
     System { program: String, error: io::Error },
 }
 
-/// The program under way; killed when dropped.
+/// The running program; killed on drop.
 #[derive(Debug)]
 pub struct Program {
     name: String,
@@ -71,13 +71,13 @@ pub enum Ending {
     ByItself(ExitStatus),
     /// Because it was asked to.
     Asked,
-    /// It had to be killed.
+    /// It was killed.
     Killed,
 }
 
 impl Program {
-    /// Starts it as `command` says; `name` is for messages. Call it on the thread that will wait
-    /// for it, before memory is locked and other threads are there.
+    /// Starts `command`; `name` is for messages. Call it on the thread that will wait for it,
+    /// before memory is locked and other threads are there.
     ///
     /// The program may use all of `cpus`, independent of this thread's affinity. Standard output of
     /// the program goes to standard error, because the tool prints its result to standard output.
@@ -173,8 +173,8 @@ impl Program {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Asks it to end (SIGTERM), and kills it where it does not. One whose loop is gone already
-    /// (`is_ending`) is given a moment to end by itself.
+    /// Asks it to end (SIGTERM), and kills it if it does not. A program whose loop is gone already
+    /// (`is_ending`) gets a moment to end by itself.
     ///
     /// # Errors
     /// Returns errors of signalling and waiting.
@@ -205,7 +205,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Where it has ended these do nothing.
+        // These calls do nothing if it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -243,7 +243,7 @@ pub struct LoopDescription {
     pub policy: Option<String>,
     /// Its thread, if it is one of this process's view of the system.
     pub thread: Option<i32>,
-    /// Whether it says when its work is done.
+    /// Whether it reports when its work is done.
     pub tells_done: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The thread that hands the cycles of other programs' loops on to the recorder's rings.
+//! The thread that passes the cycles of other programs' loops to the recorder's rings.
 
 use tardy_core::units::Nanos;
 use tardy_sys::{clock, sched};
@@ -8,9 +8,9 @@ use super::track::{OffGrid, Track};
 use crate::recording::control::Control;
 use crate::recording::ring::Producer;
 
-/// How often the rings of the loops are emptied; they hold 1.6 s and more.
+/// Interval between readings of the loops' rings; they hold 1.6 s and more.
 const INTERVAL: std::time::Duration = std::time::Duration::from_millis(10);
-/// How long after the end of the run to wait for the cycle that completes the last sample.
+/// Maximum time after the run's end to wait for the cycle that completes the last sample.
 const PATIENCE: Nanos = Nanos::from_secs(1);
 
 /// A loop that runs.
@@ -21,27 +21,27 @@ pub struct RunningLoop {
     pub period: Option<Nanos>,
     /// The first due time of its series; cycles due before it are passed over.
     pub first: Nanos,
-    /// Whether it says when its work is done; otherwise its start stands for that.
+    /// Whether it reports when its work is done; otherwise its start is used.
     pub tells_done: bool,
-    /// Where its cycles are read.
+    /// The source of its cycles.
     pub reader: LoopReader,
 }
 
-/// Where the samples of a loop go.
+/// The rings for the samples of a loop.
 #[derive(Debug)]
 pub struct LoopRings {
-    /// Of the ends of work.
+    /// Ring for the ends of work.
     pub done: Producer,
     pub start: Producer,
 }
 
-/// A loop whose series had to end before the run did.
+/// A loop whose series had to end early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftGrid {
     pub name: String,
     /// Its period.
     pub period: Nanos,
-    /// Where it left it.
+    /// The due time at which it left the grid.
     pub at: OffGrid,
 }
 
@@ -58,7 +58,7 @@ struct Line {
 enum End {
     /// This due time is past the run's end.
     Past(Nanos),
-    /// The loop said so, or its program is gone.
+    /// The loop reported its end, or its program is gone.
     Gone,
     /// It left its grid.
     OffGrid(OffGrid),
@@ -72,7 +72,7 @@ pub fn relay(
     rings: LoopRings,
     control: &Control,
 ) -> Option<LeftGrid> {
-    // As the recorder: a full ring would lose cycles.
+    // Like the recorder: a full ring would lose cycles.
     let _ = sched::set_policy(0, sched::Policy::Other { nice: -20 });
     let mut line = Line::new(running, rings);
     loop {
@@ -152,8 +152,8 @@ impl Line {
                     && has_begun
                     && latest >= next_number
                 {
-                    // The latest is under way, or its end was not handed over any more; those
-                    // before it are lost.
+                    // The latest cycle is in progress, or its end was not passed on; those before
+                    // it are lost.
                     let lost = latest - next_number;
                     start.lose(lost);
                     done.lose(lost);
@@ -175,7 +175,7 @@ impl Line {
     }
 }
 
-/// Hands one cycle on; `lost` are known to have been before it.
+/// Passes one cycle on; `lost` cycles are missing before it.
 fn take(
     cycle: Cycle,
     lost: u64,

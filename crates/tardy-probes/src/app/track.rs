@@ -22,7 +22,7 @@ pub(crate) struct Track {
     producer: Producer,
 }
 
-/// A due time that lies on no grid with the ones before.
+/// A due time that lies on no grid with the previous ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffGrid {
     /// The due time.
@@ -43,8 +43,8 @@ impl Track {
         }
     }
 
-    /// `cycles` started and are not known any more; their due times lie between the last cycle and
-    /// the next.
+    /// Records that `cycles` started whose data are lost; their due times lie between the last
+    /// cycle and the next.
     pub(crate) fn lose(&mut self, cycles: u64) {
         self.lost = self.lost.saturating_add(cycles);
     }
@@ -88,8 +88,8 @@ impl Track {
         }
     }
 
-    /// Hands over the cycle held; `skipped` due times lie behind it. Some belong to cycles that
-    /// were lost.
+    /// Passes on the cycle held; `skipped` due times follow it. Some belong to cycles that were
+    /// lost.
     fn hand_over(&mut self, skipped: u64) {
         let lost = std::mem::take(&mut self.lost);
         let mut not_lost = skipped - lost;
@@ -101,7 +101,8 @@ impl Track {
             self.producer.begin_cycle();
             self.producer.push(sample);
         }
-        // Which of the cycles lost skipped them is not known; nor is there one before the first.
+        // It is unknown which of the lost cycles skipped them; before the first cycle there is
+        // none.
         if lost > 0 || not_lost > 0 {
             self.producer.lose(lost, not_lost);
         }
@@ -118,7 +119,7 @@ impl Track {
         self.producer.close(next_due);
     }
 
-    /// Returns the first due time after the cycles taken and lost, as far as is known.
+    /// Returns the first due time after the cycles taken and lost, as far as known.
     pub(crate) fn next_due(&self) -> Nanos {
         let cycles = i64::try_from(self.lost)
             .unwrap_or(i64::MAX)

@@ -1,8 +1,8 @@
-//! `serial-bytes`: one byte each way, over a serial device or a pseudo-terminal.
+//! `serial-bytes`: one byte in each direction, over a serial device or a pseudo-terminal.
 //!
 //! A byte's time includes the wire and the device's FIFO: at 115200 bits per second the wire alone
-//! takes 87 us each way. A stimulus is the low bits of its number; two values are reserved for
-//! asking whether the other end is present.
+//! takes 87 us in each direction. A stimulus is the low bits of its number; two values are reserved
+//! for asking whether the other end is present.
 
 use std::fmt;
 use std::fs::File;
@@ -33,12 +33,12 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     parse,
 };
 
-/// Speed where none is given, in bits per second.
+/// Default speed in bits per second.
 const BITS_PER_SECOND: u32 = 115_200;
 /// Error of a terminal whose other end is closed.
 const EIO: i32 = 5;
 
-/// Stimuli are numbers below this; answers lie this far behind their numbers at most.
+/// Stimuli are numbers below this; it is also the offset of an answer from its stimulus at most.
 const NUMBERS: u64 = 0xf0;
 const HELLO: u8 = 0xf0;
 /// The answer to a hello.
@@ -147,7 +147,7 @@ pub(super) struct ByteInitiator {
     sent: u64,
 }
 
-/// Both ends of a new pseudo-terminal: the initiator's, and the responder's.
+/// Returns both ends of a new pseudo-terminal: the initiator's, and the responder's.
 ///
 /// # Errors
 /// Returns errors of making one: /dev/pts is not mounted.
@@ -190,8 +190,8 @@ impl ByteInitiator {
         Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"))
     }
 
-    /// Returns the least that a round trip can come to: a byte written to a pseudo-terminal, and
-    /// read at its other end, by one thread.
+    /// Measures the lower bound of a round trip: a byte written to a pseudo-terminal, and read at
+    /// its other end, by one thread.
     ///
     /// # Errors
     /// Returns errors of pseudo-terminals.

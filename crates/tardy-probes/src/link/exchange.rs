@@ -21,7 +21,7 @@ pub trait Initiator {
     /// Returns errors of the link; the stimulus then counts as not answered.
     fn send(&mut self, number: u64) -> io::Result<()>;
 
-    /// Looks for an answer, without waiting.
+    /// Polls for an answer.
     ///
     /// # Errors
     /// Returns errors of the link.
@@ -36,20 +36,21 @@ pub trait Initiator {
 pub struct Answer {
     /// Number of the stimulus that it answers.
     pub number: u64,
-    /// When the kernel received it, on the run's clock; absent if only the look is known.
+    /// When the kernel received it, on the run's clock; absent if only the time of the poll is
+    /// known.
     pub received: Option<Nanos>,
-    /// How long it was in the responder, if that tells.
+    /// Time in the responder, if it reports that.
     pub in_responder: Option<Nanos>,
 }
 
-/// How stimuli follow each other.
+/// The timing of stimuli.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
     /// Time between two stimuli.
     pub period: Nanos,
-    /// How long an answer is waited for.
+    /// Maximum time to wait for an answer.
     pub time_out: Nanos,
-    /// A longer time between two looks is an interruption.
+    /// A longer time between two polls is an interruption.
     pub interrupted_above: Nanos,
     /// Stimuli to send; until stopped if absent.
     pub cycles: Option<u64>,
@@ -64,7 +65,7 @@ const HELD_MAX: usize = 4_096;
 /// known for late and not for a duplicate.
 const REMEMBERED: usize = 256;
 
-/// Where the samples go.
+/// The rings of the samples.
 #[derive(Debug)]
 pub struct Rings {
     pub round_trip: Producer,
@@ -83,11 +84,11 @@ pub struct Tally {
     pub answered: u64,
     /// Stimuli that were not answered in time.
     pub lost: u64,
-    /// Those of them whose answer came after the time-out.
+    /// The number of them whose answer came after the time-out.
     pub late: u64,
     /// Repeated answers.
     pub duplicate: u64,
-    /// Round trips in which the initiator was interrupted.
+    /// Number of round trips in which the initiator was interrupted.
     pub interrupted: u64,
     /// Stimuli sent at the end, after the responder was gone; none of them is a sample.
     pub to_nobody: u64,
@@ -194,8 +195,8 @@ impl<L: Initiator> Exchange<'_, L> {
                     if self.held.len() == HELD_MAX {
                         self.flush_held();
                     }
-                    // As long as was waited for, or would have been: a CPU that is polled all the
-                    // time is taken from everything else.
+                    // Rest as long as the wait took, or would have taken: continuous polling would
+                    // take the CPU away from all other tasks.
                     rest = self.pace.time_out.saturating_add(self.pace.time_out)
                         - (now - sent).min(self.pace.time_out);
                 }
@@ -245,7 +246,7 @@ impl<L: Initiator> Exchange<'_, L> {
         }
     }
 
-    /// Answers that came while nobody looked.
+    /// Processes answers that arrived between two polls.
     fn take_stragglers(&mut self) {
         while let Ok(Some(answer)) = self.link.look() {
             self.note_straggler(answer.number);
@@ -288,9 +289,8 @@ impl<L: Initiator> Exchange<'_, L> {
     }
 }
 
-/// Returns the least that a round trip over this link can come to: the median time of a stimulus
-/// and its answer without anything in between, made of the initiator's own calls. `once` makes
-/// them.
+/// Measures the lower bound of a round trip over this link: the median time of a stimulus and its
+/// answer without the path in between, from the initiator's own calls. `once` makes them.
 ///
 /// # Errors
 /// Returns errors of `once`.
@@ -306,7 +306,7 @@ pub fn floor(mut once: impl FnMut() -> io::Result<()>) -> io::Result<Nanos> {
     Ok(Nanos(times[TIMES / 2]))
 }
 
-/// The least that a round trip over a network can come to.
+/// The lower bound of a round trip over a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NetworkFloor {
     /// The median time.
@@ -316,10 +316,10 @@ pub struct NetworkFloor {
     pub is_without_loopback: bool,
 }
 
-/// How long a datagram through this machine may take that is busy-polled for.
+/// Maximum time of a datagram through this machine that is busy-polled for.
 const LOOPBACK_MAX: Nanos = Nanos::from_secs(1);
 
-/// Looks until there is something, for a floor.
+/// Polls until something arrives, for a lower bound.
 ///
 /// # Errors
 /// Returns errors of `look`; `TimedOut` if nothing came.
@@ -336,9 +336,9 @@ pub fn look_until(mut look: impl FnMut() -> io::Result<bool>) -> io::Result<()> 
     Ok(())
 }
 
-/// What `loopback` measures; if that interface is down, as it is in a new network namespace, the
-/// time of a datagram through a pair of local sockets, which is shorter: the network's own part is
-/// not in it.
+/// Returns the result of `loopback`; if that interface is down, as in a new network namespace, the
+/// time of a datagram through a pair of local sockets, which is shorter, because it does not
+/// include the network.
 ///
 /// # Errors
 /// Returns errors of `loopback` that have another cause; errors of local sockets.
@@ -401,8 +401,8 @@ mod tests {
     use std::collections::VecDeque;
     use tardy_core::sample::Record;
 
-    /// A responder that does with each stimulus what the script says: how often to answer at once,
-    /// and how often with the next one.
+    /// A responder that follows a script: for each stimulus, the number of answers at once, and the
+    /// number with the next one.
     struct ScriptedResponder {
         script: Vec<(u32, u32)>,
         waiting: VecDeque<u64>,
@@ -468,7 +468,7 @@ mod tests {
 
     #[test]
     fn what_is_lost_late_or_twice_is_counted_and_stands_as_a_time_out() {
-        // Of five stimuli one is never answered, one late, and one twice.
+        // One of five stimuli is never answered, one late, and one twice.
         let (tally, [mut round_trips, mut looks, mut in_responder]) =
             run(vec![(1, 0), (0, 0), (2, 0), (0, 1), (1, 0)], 20, None);
         assert_eq!(

@@ -28,7 +28,7 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     parse,
 };
 
-/// How long the other end may take to follow the line at the start.
+/// Maximum time for the other end to follow the line at the start.
 const SETTLE: Nanos = Nanos::from_millis(500);
 
 /// Two lines of a GPIO chip.
@@ -110,7 +110,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Takes both lines of `chip`; waiting for edges where `waits`.
+    /// Takes both lines of `chip`; reads wait for edges if `waits`.
     ///
     /// # Errors
     /// Returns errors of [`gpio_lines::input`].
@@ -195,8 +195,8 @@ impl Initiator for GpioInitiator {
     #[inline]
     fn look(&mut self) -> io::Result<Option<Answer>> {
         while let Some(edge) = self.lines.input.edge()? {
-            // An edge the other way is a late answer to an earlier stimulus; lines have no numbers
-            // to tell to which.
+            // An edge in the other direction is a late answer to an earlier stimulus; lines have no
+            // numbers to identify it.
             if edge.is_rising == self.is_high
                 && let Some(number) = self.waits_for.take()
             {

@@ -85,8 +85,8 @@ struct IcmpInitiator {
 }
 
 impl IcmpInitiator {
-    /// Asks whether the host answers; with its address, and the least that a round trip can come to
-    /// (one through the loopback interface).
+    /// Checks that the host answers; returns its address, and the lower bound of a round trip (one
+    /// through the loopback interface).
     ///
     /// # Errors
     /// Returns `TimedOut` if it does not; EPERM or EACCES without the right to send echo requests;

@@ -14,15 +14,15 @@ use super::respond::Responder;
 /// Returns whether the run is over at a due time.
 pub type IsOver<'a> = &'a dyn Fn(Nanos) -> bool;
 
-/// The exchange of one link: stimuli from a time on, until the run is over or nobody answers any
-/// more.
+/// The exchange of one link: stimuli from a time on, until the run is over or the other end stops
+/// answering.
 type Exchange = Box<dyn FnOnce(Pace, Rings, Nanos, IsOver<'_>) -> Tally + Send>;
 
 /// The source of answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answers {
-    /// The other machine's kernel gives them, in softirq: its round trips never stand in one table
-    /// with those of a process.
+    /// The other machine's kernel answers, in softirq: its round trips are never in one table with
+    /// those of a process.
     OfTheKernel,
     /// A process gives them.
     OfAProcess,
@@ -32,7 +32,7 @@ pub enum Answers {
 
 /// The initiator's end of a link, open.
 pub struct Initiation {
-    /// The least that a round trip can come to, as text.
+    /// The lower bound of a round trip, as text.
     pub floor: String,
     /// Whether the path leaves this machine; otherwise it supports no verdict.
     pub is_external: bool,
@@ -44,12 +44,13 @@ pub struct Initiation {
 }
 
 impl Initiation {
-    /// Of a link that leaves this machine and is answered by a process that says nothing of itself.
+    /// Makes the end of a link that leaves this machine and is answered by a process without
+    /// reports.
     pub(super) fn new(
         mut initiator: impl Initiator + Send + 'static,
         floor: impl fmt::Display,
     ) -> Self {
-        // Made for the link's own type: the loop that looks for answers calls it directly.
+        // Specialised for the link's type: the polling loop calls it directly.
         let exchanging: Exchange = Box::new(move |pace, rings, start, is_over| {
             exchange(&mut initiator, pace, rings, start, is_over)
         });

@@ -46,10 +46,10 @@ pub(super) struct Packet {
     pub conversation: u64,
     /// Number of the stimulus.
     pub number: u64,
-    /// Of an answer: from the kernel's receive stamp to just before the answer was sent, on the
-    /// responder's clock; below zero if the kernel gave no stamp.
+    /// For an answer: time from the kernel's receive stamp to just before the answer was sent, on
+    /// the responder's clock; below zero if the kernel gave no stamp.
     pub in_responder: Nanos,
-    /// Of an answer: the responder's machine.
+    /// For an answer: the responder's machine.
     pub machine: u64,
 }
 

@@ -32,14 +32,14 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     parse: |device| Ok(Arc::new(Port(device.into()))),
 };
 
-/// What to do where a port cannot be had.
+/// Remedy if a port cannot be opened.
 const PORT_REMEDY: &str = "load the drivers (modprobe parport_pc ppdev), which need a kernel with \
                            CONFIG_PPDEV and a port, and unload the module lp, which also uses the \
                            port";
 
 /// The line that is pulsed.
 const LINE: u8 = 1;
-/// How long the other end may take to answer at the start, and after an answer that was lost.
+/// Maximum time for the other end to answer at the start, and after a lost answer.
 const SETTLE: Nanos = Nanos::from_millis(500);
 /// Stimuli at the start. Each must be answered.
 const TRIALS: u32 = 3;
@@ -166,7 +166,7 @@ impl Initiator for PortInitiator {
             return Ok(None);
         }
         self.unread -= 1;
-        // A pulse that nothing waits for answers what was answered before once more.
+        // An unexpected pulse is another answer to the last stimulus.
         self.answered = self.waits_for.take().unwrap_or(self.answered);
         Ok(Some(Answer {
             number: self.answered,

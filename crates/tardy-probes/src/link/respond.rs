@@ -1,5 +1,4 @@
-//! The responder: answers each stimulus as soon as it has woken up, and keeps count of how late
-//! that was.
+//! The responder: answers each stimulus as soon as it has woken up, and records its own latency.
 
 use std::fmt::Debug;
 use std::io;
@@ -17,7 +16,7 @@ pub(super) const LOOK: Duration = Duration::from_millis(250);
 
 /// The responder's end of a link, open.
 pub trait Responder: Debug + Send {
-    /// Answers until `is_over`, counts into `answered`, and tells `log` of each answer (`note`).
+    /// Answers until `is_over`, counts into `answered`, and records each answer in `log` (`note`).
     /// Call it on a thread that is prepared as a probe's.
     ///
     /// # Errors
@@ -38,7 +37,7 @@ pub struct ResponderResult {
     /// Its wake-up latency for these stimuli: from the kernel's receive stamp to the responder's
     /// clock read. Empty on links without stamps.
     pub wake_up: Histogram,
-    /// From the kernel's receive stamp to just before the answer was sent.
+    /// Time from the kernel's receive stamp to just before the answer was sent.
     pub in_responder: Histogram,
     /// Received data that was not a stimulus.
     pub others: u64,
@@ -47,7 +46,7 @@ pub struct ResponderResult {
     pub strangers: u64,
     /// Sessions of peers; none on links that only the other end can reach.
     pub sessions: u64,
-    /// How often a flood made it sleep to the end of a window.
+    /// Number of times that a flood made it sleep to the end of a window.
     pub rests: u64,
     /// Answers that could not be sent.
     pub failures: u64,
@@ -69,7 +68,7 @@ impl Default for ResponderResult {
     }
 }
 
-/// Returns the answer is on the way.
+/// Records an answer that was sent.
 #[inline]
 pub(super) fn note(log: &mut Option<AnswerLog>, stamp: Option<Nanos>, woken: Nanos) {
     if let Some(log) = log {

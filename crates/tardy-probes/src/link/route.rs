@@ -1,16 +1,16 @@
-//! Whether an address lies outside of this machine, as far as its network devices show.
+//! Whether an address lies outside this machine, judged by its network devices.
 //!
 //! The tool detects whether a link leaves this machine. The responder sends a digest of its boot;
-//! for echo requests the route's device must have hardware behind it. Otherwise the series has
+//! for echo requests the route's device must have hardware. Otherwise the series has
 //! `external=false`, and no verdict rests on it.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use tardy_machine::root::Root;
 
-/// False for addresses of this machine, and for those reached through devices that no hardware
-/// stands behind: the loopback interface, and pairs, bridges and tunnels as containers and network
-/// namespaces have them.
+/// Returns false for addresses of this machine, and for those reached through devices without
+/// hardware: the loopback interface, and pairs, bridges and tunnels as in containers and network
+/// namespaces.
 #[must_use]
 pub(super) fn leads_outside(root: &Root, to: IpAddr) -> bool {
     // Only a local address can be bound to; port 0 is never taken.

@@ -5,7 +5,7 @@
 //! A secret is shown when a session starts, and costs no stimulus anything. A tag on every datagram
 //! would be in each round trip. The nonce is made of the address, the conversation and the number
 //! of sessions, so a flood of hellos makes the responder remember nothing. Datagrams of links
-//! without a secret are those of version 1, and older ends answer each other and newer ones.
+//! without a secret have version 1, so old and new ends understand each other.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -79,7 +79,7 @@ impl Secret {
         }
     }
 
-    /// One that nobody else knows, drawn by the kernel.
+    /// Makes a random secret from the kernel.
     ///
     /// # Errors
     /// Returns errors of /dev/urandom.
@@ -101,8 +101,7 @@ impl Secret {
         self.hmac(bytes).finalize().into_bytes().into()
     }
 
-    /// Returns whether `tag` is that of `bytes`; found in a time that does not depend on where they
-    /// differ.
+    /// Returns whether `tag` is that of `bytes`, in constant time.
     pub(super) fn is_tag(&self, bytes: &[u8], tag: &[u8]) -> bool {
         self.hmac(bytes).verify_slice(tag).is_ok()
     }

@@ -27,10 +27,10 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     parse,
 };
 
-/// Port where none is given.
+/// Default port.
 const PORT: u16 = 5_455;
 
-/// How often, and how long each time, a responder is asked whether it is there.
+/// Number of attempts to reach a responder, and the time-out of each.
 const HELLOS: u64 = 5;
 const HELLO_WAIT: Duration = Duration::from_millis(200);
 
@@ -146,14 +146,14 @@ struct UdpInitiator {
 struct Peer {
     /// Whether it is on this very machine.
     is_here: bool,
-    /// The least that a round trip can come to: one through this machine's loopback interface.
+    /// The lower bound of a round trip: one through this machine's loopback interface.
     floor: NetworkFloor,
 }
 
 /// Returns the first address of `host`.
 ///
 /// # Errors
-/// Where the name is not known.
+/// Returns an error if the name is unknown.
 pub(super) fn address(host: &str, port: u16) -> io::Result<SocketAddr> {
     (host, port)
         .to_socket_addrs()?
@@ -332,7 +332,7 @@ impl Initiator for UdpInitiator {
     }
 }
 
-/// A datagram to oneself, and the look that finds it.
+/// A datagram to the own socket, and the poll that finds it.
 fn own_floor() -> io::Result<Nanos> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.connect(socket.local_addr()?)?;

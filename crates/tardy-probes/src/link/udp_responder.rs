@@ -64,7 +64,7 @@ impl Fate {
 }
 
 impl UdpResponder {
-    /// Listens at `at`, and nowhere else.
+    /// Listens at `at` only.
     ///
     /// # Errors
     /// Returns errors of sockets, and of /dev/urandom.

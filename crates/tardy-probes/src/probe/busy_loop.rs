@@ -65,7 +65,7 @@ impl Share {
         }
     }
 
-    /// Sleeps for the rest of the window where its share is used up; whether it did.
+    /// Sleeps for the rest of the window if its share is used up; returns whether it did.
     #[inline]
     pub(super) fn give_up_when_used(&mut self, now: Nanos) -> io::Result<bool> {
         if !self.is_real_time || now < self.window + WINDOW_OCCUPIED {

@@ -1,5 +1,5 @@
-//! The loops of probes that wait on a grid by other means than `cyclic`; one concrete copy for each
-//! way of waiting.
+//! The loops of probes that wait on a grid in other ways than `cyclic`; one specialised copy for
+//! each.
 
 use std::io;
 
@@ -13,8 +13,8 @@ use super::timer_clock::TimerClock;
 use crate::recording::control::{Control, Departure};
 use crate::recording::ring::Producer;
 
-/// Waits by `sleep_until` for each due time, one after another; it answers with the first read of
-/// the clock after the wake-up.
+/// Waits by `sleep_until` for each due time in sequence; it returns the first clock read after the
+/// wake-up.
 pub(super) fn by_due_times(
     plan: &ThreadPlan,
     mut producer: Producer,

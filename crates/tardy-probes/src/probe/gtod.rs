@@ -59,8 +59,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-/// How long one clock is read before the other one's turn. Between two timed reads there is then
-/// only a read of the same clock.
+/// Duration of one clock's turn. Between two timed reads there is then only a read of the same
+/// clock.
 const TURN: Nanos = Nanos::from_millis(1);
 
 fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
@@ -94,7 +94,7 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
 /// sample includes the step, and a turn ends even if the clock was set back.
 struct ClockReader<C: Fn() -> i64, A: Fn() -> i64> {
     clock: C,
-    /// How far the clock is ahead of the run's.
+    /// Returns how far the clock is ahead of the run's.
     ahead: A,
     producer: Producer,
     /// The last read.
@@ -160,7 +160,7 @@ impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
         above
     }
 
-    /// Reads once, beside the turns.
+    /// Reads once, outside the turns.
     fn read_once_more(&mut self, stop_above: Nanos) -> Option<Sample> {
         if self.left == 0 {
             return None;
@@ -171,7 +171,7 @@ impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
         sample.filter(|sample| sample.latency > stop_above)
     }
 
-    /// Reads once, and counts the gap since the last read; handed over where it is long.
+    /// Reads once, and counts the gap since the last read; passes it on if it is long.
     #[inline]
     fn read(&mut self) -> Option<Sample> {
         let now = (self.clock)();
@@ -193,7 +193,7 @@ impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
     fn hand_over(&mut self, mut gap: i64) -> Option<Sample> {
         let mut end = clock::monotonic();
         if (self.ahead)() != self.last_ahead {
-            // Up to this read: the one before it may be from either side of the step.
+            // Up to this read: the previous one may be from either side of the step.
             let (now, ahead) = self.read_exactly();
             let step = ahead - self.last_ahead;
             gap = (now - step - (self.last - gap)).max(0);
@@ -296,8 +296,8 @@ mod tests {
         }
     }
 
-    /// Turns of reads of this clock: their gaps by length, those that are stored, and the time that
-    /// was observed.
+    /// Runs turns of reads of this clock: returns their gaps by length, the stored ones, and the
+    /// observed time.
     fn turns(clock: &SetClock) -> (Vec<u64>, Vec<Record>, i64) {
         let plan = ThreadPlan {
             cpu: None,
@@ -334,7 +334,7 @@ mod tests {
         assert_eq!((undisturbed.0.len(), undisturbed.1.len()), (5000, 0));
         let hour = 3_600_000_000_000;
         for by in [hour, -hour, 1_000_000_000, -1_000_000_000, -10_000] {
-            // In the middle of a turn, at its start, and in the read beside the turns.
+            // In the middle of a turn, at its start, and in the read outside the turns.
             for set_at in [12_345, 10_003, 10_002, 10_001] {
                 let (counted, stored, observed) = turns(&SetClock {
                     reads: Cell::new(0),

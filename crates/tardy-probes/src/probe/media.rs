@@ -10,7 +10,7 @@
 //!
 //! The audible sound is the card's pointer at the kernel's own stamp, extrapolated to the frame at
 //! the nominal rate. It is only as good as the pointer is even; the run reports that, and the
-//! clock's own rate. After an xrun the sound resumes where it ended.
+//! clock's own rate. After an xrun the sound resumes at the point of interruption.
 //!
 //! `media.alsa` is never `media`, whose clock is modelled. Without `player=` the machine decides
 //! between them; the run stores the choice with its reason.
@@ -56,12 +56,12 @@ const FRAME: SeriesInfo = SeriesInfo {
     bins_below_least: false,
 };
 
-/// `delay` where the audio clock is not delayed on purpose.
+/// Value of `delay` if the audio clock is not delayed on purpose.
 const NO_DELAY: &str = "0ns";
-/// The player that is built in, with the audio clock of a card where there is one, of a card, and
-/// with a modelled one; and the one that is a program.
+/// The built-in player with the audio clock of a card if available, of a card, and of a model; and
+/// the external player.
 const PLAYERS: &[&str] = &["auto", "alsa", "simulated", "mpv"];
-/// Frames that a real player can be asked for.
+/// Frame periods that a real player supports.
 const REAL_PERIOD: std::ops::RangeInclusive<Nanos> = Nanos::from_millis(2)..=Nanos::from_secs(1);
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
@@ -142,12 +142,12 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-/// Whose clock is the built-in player's audio clock.
+/// The source of the built-in player's audio clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AudioBy {
-    /// A card's, and nothing else.
+    /// A card only.
     Card,
-    /// A card's where one can be had, otherwise the model's.
+    /// A card if available, otherwise the model.
     CardOrModel,
     Model,
 }

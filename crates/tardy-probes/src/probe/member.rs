@@ -31,16 +31,15 @@ pub struct ProbeInstance {
     pub members: Vec<Member>,
     /// Error of the clock that it reads, beyond which an early wake-up is one.
     pub clock_error: Nanos,
-    /// Its series, where opening tells more of them than the description: as many as there, or
-    /// fewer, in the same order.
+    /// Its series, if opening determines them: a prefix of those in the description.
     pub series: Option<Vec<SeriesInfo>>,
     /// The grid of due times that it found, which the plan could not know.
     pub grid: Option<DetectedGrid>,
-    /// Whether what it measures comes from outside of this machine; absent if that is not asked.
+    /// Whether the measured answers come from outside this machine; absent for other probes.
     pub external: Option<bool>,
     /// The thread of another program that takes its samples, if there is one and it is known.
     pub loop_thread: Option<i32>,
-    /// Caveats for its numbers; shown with every result. The same text of several places is shown
+    /// Caveats for its numbers; shown with every result. Equal texts of several places are shown
     /// once.
     pub notes: Vec<String>,
     /// The remaining preparation, so that places prepare in parallel: called when all are open, in
@@ -52,7 +51,7 @@ pub struct ProbeInstance {
 pub struct Finish(Box<dyn FnOnce() -> io::Result<Vec<String>>>);
 
 impl Finish {
-    /// To be done when all places are open.
+    /// Makes the remaining preparation, which runs when all places are open.
     #[must_use]
     pub fn new(finish: impl FnOnce() -> io::Result<Vec<String>> + 'static) -> Self {
         Self(Box::new(finish))
@@ -99,16 +98,15 @@ pub struct Member {
     pub role: &'static str,
     /// CPUs that it is bound to; empty if it is not bound.
     pub cpus: CpuList,
-    /// How it is scheduled.
+    /// Its scheduling policy.
     pub policy: Policy,
-    /// Whether the watchdog ends it when it never sleeps. One that occupies its CPU by design must
-    /// give it up for a share of the time instead, and sleep then: the limit on real-time CPU time
-    /// stands behind it.
+    /// Whether the watchdog ends it when it never sleeps. A thread that occupies its CPU by design
+    /// must instead sleep for a share of the time: the limit on real-time CPU time is the fallback.
     pub is_watched: bool,
-    /// Prepares what must be prepared on the thread itself, waits for the start with
-    /// [`StartGate::wait`], measures until the control says stop, closes its producers, and waits
-    /// for the other threads with [`Control::leave`] before it takes anything apart. Called once;
-    /// the loop inside is concrete.
+    /// Does the preparation that needs the thread itself, waits for the start with
+    /// [`StartGate::wait`], measures until the control stops it, closes its producers, and waits
+    /// for the other threads with [`Control::leave`] before it releases resources. Called once; the
+    /// loop inside is concrete.
     pub run: Run,
 }
 
@@ -126,7 +124,7 @@ pub struct StartGate<'a> {
 pub struct Start<'a> {
     /// When the run starts, on its clock.
     pub at: Nanos,
-    /// Says when to stop.
+    /// Controls the end of the loop.
     pub control: &'a Control,
 }
 
@@ -193,7 +191,7 @@ pub type MeasuringLoop = fn(&ThreadPlan, Producer, Start<'_>) -> io::Result<Depa
 /// Returns the usual place: one thread that runs `measure` for the first series.
 ///
 /// # Errors
-/// Where there is no producer, which is a mistake of the caller.
+/// Panics without a producer, which is a mistake of the caller.
 pub fn one_thread(
     mut opening: OpenContext<'_>,
     measure: MeasuringLoop,

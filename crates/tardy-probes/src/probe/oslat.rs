@@ -173,12 +173,12 @@ struct Series {
 /// The CPU's interrupts.
 struct Interrupts {
     counter: TracepointCounter,
-    /// Until the last look.
+    /// Count at the last check.
     before: u64,
 }
 
 impl Interrupts {
-    /// Returns whether there were some since the last look.
+    /// Returns whether the count changed since the last check.
     fn came(&mut self) -> bool {
         let now = self.counter.read().unwrap_or(self.before);
         now != std::mem::replace(&mut self.before, now)
@@ -186,7 +186,7 @@ impl Interrupts {
 }
 
 impl Series {
-    /// Forgets what was counted until now: it belongs to no gap to come.
+    /// Forgets counts until now: they belong to no later gap.
     fn look(&mut self) {
         self.switches = count_switches();
         self.interrupts.as_mut().map(Interrupts::came);
@@ -254,7 +254,7 @@ fn measure(
     control: &Control,
 ) -> io::Result<Departure> {
     let calibration = series.calibration;
-    // Of a number of cycles each is an interval between two reads.
+    // A cycle is an interval between two reads.
     let mut left = plan.cycles.unwrap_or(u64::MAX);
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
     let (look, own_work_max) = (
@@ -303,7 +303,8 @@ fn measure(
         if work < own_work_max.max(series.least) {
             not_observed += work;
         } else {
-            // It may have been taken away before the look above, which then counted what took it.
+            // The CPU may have been taken away before the check above, which then counted the
+            // cause.
             series.count_from(counted);
             series.found(anchor.at(work_began), work);
             let noted = read();
@@ -315,7 +316,7 @@ fn measure(
     Ok(control.leave())
 }
 
-/// Returns how often the kernel took the CPU from this thread to give it to another one.
+/// Returns how often the kernel preempted this thread in favour of another one.
 fn count_switches() -> u64 {
     usage(UsageScope::Thread).map_or(0, |usage| usage.switches_involuntary)
 }

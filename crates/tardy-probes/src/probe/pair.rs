@@ -32,7 +32,7 @@ use super::{OpenContext, ProbeInstance};
 use crate::recording::control::Departure;
 use crate::recording::ring::Producer;
 
-/// One way for a thread to wake another one. Wake-ups that nobody waits for yet are not lost.
+/// A way for one thread to wake another one. A wake-up before the other thread waits is not lost.
 pub(super) trait Channel: Sized + Send + Sync + 'static {
     /// Makes it; called on the main thread, before any other one exists.
     fn new() -> io::Result<Self>;
@@ -127,16 +127,16 @@ pub(super) fn resolve_with<C: Channel>(
     }
 }
 
-/// No wake-up is under way.
+/// No wake-up is in progress.
 const IDLE: u64 = u64::MAX;
 
 /// The state that the two threads share.
 struct Pair<C> {
     wake: C,
     ask: C,
-    /// The waker's clock read, right before the wake-up; written while no wake-up is under way.
+    /// The waker's clock read, right before the wake-up; written while no wake-up is in progress.
     stamp: AtomicI64,
-    /// [`IDLE`], or the number of periods that have passed since the wake-up that is under way.
+    /// [`IDLE`], or the number of periods that have passed since the start of the current wake-up.
     under_way: AtomicU64,
     /// Periods that the waker started; for the expected samples, which must not come from the woken
     /// thread's own count.
@@ -191,8 +191,8 @@ impl<C: Channel> Pair<C> {
         self.wake.wake()
     }
 
-    /// Takes the wake-up that is under way: the sample, its latency up to `now`. `None` if there is
-    /// none.
+    /// Takes the current wake-up: returns the sample, with its latency up to `now`. `None` if there
+    /// is none.
     #[inline]
     fn take(&self, now: i64) -> Option<Sample> {
         if self.under_way.load(Ordering::Acquire) == IDLE {
@@ -385,7 +385,7 @@ fn paced_woken<C: Channel>(
                     let now = clock::monotonic();
                     match pair.take(now) {
                         Some(sample) => break sample,
-                        // The waker ended before its time: it has said why.
+                        // The waker ended early, and has reported the reason.
                         None if pair.is_ending.load(Ordering::Acquire) => return Ok(()),
                         None => {}
                     }

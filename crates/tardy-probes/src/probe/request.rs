@@ -11,7 +11,7 @@ use tardy_run::system_clock::SystemClock;
 
 use super::{PROBES, ProbeInfo, app, find};
 
-/// Real-time priority where none is asked for.
+/// Default real-time priority.
 pub const PRIORITY: u32 = 95;
 
 /// Parameters of every probe.
@@ -89,7 +89,7 @@ pub struct ProbeSpec {
     pub info: &'static ProbeInfo,
     /// The values given, by parameter.
     pub given: BTreeMap<&'static str, Value>,
-    /// As it was written.
+    /// The text that the user wrote.
     text: String,
 }
 
@@ -99,7 +99,7 @@ impl PartialEq for ProbeSpec {
     }
 }
 
-/// As it was written; as it would be, if it was not.
+/// Shows the text that the user wrote, or an equivalent one.
 impl std::fmt::Display for ProbeSpec {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.pad(&self.text)
@@ -130,10 +130,10 @@ pub enum ProbeRequestError {
         probe: &'static str,
         /// The first that has no parameter.
         value: String,
-        /// How many parameters there are.
+        /// Number of parameters.
         count: usize,
     },
-    /// The same parameter twice.
+    /// A parameter was given twice.
     #[error("probe `{probe}`: `{name}` is given twice; give it once")]
     Twice {
         probe: &'static str,
@@ -222,8 +222,8 @@ impl ProbeSpec {
         }
     }
 
-    /// Returns the probe's own parameters, given or by default; those that have neither are left
-    /// out.
+    /// Returns the probe's own parameters, given or by default; parameters without a value are
+    /// omitted.
     #[must_use]
     pub fn parameters(&self) -> Values {
         let value = |parameter: &Parameter| {

@@ -147,7 +147,7 @@ fn measure(
         if control.is_past_end(due) {
             break;
         }
-        // The device counts its interrupts: those that nobody read are skipped.
+        // The device counts its interrupts: unread ones are skipped.
         let interrupts = rtc.wait()?;
         let now = Nanos(clock::monotonic());
         (0..interrupts).for_each(|_| producer.begin_cycle());

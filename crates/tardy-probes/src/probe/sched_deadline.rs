@@ -80,7 +80,7 @@ fn deadline(probe: &ProbePlan) -> Nanos {
     }
 }
 
-/// Returns where the kernel lets such a thread run: everywhere, or nowhere.
+/// Returns the CPUs on which the kernel runs such a thread: all, or none.
 fn everywhere() -> CpuList {
     Root::system().online_cpus().unwrap_or_default()
 }
@@ -104,7 +104,7 @@ fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     }
     let wanted = policy(probe);
     let cpus: Vec<u32> = everywhere().iter().map(|cpu| cpu.0).collect();
-    // Only trying tells: the right, the CPUs and the bandwidth that is left must all be there.
+    // Only an attempt shows it: the right, the CPUs and the remaining bandwidth are all required.
     let tried = scoped::apart(|| {
         let _ = affinity::set(0, &cpus);
         sched::try_policy(wanted)

@@ -28,7 +28,7 @@ pub(crate) fn grid_of(plan: &ThreadPlan) -> io::Result<(GridWalk, Nanos)> {
     Ok((GridWalk::new(start, period, dither, plan.seed), end))
 }
 
-/// Returns the time that `plan` wants to be asked for in each cycle.
+/// Returns the time that `plan` requests in each cycle.
 pub(crate) fn request_of(plan: &ThreadPlan) -> io::Result<Nanos> {
     match plan.schedule {
         Schedule::Event { request } => Ok(request),
@@ -120,7 +120,7 @@ impl GridWalk {
         u32::try_from(skipped).unwrap_or(u32::MAX)
     }
 
-    /// Grid points from the current one on that lie before `end`.
+    /// Returns the number of grid points from the current one on that lie before `end`.
     fn left_until(&self, end: Nanos) -> i64 {
         let left = i128::from(end.get()) - i128::from(self.base);
         i64::try_from(
@@ -143,10 +143,9 @@ impl GridWalk {
 
     #[cold]
     fn skip_past(&mut self, now: i64, end: Nanos) -> u32 {
-        // A sample counts 32 bits of them: the next one takes what is beyond.
+        // A sample counts up to 32 bits of them; the rest goes into the next one.
         let (first, left) = (self.base, self.left_until(end).min(i64::from(u32::MAX)));
-        // Grid points that lie further back than the widest dither have passed whatever was drawn
-        // for them.
+        // Grid points further back than the maximum dither have passed for any random offset.
         let width = self.dither.as_ref().map_or(0, |dither| dither.width);
         let mut skipped = ((now - width - self.base) / self.period).max(0);
         self.base += self.period * skipped;
@@ -178,7 +177,7 @@ mod tests {
         assert_eq!(walk.base(), Nanos(1400));
     }
 
-    /// Seen beside eight busy processes: a period of 1 ns, and a stall of 5 s.
+    /// Seen under eight busy processes: a period of 1 ns, and a stall of 5 s.
     #[test]
     fn what_a_sample_cannot_count_is_left_to_the_next_one() {
         let mut walk = GridWalk::new(Nanos(0), Nanos(1), Nanos::ZERO, 1);

@@ -6,13 +6,13 @@ use tardy_core::units::Nanos;
 /// One series of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeriesInfo {
-    /// Behind the probe's name and a dot in the name of the series; empty for the first.
+    /// The part of the series' name after the probe's name and a dot; empty for the first.
     pub part: &'static str,
     /// Name of the quantity in tables, such as `latency`.
     pub quantity: &'static str,
     /// When samples are due, and the meaning of their values.
     pub kind: SeriesKind,
-    /// Whether its values say nothing about a deadline.
+    /// Whether its values are irrelevant to a deadline.
     pub is_outside_verdict: bool,
     /// Whether values below the probe's parameter `least` are counted one by one without their
     /// time, because they come all the time.
@@ -30,7 +30,7 @@ pub enum SeriesKind {
     /// Lateness of the end of work against due times on a grid. Work that was due and skipped was
     /// never done: it misses any deadline.
     Work,
-    /// Time of the sound less that of the picture, on a grid of frames; see [`Meaning::Skew`]. A
+    /// Time of the sound minus that of the picture, on a grid of frames; see [`Meaning::Skew`]. A
     /// frame that was skipped was never shown.
     Skew,
     /// Time between two events minus the period, for events whose due times are unknown; see
@@ -72,7 +72,7 @@ impl SeriesInfo {
         bins_below_least: false,
     };
 
-    /// Gaps, which say nothing about a deadline.
+    /// Gaps, which are irrelevant to a deadline.
     pub const GAPS: Self = Self {
         part: "",
         quantity: "gap",
@@ -104,8 +104,8 @@ impl SeriesKind {
                 dither,
             },
             Self::Event | Self::Interval { .. } => Schedule::Event { request: period },
-            // A gap starts at any time: the format wants a time above zero, and stores what departs
-            // from it.
+            // A gap starts at any time: the format requires a time above zero, and stores the
+            // deviation from it.
             Self::Gap => Schedule::Event { request: Nanos(1) },
         }
     }

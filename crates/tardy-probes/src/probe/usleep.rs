@@ -21,7 +21,7 @@ use super::{OpenContext, ProbeInstance, nanosleep};
 use crate::recording::control::{Control, Departure};
 use crate::recording::ring::Producer;
 
-/// By how much the kernel may slew its clock: MAXFREQ of include/linux/timex.h.
+/// Maximum slew of the kernel's clock: MAXFREQ of include/linux/timex.h.
 const SLEW_PARTS_PER_MILLION: i64 = 500;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {

@@ -13,7 +13,7 @@ use tardy_core::warning::Warning;
 /// The sample that stopped a run with `--stop-above`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoppedBy {
-    /// Where it was taken.
+    /// The CPU that took it.
     pub cpu: Option<CpuId>,
     pub sample: Sample,
 }
@@ -50,12 +50,12 @@ impl Control {
         }
     }
 
-    /// Counts the calling thread among those that measure. All of a run enter before any leaves.
+    /// Counts the calling thread as a measuring one. All of a run enter before any leaves.
     pub fn enter(&self) {
         *self.lock_measuring() += 1;
     }
 
-    /// Sleeps until every thread that entered has taken its last sample. A thread calls it behind
+    /// Sleeps until every thread that entered has taken its last sample. A thread calls it after
     /// its loop, before it closes a file, frees memory or ends: on the same CPU and at the same
     /// priority, that work would delay samples that other threads still take.
     pub fn leave(&self) -> Departure {
@@ -88,7 +88,7 @@ impl Control {
         self.end.store(i64::MIN, Ordering::Relaxed);
     }
 
-    /// Returns the time from which no due time is waited for; none if the run was stopped at once,
+    /// Returns the time from which on no due time counts; `None` if the run was stopped at once,
     /// because earlier due times still count.
     #[cold]
     #[must_use]

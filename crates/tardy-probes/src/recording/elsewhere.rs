@@ -14,7 +14,7 @@ const STRETCHES_MAX: usize = 64;
 #[derive(Debug)]
 pub(super) struct Stretches {
     stretches: [Stretch; STRETCHES_MAX],
-    /// How many of them are in use.
+    /// Number of intervals in use.
     used: AtomicU32,
 }
 

@@ -1,5 +1,5 @@
-//! The way of a sample from the measuring thread to the recorder: one writer, one reader, no lock,
-//! no wait.
+//! The ring that carries samples from the measuring thread to the recorder: one writer, one reader,
+//! no lock, no waiting.
 //!
 //! A full ring never stops the writer. Lost records are counted, and passed on as a [`Gap`] before
 //! the next sample, or in the ring's closing statement, so that a loss is known with its place.
@@ -44,7 +44,7 @@ struct Ring {
     head: Line<AtomicU64>,
     tail: Line<AtomicU64>,
     cycles: Line<AtomicU64>,
-    /// How often each value below their number was counted without being handed over.
+    /// Counts of each small value that was counted without being passed on.
     bins: Box<[AtomicU64]>,
     /// Time that was observed, in ns; for series of gaps.
     observed: AtomicI64,
@@ -66,7 +66,7 @@ struct RingEnd {
 pub struct ClosingStatement {
     /// The first due time that was not waited for.
     pub next_due: Nanos,
-    /// Samples lost after the last one that was handed over.
+    /// Samples lost since the last one that was passed on.
     pub gap: Gap,
 }
 
@@ -142,7 +142,7 @@ impl Producer {
         self.ring.cycles.0.store(self.cycles, Ordering::Relaxed);
     }
 
-    /// Counts a value that is not handed over; false if there is no bin for it.
+    /// Counts a value that is not passed on; returns false if there is no bin for it.
     #[inline]
     pub fn count(&mut self, value: i64) -> bool {
         let Some(bin) = usize::try_from(value)
@@ -156,16 +156,16 @@ impl Producer {
         true
     }
 
-    /// Says for how long, in ns, gaps were looked for until now.
+    /// Records for how long, in ns, the probe has looked for gaps so far.
     #[inline]
     pub fn observed(&mut self, nanos: i64) {
         self.ring.observed.store(nanos, Ordering::Relaxed);
     }
 
-    /// Hands over `sample`, or counts it as lost when the ring is full.
+    /// Passes on `sample`, or counts it as lost when the ring is full.
     #[inline]
     pub fn push(&mut self, sample: Sample) {
-        // Known without a system call: the kernel tells each thread its CPU all the time.
+        // Known without a system call: the kernel updates the CPU in each thread's memory.
         let Sample {
             due,
             latency,
@@ -198,12 +198,12 @@ impl Producer {
         self.ring.cycles.0.store(self.cycles, Ordering::Relaxed);
         self.gap.lost += lost;
         self.gap.skipped += skipped;
-        // The next sample finds the gap only where it looks.
+        // Makes the next sample take the slow path, which finds the gap.
         self.free_until = self.head;
     }
 
-    /// Its arguments are words, because a sample that is passed by its address lies in memory in
-    /// the fast way too, at a dozen instructions per sample.
+    /// Its arguments are words, because a sample passed by reference would be in memory in the fast
+    /// path too, at a dozen instructions per sample.
     #[cold]
     #[inline(never)]
     fn push_or_lose(&mut self, due: Nanos, latency: Nanos, skipped: u32) {
@@ -278,8 +278,7 @@ impl Consumer {
                 })
             });
             self.tail += 1;
-            // Let the writer have the slots back a few at a time: one store each would bounce its
-            // cache line for nothing.
+            // Returns slots to the writer in batches: a store per slot would bounce its cache line.
             if self.tail.is_multiple_of(64) {
                 self.ring.tail.0.store(self.tail, Ordering::Release);
             }
@@ -294,27 +293,27 @@ impl Consumer {
         self.ring.cycles.0.load(Ordering::Relaxed)
     }
 
-    /// Returns how often each value was counted without being handed over; empty if there are no
+    /// Returns how often each value was counted without being passed on; empty if there are no
     /// bins.
     pub fn bins(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
         self.ring.bins.iter().map(|bin| bin.load(Ordering::Relaxed))
     }
 
-    /// For how long gaps were looked for, in ns; `None` if they were not.
+    /// Returns for how long the probe looked for gaps, in ns; `None` if it did not.
     #[must_use]
     pub fn observed(&self) -> Option<Nanos> {
         Some(Nanos(self.ring.observed.load(Ordering::Relaxed)))
             .filter(|&observed| observed > Nanos::ZERO)
     }
 
-    /// Samples that another CPU took than the one that the measuring thread was put on.
+    /// Returns samples that the measuring thread took on the wrong CPU.
     #[must_use]
     pub fn elsewhere(&self) -> Vec<MovedStretch> {
         self.ring.elsewhere.read()
     }
 
     /// Returns the writer's final counts, once it has closed the ring. Drain once more afterwards:
-    /// samples may stand before it.
+    /// samples may still be queued before it.
     #[must_use]
     pub fn closing_statement(&self) -> Option<ClosingStatement> {
         let closing = &self.ring.closing;

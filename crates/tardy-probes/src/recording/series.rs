@@ -1,4 +1,4 @@
-//! One series on its way from the ring to its file: counted, then written in chunks.
+//! Takes one series from the ring to its file: counts it, then writes it in chunks.
 //!
 //! Computes only the counts, the running maximum, and a histogram of values that are not stored.
 
@@ -36,14 +36,14 @@ pub struct WorstSample {
     pub due: Nanos,
 }
 
-/// One series on its way to the disk.
+/// A series that is being written to the disk.
 #[derive(Debug)]
 pub struct SeriesRecorder {
     descriptor: Descriptor,
     path: PathBuf,
     consumer: Consumer,
     writer: Option<SeriesWriter>,
-    /// How its oldest samples are folded, in runs with `--disk`.
+    /// The folding of its oldest samples, in runs with `--disk`.
     rotation: Option<Arc<Rotation>>,
     chunk: Vec<u8>,
     /// The counts of a resumed run before it resumed.
@@ -164,7 +164,7 @@ impl PreparedSeries {
         self.0.tally.tap = Some(tap);
     }
 
-    /// Has what a live view shows noted, for a run that is held to `window`.
+    /// Starts recording data for a live view, for a run that is judged by `window`.
     pub fn watch(&mut self, window: Option<Window>) {
         self.0.tally.watch = Some(Watch::new(&self.0.descriptor, window));
     }
@@ -175,13 +175,13 @@ impl PreparedSeries {
         self.0.descriptor()
     }
 
-    /// Returns where its file is.
+    /// Returns the path of its file.
     #[must_use]
     pub fn path(&self) -> &std::path::Path {
         self.0.path()
     }
 
-    /// Writes the file's head, which says when samples are due.
+    /// Writes the file's head, which defines when samples are due.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -212,7 +212,7 @@ impl SeriesRecorder {
         PreparedSeries::create(folder, descriptor, consumer, keep)?.begin(schedule)
     }
 
-    /// Empties the ring and writes what it held.
+    /// Empties the ring and writes its content.
     pub fn flush(&mut self) {
         while self.drain() {
             self.end_chunk();
@@ -317,7 +317,7 @@ impl SeriesRecorder {
         &self.descriptor
     }
 
-    /// Returns where its file is.
+    /// Returns the path of its file.
     #[must_use]
     pub fn path(&self) -> &std::path::Path {
         &self.path
@@ -363,13 +363,13 @@ impl SeriesRecorder {
         self.tally.latest
     }
 
-    /// For how long gaps were looked for; `None` if they were not.
+    /// Returns for how long the probe looked for gaps; `None` if it did not.
     #[must_use]
     pub fn observed(&self) -> Option<Nanos> {
         self.consumer.observed()
     }
 
-    /// Samples that another CPU took than the one that the measuring thread was put on.
+    /// Returns samples that the measuring thread took on the wrong CPU.
     #[must_use]
     pub fn elsewhere(&self) -> Vec<MovedStretch> {
         self.consumer.elsewhere()
@@ -415,8 +415,8 @@ impl SeriesRecorder {
         self.failure.as_ref()
     }
 
-    /// Returns the histogram of all samples; `None` if every sample is in the file, which says
-    /// more.
+    /// Returns the histogram of all samples; `None` if every sample is in the file, which is more
+    /// detailed.
     #[must_use]
     pub fn histogram(&self) -> Option<&Histogram> {
         (self.tally.keep != KeptSamples::All

@@ -4,7 +4,7 @@
 /// than two values.
 ///
 /// The part after the split may end before the values do: a second change further on must not hide
-/// the first. Of equal ones the first split is given. Takes `n^2` steps and memory for as many
+/// the first. Among equal ones, returns the first split. Takes `n^2` steps and memory for as many
 /// numbers.
 pub(super) fn most_divergent(values: &[f64]) -> Option<(usize, f64)> {
     let n = values.len();

@@ -1,4 +1,4 @@
-//! How long blocks have to be for a bootstrap to keep the dependence of a series.
+//! Block length that keeps the dependence of a series in a bootstrap.
 //!
 //! Sources: D. N. Politis and H. White, Econometric Reviews 23, 2004; A. Patton, D. N. Politis and
 //! H. White, ibid. 28, 2009 (correction).
@@ -17,7 +17,8 @@ pub struct BlockLength {
     pub circular: f64,
 }
 
-/// Of `values` in order of time; `None` with fewer than nine values or when all are equal.
+/// Returns the block length for `values` in order of time; `None` with fewer than nine values or
+/// when all are equal.
 ///
 /// Takes `n` steps for each lag up to twice the distance at which correlations vanish, at most
 /// `2 sqrt(n)` lags.

@@ -1,5 +1,5 @@
-//! The maximum that a longer run would have shown if it had been as short as the other: maxima grow
-//! with the length of a run, so that those of unequal runs say nothing about each other.
+//! Estimates the maximum of a longer run over the length of a shorter one: maxima grow with the
+//! length of a run, so those of unequal runs cannot be compared.
 
 use statrs::function::gamma::ln_gamma;
 

@@ -11,7 +11,7 @@
 //! Levels are multiplied, so the spread widens the ratio of two runs, not their difference. The
 //! price: one run per side is never equivalent within 10 % by default.
 //!
-//! Few runs still count as evidence about the spread. Two or three runs a side can show a larger
+//! Few runs still count as evidence about the spread. Two or three runs per side can show a larger
 //! spread, four measure it. The same spread bounds the rate of misses: its interval covers the
 //! counts at a deadline that much shorter and longer.
 
@@ -21,17 +21,18 @@ use crate::moments::Moments;
 use crate::profile::normal_deviate;
 use crate::student;
 
-/// Standard deviation between runs, as a share of the level, if nobody measured it.
+/// Assumed standard deviation between runs, as a share of the level, without a measurement.
 ///
 /// At a margin of 5 % it keeps false alarms below 5 % for pairs of runs whose levels spread by 10
-/// %, and still finds a true +50 % in about 95 % of the pairs where they spread by 5 %; less keeps
-/// the one promise no longer, more the other: `compare` in docs/proof-archive.md.
+/// %, and still finds a true +50 % in about 95 % of the pairs whose levels spread by 5 %; a smaller
+/// value breaks the first promise, a larger one the second: `compare` in docs/proof-archive.md.
 pub const UNKNOWN_SPREAD: f64 = 0.085;
-/// More than so many times the data is no advice: the estimate of the factor is worth nothing
-/// there, and nobody measures that long.
+/// Maximum multiple of the data in an advice: beyond it the estimate is worthless, and the
+/// measurement would take too long.
 pub const FACTOR_MAX: f64 = 20.0;
 
-/// How far differing levels alone reach below and above a difference, both at least zero.
+/// The part of an interval below and above a difference that is due to differing levels, both at
+/// least zero.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Reach {
     /// Towards smaller differences.
@@ -82,7 +83,7 @@ pub fn reach(
 }
 
 /// Returns the standard deviation between runs of one side, from both sides together, as a share of
-/// the level; `None` without two runs on one side, or where a value is not above zero.
+/// the level; `None` without two runs on one side, or if a value is not above zero.
 #[must_use]
 pub fn estimate(baseline: &[f64], candidate: &[f64]) -> Option<f64> {
     let (deviation, _) = pooled_deviation(&logarithms(baseline)?, &logarithms(candidate)?)?;
@@ -90,7 +91,7 @@ pub fn estimate(baseline: &[f64], candidate: &[f64]) -> Option<f64> {
 }
 
 /// Returns the interval of a difference of few runs, by Student's t on the logarithms of their
-/// values, or on the values where one is not above zero. `None` without two runs on one side.
+/// values, or on the values if one is not above zero. Returns `None` without two runs on one side.
 #[must_use]
 pub fn interval_of_few(
     baseline: &[f64],

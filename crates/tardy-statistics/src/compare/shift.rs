@@ -1,9 +1,9 @@
-//! By how much one side lies above the other: the median of all differences between their runs,
-//! with an exact interval.
+//! The shift between two sides: the median of all differences between their runs, with an exact
+//! interval.
 //!
-//! One number a run goes in (its 99.99 % quantile, its maximum at equal length), because runs are
-//! what repeats. Source: J. L. Hodges and E. L. Lehmann, Ann. Math. Statist. 34, 1963; the interval
-//! inverts Mann and Whitney's test.
+//! The input is one number per run (its 99.99 % quantile, its maximum at equal length), because the
+//! run is the unit of repetition. Source: J. L. Hodges and E. L. Lehmann, Ann. Math. Statist. 34,
+//! 1963; the interval inverts Mann and Whitney's test.
 
 use serde::{Deserialize, Serialize};
 
@@ -49,14 +49,13 @@ pub fn shift(baseline: &[f64], candidate: &[f64], confidence: Confidence) -> Opt
     Some(Shift { shift, interval })
 }
 
-/// How many times as large the candidate's numbers are, by ranks, with its interval.
+/// The ratio of the candidate's numbers to the baseline's, by ranks, with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratio {
     /// Median of all ratios, candidate to baseline; infinite if most of the baseline is 0, `None`
     /// if both sides contain only 0.
     pub ratio: Option<f64>,
-    /// From 0 to infinity where there are too few runs for the confidence, or where zeros leave it
-    /// open.
+    /// 0 to infinity if there are too few runs for the confidence, or if zeros leave it open.
     pub interval: Interval,
 }
 
@@ -100,8 +99,9 @@ pub fn shift_ratio(baseline: &[f64], candidate: &[f64], confidence: Confidence) 
     Ratio { ratio, interval }
 }
 
-/// Returns how many of the ordered differences lie outside the interval on each side: the largest k
-/// with P(statistic <= k) within half of the misses. `None` when even k = 0 is too likely.
+/// Returns how many of the ordered differences are outside the interval on each side: the largest k
+/// with P(statistic <= k) within half of the error probability. `None` when even k = 0 is too
+/// likely.
 fn pairs_left_out(n: usize, m: usize, confidence: Confidence) -> Option<usize> {
     let miss = confidence.miss() / 2.0;
     if n * m > EXACT_PAIRS_MAX {

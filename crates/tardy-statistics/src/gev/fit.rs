@@ -17,10 +17,10 @@ pub const MAXIMA_MIN: usize = 10;
 pub struct GevFit {
     /// The most likely distribution of a block's maximum.
     pub model: Gev,
-    /// Of the maxima, at the model.
+    /// For the maxima, at the model.
     pub negative_log_likelihood: f64,
-    /// Of location, scale and shape, in this order. `None` at a shape of -1/2 or below, if it does
-    /// not describe the error.
+    /// Covariance of location, scale and shape, in this order. `None` at a shape of -1/2 or below,
+    /// if it does not describe the error.
     pub covariance: Option<[[f64; 3]; 3]>,
 }
 
@@ -29,7 +29,7 @@ pub struct GevFit {
 pub struct GumbelFit {
     /// The most likely distribution of shape 0.
     pub model: Gev,
-    /// Of the maxima, at the model.
+    /// For the maxima, at the model.
     pub negative_log_likelihood: f64,
     /// Twice the difference to the log-likelihood of the full model.
     pub likelihood_ratio: f64,

@@ -17,7 +17,7 @@ use super::two_sample::Test;
 use crate::gpd::Gpd;
 use crate::gpd::excesses::Excesses;
 
-/// The probabilities at which the percentage points stand.
+/// The probabilities of the percentage points.
 pub const PROBABILITIES: [f64; 9] = [0.75, 0.5, 0.25, 0.1, 0.05, 0.025, 0.01, 0.005, 0.001];
 
 /// The fewest excesses expected in a class of the chi-square test (W. G. Cochran, Biometrics 10,

@@ -97,7 +97,8 @@ pub fn cramer_von_mises(first: &Tally, second: &Tally) -> Option<Test> {
     if n == 0.0 || m == 0.0 {
         return None;
     }
-    // Both samples' ranks against their places among their own; equal values share the mean rank.
+    // Both samples' joint ranks against their ranks within their own sample; equal values share the
+    // mean rank.
     let sum_of_ranks = |side: usize, size: f64| {
         let of_step = |step: &Step| {
             let count = step.at[side] as f64;
@@ -148,7 +149,7 @@ fn mises_limit(x: f64) -> f64 {
 /// `exp(-q cosh t) cosh(t / 4)`.
 fn bessel_k_quarter(q: f64) -> f64 {
     if q < 1e-6 {
-        // The leading term; the law is not asked for at arguments that small.
+        // The leading term; arguments that small do not occur.
         return 0.5 * gamma(0.25) * (2.0 / q).powf(0.25);
     }
     // Above this the integrand is below 1e-17 of its largest value; the trapezoidal rule converges

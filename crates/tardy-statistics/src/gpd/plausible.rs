@@ -3,7 +3,7 @@
 //! All pairs of scale and shape whose likelihood is not much less than the best one are a region
 //! around the fit. The least and the largest value that a quantity takes on it are the ends of that
 //! quantity's profile-likelihood interval, so that the band at a level agrees with
-//! [`Tail::return_level_interval`]. Of a region without a hole only the edge is needed. Source: S.
+//! [`Tail::return_level_interval`]. A region without a hole is determined by its edge. Source: S.
 //! Coles, An Introduction to Statistical Modeling of Extreme Values, 2001, sections 2.6.5 and
 //! 2.6.6.
 //!
@@ -16,8 +16,8 @@ use super::return_level::Tail;
 use crate::confidence::{Confidence, Interval};
 use crate::profile::normal_deviate;
 
-/// Directions in which the edge is looked for: the ends of intervals are missed by a share of about
-/// 1/500 of their distance.
+/// Directions in which the edge is searched: the ends of intervals have an error of about 1/500 of
+/// their distance.
 const DIRECTIONS: usize = 48;
 /// Shape below which the likelihood has no maximum.
 const SHAPE_MIN: f64 = -1.0;
@@ -31,7 +31,8 @@ pub struct Plausible {
 }
 
 impl Plausible {
-    /// Of the fit of `tail`; a quantity of it lies within its values here with `confidence`.
+    /// Returns the region around the fit of `tail`; a quantity of the tail is within its values on
+    /// the region with `confidence`.
     #[must_use]
     pub fn around(tail: &Tail, confidence: Confidence) -> Self {
         let best = tail.fit.model;

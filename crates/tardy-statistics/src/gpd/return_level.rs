@@ -64,7 +64,8 @@ impl Tail {
         })
     }
 
-    /// How likely one sample is above `limit`; `None` for a limit below the threshold.
+    /// Returns the probability that one sample is above `limit`; `None` for a limit below the
+    /// threshold.
     #[must_use]
     pub fn exceedance_probability(&self, limit: f64) -> Option<f64> {
         (limit >= self.threshold)
@@ -84,7 +85,7 @@ impl Tail {
         }
         let grown = expected.powf(shape);
         let step = 1e-6;
-        // By the shape numerically: the closed form divides by its square.
+        // Numerically by the shape: the closed form divides by its square.
         let by_shape = scale * (box_cox(expected, shape + step) - box_cox(expected, shape - step))
             / (2.0 * step);
         let gradient = [scale * grown / rate, box_cox(expected, shape), by_shape];
@@ -111,15 +112,15 @@ impl Tail {
     }
 
     /// Returns the interval of the return level by profile likelihood. The error of the rate is
-    /// small against that of the fit and left out.
+    /// small against that of the fit, and ignored.
     #[must_use]
     pub fn return_level_interval(&self, horizon: f64, confidence: Confidence) -> Option<Interval> {
         let expected = horizon * self.rate() * self.extremal_index;
         let height = self.return_level(horizon)? - self.threshold;
         let largest = self.excesses.largest();
         let profile = |height: f64| {
-            // At the scale that gives this height: the endpoint grows with the shape, and the
-            // largest excess must lie below it.
+            // At the scale for this height: the endpoint grows with the shape, and the largest
+            // excess must be below it.
             let scale = |shape: f64| height / box_cox(expected, shape);
             let possible = |shape: f64| shape >= 0.0 || -scale(shape) / shape > largest;
             let low = first_possible(possible, SHAPE_RANGE.0, 0.0);

@@ -1,4 +1,4 @@
-//! Where a function is least: Brent's method for one parameter, Nelder and Mead's for two or three.
+//! Minimum of a function: Brent's method for one parameter, Nelder and Mead's for two or three.
 
 /// The share of the interval that the larger part takes in the golden section.
 const GOLDEN: f64 = 0.381_966_011_250_105;
@@ -69,8 +69,8 @@ pub(crate) fn minimum_between(
     (best, at_best)
 }
 
-/// Returns the way from the first place to the lowest point of the parabola through all three;
-/// `None` when there is no such point.
+/// Returns the distance from the first place to the lowest point of the parabola through all three;
+/// `None` if there is none.
 fn parabolic_step(places: [f64; 3], values: [f64; 3]) -> Option<f64> {
     let r = (places[0] - places[1]) * (values[0] - values[2]);
     let q = (places[0] - places[2]) * (values[0] - values[1]);

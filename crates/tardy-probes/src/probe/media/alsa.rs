@@ -15,7 +15,7 @@ use super::pointer::Pointer;
 pub(super) struct CardSound {
     card: Card,
     pointer: Pointer,
-    /// As much as the card holds.
+    /// Silence that fills the card's buffer.
     silence: Vec<u8>,
 }
 
@@ -72,7 +72,7 @@ impl CardSound {
         format!("media: {name} had {xruns}{pace}{failed}")
     }
 
-    /// Writes what there is room for; false if the card stopped.
+    /// Writes as much as fits; returns false if the card stopped.
     fn write(&self) -> io::Result<bool> {
         match self.card.playback.write(&self.silence) {
             Ok(_) => Ok(true),

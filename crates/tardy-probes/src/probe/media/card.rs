@@ -14,9 +14,9 @@ use tardy_machine::unsupported::Unsupported;
 #[derive(Debug)]
 pub(super) struct Card {
     pub(super) path: PathBuf,
-    /// As other programs name it: `hw:0,0`.
+    /// Its name in other programs: `hw:0,0`.
     pub(super) name: String,
-    /// As its driver names it.
+    /// Its name according to the driver.
     pub(super) model: String,
     pub(super) playback: Playback,
     pub(super) shape: Shape,
@@ -27,7 +27,7 @@ pub(super) struct Card {
 pub(super) struct Shape {
     pub(super) format: Format,
     pub(super) channels: u32,
-    /// Frames a second, as a fraction.
+    /// Frames per second, as a fraction.
     pub(super) rate: (u32, u32),
     pub(super) period_frames: u32,
     pub(super) buffer_frames: u32,
@@ -39,7 +39,7 @@ pub(super) struct Shape {
 pub(super) enum CardError {
     #[error("a sound card ({0} has no playback device)")]
     None(PathBuf),
-    /// Of several, the first one's.
+    /// For several devices, the first error.
     #[error("playback on {path} ({error})")]
     Device { path: PathBuf, error: io::Error },
 }
@@ -53,7 +53,7 @@ const FORMATS: [Format; 4] = [
     Format::S24Le,
     Format::S24ThreeLe,
 ];
-/// As drivers name devices that have no hardware (sound/drivers/dummy.c, sound/drivers/aloop.c).
+/// Driver names of devices without hardware (sound/drivers/dummy.c, sound/drivers/aloop.c).
 const WITHOUT_HARDWARE: [&str; 2] = ["Dummy PCM", "Loopback PCM"];
 
 impl Card {
@@ -119,7 +119,7 @@ impl Card {
 }
 
 impl CardError {
-    /// The same with its remedy, for a request that cannot do without a card.
+    /// Converts the error, with its remedy, for a request that needs a card.
     pub(super) fn into_absent(self) -> Unsupported {
         let remedy = match &self {
             Self::None(_) => {
@@ -144,7 +144,7 @@ impl CardError {
     }
 }
 
-/// Returns the device's file: a path as it is, `CARD,DEVICE` in `dev`.
+/// Returns the path of the device's file: a path unchanged, `CARD,DEVICE` in `dev`.
 fn path_of(device: &Path, dev: &Path) -> PathBuf {
     let numbers = device.to_str().and_then(|text| text.split_once(','));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

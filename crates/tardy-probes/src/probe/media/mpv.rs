@@ -1,5 +1,5 @@
-//! The program mpv under way: started with a clip, asked and told over its JSON interface, listened
-//! to until it ends.
+//! The running mpv: started with a clip, controlled over its JSON interface, and read until it
+//! ends.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -20,9 +20,9 @@ use tardy_sys::{clock, process};
 use super::timeline::{Fate, statistic};
 
 pub(super) const PROGRAM: &str = "mpv";
-/// How long an answer may take: a player that starts on a loaded machine reads many libraries.
+/// Maximum time for an answer: a player that starts on a loaded machine reads many libraries.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often its clock is asked for; the answer that took least counts.
+/// Number of queries of its clock; the fastest answer counts.
 const CLOCK_TRIES: u64 = 9;
 /// us that a thread of the player may run at a real-time priority without blocking before the
 /// kernel ends the player.
@@ -61,7 +61,7 @@ pub(super) struct Mpv {
     from_statistics: Lines,
     /// The offset from a time of its clock to one of the run's.
     offset: Nanos,
-    /// How far that may be wrong.
+    /// Uncertainty of the offset.
     pub(super) clock_error: Nanos,
     /// The clock of a version whose stamps are in us, in ns.
     pub(super) stamp_unit: Nanos,
@@ -320,7 +320,7 @@ impl Mpv {
         }
     }
 
-    /// Waits for its end, which was asked for or has been seen.
+    /// Waits for its end, after it was requested or seen.
     ///
     /// # Errors
     /// If the program cannot be waited for.
@@ -339,7 +339,7 @@ impl Mpv {
 
 impl Drop for Mpv {
     fn drop(&mut self) {
-        // Where it has ended these do nothing.
+        // These calls do nothing if it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -355,7 +355,7 @@ fn clip(orders: &Orders<'_>) -> String {
     )
 }
 
-/// Whole lines of a stream that comes in pieces.
+/// Splits a stream that arrives in pieces into whole lines.
 #[derive(Debug, Default)]
 struct Lines {
     bytes: Vec<u8>,
@@ -363,7 +363,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Takes what is there; false at the end of the stream.
+    /// Reads the available bytes; returns false at the end of the stream.
     fn read(&mut self, from: &mut impl Read) -> io::Result<bool> {
         self.bytes.drain(..std::mem::take(&mut self.begin));
         let mut buffer = [0; 16 << 10];

@@ -30,7 +30,7 @@ pub(super) struct Delay {
     pub(super) every: u64,
 }
 
-/// Where the samples go.
+/// The rings of the samples.
 #[derive(Debug)]
 pub(super) struct Rings {
     pub(super) skew: Producer,
@@ -263,7 +263,7 @@ mod tests {
             next,
             "every frame was shown or dropped"
         );
-        // A second: the sound ended 200 ms after it was last written, and the skew is no larger
+        // One second: the sound ended 200 ms after it was last written, and the skew is no larger
         // than that.
         let (skews, _, _) = played(
             30,

@@ -34,10 +34,10 @@ const REPORTED_FRAME: SeriesInfo = SeriesInfo {
 /// Frames that must have been shown before the run starts: the first ones wait for the outputs to
 /// be opened.
 const FIRST_FRAMES: usize = 10;
-/// How long they may take.
+/// Maximum time for them.
 const START_MAX: Nanos = Nanos::from_secs(30);
-/// How long after the end of the run the last frames' statistics are waited for; the player hands
-/// them on by 4 KiB.
+/// Maximum time to wait for the last frames' statistics after the run; the player writes them in
+/// blocks of 4 KiB.
 const PATIENCE: Nanos = Nanos::from_secs(1);
 const LOOK_MILLIS: i32 = 10;
 
@@ -131,7 +131,7 @@ pub(super) fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     })
 }
 
-/// Starts a program that may run on `cpu` only; this thread goes back to where it may run.
+/// Starts a program that may run on `cpu` only; then restores this thread's affinity.
 fn start_on<T>(cpu: Option<u32>, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let own = affinity::get(0)?;
     if let Some(cpu) = cpu {
@@ -142,8 +142,8 @@ fn start_on<T>(cpu: Option<u32>, start: impl FnOnce() -> io::Result<T>) -> io::R
     started
 }
 
-/// Waits until frames are shown in time; tells when the clip's first frame was due, by the earliest
-/// of those that were shown.
+/// Waits until frames are shown in time; returns when the clip's first frame was due, by the
+/// earliest shown frame.
 fn watch_first_frames(
     player: &mut Mpv,
     timeline: &mut Timeline,
@@ -220,14 +220,14 @@ fn warn_of_policy(player: &Mpv, wanted: sched::Policy, control: &Control) {
     }
 }
 
-/// From frames to the samples of both series.
+/// Converts frames to the samples of both series.
 struct Film {
     period: Nanos,
-    /// Of frame 0.
+    /// Due time of frame 0.
     first_due: Nanos,
     /// Frames due at or after this time do not belong to the series.
     end: Nanos,
-    /// Of the first unknown frame.
+    /// Due time of the first unknown frame.
     next_due: Nanos,
     /// When the last frame was shown.
     shown: Option<Nanos>,

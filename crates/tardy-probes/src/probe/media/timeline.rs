@@ -20,17 +20,17 @@ pub(super) enum Fate {
 /// A frame about which no more will be known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frame {
-    /// From 0, in the clip.
+    /// Counted from 0, in the clip.
     pub(super) number: i64,
     pub(super) fate: Fate,
-    /// The audio time less the video time; absent if it was not reported.
+    /// The audio time minus the video time; absent if it was not reported.
     pub(super) skew: Option<Nanos>,
 }
 
 /// Frames that wait until as much is known of them as will be.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
-    /// Of the first of those that wait.
+    /// Number of the first waiting frame.
     number: i64,
     waiting: VecDeque<Fate>,
     skews: BTreeMap<i64, Nanos>,
@@ -54,8 +54,8 @@ impl Timeline {
         }
     }
 
-    /// Returns the next frame in order, once its skew is there or cannot come any more; where
-    /// `is_over`, nothing is waited for.
+    /// Returns the next frame in order, once its skew has arrived or cannot arrive any more; if
+    /// `is_over`, does not wait.
     pub(super) fn next(&mut self, is_over: bool) -> Option<Frame> {
         let latest = self.skews.last_key_value().map(|(&number, _)| number);
         if !is_over

@@ -1,5 +1,5 @@
-//! Whether the kernel's own trace of a run and what was seen of the same run from outside lay its
-//! late samples to the same.
+//! Checks whether the kernel's own trace of a run and the plugin trace of the same run attribute
+//! its late samples alike.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,16 +15,16 @@ use tardy_trace::explain::{Cause, Component};
 pub struct HolderTime {
     pub component: Component,
     pub cause: Cause,
-    /// Of the interrupt, softirq or thread.
+    /// Name of the interrupt, softirq or thread.
     pub name: String,
     pub by_trace_ns: u64,
     pub by_execution_ns: u64,
-    /// How many pieces it has, by whichever cuts it into more.
+    /// Number of its pieces, in the source that has more.
     pub pieces: u64,
 }
 
 impl HolderTime {
-    /// By how much both differ.
+    /// Returns the difference between both.
     #[must_use]
     pub const fn off_ns(&self) -> u64 {
         self.by_trace_ns.abs_diff(self.by_execution_ns)
@@ -45,12 +45,12 @@ impl HolderTime {
     }
 }
 
-/// A sample that both do not lay to the same.
+/// A sample that the two attribute differently.
 #[derive(Debug, Clone)]
 pub struct Difference {
     pub due: Nanos,
     pub latency_ns: u64,
-    /// Whom one of both gives the most of the sample.
+    /// The holder with the largest part of the sample in either source.
     pub holders: Vec<HolderTime>,
 }
 
@@ -58,11 +58,11 @@ pub struct Difference {
 #[derive(Debug, Clone, Default)]
 pub struct Agreement {
     pub samples: u64,
-    /// The largest difference between both in the time of a holder, of samples that both lay to the
-    /// same.
+    /// The largest difference between both in the time of a holder, over samples that they
+    /// attribute alike.
     pub off_ns: u64,
     pub differences: Vec<Difference>,
-    /// Samples of which only what was executed tells, and not the trace.
+    /// Samples that only the plugin trace covers.
     pub only_executed: u64,
     /// Samples that only the trace covers: they were not among the worst that were watched, or the
     /// code executed before them was too long to store.
@@ -74,13 +74,12 @@ pub struct Agreement {
 /// and at the end.
 const NEAR_NS: u64 = 3_000;
 
-/// How much further apart the end of a way to the thread may be: the event of a switch is written
-/// before the kernel changes address space and task, of which the change of the task is seen from
-/// outside.
+/// Additional tolerance at the end of a way to the thread: the event of a switch is written before
+/// the kernel changes address space and task, and the plugin sees the change of the task.
 const SWITCH_NS: u64 = 2_000;
 
-/// Compares the samples of a run folder that are later than `above`: both agree on one where
-/// whoever has the most of it by either has as much by the other.
+/// Compares the samples of a run folder that are later than `above`: both agree on one if the main
+/// holder in either source has the same time in the other.
 ///
 /// Two holders of equal length are therefore not a difference, whichever is longer by a few
 /// nanoseconds.

@@ -1,6 +1,6 @@
-//! The machine's own apt with a private configuration: lists, state and downloads lie in the cache
-//! of the user, so that an ordinary user can fetch a kernel of any release that the machine's
-//! sources offer, and nothing is installed or changed.
+//! The machine's own apt with a private configuration: lists, state and downloads are in the user's
+//! cache, so that an ordinary user can fetch a kernel of any release in the machine's sources, and
+//! nothing is installed or changed.
 //!
 //! The system's settings for fetching (proxies, time-outs) are taken over; its hooks are not,
 //! because they act on the system's own folders.
@@ -22,7 +22,7 @@ use sources::Source;
 /// Lists older than this are fetched again when a package is looked for that is not pinned yet.
 const LISTS_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Why apt did not give what was asked for.
+/// Why apt failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AptError {
     /// This machine has no apt.
@@ -39,13 +39,13 @@ pub enum AptError {
     Failed {
         /// Program and first argument.
         command: String,
-        /// The last lines that it said.
+        /// The last lines of its output.
         message: String,
     },
     /// The private folder.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// It said yes and there is no file.
+    /// It reported success, but there is no file.
     #[error("apt fetched {0} but left no package file: free some space and try again")]
     NoFile(String),
 }
@@ -105,8 +105,8 @@ impl PrivateApt {
     /// Fetches the package lists if they are missing or old, or if `always` is set.
     ///
     /// # Errors
-    /// Returns [`AptError::Failed`] when no list could be had; a suite that the server lacks is
-    /// passed over if another one came.
+    /// Returns [`AptError::Failed`] if no list could be fetched; a suite that the server lacks is
+    /// skipped if another one was fetched.
     pub fn refresh(&self, always: bool) -> Result<(), AptError> {
         let stamp = self.root.join("fetched");
         let age = std::fs::metadata(&stamp)
@@ -236,8 +236,8 @@ fn output_of(command: &mut Command, program: &'static str) -> Result<Output, Apt
     })
 }
 
-/// Returns the system's settings for fetching, in the form of a configuration file; without
-/// `Acquire::IndexTargets`, which lists what else could be fetched.
+/// Returns the system's settings for fetching, as a configuration file; without
+/// `Acquire::IndexTargets`, which lists further downloads.
 fn fetch_settings() -> Result<String, AptError> {
     let output = output_of(Command::new("apt-config").arg("dump"), "apt-config")?;
     let text = String::from_utf8_lossy(&output.stdout);

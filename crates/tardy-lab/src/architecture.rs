@@ -88,7 +88,7 @@ impl Architecture {
         match self {
             Self::Amd64 => "x86_64-unknown-linux-musl",
             Self::Arm64 => "aarch64-unknown-linux-musl",
-            // For its musl rustup has no library (Rust 1.95).
+            // rustup has no musl library for it (Rust 1.95).
             Self::Riscv64 => "riscv64gc-unknown-linux-gnu",
         }
     }
@@ -106,7 +106,7 @@ impl Architecture {
         }
     }
 
-    /// Returns where a kernel tree leaves the image that boots.
+    /// Returns the path of the bootable image in a kernel tree.
     #[must_use]
     pub fn image_in_tree(self) -> &'static Path {
         Path::new(match self {

@@ -36,13 +36,13 @@ use super::variant::Variant;
 pub use index::Index;
 pub use shard::Shard;
 
-/// Where the cells are.
+/// Folder of the cells.
 const CELLS: &str = "cells";
-/// Where the locks are by which several labs share the work in one folder.
+/// Folder of the locks by which several labs share the work in one folder.
 const LOCKS: &str = "locks";
 /// File in the folder of a cell whose guest failed.
 const FAILURE_NAME: &str = "failure.json";
-/// How long another lab is waited for between two looks.
+/// Interval between checks for another lab's progress.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// The inputs that the guests of all cells share.
@@ -100,14 +100,14 @@ struct Group {
 /// The result of a group.
 #[derive(Debug, Clone)]
 pub struct GroupEnd {
-    /// As an index of the variants.
+    /// Index of the variant.
     pub variant: usize,
     pub replica: u32,
     /// Cells made now.
     pub made: usize,
     /// Cells that were there.
     pub there: usize,
-    /// Those that have no result, with their loads.
+    /// Loads without a result, with their failures.
     pub failures: Vec<(String, Failure)>,
     pub wall: Duration,
 }
@@ -234,7 +234,7 @@ impl Maker<'_> {
                     end.there += 1;
                     end.failures.push((load.to_owned(), failure));
                 }
-                // Without a boot there is nothing to measure under another load either.
+                // If the kernel does not boot, another load cannot be measured either.
                 CellResult::Absent if !has_booted => {}
                 CellResult::Absent => match self.make(qemu, group, load, key, &name)? {
                     Ok(()) => end.made += 1,
@@ -249,7 +249,7 @@ impl Maker<'_> {
         Ok(Some(end))
     }
 
-    /// Made beside the cells and renamed: a folder under a cell's name is whole.
+    /// Made next to the cells and renamed: a folder under a cell's name is whole.
     fn make(
         &self,
         qemu: &Qemu,
@@ -293,13 +293,13 @@ impl Maker<'_> {
 }
 
 impl Failure {
-    /// Returns whether the kernel is what failed, or lacks something.
+    /// Returns whether the kernel failed, or lacks a requirement.
     #[must_use]
     pub fn says_of_the_kernel(&self) -> bool {
         self.blame() != Blame::Host
     }
 
-    /// Returns whether the same guest would fail in the same way again: the host's limit of time
+    /// Returns whether the same guest would fail in the same way again: the host's time limit
     /// depends on the host.
     fn is_kept(&self) -> bool {
         let is_refused = matches!(
@@ -322,7 +322,7 @@ fn next(groups: &Mutex<VecDeque<Group>>) -> Option<Group> {
         .pop_front()
 }
 
-/// Puts a group behind the others; whether there is no other.
+/// Puts a group at the end of the queue; returns whether it is the only one.
 fn give_back(groups: &Mutex<VecDeque<Group>>, group: Group) -> bool {
     let mut groups = groups.lock().expect("holders of this lock do not panic");
     groups.push_back(group);

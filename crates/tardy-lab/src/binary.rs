@@ -26,7 +26,7 @@ pub enum BinaryError {
          build --release`, without RUSTFLAGS in the environment, or with --target {1}"
     )]
     Dynamic(PathBuf, &'static str),
-    /// For another machine.
+    /// The program is for another machine.
     #[error(
         "{path} does not run on {wanted}: build tardy for it (`{}`, then `cargo build --release --target {}`) and give it with --guest-binary",
         wanted.build_needs(),
@@ -58,7 +58,7 @@ pub fn running() -> Result<PathBuf, BinaryError> {
 pub fn check(path: &Path, architecture: Architecture) -> Result<(), BinaryError> {
     /// The dynamic loader's name: only programs with libraries have one.
     const PT_INTERP: u32 = 3;
-    /// The headers lie at the start in every program that a linker makes.
+    /// Linkers put the headers at the start of a program.
     const HEADERS_LENGTH_MAX: u64 = 64 << 10;
     let no_program = || BinaryError::NoProgram(path.to_owned());
     let mut bytes = Vec::new();
@@ -125,8 +125,8 @@ pub fn loaded_part(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns where the last segment of an ELF file ends, in bytes from its start; not before the end
-/// of its headers.
+/// Returns the end of the last segment of an ELF file, in bytes from its start; at least the end of
+/// its headers.
 fn segments_end(bytes: &[u8]) -> Option<usize> {
     let half = |at: usize| Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
     let long =

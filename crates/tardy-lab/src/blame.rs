@@ -64,11 +64,11 @@ pub struct Blame {
     pub cause: Cause,
     /// The thread or softirq.
     pub name: String,
-    /// How that is known.
+    /// The certainty of the cause.
     pub known: Certainty,
     /// How long the sample waited in the delay.
     pub waited: Nanos,
-    /// How much of it is laid to the cause, and to interrupts and softirqs on top of it.
+    /// The part of it attributed to the cause, and to interrupts and softirqs on top of it.
     pub laid: Nanos,
     /// When the sample's thread was woken.
     woken: Nanos,
@@ -92,7 +92,7 @@ impl JudgedDelay {
 }
 
 impl Blame {
-    /// By how much the length is off.
+    /// Returns the error of the length.
     #[must_use]
     pub fn off(&self) -> Nanos {
         Nanos((self.waited - self.laid).0.abs())
@@ -113,7 +113,8 @@ fn truth(context: Context, is_real_time: bool, is_preemptible: bool) -> Option<C
     match context {
         Context::InterruptsOff => Some(Cause::InterruptsOff),
         Context::PreemptionOff | Context::RawSpinlock => Some(Cause::PreemptionOff),
-        // Both are preemptible there: the lock sleeps, and so may a thread that serves a softirq.
+        // Both are preemptible there: the lock sleeps, and a thread that serves a softirq may sleep
+        // too.
         Context::Spinlock => (!is_real_time).then_some(Cause::PreemptionOff),
         Context::Softirq => (!is_real_time).then_some(Cause::Softirq),
         Context::Plain => (!is_preemptible).then_some(Cause::KernelCode),
@@ -157,8 +158,8 @@ pub fn judge(folder: &Path, context: Context) -> Result<Vec<JudgedDelay>, BlameE
     while let Some(chunk) = reader.next_chunk().map_err(unreadable(&path))? {
         for sample in &chunk.samples {
             let woke = sample.due.0 + sample.sum().cast_signed();
-            // The delay under way when the sample was taken or due, or the last one before: one
-            // that it waited for to its end.
+            // The delay in progress when the sample was taken or due, or the last one before: a
+            // delay whose end the sample waited for.
             let next = judged.partition_point(|judged| judged.firing.ended.0 <= woke);
             let Some(judged) = judged[..next]
                 .last_mut()

@@ -1,5 +1,5 @@
-//! One guest from its job to its run folder: prepares the files, boots, takes the result out, and
-//! tells why where there is none.
+//! Runs one guest from its job to its run folder: prepares the files, boots, takes the result out,
+//! and diagnoses a missing one.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -33,7 +33,7 @@ pub(super) const REPORT_NAME: &str = "guest.json";
 pub(super) const OUTPUT_NAME: &str = "out";
 /// Standard output of the guest's program, in the archive and in the run folder.
 pub const STDOUT_NAME: &str = "stdout.log";
-/// The same for its standard error.
+/// Name of its standard error.
 pub const STDERR_NAME: &str = "stderr.log";
 
 /// Exit codes of the guest's program that leave a run worth keeping: done, a verdict failed,
@@ -125,7 +125,7 @@ impl Guest<'_> {
             }
         };
         let console = diagnosis::read_console(&folder.join(CONSOLE_NAME));
-        // The console of a run from a snapshot starts behind the boot.
+        // The console of a run from a snapshot starts after the boot.
         let has_booted = restored.is_some() || console.contains(diagnosis::BOOTED);
         let fail = |cause| Failure {
             cause,
@@ -144,8 +144,8 @@ impl Guest<'_> {
         Ok(provenance)
     }
 
-    /// Puts what the plugin needs into the folder; a kernel whose symbols are not known yet is
-    /// booted for them.
+    /// Puts the plugin's input into the folder; a kernel without known symbols is booted to get
+    /// them.
     fn watch(
         &self,
         watching: &WatchSetup,
@@ -219,7 +219,7 @@ impl Guest<'_> {
         }
     }
 
-    /// Writes the initial file system and tells everything that will determine the run.
+    /// Writes the initial file system and returns all inputs of the run.
     fn prepare(&self, qemu: &Qemu, folder: &Path) -> Result<Inputs, Failure> {
         let path = folder.join(INITRAMFS_NAME);
         let before = self.snapshots.map(|_| self.job.until_pause());
@@ -284,7 +284,7 @@ impl Guest<'_> {
         }
     }
 
-    /// Unpacks what came out, judges it and writes where it comes from.
+    /// Unpacks the exported files, judges them and writes their provenance.
     fn keep(
         &self,
         inputs: Inputs,

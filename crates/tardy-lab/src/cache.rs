@@ -70,8 +70,8 @@ impl Cache {
         }
     }
 
-    /// A folder for one use, which nobody else has and which is removed when it is dropped; a
-    /// killed command's is in its journal.
+    /// Makes an exclusive folder for one use, which is removed on drop; a killed command's is in
+    /// its journal.
     ///
     /// # Errors
     /// Returns [`CacheError::Io`].
@@ -144,7 +144,7 @@ pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "closing the file releases the lock")] File);
 
-/// Writes a file so that others see all of it or nothing: beside it first, then renamed.
+/// Writes a file atomically: first next to its place, then renamed.
 ///
 /// # Errors
 /// Returns [`CacheError::Io`].

@@ -46,7 +46,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Adds a folder; the kernel wants a folder before what lies in it.
+    /// Adds a folder; the kernel requires a folder before its contents.
     ///
     /// # Errors
     /// Returns errors of the sink.
@@ -270,7 +270,7 @@ pub struct Entry<'a> {
     pub content: Option<&'a [u8]>,
 }
 
-/// Reads the files and folders of an archive; everything else in it is an error.
+/// Reads the files and folders of an archive; other entries are errors.
 ///
 /// # Errors
 /// Returns [`ReadError::Damaged`] and [`ReadError::Outside`].

@@ -324,7 +324,7 @@ pub(super) mod tests {
     #[test]
     fn a_package_that_asks_for_gigabytes_of_memory_is_refused() {
         let mut xz = include_bytes!("../tests/data/two-files.tar.xz").to_vec();
-        // The block's head behind the stream's of 12 bytes: its length in words less one, flags,
+        // The block's head after the stream's of 12 bytes: its length in words minus one, flags,
         // filter, length of the property, the dictionary's size.
         let end = 12 + (usize::from(xz[12]) + 1) * 4 - 4;
         assert_eq!(

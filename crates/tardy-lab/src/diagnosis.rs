@@ -51,7 +51,7 @@ pub enum Cause {
         /// The end of its standard error.
         stderr: String,
     },
-    /// The kernel does not run with the preemption model that was asked for.
+    /// The kernel does not run with the requested preemption model.
     Preemption {
         /// The requested value.
         wanted: String,
@@ -81,7 +81,7 @@ pub enum Blame {
     CannotTell,
     /// It booted, and then panicked, hung or switched off.
     Kernel,
-    /// The host, QEMU, or the program in the guest: trouble that says nothing of the kernel.
+    /// The host, QEMU, or the program in the guest: trouble that says nothing about the kernel.
     Host,
 }
 

@@ -67,8 +67,8 @@ impl Digester {
         self.0.update(bytes);
     }
 
-    /// Takes a text or a block that ends where the next one starts: its length goes in first, so
-    /// that `ab` + `c` differs from `a` + `bc`.
+    /// Adds a delimited text or block: its length goes first, so that `ab` + `c` differs from `a` +
+    /// `bc`.
     pub fn update_block(&mut self, bytes: &[u8]) {
         self.update(&(bytes.len() as u64).to_le_bytes());
         self.update(bytes);

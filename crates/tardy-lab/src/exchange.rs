@@ -76,13 +76,13 @@ pub fn announce_pause(memory: &mut SharedMapping) -> io::Result<()> {
     memory.write_at(0, &header(PAUSE_MAGIC, 0, 0))
 }
 
-/// Returns whether the guest said so, and nothing since. `memory` is at least the header.
+/// Returns whether this was the guest's last message. `memory` is at least the header.
 #[must_use]
 pub fn is_paused(memory: &[u8]) -> bool {
     memory.starts_with(PAUSE_MAGIC)
 }
 
-/// A job as it is laid at the start of the shared memory.
+/// Encodes a job for the start of the shared memory.
 #[must_use]
 pub fn job_block(job: &[u8]) -> Vec<u8> {
     let mut block = header(JOB_MAGIC, crc32fast::hash(job), job.len()).to_vec();
@@ -120,7 +120,7 @@ pub fn read_job(memory: &SharedMapping) -> io::Result<Vec<u8>> {
     }
 }
 
-/// How far a guest's run is, in virtual time.
+/// The progress of a guest's run, in virtual time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestProgress {
     /// At most 24 letters of the phase's name.
@@ -215,7 +215,7 @@ pub enum ReceiveError {
          same build for both"
     )]
     Version(u32),
-    /// The archive is not what the header says.
+    /// The archive differs from its header.
     #[error("the guest's result is incomplete")]
     Torn,
 }

@@ -26,7 +26,7 @@ use super::watch::WatchSetup;
 /// One of several equal parts of an experiment, which other machines do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
-    /// From 1 on.
+    /// Counted from 1.
     number: usize,
     of: usize,
 }
@@ -42,7 +42,7 @@ impl Shard {
     }
 }
 
-/// As in `2/8`.
+/// Parses text such as `2/8`.
 impl FromStr for Shard {
     type Err = String;
 
@@ -68,13 +68,13 @@ impl std::fmt::Display for Shard {
 /// The experiment to run.
 pub struct Experiment<'a> {
     pub variants: &'a [Variant],
-    /// Where they run.
+    /// The machine of the guests.
     pub machine: &'a Machine,
     /// Members of the ensemble: replicas 0 to this less one.
     pub replicas: u32,
-    /// Which of the guests are run here.
+    /// The part of the guests that runs here.
     pub shard: Shard,
-    /// Each guest a second time, to compare the digests.
+    /// Whether each guest runs twice, to compare the digests.
     pub twice: bool,
     /// The job for a replica: it sets the probes' seed.
     pub job_of_replica: &'a (dyn Fn(u32) -> GuestJob + Sync),
@@ -88,38 +88,38 @@ pub struct Experiment<'a> {
     pub jobs: usize,
     /// The cache, whose locks show which CPUs of the host other labs use.
     pub cache: &'a Cache,
-    /// Where every guest starts from a snapshot: where those are.
+    /// The snapshots, if every guest starts from one.
     pub snapshots: Option<&'a Snapshots>,
     /// The requirements of the plugin, if every guest is watched. A second run is not watched, so
     /// that it shows whether watching changed the first.
     pub watching: Option<&'a WatchSetup>,
-    /// Where the run folders come to be: `VARIANT/replica-NNN`.
+    /// The folder of the run folders: `VARIANT/replica-NNN`.
     pub out: &'a Path,
-    /// Whether no further guest is needed after this one; those under way end.
+    /// Returns whether further guests are unnecessary after this one; running ones finish.
     pub is_decided: &'a (dyn Fn(&Outcome) -> bool + Sync),
 }
 
 /// One guest of an experiment when it is done.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// Which variant, as an index.
+    /// Index of the variant.
     pub variant: usize,
-    /// Which member of the ensemble.
+    /// Number of the member of the ensemble.
     pub replica: u32,
     /// Its run folder.
     pub folder: PathBuf,
-    /// How it went.
+    /// Its result.
     pub result: Result<Provenance, Failure>,
     /// The result of the second run, if there is one.
     pub repetition: Option<Repetition>,
-    /// How long it took on the host, both runs together.
+    /// Its duration on the host, both runs together.
     pub wall: Duration,
 }
 
-/// How a second run of the same guest compares.
+/// The comparison with a second run of the same guest.
 #[derive(Debug, Clone)]
 pub enum Repetition {
-    /// The same samples.
+    /// The samples are equal.
     Same,
     /// Other samples: something is not deterministic. The second run's folder stays.
     Different(PathBuf),
@@ -140,7 +140,7 @@ impl Experiment<'_> {
             .collect()
     }
 
-    /// Returns where the run of a guest comes to be.
+    /// Returns the path of a guest's run.
     #[must_use]
     pub fn folder(&self, (variant, replica): (usize, u32)) -> PathBuf {
         self.out
@@ -256,7 +256,7 @@ impl Experiment<'_> {
     }
 }
 
-/// Returns where the second run of the guest in `folder` comes to be.
+/// Returns the path of the second run of the guest in `folder`.
 #[must_use]
 pub fn again_folder(folder: &Path) -> PathBuf {
     let mut again = folder.as_os_str().to_owned();

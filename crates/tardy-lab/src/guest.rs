@@ -1,12 +1,12 @@
 //! The guest's side: the binary as the first process of a machine of the lab.
 //!
 //! Mounts the kernel's file systems, lets the system settle, starts itself again as a child with
-//! the arguments of its job, collects every orphan, hands the result out and switches the machine
-//! off. Where the host keeps snapshots it stops the machine before that. It has one thread and
-//! sleeps while the measurement runs.
+//! the arguments of its job, collects every orphan, exports the result and switches the machine
+//! off. If the host keeps snapshots, it stops the machine before that. It has one thread and sleeps
+//! while the measurement runs.
 //!
-//! In virtual time an explanation never blames the host. A host that runs something else takes no
-//! time that the guest sees.
+//! In virtual time an explanation never blames the host. A host that runs other tasks takes no time
+//! that the guest sees.
 
 mod hand_out;
 mod inject;
@@ -220,7 +220,7 @@ fn run_program(program: &Program, job: &GuestJob) -> io::Result<Ending> {
         injector.kill().ok();
     }
     if let Some(loads) = &mut loads {
-        // Collected above, it cannot be asked for its end any more.
+        // It was collected above, so its end cannot be queried again.
         let have_ended = !matches!(loads.try_wait(), Ok(None));
         loads.kill().ok();
         if have_ended {
@@ -282,7 +282,7 @@ fn collect_until_ended(process: u32, deadline: Instant) -> io::Result<Option<End
     }
 }
 
-/// A shell on the console, with every program that the busybox beside it holds.
+/// Runs a shell on the console, with every program of the busybox next to it.
 fn run_shell(remark: Option<String>) -> io::Result<()> {
     if let Some(remark) = remark {
         tardy_sys::say!("tardy: {remark}");

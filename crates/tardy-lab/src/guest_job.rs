@@ -1,8 +1,8 @@
 //! The documents between host and guest: the job in the guest's initial file system, and the report
 //! that it returns.
 //!
-//! Both are read by the same version of the same binary, except when a snapshot or another build of
-//! the guest's binary is used; hence the version number.
+//! Both are read by the same version of the same binary, except with a snapshot or another build of
+//! the guest's binary; hence the version number.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
@@ -10,11 +10,11 @@ use tardy_run::request::Request;
 
 use super::injection::Injection;
 
-/// Where the job lies in the guest.
+/// Path of the job in the guest.
 pub const JOB_PATH: &str = "/plan.json";
 /// The folder that the guest exports: the guest's program stores its run there.
 pub const OUTPUT_FOLDER: &str = "/run/out";
-/// Where the guest leaves its kernel's symbols in [`OUTPUT_FOLDER`].
+/// Name of the guest's kernel symbols in [`OUTPUT_FOLDER`].
 pub const SYMBOLS_NAME: &str = "kallsyms";
 /// The word on the kernel's command line that marks a guest of the lab; the module for known delays
 /// refuses to load without it.
@@ -27,18 +27,18 @@ pub const VERSION: u32 = 2;
 pub struct GuestJob {
     /// [`VERSION`].
     pub version: u32,
-    /// What to do after the system has settled.
+    /// The task after the system has settled.
     pub task: Task,
     /// How long the guest sleeps after its boot before it starts the job, so that the kernel's
     /// background work ends.
     pub settle: Nanos,
     /// When the guest's program is stopped, in the guest's own time from its start.
     pub time_limit: Nanos,
-    /// Kernel modules in the initial file system, in the order of loading: each its path and,
-    /// behind a space, its parameters.
+    /// Kernel modules in the initial file system, in the order of loading: each its path and, after
+    /// a space, its parameters.
     pub modules: Vec<String>,
-    /// Loads that run beside a program of the user's own, as `tardy load` takes them; the request of
-    /// a measurement has its own.
+    /// Loads that run next to a user's program, as for `tardy load`; the request of a measurement
+    /// has its own.
     #[serde(default)]
     pub loads: Vec<String>,
     /// Delays of known length that the module for them makes while the program runs.
@@ -80,9 +80,9 @@ pub struct GuestReport {
     pub ending: Ending,
     /// The guest's monotonic clock when /init started.
     pub booted_at: Nanos,
-    /// The same when the guest's program was started.
+    /// When the guest's program was started.
     pub started_at: Nanos,
-    /// The same when it had ended.
+    /// When it ended.
     pub ended_at: Nanos,
     /// Idle time of its CPU until then, according to the kernel (/proc/uptime, to 10 ms); absent in
     /// reports of older binaries.

@@ -13,8 +13,7 @@ use super::cpio::Writer;
 use super::digest::{Digest, Digester};
 use super::guest_job::{GuestJob, JOB_PATH};
 
-/// Folders that /init mounts something on, or that programs expect; a folder comes before what lies
-/// in it.
+/// Folders that /init mounts on, or that programs expect; a folder precedes its contents.
 const FOLDERS: [&str; 13] = [
     "bin", "dev", "etc", "lib", "mnt", "proc", "root", "run", "sys", "tmp", "usr", "var", "var/tmp",
 ];

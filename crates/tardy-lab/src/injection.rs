@@ -7,15 +7,15 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
 
-/// Where the module lies in the guest.
+/// Path of the module in the guest.
 pub const MODULE_PATH: &str = "/lib/tardy_inject.ko";
 /// Its file name, below a folder named like the kernel's release.
 pub const MODULE_NAME: &str = "tardy_inject.ko";
-/// Where the log of the firings lies in a run folder.
+/// Path of the log of the firings in a run folder.
 pub const LOG_PATH: &str = "trace/inject.csv";
 /// The longest delay that the module makes (DELAY_NS_MAX in inject/tardy_inject.c).
 const LENGTH_MAX: Nanos = Nanos::from_millis(50);
-/// As many as the module logs (LOG_ENTRIES_MAX there).
+/// The limit of the module's log (LOG_ENTRIES_MAX there).
 const COUNT_MAX: u32 = 4096;
 
 /// The context in which the CPU is kept busy.
@@ -62,23 +62,23 @@ impl Context {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Injection {
     pub context: Context,
-    /// How long each lasts.
+    /// Length of each delay.
     pub length: Nanos,
     /// How many.
     pub count: u32,
 }
 
 impl Injection {
-    /// How many there are when the command line does not say.
+    /// Default number of delays.
     pub const COUNT_DEFAULT: u32 = 30;
     /// Time to the first delay from the program's start, or from when a measurement has made its
     /// files: by then its probes run.
     pub const FIRST_AFTER: Nanos = Nanos::from_secs(1);
 
-    /// When delay number `index` is due, from that start. Between two the system comes to rest;
-    /// their distance is a whole number of ms and 24/29 ms, so that 29 delays meet 29 phases,
-    /// evenly spread, of every period of which 1 ms is a multiple, however long the delays are. Due
-    /// times, not pauses: how long the guest takes to wake up and to fire does not shift the
+    /// Returns the due time of delay number `index`, from that start. The system settles between
+    /// two delays; their distance is a whole number of ms and 24/29 ms, so that 29 delays meet 29
+    /// evenly distributed phases of every period that divides 1 ms, for any length of the delays.
+    /// Due times, not pauses: how long the guest takes to wake up and to fire does not shift the
     /// phases.
     #[must_use]
     pub fn due(self, index: u32) -> Nanos {

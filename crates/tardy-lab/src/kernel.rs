@@ -1,4 +1,4 @@
-//! Kernels to boot: where one comes from, and the image that was found there.
+//! Kernels to boot: the source of one, and the image found there.
 //!
 //! A path is an image, a Debian package, or a folder (an unpacked package, a kernel tree, /boot
 //! with one kernel in it). `debian:6.1-rt` is a package of the machine's own package sources; once
@@ -40,7 +40,7 @@ pub enum KernelSource {
 /// Text that is no kernel source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseKernelError {
-    /// Behind `debian:` comes no version.
+    /// The version after `debian:` is missing.
     #[error(
         "`{0}` does not name a kernel: write debian:VERSION, optionally with -rt or -cloud, as in \
          debian:6.1-rt, or debian:trixie/6.12"
@@ -92,7 +92,7 @@ pub struct Kernel {
     pub source: String,
     /// A short name for tables and folders: `6.1-rt`, or the release that the image states.
     pub name: String,
-    /// Where the image is.
+    /// Path of the image.
     pub image: PathBuf,
     /// The image's digest: the kernel's identity.
     pub digest: Digest,
@@ -183,7 +183,7 @@ pub enum KernelError {
          file, which contains the modules, and check the kernel's config"
     )]
     NoModule {
-        /// As asked for, or as another module needs it.
+        /// Its name, as requested, or as required by another module.
         name: String,
         /// Whose.
         kernel: String,

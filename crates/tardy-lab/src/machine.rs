@@ -1,10 +1,10 @@
 //! The virtual machine of a guest, and the kernel's command line; both are inputs of a run.
 //!
-//! QEMU's main thread takes turns with the guest; equal samples depend on it. That thread moves the
-//! clock to the next timer when the guest halts; before the executed instructions were added, it
-//! saw the old clock and moved it too far (`icount_start_warp_timer` against `rr_cpu_thread_fn`,
-//! QEMU 7.2 and later). Binding QEMU to one CPU made this rare (3 of 36 runs on a busy host); the
-//! lock of record and replay excludes it.
+//! QEMU's main thread takes turns with the guest; equal samples depend on it. That thread advances
+//! the clock to the next timer when the guest halts; before the executed instructions were added,
+//! it saw the old clock and advanced it too far (`icount_start_warp_timer` against
+//! `rr_cpu_thread_fn`, QEMU 7.2 and later). Binding QEMU to one CPU made this rare (3 of 36 runs on
+//! a busy host); the lock of record and replay excludes it.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
@@ -13,7 +13,7 @@ use tardy_machine::clock::{INSTRUCTION_MARK, VIRTUAL_CLOCK_MARK};
 use super::architecture::Architecture;
 use super::guest_job::MARK;
 
-/// How QEMU executes the guest.
+/// The way in which QEMU executes the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accelerator {
@@ -68,7 +68,7 @@ pub struct Machine {
     /// Its CPU; there is one: more than one is deterministic too, but they take turns in one thread
     /// of QEMU, and a turn of another one is a delay.
     pub architecture: Architecture,
-    /// How it executes.
+    /// The way of execution.
     pub accelerator: Accelerator,
     /// Virtual time per instruction; without meaning under KVM.
     pub instruction_shift: InstructionShift,
@@ -78,7 +78,7 @@ pub struct Machine {
     pub shared_mib: u32,
 }
 
-/// What QEMU's main thread does while the guest executes.
+/// The scheduling of QEMU's main thread while the guest executes.
 ///
 /// When the guest halts, that thread moves the clock on to the next timer. Free to run at any time,
 /// it can see the halt before the instructions that led to it are counted, and the clock then goes
@@ -89,7 +89,7 @@ pub enum MainThread {
     /// It waits until the instructions are counted: the lock of QEMU's record and replay does it,
     /// whose record is thrown away.
     TakesTurns,
-    /// It runs at any time, as it must where QEMU writes down its state, or has a terminal.
+    /// It runs at any time, which QEMU needs to save its state, or for a terminal.
     Free,
 }
 
@@ -134,7 +134,7 @@ impl Machine {
                         self.instruction_shift.exponent()
                     ),
                 ]);
-                // With the host's time of day the guest's boot differs from run to run.
+                // With the host's time of day, the guest's boot would differ from run to run.
                 add(&["-rtc", "base=2020-01-01,clock=vm"]);
             }
             Accelerator::Kvm => add(&["-accel", "kvm"]),

@@ -23,7 +23,7 @@ const VIRTUAL_TIME: &str = "virtual time: every instruction takes the same time,
                           the length of the kernel's code path; caches, buses, firmware, SMIs and \
                             parallel CPUs are not modelled, and no figure is the worst case of a \
                             real machine";
-/// The same under KVM.
+/// The meaning of the figures under KVM.
 const HOST_TIME: &str = "a virtual machine on the host's clock: every figure includes the host's \
                          own delays, and no run repeats exactly";
 
@@ -41,7 +41,7 @@ pub fn meaning(machine: &Machine) -> &'static str {
 pub struct Inputs {
     /// The measured variant.
     pub variant: Variant,
-    /// Where it runs.
+    /// The machine of the guest.
     pub machine: Machine,
     /// The kernel's whole command line.
     pub command_line: String,
@@ -134,7 +134,7 @@ pub fn sample_digest(entries: &[Entry<'_>]) -> Option<Digest> {
 }
 
 impl Provenance {
-    /// Of the run in a folder; `None` for a run that does not come from the lab.
+    /// Reads that of the run in a folder; `None` for a run that does not come from the lab.
     ///
     /// # Errors
     /// Returns errors of reading the file and its JSON.

@@ -1,5 +1,5 @@
-//! QEMU as a child process: found, asked for its version, started for one guest, ended at its time
-//! limit.
+//! QEMU as a child process: found, queried for its version, started for one guest, ended at its
+//! time limit.
 
 mod control;
 
@@ -89,8 +89,8 @@ impl Qemu {
     }
 }
 
-/// One boot of one guest. File names are relative to the folder, so that the options are the same
-/// wherever it lies.
+/// One boot of one guest. File names are relative to the folder, so the options do not depend on
+/// its path.
 #[derive(Debug, Clone)]
 pub struct Boot<'a> {
     pub machine: &'a Machine,
@@ -98,7 +98,7 @@ pub struct Boot<'a> {
     pub kernel: &'a Path,
     /// The kernel's command line.
     pub command_line: &'a str,
-    /// Where the guest's files are, and come to be.
+    /// The folder of the guest's input and output files.
     pub folder: &'a Path,
     /// Whether the folder contains the plugin that watches the guest, and its input.
     pub is_watched: bool,
@@ -150,8 +150,8 @@ impl Boot<'_> {
         wait(child, wall_limit).map_err(broken)
     }
 
-    /// Starts QEMU under the control of the host, for a guest that stops itself; from the machine's
-    /// state in a file of the folder, where one is given.
+    /// Starts QEMU under the control of the host, for a guest that stops itself; optionally from
+    /// the machine's state in a file of the folder.
     ///
     /// # Errors
     /// Returns [`ControlError`].

@@ -15,8 +15,8 @@ use super::injection::{Context, InjectedDelay, LOG_PATH, parse_log};
 /// Maximum excess of a section over the delay that was timed within it: from disabling to the first
 /// clock read, and from the last one to enabling.
 pub const LONGER_NS_MAX: i64 = 1_500;
-/// The same of a softirq: its section is the whole pass, in which the kernel serves the softirqs
-/// that are due besides.
+/// The limit for a softirq: its section is the whole pass, in which the kernel also serves other
+/// due softirqs.
 pub const LONGER_PASS_NS_MAX: i64 = 20_000;
 /// Suffix of the names of the module's functions.
 const MODULE: &str = "[tardy_inject]";
@@ -40,11 +40,11 @@ pub struct SeenDelays {
     /// Lengths of the sections of the delays' kind that the module held, in order of time, in ns;
     /// `None` if the delays are not sections.
     pub sections: Vec<i64>,
-    /// For each delay with a section, how much longer the section is, in ns.
+    /// Excess of the section's length for each delay with a section, in ns.
     pub longer: Vec<i64>,
     /// Whether the delays are sections at all, by their context and the kernel.
     pub are_sections: bool,
-    /// How much longer a section may be than its delay, in ns.
+    /// Maximum excess of a section over its delay, in ns.
     pub longer_ns_max: i64,
     /// Delays that contained a due time of the run's probes, which sampling can therefore see.
     pub probed: usize,
@@ -102,8 +102,8 @@ fn dues(run: &Path) -> BTreeSet<Nanos> {
     dues
 }
 
-/// Sets the sections of a watched run beside the delays of `context` that were made in it, each at
-/// least `least_ns` long.
+/// Compares the sections of a watched run with the delays of `context` in it that are at least
+/// `least_ns` long.
 ///
 /// # Errors
 /// Returns [`SeenError`].

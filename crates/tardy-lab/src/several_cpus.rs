@@ -23,17 +23,17 @@ const SHARED_MIB: u32 = 16;
 /// The kernel to boot.
 #[derive(Debug, Clone, Copy)]
 pub struct Guest<'a> {
-    /// How many CPUs it has.
+    /// Number of CPUs.
     pub cpus: u32,
     /// Its memory, in MiB.
     pub memory_mib: u32,
     /// The kernel's image.
     pub kernel: &'a Path,
-    /// Words for the kernel's command line, besides those that every guest has.
+    /// Words for the kernel's command line, in addition to those of every guest.
     pub words: &'a str,
     /// The tool, a static binary for x86_64.
     pub tardy: &'a Path,
-    /// How long the program may take in the guest; the guest may take twice that with its boot.
+    /// Time limit of the program in the guest; with its boot, the guest may take twice that.
     pub time_limit: Nanos,
     /// Its equipment besides the tool.
     pub equipment: Equipment<'a>,
@@ -46,7 +46,7 @@ pub struct Equipment<'a> {
     pub program: Option<&'a str>,
     /// Files of this machine.
     pub files: &'a [AddedFile],
-    /// Files of modules, in the order in which they are loaded before the program starts.
+    /// Files of modules, in the order of loading before the program starts.
     pub modules: &'a [PathBuf],
     /// The file of its disk, /dev/vda if the modules include a driver for it. Data that the guest
     /// writes there persist after its end.
@@ -56,14 +56,14 @@ pub struct Equipment<'a> {
 /// The result of the guest.
 #[derive(Debug)]
 pub struct GuestResult {
-    /// How the tool ended.
+    /// The report of the tool.
     pub report: GuestReport,
     files: Vec<(PathBuf, Vec<u8>)>,
 }
 
 impl GuestResult {
-    /// A file that the tool left below the guest's folder for results, as text; empty if there is
-    /// none. `stdout.log` and `stderr.log` are what it said.
+    /// Returns a file that the tool left below the guest's folder for results, as text; empty if
+    /// there is none. `stdout.log` and `stderr.log` contain its output.
     #[must_use]
     pub fn text(&self, path: &str) -> String {
         let found = self.files.iter().find(|(name, _)| name == Path::new(path));
@@ -159,7 +159,7 @@ pub fn start(guest: Guest<'_>, arguments: &[&str]) -> Result<GuestProcess, Guest
     })
 }
 
-/// Returns where a module lies in the guest.
+/// Returns the path of a module in the guest.
 fn module_file(source: &Path) -> AddedFile {
     let name = source.file_name().unwrap_or_default().to_string_lossy();
     AddedFile {
@@ -169,7 +169,7 @@ fn module_file(source: &Path) -> AddedFile {
     }
 }
 
-/// A guest under way; ended with this value.
+/// A running guest; dropping it ends the guest.
 #[derive(Debug)]
 pub struct GuestProcess {
     child: Child,
@@ -192,7 +192,7 @@ impl GuestProcess {
         self.child.try_wait().map(|status| status.is_none())
     }
 
-    /// Ends it at once, as a failure of power does; its disk keeps what it had.
+    /// Ends it at once, like a power failure; its disk keeps its content.
     ///
     /// # Errors
     /// Returns errors of kill(2) and waitpid(2).
@@ -239,7 +239,7 @@ impl GuestProcess {
 
 impl Drop for GuestProcess {
     fn drop(&mut self) {
-        // Both fail where it has ended.
+        // Both fail if it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

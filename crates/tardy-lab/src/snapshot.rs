@@ -32,15 +32,15 @@ use super::qemu::{
 const STOPPED: [&str; 2] = ["GUEST_PANICKED", "SHUTDOWN"];
 const PANICKED: [&str; 1] = ["GUEST_PANICKED"];
 
-/// Room for all of them; a snapshot of a default guest takes about 90 MB.
+/// Space for all of them; a snapshot of a default guest takes about 90 MB.
 const BYTES_MAX: u64 = 16 << 30;
-/// Those that may be in use are not removed.
+/// Snapshots that may be in use are not removed.
 const KEPT_FOR: Duration = Duration::from_secs(600);
 
 /// The file that describes a snapshot; it is written last.
 const DESCRIPTION_NAME: &str = "snapshot.json";
 
-/// Where snapshots are kept.
+/// The store of snapshots.
 #[derive(Debug, Clone)]
 pub struct Snapshots {
     folder: PathBuf,
@@ -115,7 +115,7 @@ impl Snapshots {
         if let Some(snapshot) = read(&folder) {
             return Ok(snapshot);
         }
-        // Made beside it and renamed: a folder under the final name is whole.
+        // Made next to it and renamed: a folder under the final name is whole.
         std::fs::create_dir_all(&self.folder).map_err(at(&self.folder))?;
         let beside = Scratch::make(&self.folder, "snapshot").map_err(at(&self.folder))?;
         let made = make(
@@ -129,7 +129,7 @@ impl Snapshots {
             wall_limit,
         );
         if made.is_err() {
-            // The copy is for people; without it the error is still told.
+            // The copy is for people; without it the error is still reported.
             std::fs::copy(beside.path().join(super::qemu::CONSOLE_NAME), console).ok();
         }
         let description = made?;
@@ -150,7 +150,7 @@ impl Snapshots {
         })
     }
 
-    /// Removes those that were not used for the longest time until the others fit.
+    /// Removes the least recently used ones until the others fit.
     fn make_room(&self, now: SystemTime) {
         let entries = std::fs::read_dir(&self.folder)
             .into_iter()
@@ -302,8 +302,8 @@ fn beginning(shared: &Path) -> Result<[u8; 8], SnapshotError> {
     Ok(bytes)
 }
 
-/// QEMU is started in the folder and given names without a path, so that its options are the same
-/// for everybody.
+/// QEMU is started in the folder with names without a path, so that its options are the same for
+/// all users.
 fn link(original: &Path, link: &Path) -> Result<(), SnapshotError> {
     let original = original.canonicalize().map_err(at(original))?;
     symlink(&original, link).map_err(at(link))

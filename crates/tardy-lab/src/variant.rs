@@ -11,7 +11,7 @@ pub struct Variant {
     pub name: String,
     /// The kernel to boot.
     pub kernel: Kernel,
-    /// The preemption model asked for, which the kernel must confirm.
+    /// The requested preemption model, which the kernel must confirm.
     pub preemption: Option<String>,
     /// Further words for the kernel's command line.
     pub words: Vec<String>,
@@ -59,8 +59,8 @@ fn folder_name(name: &str) -> String {
     name.trim_start_matches('.').to_owned()
 }
 
-/// Gives variants with equal names different ones: by their kernels' versions, by digests where
-/// those are not known or equal, by number when even the kernels are equal.
+/// Gives variants with equal names different ones: by their kernels' versions, otherwise by
+/// digests, otherwise by number.
 pub fn make_names_unique(variants: &mut [Variant]) {
     let names: Vec<String> = variants
         .iter()

@@ -80,7 +80,7 @@ fn file_error(path: &Path) -> impl FnOnce(io::Error) -> WatchError + use<> {
 /// # Errors
 /// Returns [`WatchError`].
 pub fn check(machine: &Machine) -> Result<(), WatchError> {
-    /// Below the hole for devices under 4 GiB, memory lies in one piece.
+    /// Below the hole for devices under 4 GiB, memory is contiguous.
     const MEMORY_MIB_MAX: u32 = 2048;
     if machine.accelerator != Accelerator::Tcg {
         return Err(WatchError::Accelerator);
@@ -129,13 +129,13 @@ impl WatchSetup {
         })
     }
 
-    /// Keeps what was executed before so many of the worst samples of each phase.
+    /// Stores the code executed before this many of the worst samples of each phase.
     #[must_use]
     pub fn with_worst(self, worst: u32) -> Self {
         Self { worst, ..self }
     }
 
-    /// Puts into the guest's folder what the plugin needs.
+    /// Puts the plugin's input into the guest's folder.
     ///
     /// # Errors
     /// Returns [`WatchError`].
@@ -162,8 +162,8 @@ impl WatchSetup {
         symlink(&self.library, &library).map_err(file_error(&library))
     }
 
-    /// Returns the symbols of a guest's kernel with its modules: kept ones, or those that `boot`
-    /// leaves in the folder that it is given, with the job that it is given.
+    /// Returns the symbols of a guest's kernel with its modules: stored ones, or those that `boot`
+    /// leaves in its folder, with its job.
     ///
     /// # Errors
     /// Returns [`WatchError`].
@@ -199,7 +199,7 @@ impl WatchSetup {
     }
 }
 
-/// Moves what the plugin has written into the run folder.
+/// Moves the plugin's output into the run folder.
 ///
 /// # Errors
 /// Returns [`WatchError`].
@@ -280,7 +280,7 @@ fn compile(cache: &Cache, library: &Path) -> Result<PathBuf, WatchError> {
     Ok(library.to_owned())
 }
 
-/// Of `QEMU emulator version 7.2.22 (Debian ...)`.
+/// Parses text such as `QEMU emulator version 7.2.22 (Debian ...)`.
 fn major_version(text: &str) -> Option<u32> {
     text.split_whitespace()
         .skip_while(|word| *word != "version")

@@ -45,8 +45,7 @@ fn of(proc: &Path) -> Vec<i32> {
         .collect()
 }
 
-/// Returns the innermost number of the process of this /proc/PID/status, where its parent is
-/// `parent`.
+/// Returns the innermost number of the process of this /proc/PID/status, if its parent is `parent`.
 fn child(status: &str, parent: i32) -> Option<i32> {
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
     if field("PPid:")?.trim().parse::<i32>().ok()? != parent {
@@ -109,7 +108,7 @@ fn cpu_time_below(proc: &Path, tick: Nanos) -> (Nanos, Nanos) {
 struct ProcessTime {
     pid: i32,
     parent: i32,
-    /// In user mode, with that of reaped children.
+    /// In user mode, including reaped children.
     user_ticks: i64,
     /// In the kernel, likewise.
     kernel_ticks: i64,
@@ -117,7 +116,7 @@ struct ProcessTime {
 
 impl ProcessTime {
     fn parse(stat: &str) -> Option<Self> {
-        // The name stands in parentheses and may hold anything, parentheses and spaces too.
+        // The name is in parentheses and may contain anything, parentheses and spaces too.
         let (head, tail) = stat.rsplit_once(')')?;
         let pid = head.split(' ').next()?.parse().ok()?;
         let fields: Vec<&str> = tail.split_whitespace().collect();
@@ -137,8 +136,8 @@ impl ProcessTime {
 
 /// A command for `program` whose process ends when the thread that starts it ends.
 ///
-/// std offers no safe way to have the child run code before exec; a detour over this binary does
-/// the same.
+/// std offers no safe way to run code in the child before exec; a detour over this binary has the
+/// same effect.
 #[must_use]
 pub(crate) fn tied_command(program: &Path) -> Command {
     let mut command = Command::new("/proc/self/exe");

@@ -15,9 +15,10 @@
 //!   the tool is gone; it kills the init, waits until the kernel has ended everything below it,
 //!   undoes the changes of loads, and ends.
 //! - The *init* is the first process of that namespace. It starts workers, restarts those that die,
-//!   reaps, and tells. When it ends, the kernel ends every process of the namespace, and with them
-//!   their mount and network namespaces. It ends with its input, and by PR_SET_PDEATHSIG when the
-//!   guardian is killed, so that SIGKILL of tool and guardian together leaves no process either.
+//!   reaps, and reports. When it ends, the kernel ends every process of the namespace, and with
+//!   them their mount and network namespaces. It ends with its input, and by PR_SET_PDEATHSIG when
+//!   the guardian is killed, so that SIGKILL of tool and guardian together leaves no process
+//!   either.
 //! - If no namespace is available, each process is tied to its parent by PR_SET_PDEATHSIG, and the
 //!   guardian, as their subreaper, kills the remaining ones. Processes that a user's own command
 //!   forks and abandons can then survive a SIGKILL of tool and guardian together; [`Containment`]
@@ -60,7 +61,7 @@ pub fn dispatch(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCod
         .to_str()
         .filter(|role| [GUARDIAN, INIT, WORKER, TIED_COMMAND].contains(role))?;
     // The kernel names a process after the file, which is `exe` for /proc/self/exe; this name is
-    // for ps and traces. Nothing depends on it.
+    // for ps and traces. The name has no other effect.
     let _ = std::fs::write("/proc/self/comm", own_name.as_encoded_bytes());
     match role {
         GUARDIAN => Some(guard::run(

@@ -8,7 +8,7 @@ use tardy_sys::signal::wait_readable;
 /// A line is never longer: a plan of a hundred loads has some tens of KiB.
 const LINE_BYTES_MAX: usize = 1 << 20;
 
-/// Cuts what comes from a pipe into lines.
+/// Splits the content of a pipe into lines.
 #[derive(Debug)]
 pub(crate) struct Lines<R> {
     source: R,
@@ -41,7 +41,7 @@ impl<R: Read + AsFd> Lines<R> {
         self.cut()
     }
 
-    /// As `take`, but waits up to `timeout_ms` for the first byte.
+    /// Works like `take`, but waits up to `timeout_ms` for the first byte.
     pub(crate) fn take_within(&mut self, timeout_ms: i32) -> io::Result<Vec<String>> {
         wait_readable(&[self.source.as_fd()], timeout_ms)?;
         Ok(self.take())

@@ -24,7 +24,7 @@ use statrs::function::gamma::digamma;
 use super::moments::Moments;
 use super::student;
 
-/// How to watch.
+/// Parameters of the watch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Watch {
     /// Expected false alarms per build, of all families together.
@@ -57,9 +57,9 @@ pub struct Alarm {
     pub from: usize,
     /// Index of the build that revealed the change.
     pub found: usize,
-    /// By how much, on the mean of its series, in the unit of the values.
+    /// Difference, as the mean of its series, in the unit of the values.
     pub difference: f64,
-    /// Of such a difference by chance, before it is shared out among all that were looked for.
+    /// Probability of such a difference by chance, before the correction for all tests.
     pub probability: f64,
 }
 
@@ -118,8 +118,8 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
             suspects.extend(families.iter().enumerate().filter_map(suspect));
         }
         befores.retain(|from, _| from + LASTS[LASTS.len() - 1] > build + 1);
-        // The last builds that chance explains least are those since the change; more would reach
-        // back behind it.
+        // The last builds with the least probability by chance are those since the change; a longer
+        // window would include earlier ones.
         suspects.sort_by(|a, b| {
             (a.1.family)
                 .cmp(&b.1.family)
@@ -302,7 +302,7 @@ impl Mean {
         self.count += 1;
     }
 
-    /// If at least half of the `series` have one.
+    /// Returns the mean, if at least half of the `series` have one.
     fn of(&self, series: usize) -> Option<f64> {
         (self.count * 2 >= series && self.count > 0).then(|| self.sum / self.count as f64)
     }
@@ -315,11 +315,11 @@ struct Prior {
 }
 
 impl Prior {
-    /// Trust in the others, in degrees of freedom, at most: where all variances seem the same.
+    /// Maximum weight of the other series, in degrees of freedom, if all variances seem equal.
     const FREEDOM_MAX: f64 = 200.0;
 
-    /// From variances with their degrees of freedom: more trust the less they differ among
-    /// themselves.
+    /// Estimates the prior from variances with their degrees of freedom: the less they differ, the
+    /// larger its weight.
     fn of(variances: impl Iterator<Item = (f64, f64)>) -> Self {
         let half = |freedom: f64| freedom / 2.0;
         let logarithms: Vec<(f64, f64)> = variances
@@ -385,16 +385,16 @@ fn trigamma(mut x: f64) -> f64 {
 
 /// The result of the last builds of a family.
 struct Judgement {
-    /// From the baseline, on the mean of the series, in the unit of the values.
+    /// Difference from the baseline, as the mean of the series, in the unit of the values.
     difference: f64,
-    /// Of such a difference by chance.
+    /// Probability of such a difference by chance.
     probability: f64,
 }
 
 /// Share of a family's series that have to differ for it to have changed as a whole.
 const NEARLY_ALL: f64 = 0.8;
 
-/// By how much the `last` builds of these series differ from the baseline.
+/// Tests how the `last` builds of these series differ from the baseline.
 fn judged(
     values: &[Vec<Option<f64>>],
     members: &[usize],
@@ -439,7 +439,7 @@ fn judged(
     })
 }
 
-/// Returns how far these builds lie from `centre` on the mean; `None` for a build alone.
+/// Returns the mean distance of these builds from `centre`; `None` for a single build.
 fn told(of_builds: &[f64], centre: f64) -> Option<f64> {
     let side = (of_builds.iter().sum::<f64>() / of_builds.len() as f64 - centre).signum();
     let mut beyond: Vec<f64> = of_builds
@@ -452,7 +452,7 @@ fn told(of_builds: &[f64], centre: f64) -> Option<f64> {
     Some(side * beyond.iter().sum::<f64>() / beyond.len() as f64)
 }
 
-/// Returns whether nearly every series of a family differs by half of `difference` at least,
+/// Returns whether nearly every series of a family differs by at least half of `difference`,
 /// however much it varies by itself.
 fn is_of_all(
     values: &[Vec<Option<f64>>],

@@ -20,8 +20,8 @@ pub struct RunsTest {
     pub probability: f64,
 }
 
-/// Of `values` in order of time; values at the median count as above. `None` when all lie on one
-/// side, or with fewer than two.
+/// Tests `values` in order of time; values at the median count as above. Returns `None` if all lie
+/// on one side, or with fewer than two.
 #[must_use]
 pub fn runs_test(values: &[f64]) -> Option<RunsTest> {
     let median = Tally::from_samples(values).median()?;

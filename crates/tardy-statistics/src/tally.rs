@@ -10,7 +10,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// From values with counts, in any order; equal values are added up.
+    /// Makes a tally of values with counts, in any order; the counts of equal values are added.
     #[must_use]
     pub fn from_counts(counts: impl IntoIterator<Item = (f64, u64)>) -> Self {
         let mut raw: Vec<(f64, u64)> = counts
@@ -40,7 +40,7 @@ impl Tally {
         }
     }
 
-    /// From samples in any order.
+    /// Makes a tally of samples in any order.
     #[must_use]
     pub fn from_samples(samples: &[f64]) -> Self {
         Self::from_counts(samples.iter().map(|&value| (value, 1)))

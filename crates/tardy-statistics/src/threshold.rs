@@ -1,5 +1,5 @@
-//! From where on the tail is a tail: fits over a grid of thresholds, and the lowest one that the
-//! data do not contradict.
+//! Finds the start of the tail: fits over a grid of thresholds, and the lowest one that the data do
+//! not contradict.
 //!
 //! Too low a threshold fits the body, too high a one leaves nothing to fit. The grid shows the
 //! classical plots (mean excess, shape and modified scale against the threshold); the choice is the
@@ -40,7 +40,7 @@ pub struct Candidate {
     pub fit: GpdFit,
     /// Whether the fit describes the excesses; `None` when that cannot be tested.
     pub test: Option<Test>,
-    /// The level passed once in the horizon, by this fit; `None` when it lies below the threshold.
+    /// The level exceeded once per horizon, by this fit; `None` if it is below the threshold.
     pub return_level: Option<f64>,
 }
 
@@ -55,7 +55,7 @@ impl Candidate {
 /// All thresholds looked at, ascending, and the first that is accepted.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Scan {
-    /// Those that could be fitted.
+    /// The thresholds that could be fitted.
     pub candidates: Vec<Candidate>,
     /// Index of the lowest threshold from which on the fits are not rejected; `None` when none is.
     pub chosen: Option<usize>,
@@ -143,8 +143,8 @@ fn candidate(tally: &Tally, threshold: f64, question: Question) -> Option<Candid
     })
 }
 
-/// Returns the index after the last rejected hypothesis: `probabilities` in the order in which they
-/// are tested; the first ones are false. `None` when all are rejected.
+/// Returns the index after the last rejected hypothesis: `probabilities` are in the order of
+/// testing; the first ones are false. Returns `None` if all are rejected.
 fn forward_stop(probabilities: &[f64], level: f64) -> Option<usize> {
     let mut sum = 0.0;
     let mut first = 0;

@@ -1,5 +1,5 @@
-//! How many samples a statement needs before any of it can be made (S. S. Wilks, Annals of
-//! Mathematical Statistics 12, 1941).
+//! Number of samples that a statement requires (S. S. Wilks, Annals of Mathematical Statistics 12,
+//! 1941).
 
 use super::binomial::cumulative_with_complement;
 use super::confidence::Confidence;

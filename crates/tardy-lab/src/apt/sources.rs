@@ -167,7 +167,7 @@ fn from_fields(fields: &Fields) -> Option<Source> {
 /// Returns the machine's Debian sources turned to `release` (`trixie`, or `bookworm-backports`);
 /// empty when the machine has none.
 ///
-/// A release brings its updates and security fixes where the machine takes its own; unstable and
+/// A release includes its updates and security fixes if the machine's own sources do; unstable and
 /// backports have neither.
 #[must_use]
 pub fn for_release(sources: &[Source], release: &str) -> Vec<Source> {

@@ -47,11 +47,11 @@ pub struct Index {
     version: u32,
     #[serde(flatten)]
     pub grid: Grid,
-    /// Where they run.
+    /// The machine of the guests.
     pub machine: Machine,
     /// QEMU's version text.
     pub qemu: String,
-    /// By variant, replica and load, the last one fastest.
+    /// Ordered by variant, replica and load, the last one fastest.
     keys: Vec<Digest>,
 }
 

@@ -20,11 +20,11 @@ const MODULE_FOLDER: &str = "/sys/kernel/debug/tardy_inject";
 /// Real-time priority of the process that fires.
 const PRIORITY: u32 = 10;
 
-/// How long a measurement may take to start, and how often is looked whether it has.
+/// Maximum time for a measurement to start, and the interval of checks.
 const START_MAX: Duration = Duration::from_secs(30);
 const START_STEP: Duration = Duration::from_millis(10);
 
-/// Fires all delays of the job one after another and ends the process.
+/// Fires all delays of the job in sequence and ends the process.
 pub(super) fn run() -> ! {
     match fire_all() {
         Ok(()) => std::process::exit(0),
@@ -40,9 +40,9 @@ fn fire_all() -> std::io::Result<()> {
     let Some(injection) = job.injection else {
         return Ok(());
     };
-    // Above the loads, so that every delay comes at its time, and below every probe; and a
-    // real-time task's sleep ends exactly, where another one's may be put off until the next timer,
-    // which would tie the delays to the probes' phase.
+    // Above the loads, so that every delay is on time, and below every probe; and the sleep of a
+    // real-time task ends exactly, while another one's may be extended to the next timer, which
+    // would tie the delays to the probes' phase.
     sched::set_policy(0, Policy::Fifo { priority: PRIORITY })?;
     let request = format!("{} {}", injection.context.name(), injection.length.0);
     if matches!(

@@ -2,9 +2,9 @@
 //!
 //! The kernel frees the initial file system's archive page by page, and keeps up to its low
 //! watermark of freed pages on a list of the CPU (9555 pages of at most 9816 in a guest of 768 MB
-//! with Linux 6.1). Linux 5.18 to 6.6 give the whole list back at the end of some later process,
-//! with interrupts off for 12 ms: that would fall into any phase of the measurement, and would say
-//! nothing of its load.
+//! with Linux 6.1). Linux 5.18 to 6.6 return the whole list at the end of some later process, with
+//! interrupts off for 12 ms: that would fall into an arbitrary phase of the measurement, and be
+//! unrelated to its load.
 //!
 //! A guest empties the CPU's list of free pages before the snapshot. Its boot leaves the list full,
 //! and kernels 5.18 to 6.6 return it with interrupts off at the end of some later process. That is

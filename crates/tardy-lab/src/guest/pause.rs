@@ -26,7 +26,7 @@ pub(super) fn pause_for_job() -> io::Result<GuestJob> {
     exchange::announce_pause(&mut memory)?;
     register.write_at(offset, &[STOP])?;
     let bytes = exchange::read_job(&memory)?;
-    // Where every process of the guest looks for it.
+    // The path at which every process of the guest looks for it.
     std::fs::write(JOB_PATH, &bytes)?;
     Ok(serde_json::from_slice(&bytes)?)
 }

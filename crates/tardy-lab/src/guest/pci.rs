@@ -16,7 +16,7 @@ const SHARED_MEMORY: Numbers = ("0x1af4", "0x1110");
 /// QEMU's pvpanic-pci (docs/specs/pvpanic.txt); its one register is at the start of resource 0.
 const PANIC: Numbers = ("0x1b36", "0x0011");
 
-/// Where the kernel lists them.
+/// The kernel's list of devices.
 const DEVICES: &str = "/sys/bus/pci/devices";
 
 /// Minimum size of a kernel mapping.
@@ -65,8 +65,7 @@ pub(super) fn panic_register() -> io::Result<(SharedMapping, usize)> {
 }
 
 fn map(device: &Path, resource: &Path, length: usize) -> io::Result<SharedMapping> {
-    // Firmware does this on amd64; if there is none, writes to a device that nobody enabled go
-    // nowhere.
+    // Firmware does this on amd64; without it, writes to a disabled device are lost.
     std::fs::write(device.join("enable"), "1")?;
     let file = File::options().read(true).write(true).open(resource)?;
     SharedMapping::new(file.as_fd(), length)
@@ -88,8 +87,8 @@ fn find(devices: &Path, numbers: Numbers, what: &str) -> io::Result<PathBuf> {
     ))
 }
 
-/// Ordinary cached or write-combined access where the architecture offers it: arm64 refuses
-/// unaligned access to device memory.
+/// Cached or write-combined access, if the architecture offers it: arm64 refuses unaligned access
+/// to device memory.
 fn shared_resource(device: &Path) -> PathBuf {
     let combined = device.join("resource2_wc");
     if combined.exists() {

@@ -38,8 +38,7 @@ pub(super) fn mount_all() -> Vec<String> {
     remarks
 }
 
-/// Switches the loopback interface on, which what talks to its own machine needs; a remark where
-/// that fails.
+/// Switches the loopback interface on, which local connections need; returns a remark on failure.
 pub(super) fn switch_loopback_on() -> Option<String> {
     let error = tardy_sys::socket::switch_loopback_on().err()?;
     Some(format!(
@@ -55,7 +54,7 @@ pub(super) fn read_line(path: &str) -> String {
         .to_owned()
 }
 
-/// Returns how long the CPUs were idle since boot; `None` when the kernel does not tell.
+/// Returns how long the CPUs were idle since boot; `None` if the kernel does not report it.
 pub(super) fn idle() -> Option<Nanos> {
     idle_time(&Root::system())
 }

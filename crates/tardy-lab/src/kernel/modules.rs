@@ -1,5 +1,5 @@
-//! Modules of a packaged kernel: those that are asked for, and those that they need, in the order
-//! in which they must be loaded. Kept in the cache.
+//! Modules of a packaged kernel: the requested ones and their dependencies, in the order of
+//! loading. Stored in the cache.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -44,14 +44,14 @@ pub const MODULE_BYTES_MAX: u64 = 512 << 20;
 struct ModuleFinder<'a> {
     kernel: &'a Kernel,
     cache: &'a Cache,
-    /// Where this kernel's modules are kept.
+    /// Folder of this kernel's modules.
     folder: PathBuf,
     /// There from the first module on that is not in the cache.
     package: Option<Package>,
     order: Vec<PathBuf>,
 }
 
-/// Where modules come from.
+/// The source of modules.
 enum Package {
     Own(PathBuf),
     Fetched {
@@ -61,7 +61,7 @@ enum Package {
 }
 
 impl ModuleFinder<'_> {
-    /// Adds a module behind its dependencies, if it is not there yet.
+    /// Adds a module after its dependencies, unless it is present.
     fn add(&mut self, name: &str) -> Result<(), KernelError> {
         let path = self.folder.join(name);
         if self.order.contains(&path) {

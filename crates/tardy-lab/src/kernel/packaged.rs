@@ -15,7 +15,7 @@ use crate::apt::{AptError, Package, PrivateApt};
 use crate::architecture::Architecture;
 use crate::cache::{Cache, CacheError, write_whole};
 
-/// How Debian builds a kernel.
+/// The configurations in which Debian builds a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Flavour {
@@ -48,7 +48,7 @@ impl Flavour {
     }
 }
 
-/// Packages tried of one release where the server lacks the newest ones.
+/// Number of packages tried of one release if the server lacks the newest ones.
 const OLDER_TRIED: usize = 4;
 
 /// A kernel package by version and flavour, perhaps of a certain release.
@@ -58,7 +58,7 @@ pub struct PackagedKernel {
     pub release: Option<String>,
     /// The start of its version (`6.1`, `6.1.192-2`) or of its name's version (`6.1.0-56`).
     pub version: String,
-    /// How it is built.
+    /// Its configuration.
     pub flavour: Flavour,
 }
 
@@ -244,8 +244,8 @@ fn search_order(own: &Option<String>) -> Vec<String> {
     order
 }
 
-/// Returns the matching packages, the newest first: those on which the package depends that always
-/// stands for the newest kernel, and those whose names match.
+/// Returns the matching packages, the newest first: the dependencies of the package that always
+/// represents the newest kernel, and packages with matching names.
 fn find(
     apt: &PrivateApt,
     wanted: &PackagedKernel,
@@ -277,8 +277,7 @@ fn find(
     Ok(found)
 }
 
-/// Returns the first of the packages that the server has; which one it was stands in
-/// [`Kernel::package`].
+/// Returns the first of the packages that the server has; [`Kernel::package`] names it.
 fn first_fetched(
     packages: &[Package],
     fetch: impl Fn(&Package) -> Result<Kernel, KernelError>,
@@ -428,8 +427,8 @@ fn fetch_with_dependencies(
         .collect()
 }
 
-/// Returns the kernels of a flavour whose versions lie between two, in the lists that are there,
-/// oldest first and one of each upstream version.
+/// Returns the kernels of a flavour with versions in a range, in the available lists, oldest first
+/// and one of each upstream version.
 ///
 /// # Errors
 /// Returns [`KernelError::Apt`], [`KernelError::Cache`], [`KernelError::NoSources`].
@@ -511,7 +510,7 @@ fn kernel_names(
 /// A kernel that the package sources offer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Offer {
-    /// What to write behind `--kernel`.
+    /// The value for `--kernel`.
     pub kernel: String,
     /// The release that has it.
     pub release: String,
@@ -556,7 +555,7 @@ pub fn offers(
                     release: release.clone(),
                     version: package.version,
                 };
-                // The lists may hold an older point release beside the newest.
+                // The lists may contain an older point release next to the newest.
                 if !offers
                     .iter()
                     .any(|known: &Offer| known.kernel == offer.kernel)

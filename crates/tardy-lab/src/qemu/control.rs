@@ -36,7 +36,7 @@ pub enum ControlError {
         /// Its error message.
         message: String,
     },
-    /// It says something that no QEMU says.
+    /// The answer is not one of QEMU's.
     #[error("QEMU answered `{0}`")]
     Answer(String),
     /// Starting it, writing to it.
@@ -50,7 +50,7 @@ pub(crate) struct QemuProcess {
     child: Child,
     input: ChildStdin,
     messages: Receiver<Value>,
-    /// Names of events that came while something else was waited for.
+    /// Names of events that arrived during another wait.
     events: Vec<String>,
     deadline: Instant,
 }
@@ -87,14 +87,14 @@ impl QemuProcess {
         Ok(controlled)
     }
 
-    /// Has a command done and returns what it returns.
+    /// Executes a command and returns its result.
     pub(crate) fn execute(
         &mut self,
         command: &str,
         arguments: Value,
     ) -> Result<Value, ControlError> {
         let line = json!({"execute": command, "arguments": arguments});
-        // The process may have ended; its standard error tells why.
+        // The process may have ended; its standard error gives the reason.
         writeln!(self.input, "{line}")
             .and_then(|()| self.input.flush())
             .map_err(|_| ControlError::Ended)?;

@@ -1,4 +1,4 @@
-//! The guardian's own process: makes the namespace, starts its init, hands commands on, and cleans
+//! The guardian's own process: makes the namespace, starts its init, passes commands on, and cleans
 //! up when the tool is gone.
 
 use std::io::Write;
@@ -55,7 +55,7 @@ struct Init {
 
 impl Init {
     /// Takes every child that has ended from `reap`. Without a namespace, orphans of the loads come
-    /// here too; they are reaped and forgotten.
+    /// here too; they are reaped and ignored.
     fn has_ended(&mut self, mut reap: impl FnMut() -> std::io::Result<WaitResult>) -> bool {
         while !self.is_reaped {
             match reap() {
@@ -76,7 +76,7 @@ impl Init {
 
 impl Guard {
     fn start(cpus: &str, strongest: &str, group: &Path) -> std::io::Result<Self> {
-        // Fails where the process leads a session already, which is as good.
+        // Fails if the process leads a session already, which is equivalent.
         let _ = process::new_session();
         process::become_subreaper()?;
         // Blocked, not ignored: a load's worker starts with an empty mask, while an ignored signal
@@ -124,7 +124,7 @@ impl Guard {
         })
     }
 
-    /// Hands commands on until the tool or the init is gone.
+    /// Passes commands on until the tool or the init is gone.
     fn serve(&mut self) {
         while !self.commands.ended() {
             if wait_readable(&[self.commands.as_fd(), self.signals.as_fd()], -1).is_err() {
@@ -175,7 +175,7 @@ impl Guard {
         }
     }
 
-    /// Ends everything below, then undoes what it changed.
+    /// Ends everything below, then undoes its changes.
     fn end(&mut self) {
         if let Some(init) = self.init.number() {
             let _ = process::kill(init, process::KILL);
@@ -196,8 +196,7 @@ impl Guard {
 /// Without a namespace, the descendants of a killed init come here one generation after the other.
 fn end_orphans() {
     loop {
-        // All that have ended, before /proc is read again: that takes long where there are many
-        // processes.
+        // Reaps all ended ones before reading /proc again, which takes long with many processes.
         loop {
             match process::reap_any(false) {
                 Ok(WaitResult::Ended(..)) => {}

@@ -5,7 +5,7 @@ use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 use tardy_run::plan::LoadPlan;
 
-/// From the tool, through the guardian, to the init.
+/// A command from the tool, through the guardian, to the init.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Command {
@@ -15,7 +15,7 @@ pub(super) enum Command {
         phase: u32,
         loads: Vec<LoadPlan>,
     },
-    /// Let the loads of a phase end by themselves.
+    /// Ask the loads of a phase to stop.
     Finish {
         phase: u32,
         /// Time after which the remaining processes are killed, which is not an error; each load's
@@ -24,13 +24,13 @@ pub(super) enum Command {
     },
 }
 
-/// To the tool.
+/// A message to the tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Message {
     /// The first message: all is ready.
     Ready {
-        /// How the loads are held.
+        /// The containment of the loads.
         containment: Containment,
     },
     /// Anything later.
@@ -41,9 +41,9 @@ pub(super) enum Message {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Containment {
-    /// A PID namespace: the kernel ends everything in it, whatever happens.
+    /// A PID namespace: the kernel ends everything in it in any case.
     PidNamespace,
-    /// The same, in a user namespace: loads have no rights that the user has not.
+    /// A PID namespace in a user namespace: loads have no rights beyond the user's.
     UserNamespace,
     /// Signals from parents to children only: processes that a user's own command abandons can
     /// survive a SIGKILL of tool and supervisor together.
@@ -53,7 +53,7 @@ pub enum Containment {
 impl Containment {
     const ALL: [Self; 3] = [Self::PidNamespace, Self::UserNamespace, Self::ParentSignals];
 
-    /// As it is written in files and arguments.
+    /// Returns its name in files and arguments.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -76,16 +76,16 @@ impl Containment {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LoadEnd {
-    /// By itself, when asked to.
+    /// By itself, on request.
     Finished,
-    /// It did not end by itself in the time that it was given, and was killed.
+    /// It did not stop in time, and was killed.
     Killed,
     /// It died again and again and is not restarted any more.
     Died {
-        /// How it died the last time, as in `exit status: 1`.
+        /// The status of its last death, such as `exit status: 1`.
         status: String,
     },
-    /// It could not run; an [`LoadEvent::Absent`] told why.
+    /// It could not run; an [`LoadEvent::Absent`] gave the reason.
     Absent,
 }
 
@@ -115,13 +115,13 @@ pub enum LoadEvent {
         phase: u32,
         /// The CPU; `None` if one worker uses several.
         cpu: Option<CpuId>,
-        /// When it saw the request to stop; when it was asked, if it had to be killed; otherwise
-        /// when it died.
+        /// When it saw the request to stop; when it was asked, if it was killed; otherwise when it
+        /// died.
         at: Nanos,
-        /// How it died, if nobody had asked it to end.
+        /// How it died, if it was not asked to stop.
         died: Option<String>,
     },
-    /// How much was done in the phase so far; once a second and at the end.
+    /// The work in the phase so far; once a second and at the end.
     Work {
         load: String,
         phase: u32,
@@ -147,15 +147,15 @@ pub enum LoadEvent {
         at: Nanos,
         how: LoadEnd,
     },
-    /// It cannot run here, as only trying could tell.
+    /// It cannot run here, which only an attempt could show.
     Absent {
         load: String,
         phase: u32,
         missing: String,
-        /// How to get it.
+        /// How to get the missing requirement.
         remedy: String,
     },
-    /// Something went wrong that the run's warnings must tell.
+    /// A problem for the run's warnings.
     Problem {
         /// The load; `None` if the message is about the supervisor.
         load: Option<String>,

@@ -11,8 +11,8 @@ pub enum Backing {
     Device(String),
     /// The page cache alone: a file system of this kind.
     Memory(String),
-    /// A file system of this kind, which stands for others (overlay), for a server (nfs) or for the
-    /// emulator's host (9p).
+    /// A file system of this kind, on top of others (overlay), a server (nfs) or the emulator's
+    /// host (9p).
     Unknown(String),
 }
 
@@ -23,7 +23,7 @@ const IN_MEMORY: [&str; 4] = ["tmpfs", "ramfs", "rootfs", "devtmpfs"];
 const WITHOUT_DEVICE_FILE: [&str; 3] = ["zfs", "ubifs", "jffs2"];
 
 impl Backing {
-    /// That of `folder`, which exists.
+    /// Returns the storage of `folder`, which exists.
     #[must_use]
     pub fn of(folder: &Path, host: &Host) -> Self {
         let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
@@ -54,7 +54,7 @@ struct Mount {
 }
 
 impl Mount {
-    /// One line of mountinfo, proc_pid_mountinfo(5): fields 5, and two behind the separator.
+    /// Parses one line of mountinfo, proc_pid_mountinfo(5): field 5, and two after the separator.
     fn parse(line: &str) -> Option<Self> {
         let (head, tail) = line.split_once(" - ")?;
         let mut tail = tail.split(' ');

@@ -1,4 +1,4 @@
-//! How much of the machine all loads together may take.
+//! The resources that all loads together may take.
 
 use tardy_machine::host::{Host, disk_floor};
 
@@ -14,9 +14,9 @@ pub struct Bounds {
     pub processes: u64,
 }
 
-/// Memory assumed where the kernel does not tell (MemAvailable came with Linux 3.14), in bytes.
+/// Assumed memory if the kernel does not report it (MemAvailable came with Linux 3.14), in bytes.
 const MEMORY_UNKNOWN: u64 = 64 << 20;
-/// Processes assumed where the kernel does not tell.
+/// Assumed number of processes if the kernel does not report it.
 const PROCESSES_UNKNOWN: u64 = 4096;
 
 impl Bounds {

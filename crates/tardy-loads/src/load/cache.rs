@@ -1,4 +1,4 @@
-//! `cache`: drives everyone else's data out of the shared cache.
+//! `cache`: evicts all other data from the shared cache.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Assumed where the kernel does not tell, in bytes: more than most boards have.
+/// Assumed size if the kernel does not report it, in bytes: larger than that of most boards.
 const CACHE_UNKNOWN: u64 = 8 << 20;
 /// Pages between two writes of the second walk: more than any prefetcher follows.
 const JUMP: usize = 17 * tardy_sys::mapping::PAGE_BYTES;

@@ -151,7 +151,7 @@ fn run(worker: &mut Worker, light: &Light) -> Result<(), WorkError> {
         }
         on = !on;
     }
-    // The guardian puts the light back as it was.
+    // The guardian restores the light.
     light.switch(false).doing("switch the light off")
 }
 

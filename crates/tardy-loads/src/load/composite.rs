@@ -1,4 +1,4 @@
-//! Names that stand for several loads together.
+//! Names of lists of loads.
 
 use super::LOADS;
 
@@ -10,7 +10,7 @@ pub struct Composite {
     pub does: &'static str,
     /// The paper it comes from, or `today`.
     pub source: &'static str,
-    /// The loads; empty for all that need not be asked for by name.
+    /// The loads; empty for the list of all loads that run without an explicit name.
     members: &'static [&'static str],
     /// Whether asking for it asks for the loads that run only by name, because the paper's list
     /// contains them.

@@ -17,7 +17,7 @@ pub(super) const FOLDER: Parameter = Parameter::path(
     "folder",
     "folder whose file system holds the file; if unset, the run's file system",
 );
-/// How long to rest where the device may not be written to for now.
+/// Pause if the device may not be written to for now.
 pub(super) const REST: Nanos = Nanos::from_millis(5);
 /// A commit of a busy card takes seconds.
 const FINISH_LIMIT: Nanos = Nanos::from_secs(60);

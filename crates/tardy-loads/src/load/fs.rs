@@ -151,7 +151,7 @@ fn file_life(
     Ok(())
 }
 
-/// Returns where no more may be written for now, the file is all holes.
+/// Writes until no more may be written for now, or the file is all holes.
 fn write_with_holes(
     worker: &mut Worker,
     allowance: &mut Allowance,

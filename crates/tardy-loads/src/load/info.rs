@@ -9,7 +9,7 @@ use super::resolution::Resolution;
 pub use super::rights::Rights;
 use super::worker::Worker;
 
-/// Where the workers of a load run.
+/// The CPUs of a load's workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
     /// One worker on each load CPU, bound to it.
@@ -18,7 +18,7 @@ pub enum Placement {
     Once,
 }
 
-/// Works until [`Worker::go_on`] says no.
+/// Works until [`Worker::go_on`] returns false.
 pub type Job = Box<dyn FnOnce(&mut Worker) -> Result<(), WorkError>>;
 
 /// How a worker starts its work, in a separate process.
@@ -26,14 +26,14 @@ pub type Job = Box<dyn FnOnce(&mut Worker) -> Result<(), WorkError>>;
 pub enum Run {
     /// With the rights that the load keeps, and no others.
     Plain(fn(&mut Worker) -> Result<(), WorkError>),
-    /// Opens with the tool's rights what the job then works with.
+    /// Opens resources for the job with the tool's rights.
     Prepared(fn(&mut Worker) -> Result<Job, WorkError>),
 }
 
 /// A load's description of itself.
 #[derive(Debug)]
 pub struct LoadInfo {
-    /// The name it is asked for by: lower case, digits, dashes.
+    /// Its name in requests: lower case, digits, dashes.
     pub name: &'static str,
     /// Its work, in one line.
     pub does: &'static str,
@@ -45,23 +45,23 @@ pub struct LoadInfo {
     pub parameters: &'static [Parameter],
     /// Whether it can do harm, so that no list contains it and only its own name asks for it.
     pub can_do_harm: bool,
-    /// Where its workers run.
+    /// The CPUs of its workers.
     pub placement: Placement,
-    /// Whether it writes files to a disk, and so needs a share of its room.
+    /// Whether it writes files to a disk, and so needs a share of its space.
     pub uses_disk: bool,
     /// The rights of the tool that it keeps; its process drops all others before it starts to work.
     pub rights: Rights,
-    /// Looks whether the machine has what it needs, and states its budget; called in the measuring
-    /// process, changes nothing.
+    /// Checks the machine's requirements, and states its budget; called in the measuring process,
+    /// changes nothing.
     pub resolve: fn(&mut Resolution<'_>) -> Result<(), Unsupported>,
-    /// Works until [`Worker::go_on`] says no.
+    /// Works until [`Worker::go_on`] returns false.
     pub run: Run,
 }
 
 /// Why a worker ended before it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkError {
-    /// The machine lacks something that only trying could tell.
+    /// The machine lacks a requirement that only an attempt could show.
     #[error("{}: {}", .0.missing, .0.remedy)]
     Absent(Unsupported),
     /// A system call failed that has no reason to.

@@ -69,8 +69,8 @@ fn parent(proc: &Path) -> Option<Parent> {
     parent_of_version_2(&mounts, &groups).or_else(|| parent_of_version_1(&mounts, &groups))
 }
 
-/// Returns the own group or the nearest above it that has the controller for those below it;
-/// otherwise the topmost, if it can be switched on. Only the topmost may hold processes beside such
+/// Returns the own group or the nearest ancestor that has the controller for its children;
+/// otherwise the topmost, if it can be enabled. Only the topmost may contain processes next to such
 /// groups.
 fn parent_of_version_2(mounts: &str, groups: &str) -> Option<Parent> {
     let mount = mount_points(mounts, "cgroup2", None).next()?;
@@ -132,7 +132,7 @@ fn mount_points<'a>(
     })
 }
 
-/// How often a worker tries to enter a group that others remove meanwhile.
+/// Number of attempts to enter a group that other workers remove meanwhile.
 const ENTER_TRIES: usize = 10;
 
 /// A group that the calling process is in.

@@ -1,8 +1,8 @@
 //! `nfs-compile`: compiles over an NFS mount on loopback (williams2002: NFS-COMPILE).
 //!
-//! The server is a program, not the kernel's: it ends with the load's PID namespace, whatever
-//! happens, while the kernel's server threads would keep a network namespace that nobody can reach
-//! any more. Server, mount and export are in mount and network namespaces of the worker's own.
+//! The server is a program, not the kernel's: it ends with the load's PID namespace in any case,
+//! while the kernel's server threads would keep a network namespace that nothing can reach any
+//! more. Server, mount and export are in mount and network namespaces of the worker's own.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
@@ -59,7 +59,7 @@ const SERVER_BYTES: u64 = 256 << 20;
 const FILE_BYTES: u64 = 64 << 10;
 const STATE_BYTES: u64 = 16 << 20;
 const PORT: u16 = 2049;
-/// How long the server may take to listen.
+/// Maximum time until the server listens.
 const SERVER_LIMIT: Nanos = Nanos::from_secs(30);
 /// Unmounting waits for data on the way to the server.
 const FINISH_LIMIT: Nanos = Nanos::from_secs(30);

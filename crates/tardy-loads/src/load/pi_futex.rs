@@ -47,11 +47,11 @@ pub const INFO: LoadInfo = LoadInfo {
 
 /// Stack and kernel memory of a thread, in bytes, rounded up.
 const THREAD_BYTES: u64 = 128 << 10;
-/// How long the first owner of a chain keeps its lock, asleep, so that the others come to wait
-/// behind it.
+/// How long the first owner of a chain keeps its lock, asleep, so that the others start to wait for
+/// it.
 const HOLD: Duration = Duration::from_micros(50);
-/// How long the real-time thread rests after each round: the priority that it lends never takes a
-/// CPU for long.
+/// Pause of the real-time thread after each round: the priority that it lends never takes a CPU for
+/// long.
 const REST: Duration = Duration::from_micros(200);
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -112,8 +112,8 @@ fn may_be_real_time(priority: u32) -> bool {
         .is_ok_and(|tried| tried.is_ok())
 }
 
-/// Takes the own lock, then that of the neighbour below; in this order everywhere, so that no two
-/// wait for each other.
+/// Takes the own lock, then that of the lower neighbour; the order is the same everywhere, so that
+/// no two wait for each other.
 fn round(chain: &[InheritingLock], place: usize, lends: bool) -> std::io::Result<RoundWork> {
     let mut waits = take(&chain[place])?;
     let below = match place.checked_sub(1) {
@@ -134,7 +134,8 @@ fn round(chain: &[InheritingLock], place: usize, lends: bool) -> std::io::Result
     })
 }
 
-/// Takes a lock; 1 where it was held, so that the kernel walked the chain, and 0 if it was free.
+/// Takes a lock; returns 1 if it was held, so that the kernel walked the chain, and 0 if it was
+/// free.
 fn take(lock: &InheritingLock) -> std::io::Result<u64> {
     if lock.try_lock() {
         return Ok(0);

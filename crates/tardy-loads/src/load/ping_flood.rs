@@ -101,8 +101,8 @@ struct Flood {
 
 impl Flood {
     fn new(socket: UdpSocket, kind: EchoKind, data_bytes: usize) -> Self {
-        // Raw sockets see every echo on the machine, and tell their own by the identifier: the low
-        // half of the process number.
+        // Raw sockets see every echo on the machine, and recognise their own by the identifier: the
+        // low half of the process number.
         let identifier = std::process::id() as u16;
         let mut request = vec![0x5a; HEADER_BYTES + data_bytes];
         request[0] = ECHO_REQUEST;
@@ -132,7 +132,8 @@ impl Flood {
         loop {
             match self.socket.recv(&mut self.answer) {
                 Ok(count) if self.is_own_answer(count) => return true,
-                // Another's packet, or the own request on its way through the loopback interface.
+                // Another program's packet, or the own request on its way through the loopback
+                // interface.
                 Ok(_) => {}
                 Err(_) => return false,
             }

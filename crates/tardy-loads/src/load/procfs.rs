@@ -92,8 +92,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// An area in which every second page has another protection, so that no two can be one mapping;
-/// each page is present, so that smaps has something to count.
+/// Makes an area in which every second page has another protection, so that no two can be merged
+/// into one mapping; each page is present, so that smaps counts them.
 fn long_maps(mappings: usize) -> std::io::Result<Option<Mapping>> {
     if mappings == 0 {
         return Ok(None);

@@ -43,7 +43,7 @@ pub const INFO: LoadInfo = LoadInfo {
 /// Kernel memory of a worker: two namespaces with a device each, and socket buffers, in bytes,
 /// rounded up.
 const WORKER_BYTES: u64 = 4 << 20;
-/// How often the first packet is tried: a device takes a moment to be up.
+/// Number of attempts to send the first packet: a device takes a moment to be up.
 const FIRST_TRIES: u32 = 500;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {

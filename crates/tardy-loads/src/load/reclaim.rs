@@ -119,9 +119,9 @@ fn work(
     Ok(())
 }
 
-/// Fills the area, and lets the kernel take it back when the other one needs the room.
+/// Fills the area, and lets the kernel reclaim it when the other one needs memory.
 fn fill(worker: &mut Worker, area: &mut Mapping) -> Result<(), WorkError> {
-    // Small pages are what is looked for one by one.
+    // Small pages are scanned one by one.
     let _ = area.forbid_huge_pages();
     for from in (0..area.len()).step_by(STEP_BYTES) {
         if !worker.go_on() {

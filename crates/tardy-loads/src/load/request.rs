@@ -14,12 +14,12 @@ use super::{LOADS, composite, find};
 #[derive(Debug, Clone)]
 pub struct LoadRequest {
     pub info: &'static LoadInfo,
-    /// As it was written.
+    /// The text that the user wrote.
     pub text: String,
     /// Whether the user wrote this name, rather than the name of a list that contains it.
     pub by_name: bool,
-    /// The list that it was asked for with; such a load may be missing, and the others of the list
-    /// run all the same.
+    /// The list that contained it; such a load may be missing, and the others of the list still
+    /// run.
     pub list: Option<&'static str>,
     /// The values given, by parameter.
     pub given: BTreeMap<&'static str, Value>,
@@ -51,10 +51,10 @@ pub enum RequestError {
         load: &'static str,
         /// The first that has no parameter.
         value: String,
-        /// How many parameters there are.
+        /// Number of parameters.
         count: usize,
     },
-    /// The same parameter twice.
+    /// A parameter was given twice.
     #[error("load `{load}`: `{name}` is given twice; give it once")]
     Twice {
         load: &'static str,

@@ -73,8 +73,8 @@ impl Resolution<'_> {
         self.fit_within(name, limit, resource.name())
     }
 
-    /// Works like [`Resolution::fit`], with the limit of the value itself; `what` is what the limit
-    /// is about.
+    /// Works like [`Resolution::fit`], with the limit of the value itself; `what` is the subject of
+    /// the limit.
     ///
     /// # Errors
     /// The limit, if a given value is beyond it, or the parameter's least is.
@@ -166,7 +166,7 @@ impl Resolution<'_> {
         self.host.program(name).ok_or_else(absent)
     }
 
-    /// That the tool runs as the superuser, which the load needs to do `what`.
+    /// Checks that the tool runs as the superuser, which the load needs for `what`.
     ///
     /// # Errors
     /// The right that is missing.
@@ -181,7 +181,7 @@ impl Resolution<'_> {
     }
 }
 
-/// What [`Resolution::fit`] fits into.
+/// The resource that [`Resolution::fit`] divides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource {
     /// Bytes of memory.

@@ -1,7 +1,8 @@
 //! The rights of root that a load keeps. The load drops all others.
 //!
-//! A load's process drops its rights itself, after it has its share of the CPUs and what only root
-//! can open, and before it works. Its parent needs them, to undo groups and settings.
+//! A load's process drops its rights itself, after it has got its share of the CPUs and opened the
+//! files that only root can open, and before it works. Its parent needs them, to undo groups and
+//! settings.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -36,7 +37,7 @@ pub enum Rights {
 }
 
 impl Rights {
-    /// Of a load that needs none.
+    /// The rights of a load that needs none.
     pub const NONE: Self = Self::Nobody {
         keeps: &[],
         opens: "",
@@ -53,7 +54,7 @@ impl Rights {
         }
     }
 
-    /// Returns the user whose process the load is, where the tool is root's.
+    /// Returns the user of the load's process, if the tool runs as root.
     #[must_use]
     pub fn user(self) -> &'static str {
         match self {
@@ -141,7 +142,7 @@ mod tests {
 
     const LOAD: &str = "TARDY_TEST_LOAD";
     const FOLDER: &str = "TARDY_TEST_FOLDER";
-    /// Set where root may not change users.
+    /// Set if root may not change users.
     const STAYS: &str = "TARDY_TEST_STAYS";
     const CHILD: &str = "load::rights::tests::no_load_can_write_what_is_roots";
 
@@ -209,7 +210,7 @@ mod tests {
             return try_what_the_load_may_do(info, Path::new(&folder));
         }
         if !user::is_root() {
-            // A user who has no rights has none to give up.
+            // A user without rights has none to drop.
             return assert!(!can_write("/proc/sys/kernel/core_pattern"));
         }
         assert!(can_write("/proc/sys/kernel/core_pattern"));

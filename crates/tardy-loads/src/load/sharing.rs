@@ -1,5 +1,5 @@
-//! Equal shares of the CPUs for loads that run together: the kernel shares them among tasks, and
-//! one load has hundreds where another has one.
+//! Equal shares of the CPUs for concurrent loads: the kernel divides CPU time among tasks, and some
+//! loads have hundreds of them.
 //!
 //! Each worker gets a separate session if the kernel groups tasks by session (sched(7), autogroup),
 //! otherwise a control group if the `cpu` controller is available (cgroups(7), version 1 or 2).
@@ -97,7 +97,7 @@ pub fn share_equally(loads: &mut [LoadPlan], host: &Host) -> bool {
         .all(|load| load.share != Share::Tasks || PACED.contains(&load.name.as_str()))
 }
 
-/// Fewer tasks for a load that would have most of all tasks; values that were asked for stay.
+/// Reduces the tasks of a load that would have most of all tasks; values given by the user stay.
 fn thin_out(load: &mut LoadPlan) {
     let asked = load
         .label
@@ -126,7 +126,7 @@ pub fn of_worker(group: &Path, index: usize) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Where groups of loads can be made.
+/// The parent of the loads' groups.
 #[derive(Debug)]
 struct Groups {
     parent: PathBuf,
@@ -181,7 +181,7 @@ impl Groups {
         })
     }
 
-    /// Only trying tells: groups can be delegated to any user.
+    /// Only an attempt shows it: groups can be delegated to any user.
     fn can_be_made(&self) -> bool {
         let file = self.parent.join(CHILDREN_HAVE);
         let can_enable = self.to_enable().is_none()
@@ -242,12 +242,12 @@ pub fn is_of_all(undo: &Undo) -> bool {
     matches!(undo, Undo::Write { path, .. } if path.ends_with(CHILDREN_HAVE))
 }
 
-/// Returns the weight of a worker in terms of one that is on one CPU: a worker on all of them has
-/// its weight once, those of other loads have it on each.
+/// Returns the weight of a worker relative to one on a single CPU: a worker on all CPUs has its
+/// weight once, those of other loads have it on each.
 ///
-/// Of a crowd the kernel's division among CPUs favours each of them: the tasks that wait at the
-/// moment of a decision are more than on average (kernel/sched/fair.c, calc_group_shares). Measured
-/// as twice the share of others on two CPUs beside nine loads, 1.3 times beside 23.
+/// The kernel's division among CPUs favours a load with many tasks on each of them: more tasks than
+/// on average wait at the time of a decision (kernel/sched/fair.c, calc_group_shares). Measured as
+/// twice the share of others on two CPUs with nine other loads, 1.3 times with 23.
 #[must_use]
 pub fn weight(load: &LoadPlan) -> f64 {
     const FAVOUR: f64 = 1.5;
@@ -300,7 +300,7 @@ pub fn enter(share: &Share, index: usize, weight: f64) -> io::Result<()> {
         Share::Session => {
             tardy_sys::process::new_session()?;
             // Weights are 1.25 apart (kernel/sched/core.c, sched_prio_to_weight). Without the right
-            // to it the load's share is small, which the phase's table says.
+            // to it the load's share is small, which the phase's table shows.
             let nice = (weight.ln() / 1.25_f64.ln()).round().clamp(0.0, 20.0);
             let _ = std::fs::write("/proc/self/autogroup", format!("-{nice:.0}"));
             Ok(())

@@ -32,10 +32,10 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Bytes of a huge page on CPUs with pages of 4 KiB. Where they are larger, fewer are split.
+/// Bytes of a huge page on CPUs with pages of 4 KiB. If they are larger, fewer are split.
 const HUGE_BYTES: usize = 2 << 20;
-/// Bytes of the area of small pages that is left to khugepaged, which has room for a huge page
-/// wherever it starts.
+/// Size of the area of small pages for khugepaged, which contains a whole huge page at any
+/// alignment.
 const LEFT_BYTES: usize = 2 * HUGE_BYTES;
 /// How long the area of small pages waits for khugepaged, which scans the system's areas every 10 s
 /// (scan_sleep_millisecs).

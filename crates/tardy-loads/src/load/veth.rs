@@ -1,8 +1,8 @@
 //! Two network namespaces with a pair of virtual Ethernet devices between them: made over route
 //! netlink, gone when the last socket and thread in them is.
 //!
-//! Loads bring their own network and memory: two network namespaces with a pair of devices, which
-//! disappear with their last process, and a control group in which alone memory runs out.
+//! Loads have a private network and memory: two network namespaces with a pair of devices, which
+//! disappear with their last process, and a control group to which the memory shortage is confined.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -12,8 +12,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use tardy_sys::namespace::{self, Namespace};
 use tardy_sys::socket;
 
-/// The address of the end that sends, and of the end that receives: of the block for benchmarks
-/// (RFC 2544), in namespaces that nothing else is in.
+/// The addresses of the sending and the receiving end: of the block for benchmarks (RFC 2544), in
+/// namespaces without other use.
 pub(super) const NEAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 pub(super) const FAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 /// The calling thread's namespace.
@@ -56,7 +56,7 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Leaves the caller's namespace for good and makes the pair. Where that fails, the caller is
+    /// Leaves the caller's namespace permanently and makes the pair. On failure, the caller is
     /// where it was.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Pair {
     pub(super) fn make() -> io::Result<Self> {
         let before = File::open(OWN)?;
         Self::make_in_new_namespaces().inspect_err(|_| {
-            // Back is where the caller has been; where even that fails, its sockets fail with the
+            // Returns to the caller's namespace; if even that fails, its sockets fail with the
             // reason.
             let _ = namespace::enter_network(before.as_fd());
         })

@@ -84,8 +84,8 @@ fn set_up(cpus: &CpuList) -> Result<(), WorkError> {
     process::set_parent_death_signal(process::KILL)
         .doing("request a signal for the parent's death")?;
     process::become_subreaper().doing("become the reaper of the load's processes")?;
-    // A real-time tool started under chrt hands its policy down; a negative nice value can always
-    // be given up, a positive one not always.
+    // A real-time tool started under chrt passes its policy on; a negative nice value can always be
+    // dropped, a positive one not always.
     sched::set_policy(0, Policy::Other { nice: 0 })
         .or_else(|_| sched::set_policy(0, Policy::Other { nice: 19 }))
         .doing("leave the real-time policy")?;
@@ -126,7 +126,7 @@ fn take_share(worker: &mut Worker) {
     }
 }
 
-/// Ends what the load's own processes left; as their subreaper, this process inherits them all.
+/// Ends the remaining processes of the load; as their subreaper, this process inherits them all.
 fn end_descendants() {
     loop {
         match process::reap_any(false) {

@@ -1,4 +1,4 @@
-//! Bins of latencies for charts, as wide as they look equally wide on their axis.
+//! Bins of latencies for charts, of equal visual width on their axis.
 
 use tardy_core::histogram::Histogram;
 

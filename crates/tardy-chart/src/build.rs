@@ -1,4 +1,5 @@
-//! From the data of runs to charts: one file a kind. Charts of several runs have the same axes.
+//! Turns the data of runs into charts: one file per kind. Charts of several runs have the same
+//! axes.
 
 mod bars;
 pub mod costs;
@@ -33,7 +34,7 @@ pub fn each(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         Kind::CpuMap => cpu_map::charts(runs, probe),
         Kind::Scatter => grid::scatters(runs, probe),
         Kind::Bars => vec![together(runs, probe)],
-        // It needs costs and a model beside runs.
+        // It needs costs and a model in addition to runs.
         Kind::TotalDelay => Vec::new(),
     };
     charts
@@ -86,7 +87,7 @@ fn rules_of_all(runs: &[RunData], probe: &str, is_vertical: bool) -> Vec<Rule> {
     all
 }
 
-/// Bands of more runs than this lie on top of each other.
+/// Maximum number of runs with bands; more would overlap.
 const BANDS_MAX: usize = 2;
 
 /// Returns each run that has the probe, as one group under its own name, with its colour.
@@ -129,8 +130,7 @@ fn extent(runs: &[RunData], probe: &str) -> (i64, i64) {
     (min, max)
 }
 
-/// An axis for latencies, with a little room at its ends, that shows the deadline where one is
-/// near.
+/// Returns an axis for latencies, with some margin at its ends, that shows a nearby deadline.
 fn latency_axis(runs: &[RunData], probe: &str) -> Axis {
     let (min, max) = extent(runs, probe);
     let scale = Scale::of_latency(min);

@@ -1,7 +1,7 @@
 //! The largest latency of each CPU over time, for machines with more CPUs than colours.
 //!
-//! Its size depends on neither the CPUs nor the length of the run: many CPUs share rows, as many
-//! beside each other as it takes.
+//! Its size is independent of the CPUs and the length of the run: many CPUs share rows, as many per
+//! row as necessary.
 
 use tardy_core::cpu::{CpuId, CpuList};
 
@@ -19,7 +19,7 @@ pub struct CpuMap {
     pub rows: Vec<Row>,
 }
 
-/// CPUs beside each other.
+/// Adjacent CPUs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// The first of them.
@@ -79,7 +79,7 @@ impl Row {
             .iter()
             .enumerate()
             .filter_map(|(stretch, largest)| Some(((*largest)?, stretch)));
-        // The first one where several are equal.
+        // The first one if several are equal.
         known.max_by_key(|&(largest, stretch)| (largest, std::cmp::Reverse(stretch)))
     }
 }

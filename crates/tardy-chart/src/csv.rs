@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::model::{Axis, Chart, Layer, Shape, Values};
 
-/// A field: quoted where it must be. A spreadsheet takes text that starts like a formula for one.
+/// Quotes a field if necessary. A spreadsheet takes text that starts like a formula for one.
 #[must_use]
 pub fn quoted(text: &str) -> String {
     let text = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {

@@ -44,7 +44,7 @@ pub enum DataError {
     Cost(String),
 }
 
-/// How closely to look.
+/// The level of detail.
 #[derive(Debug, Clone)]
 pub struct Detail {
     /// Number of intervals with extremes, over all CPUs that are drawn.
@@ -57,34 +57,33 @@ pub struct Detail {
 
 #[derive(Debug)]
 pub struct RunData {
-    /// As it is called: the folder's name.
+    /// Its name: the folder's.
     pub name: String,
-    /// Its folder as it was given.
+    /// Its folder as given.
     pub folder: String,
     /// Its `run.json`.
     pub record: RunRecord,
     /// The summary that `tardy show` prints.
     pub summary: Summary,
     pub probes: Vec<ProbeData>,
-    /// Its statistics, if they were asked for.
+    /// Its statistics, if requested.
     pub statistics: Option<Statistics>,
     /// Causes of its late samples, if it was explained and statistics were requested.
     pub explanation: Option<RunExplanation>,
-    /// Sections of its kernel by load, if it was watched from outside and statistics were asked
-    /// for.
+    /// Sections of its kernel by load, if it was watched and statistics were requested.
     pub watched: Vec<Sections>,
 }
 
 /// Samples that belong together.
 #[derive(Debug, Clone)]
 pub struct Group {
-    /// As legends name it.
+    /// Its name in legends.
     pub name: String,
     /// The property that they share.
     pub what: GroupKind,
     /// Their latencies.
     pub histogram: Histogram,
-    /// How they depend on each other.
+    /// Their dependence.
     pub dependence: Dependence,
     /// The tail by a model, from the threshold on; empty if there is no model, or the gate is
     /// closed.
@@ -104,7 +103,7 @@ pub enum GroupKind {
 /// One series over time, or several put together.
 #[derive(Debug, Clone)]
 pub struct Lane {
-    /// As axes name it: its CPU.
+    /// Its name on axes: its CPU.
     pub name: String,
     /// The result of the sweep.
     pub swept: SeriesExtract,
@@ -113,17 +112,17 @@ pub struct Lane {
 /// One probe of a run.
 #[derive(Debug)]
 pub struct ProbeData {
-    /// As the run calls it.
+    /// Its name in the run.
     pub probe: String,
     /// Name of the quantity of a value.
     pub quantity: String,
-    /// All samples first, then those of each load where there are several, then those of each CPU.
+    /// All samples first, then those of each load if there are several, then those of each CPU.
     pub groups: Vec<Group>,
     /// CPUs over time, worst first.
     pub lanes: Vec<Lane>,
     /// All CPUs over time, by number.
     pub map: CpuMap,
-    /// From the start of the run to its last wake-up, in s.
+    /// Time from the start of the run to its last wake-up, in s.
     pub length: f64,
     /// Its phases, in s from the start on.
     pub spans: Vec<Span>,
@@ -291,8 +290,8 @@ fn over_time(
     Ok(OverTime { length, lanes, map })
 }
 
-/// Sweeps series with all CPUs: those of which a model is wanted side by side, the others in parts.
-/// `add` gets each in the order of `series`; only so many are held at a time as there are CPUs.
+/// Sweeps series with all CPUs: those with a model in parallel, the others in parts. `add` gets
+/// each in the order of `series`; at most one result per CPU is held at a time.
 fn sweep_all(
     series: &[&SeriesData],
     division: Division,
@@ -399,7 +398,7 @@ fn groups(
     }
     let series = worst_first(run, probe);
     match series.as_slice() {
-        // A model is of one series: several together are a mixture that none describes.
+        // A model describes one series: several together are a mixture that no model describes.
         [one] => groups[0].model = model(statistics, one),
         several => {
             for read in several.iter().take(LANES_MAX) {
@@ -423,7 +422,7 @@ fn groups(
     groups
 }
 
-/// Returns the model's curve of a series, where the gate let it through.
+/// Returns the model's curve of a series, if the gate passed it.
 fn model(statistics: Option<&Statistics>, read: &SeriesData) -> Vec<CurvePoint> {
     let Descriptor {
         probe, cpu, copy, ..

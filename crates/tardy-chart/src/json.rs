@@ -1,5 +1,5 @@
-//! A chart's data for the script of a page: what hovering, zooming and the legend need, and nothing
-//! that is drawn already.
+//! A chart's data for the script of a page: the input of hovering, zooming and the legend, without
+//! anything drawn already.
 
 use serde_json::{Value, json};
 
@@ -132,7 +132,7 @@ fn columns(columns: &Columns) -> Value {
     json!({"shape": "columns", "begin": columns.begin, "step": columns.step, "min": min, "max": max})
 }
 
-/// Whole numbers exactly and without a point, others to six digits.
+/// Writes whole numbers exactly and without a point, others to six digits.
 fn number(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < 9e15 {
         return json!(value as i64);

@@ -48,8 +48,7 @@ impl Facts {
 
 /// Labels that a name holds; more are no name.
 const LABELS_MAX: usize = 2;
-/// Folders of the lab's guests, whose names say nothing about what ran in them; the second is the
-/// old name.
+/// Folders of the lab's guests, whose names are uninformative; the second is the old name.
 const REPLICAS: [&str; 2] = ["replica-", "pad-"];
 
 /// Adds distinguishing facts to each name: labels, or otherwise the release and the preemption
@@ -118,7 +117,7 @@ fn told(names: Vec<String>, facts: &[Facts]) -> Vec<String> {
     names.into_iter().zip(more).zip(facts).map(whole).collect()
 }
 
-/// The same names, for `folders` whose last parts are `own`.
+/// Returns unique names for `folders` whose last parts are `own`.
 #[must_use]
 pub fn apart(folders: &[String], own: &[&str]) -> Vec<String> {
     if are_different(own) {
@@ -253,7 +252,7 @@ mod tests {
                 "c (6.12, PREEMPT_RT)"
             ]
         );
-        // Nothing differs, or the names have it.
+        // Nothing differs, or the names contain it already.
         let alike = [
             facts(&[("board", "7")], "6.1", "PREEMPT"),
             facts(&[("board", "7")], "6.1", "PREEMPT"),
@@ -267,7 +266,7 @@ mod tests {
             told(names(&["board7-old", "board7-new"]), &said),
             ["board7-old", "board7-new"]
         );
-        // The name of a guest's folder never stands alone.
+        // The name of a guest's folder is never used alone.
         assert_eq!(
             told(names(&["pad-000", "replica-001"]), &alike),
             ["pad-000 (6.1, PREEMPT)", "replica-001 (6.1, PREEMPT)"]

@@ -14,7 +14,7 @@ use super::svg;
 /// Why there is no picture.
 #[derive(Debug, thiserror::Error)]
 pub enum PictureError {
-    /// The name tells no format.
+    /// The name implies no format.
     #[error("{0}: the name must end in .svg, .png or .csv")]
     Format(PathBuf),
     /// It could not be drawn.
@@ -58,9 +58,8 @@ impl Picture {
         })
     }
 
-    /// Writes the charts, which have the same axes, beside each other, or their numbers with the
-    /// names of the charts. `size` is that of each in px, `scale` how many pixels of a PNG stand
-    /// for each px.
+    /// Writes the charts, which have the same axes, side by side, or their numbers with the names
+    /// of the charts. `size` is that of each in px, `scale` the number of pixels of a PNG per px.
     ///
     /// # Errors
     /// Returns [`PictureError::Png`], [`PictureError::Unwritable`].

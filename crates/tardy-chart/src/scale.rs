@@ -1,4 +1,4 @@
-//! How values become places on an axis, and which values are named there.
+//! The mapping of values to positions on an axis, and the named values.
 
 use serde::Serialize;
 
@@ -13,8 +13,8 @@ pub enum Scale {
     Linear,
     /// Decimal logarithm, for values above zero.
     Log,
-    /// Logarithm of the magnitude on both sides of zero, linear within 1 us of it: for latencies of
-    /// which some are early.
+    /// Logarithm of the magnitude on both sides of zero, linear within 1 us of it: for latencies
+    /// that include early ones.
     SignedLog,
 }
 
@@ -55,8 +55,8 @@ impl Scale {
         }
     }
 
-    /// Values between `low` and `high` to mark, about `wanted` of them named: decades (and 2 and 5
-    /// of each where there is room) or round steps.
+    /// Returns values between `low` and `high` to mark, about `wanted` of them named: decades (and
+    /// 2 and 5 of each if there is space) or round steps.
     #[must_use]
     pub fn ticks(self, low: f64, high: f64, wanted: usize) -> Vec<Tick> {
         let wanted = wanted.max(2);
@@ -104,7 +104,7 @@ fn linear_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
         .collect()
 }
 
-/// Whole numbers between `low` and `high`, at round steps.
+/// Returns whole numbers between `low` and `high`, at round steps.
 #[must_use]
 pub fn whole_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
     let mut ticks = linear_ticks(low, high, wanted.max(2));
@@ -154,7 +154,7 @@ fn log_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
         (high.log10() + 1e-9).floor() as i32,
     );
     let decades = (high / low).log10();
-    // Every digit is marked; which ones are named depends on the room.
+    // Every digit is marked; the number of named ones depends on the space.
     let named: &[u32] = match wanted as f64 / decades.max(1e-9) {
         room if room >= 8.0 => &[1, 2, 3, 4, 5, 6, 7, 8, 9],
         room if room >= 3.0 => &[1, 2, 5],
@@ -195,8 +195,8 @@ pub fn latency_name(nanos: f64) -> String {
     format!("{} {unit}", trimmed(nanos / divisor))
 }
 
-/// Three significant digits at most, without zeros at the end; half a digit is rounded up, as in
-/// `tardy_core::units::three_digits`, so that a chart and the table beside it agree.
+/// Formats with at most three significant digits, without trailing zeros; half a digit is rounded
+/// up, as in `tardy_core::units::three_digits`, so that a chart and its table agree.
 fn trimmed(value: f64) -> String {
     let decimals = match value.abs() {
         below if below < 10.0 => 2,

@@ -12,11 +12,11 @@ pub enum Step {
     Move(f64, f64),
     /// Draw a straight line there.
     Line(f64, f64),
-    /// Draw a line back to where the last move went.
+    /// Draw a line back to the last move.
     Close,
 }
 
-/// A line's look.
+/// The style of a line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stroke {
     pub tone: Tone,
@@ -24,11 +24,11 @@ pub struct Stroke {
     pub width: f64,
     /// Whether it is dashed.
     pub is_dashed: bool,
-    /// From 0 to 1.
+    /// Between 0 and 1.
     pub opacity: f64,
 }
 
-/// Where a text stands against its point.
+/// The alignment of a text relative to its point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
     /// It starts there.
@@ -42,7 +42,7 @@ pub enum Anchor {
 /// A line of text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Text {
-    /// Where, in px; the base line for y.
+    /// Position in px; the base line for y.
     pub at: (f64, f64),
     /// Against that point.
     pub anchor: Anchor,
@@ -105,7 +105,7 @@ pub struct Scene {
     pub height: f64,
     /// A description for readers who cannot see it.
     pub description: String,
-    /// The items, in the order in which they cover each other.
+    /// The items, in drawing order.
     pub items: Vec<Item>,
 }
 

@@ -11,7 +11,7 @@ use crate::xml::escape;
 const FONTS: &str =
     "Roboto, Inter, 'Helvetica Neue', Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif";
 
-/// Where colours come from.
+/// The source of colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colors {
     /// Those of [`LIGHT`], in the file itself.
@@ -46,7 +46,7 @@ pub fn file(scene: &Scene) -> String {
     writer.out + "</svg>\n"
 }
 
-/// Returns the items of a scene alone; `prefix` keeps identifiers apart in a page of several.
+/// Returns only the items of a scene; `prefix` keeps identifiers unique on a page with several.
 #[must_use]
 pub fn fragment(scene: &Scene, prefix: &str) -> String {
     let mut writer = Writer {
@@ -232,7 +232,7 @@ fn path(steps: &[Step]) -> String {
     out
 }
 
-/// To a tenth of a px.
+/// Formats to a tenth of a px.
 fn number(value: f64) -> String {
     let rounded = (value * 10.0).round() / 10.0;
     // Minus zero is written as zero.

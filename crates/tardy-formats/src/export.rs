@@ -67,7 +67,7 @@ pub trait Exporter: Sync {
 pub struct Options {
     /// Counts by value instead of samples (csv).
     pub is_histogram: bool,
-    /// Who reports (kcidb).
+    /// The reporting organisation (kcidb).
     pub origin: Option<String>,
     /// The build that was tested (kcidb).
     pub build_id: Option<String>,
@@ -97,7 +97,7 @@ pub enum ExportError {
         /// The existing names.
         has: String,
     },
-    /// The format has room for one probe.
+    /// The format supports one probe.
     #[error("{format} holds only one probe, but the run has {has}: choose one with --probe")]
     OneProbe {
         format: &'static str,
@@ -114,7 +114,7 @@ pub enum ExportError {
     #[error("{format} needs {flag}: {why}")]
     Needs {
         format: &'static str,
-        /// What to give.
+        /// The missing flag.
         flag: &'static str,
         why: &'static str,
     },

@@ -25,7 +25,7 @@ use tardy_results::history::RunCollection;
 use tardy_results::history::run::{FACTS, HistoryRun, QUANTILES, RunNumbers};
 use tardy_sys::regular_file;
 
-/// How the names of such files end; the second is compressed, and its checksum tells damage.
+/// Suffixes of such files; the second is compressed, and its checksum reveals damage.
 pub const EXTENSIONS: [&str; 2] = [".csv", ".csv.gz"];
 /// Bytes that are read at a time.
 const BUFFER: usize = 1 << 18;
@@ -77,7 +77,7 @@ const COLUMNS: [&str; FACT + FACTS.len()] = [
     "cpu_model",
     "tardy_version",
 ];
-/// Without these a row says nothing.
+/// Required columns of a row.
 const NEEDED: [usize; 8] = [BOARD, BUILD, STARTED, PROBE, QUANTITY, UNIT, SAMPLES, MAX];
 const VIRTUAL: &str = "virtual";
 const HARDWARE: &str = "hardware";
@@ -143,7 +143,7 @@ pub struct TableWriter {
     rows: csv::Writer<Destination>,
 }
 
-/// Where rows go.
+/// The destination of rows.
 enum Destination {
     Plain(BufWriter<File>),
     Compressed(GzEncoder<BufWriter<File>>),
@@ -195,7 +195,7 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Writes what is left, and the file's end.
+    /// Writes the remaining rows, and the file's end.
     ///
     /// # Errors
     /// Returns [`TableError::Write`].
@@ -284,7 +284,7 @@ fn read(
             unreadable(format!("line {line}: {words}"))
         })?;
         match &mut run {
-            // Rows of one run stand together.
+            // Rows of one run are adjacent.
             Some(run)
                 if run.folder == found.folder
                     && run.started_realtime_ns == found.started_realtime_ns

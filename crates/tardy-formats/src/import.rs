@@ -126,7 +126,7 @@ pub struct Format {
 }
 
 impl Format {
-    /// Returns the tool whose text it is, if no other tool's text looks alike.
+    /// Returns the tool that wrote the text, if no other tool's text looks alike.
     fn family(&self) -> Option<&'static str> {
         let name = self.name;
         [
@@ -194,10 +194,10 @@ impl Format {
 /// A file to read.
 #[derive(Debug)]
 pub struct Source {
-    /// As on the command line, for messages.
+    /// As given on the command line, for messages.
     pub path: PathBuf,
     input: Input,
-    /// How the text is cut into measurements, until it was read.
+    /// How the text is divided into measurements, until it is read.
     cut: Option<Cut>,
 }
 
@@ -229,7 +229,7 @@ pub struct Settings {
     pub period: Option<Nanos>,
     /// Name, or number from 1 on, of the column that holds the values.
     pub column: Option<String>,
-    /// Which of several measurements in the file, from 1 on.
+    /// The selected measurement in the file, counted from 1.
     pub part: Option<usize>,
 }
 
@@ -261,7 +261,7 @@ impl Unit {
         }
     }
 
-    /// As on the command line.
+    /// Returns its name on the command line.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -312,32 +312,32 @@ pub enum ImportError {
     Several {
         path: PathBuf,
         parts: usize,
-        /// Where they start.
+        /// Their first lines.
         lines: String,
     },
-    /// Something else stands there.
+    /// The text differs from the expected one.
     #[error("{path}: line {line}: expected {expected}, found {found}")]
     Expected {
         path: PathBuf,
-        /// Where, from 1 on.
+        /// Line number, from 1.
         line: u64,
         /// The expected content.
         expected: String,
         /// What does.
         found: String,
     },
-    /// Something else stands there, in a file without lines.
+    /// The data differ from the expected ones, in a file without lines.
     #[error("{path}: byte {byte}: expected {expected}, found {found}")]
     ExpectedAt {
         path: PathBuf,
-        /// Where, from 0 on.
+        /// Byte offset, from 0.
         byte: u64,
         /// The expected content.
         expected: String,
         /// What does.
         found: String,
     },
-    /// The file does not say something without which its numbers mean nothing.
+    /// The file lacks information without which its numbers are meaningless.
     #[error("{path}: {format} does not state {what}: give {flag}")]
     Ask {
         path: PathBuf,
@@ -501,7 +501,7 @@ impl Source {
         }
     }
 
-    /// One without bytes that stands for this one in messages, while its bytes are being read.
+    /// Returns a copy without bytes for messages, while the bytes are being read.
     fn name_only(&self) -> Self {
         Self {
             path: self.path.clone(),
@@ -509,7 +509,7 @@ impl Source {
         }
     }
 
-    /// Something else than `expected` at a line.
+    /// Makes the error for unexpected text at a line.
     pub(crate) fn expected(
         &self,
         line: u64,
@@ -525,7 +525,7 @@ impl Source {
         }
     }
 
-    /// Something else than `expected` at a byte.
+    /// Makes the error for unexpected data at a byte.
     pub(crate) fn expected_at(
         &self,
         byte: u64,

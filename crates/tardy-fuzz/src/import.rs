@@ -102,7 +102,7 @@ impl Sink for SampleStore {
     }
 }
 
-/// Returns the reader of runs takes what is stored.
+/// The reader of runs must accept the stored run.
 fn assert_is_near(stored: &impl Serialize) {
     let stored = serde_json::to_value(stored).expect("all keys are text");
     assert_eq!(far_time(&stored), None, "{stored}");

@@ -22,7 +22,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Returns the first turn is at `now`.
+    /// Starts with a turn at `now`.
     #[must_use]
     pub fn new(now: Nanos) -> Self {
         Self {

@@ -8,7 +8,7 @@
 //!
 //! The plugin measures the terms of the scheduling latency's bound, and reports only the longest of
 //! each. All of them would double the record. Preemption off counts as off to schedule from where
-//! it was switched off if `__schedule` is entered before it is on again. The idle task's way from
+//! it was switched off if `__schedule` is entered before it is on again. The idle task's path from
 //! due to the scheduler counts as D_PAIE as a whole, because that task is not preemptible and
 //! polls.
 //!
@@ -27,17 +27,17 @@ const STEPS_MAX: u32 = 10_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Interrupts {
-    /// None comes, not even the one that makes the switch due.
+    /// No interrupt comes, not even the one that makes the switch due.
     Nothing,
     /// One, the longest of all.
     WorstSingle,
     /// The longest one of each kind.
     OneOfEach,
-    /// Each kind as often as the shortest time between two allows, as long as its longest.
+    /// Each kind as often as its shortest distance allows, and as long as its longest instance.
     Sporadic,
-    /// Each kind as it came in the worst window that was seen, each as long as it was.
+    /// Each kind as in its worst observed window, each with its own length.
     SlidingWindow,
-    /// The same, each as long as the longest of its kind.
+    /// Each kind as in its worst observed window, each as long as the longest of its kind.
     SlidingWindowWorst,
 }
 
@@ -139,7 +139,7 @@ pub fn bound(stretches: Stretches, guests: &[Instances], interrupts: Interrupts)
 /// All interrupts of a kind.
 struct OfKind<'a> {
     longest: u64,
-    /// The shortest time from the start of one to that of the next.
+    /// The shortest time between the starts of two instances.
     gap: Option<u64>,
     /// By guest.
     instances: Vec<&'a [(u64, u64)]>,
@@ -200,8 +200,8 @@ fn taken(kinds: &[OfKind<'_>], interrupts: Interrupts, window: u64) -> u64 {
     }
 }
 
-/// Returns the most that lie in a window, at least in part: how many, and how long they are in all.
-/// Either from another window.
+/// Returns the maximum number that lie in a window, at least partly, and the maximum total length.
+/// Both maxima may come from different windows.
 fn worst_window(instances: &[(u64, u64)], window: u64) -> (u64, u64) {
     let (mut count, mut whole, mut sum, mut behind) = (0, 0, 0_u64, 0);
     for (first, (began, length)) in instances.iter().enumerate() {

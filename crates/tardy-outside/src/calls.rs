@@ -1,5 +1,5 @@
-//! Which functions per guest executed before a sample: calls found from the blocks of code that were
-//! executed, one after another.
+//! Finds the functions that a guest executed before a sample: derives calls from the sequence of
+//! executed code blocks.
 //!
 //! A block at the start of a function is a call; one at the address after a block that called is
 //! the return. Calls before the first block are inferred from their returns.
@@ -25,7 +25,7 @@ const THUNKS: [&str; 6] = [
 /// Names of a function's own parts that the compiler put elsewhere.
 const PARTS: [&str; 1] = [".cold"];
 
-/// Returns whether the processor calls a function by itself.
+/// Returns whether the processor itself calls a function.
 fn is_entry(name: &str) -> bool {
     [
         "asm_sysvec_",
@@ -151,7 +151,7 @@ struct Code {
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     callee: Callee,
-    /// Where it returns to; 0 if that is not known, or the processor called it.
+    /// Its return address; 0 if unknown, or if the processor called it.
     back: u64,
     is_entry: bool,
     call: usize,
@@ -304,7 +304,7 @@ impl Reader {
 struct Walk<'a> {
     reader: &'a Reader,
     result: Calls,
-    /// Of each task.
+    /// The frames of each task.
     frames: HashMap<u32, Vec<Frame>>,
     task: Option<u32>,
     /// The first call since the task has the CPU.

@@ -49,7 +49,7 @@ pub enum CensusError {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Census {
     pub groups: Vec<Group>,
-    /// How often interrupts came although they were taken for off.
+    /// Number of interrupts that came although interrupts seemed to be off.
     pub corrected: u64,
     /// Sections left out because there were too many places.
     pub unstored: u64,
@@ -64,7 +64,7 @@ pub struct Census {
 pub struct Group {
     /// The kernel with its preemption model.
     pub variant: String,
-    /// The loads, or the phase's name where there are none.
+    /// The loads, or the phase's name without loads.
     pub load: String,
     /// Guests.
     pub runs: u32,
@@ -79,7 +79,7 @@ pub struct Group {
     /// The bound of the scheduling latency; absent if the kernel is not preemptible, for which the
     /// theory does not hold.
     pub bound: Option<SchedulingBound>,
-    /// The latency by sections beside the probes'; absent if no probe ran.
+    /// The latency by sections next to the probes'; absent if no probe ran.
     pub section_latency: Option<SectionLatencyRow>,
 }
 
@@ -92,14 +92,14 @@ pub struct KindCensus {
     pub longest_ns: Nanos,
     /// Sections by length: entry `n` counts those of 2^(n-1) to below 2^n ns, the first those of 0.
     pub histogram: Vec<u64>,
-    /// Where they start and end, the longest first.
+    /// Their starts and ends, the longest first.
     pub places: Vec<Place>,
 }
 
 /// Sections between two functions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Place {
-    /// The function in which they start: the caller where a function only locks for it; for an
+    /// The function in which they start: the caller if a function only locks for it; for an
     /// interrupt the kernel's entry.
     pub begin: String,
     pub end: String,
@@ -127,7 +127,7 @@ struct Part {
     interrupts: Instances,
     /// When its mark was met.
     began: u64,
-    /// Of [`Kind::Blocked`]: the end, from there on, and the length, in ns.
+    /// For [`Kind::Blocked`]: the end, and the length, in ns.
     blocked: Vec<(u64, u64)>,
     longest: Vec<LongestRow>,
 }
@@ -214,7 +214,7 @@ pub fn census(folder: &Path) -> Result<Census, CensusError> {
     Ok(census)
 }
 
-/// Returns the runs in a folder that were watched: itself, or those of an experiment.
+/// Returns the watched runs in a folder: itself, or those of an experiment.
 ///
 /// # Errors
 /// Returns [`CensusError`].
@@ -458,8 +458,8 @@ fn add_longest(rows: &mut Vec<LongestRow>, row: LongestRow) {
 /// four billion of these.
 const LATENCIES_MAX: usize = 1 << 24;
 
-/// A sample's latency, and those that the due times skipped because of it would have had: they fell
-/// into the same section.
+/// Returns a sample's latency, and those that its skipped due times would have had: they fell into
+/// the same section.
 fn latencies(sample: Sample, schedule: &Schedule) -> impl Iterator<Item = u64> {
     let period = if let Schedule::Grid { period, .. } = schedule {
         period.0
@@ -624,7 +624,7 @@ impl Census {
         places
     }
 
-    /// By kind, function of start and end: how many and the longest, over all groups.
+    /// Returns the number and the maximum by kind, function of start and end, over all groups.
     #[must_use]
     pub fn by_place(&self) -> BTreeMap<(Kind, String, String), (u64, Nanos)> {
         let mut sum: BTreeMap<(Kind, String, String), (u64, Nanos)> = BTreeMap::new();

@@ -31,9 +31,9 @@ pub struct Difference {
     pub candidate_count: u64,
 }
 
-/// Compares the longest sections of each kind between the same two functions. One counts as changed
-/// where it is longer or shorter by more than a fifth and by `least`; one that only one side has,
-/// if it is at least that long. The largest differences come first.
+/// Compares the longest sections of each kind between the same two functions. A difference counts
+/// as a change if it exceeds a fifth and `least`; a section on one side only counts if it is at
+/// least that long. The largest differences come first.
 #[must_use]
 pub fn compare(base: &Census, candidate: &Census, least: Nanos) -> Vec<Difference> {
     let (before, after) = (base.by_place(), candidate.by_place());

@@ -9,7 +9,7 @@ use crate::stream::{Context, Window};
 
 /// The function of a timer that wakes a sleeping thread.
 const WAKER: &str = "hrtimer_wakeup";
-/// Which functions serve softirqs, by their numbers.
+/// The functions that serve softirqs, by their numbers.
 const SOFTIRQS: [(&str, i64); 13] = [
     ("tasklet_hi_action", 0),
     ("run_timer_softirq", 1),
@@ -29,7 +29,8 @@ const HRTIMER_SOFTIRQ: i64 = 8;
 /// The only timer in the model, at an invalid address.
 const TIMER: u64 = 1;
 
-/// Returns the kernel's number of a task is not known; that of the idle one is 0.
+/// Returns an assumed kernel number of a task, because the real one is unknown; that of the idle
+/// one is 0.
 pub(crate) fn pid(task: u32, tasks: &[String]) -> i32 {
     let is_idle = tasks
         .get(task as usize)
@@ -95,7 +96,7 @@ pub(crate) fn events(
                 };
                 if !has_timer {
                     (has_timer, teller.thread) = (true, own_thread);
-                    // A CPU that stands still when the sample is due executes nothing until later.
+                    // A CPU that is idle when the sample is due executes nothing until later.
                     let before = moment.at.min(-1);
                     teller.tell(before, timer, 0);
                     teller.thread = next;
@@ -256,7 +257,7 @@ fn vector(function: &str) -> Option<(EventKind, EventKind)> {
 pub(crate) struct WakingCalls {
     /// Index of the timer's function; `None` if no timer woke it.
     timer: Option<usize>,
-    /// Of the scheduler's.
+    /// Index of the scheduler's function.
     waker: usize,
 }
 
@@ -329,8 +330,8 @@ fn slept_on_timer(window: &Window, calls: &Calls) -> bool {
     (0..calls.calls.len()).any(|call| calls.calls[call].begin >= since && is_sleep(call))
 }
 
-/// Returns the first waking by a timer's function from the due time on, other than that of a sleep;
-/// otherwise the last one before it since the thread gave the CPU up: a device's due times are
+/// Returns the first wake-up by a timer's function from the due time on, except that of a sleep;
+/// otherwise the last one before it since the thread gave up the CPU: a device's due times are
 /// estimates.
 fn woken_by_timer(window: &Window, calls: &Calls) -> Option<usize> {
     let is_waking = |&place: &usize| {
@@ -352,7 +353,8 @@ fn woken_by_timer(window: &Window, calls: &Calls) -> Option<usize> {
     since_due.or_else(|| places().rev().find(|place| begin(place) >= slept_since))
 }
 
-/// Returns the waking in which the switch to the thread became due: the last before it got the CPU.
+/// Returns the wake-up in which the switch to the thread became due: the last before it got the
+/// CPU.
 fn switch_made_due(window: &Window, calls: &Calls) -> Option<usize> {
     let until = got_cpu(window, calls).unwrap_or(i64::MAX);
     let (mut is_due, mut due_since) = (false, None);

@@ -149,7 +149,7 @@ impl KernelSymbols {
         found.into_values().collect()
     }
 
-    /// Returns where the code after a symbol starts.
+    /// Returns the start of the code after a symbol.
     fn end_of(&self, symbol: &Symbol) -> u64 {
         let behind = self
             .symbols
@@ -178,8 +178,8 @@ impl KernelSymbols {
         line("paths", asked.paths.into());
         line("per_cpu_offset", required("__per_cpu_offset")?);
         line("init_task", required("init_task")?);
-        // Of the CPU's own variables: from 6.2 to 6.14 both stand in one structure (struct
-        // pcpu_hot, arch/x86/include/asm/current.h: a pointer, then the count).
+        // Of the CPU's own variables: from 6.2 to 6.14 both are in one structure (struct pcpu_hot,
+        // arch/x86/include/asm/current.h: a pointer, then the count).
         let (count, current) = match self.address("pcpu_hot") {
             Some(hot) => (hot.wrapping_add(8), hot),
             None => (required("__preempt_count")?, required("current_task")?),

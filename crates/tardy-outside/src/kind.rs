@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Why nothing else could run, or no other interrupt come. The order is that of the plugin's
+/// Why no other task could run, or no other interrupt come. The order is that of the plugin's
 /// numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -62,7 +62,7 @@ pub enum Stretch {
     /// Interrupts or preemption are off, but not to call the scheduler (`D_POID` of ECRTS 2020),
     /// without hard interrupts.
     BeforeScheduler,
-    /// Both are on although a switch is due (`D_PAIE`), without hard interrupts; of the idle task
+    /// Both are on although a switch is due (`D_PAIE`), without hard interrupts; for the idle task
     /// everything from due until it calls the scheduler.
     SwitchDue,
     /// Preemption is off to call the scheduler, until it is on again (`D_PSD`), without hard

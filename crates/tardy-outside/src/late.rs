@@ -20,7 +20,7 @@ use crate::kind::Kind;
 use crate::store::{self, StoreError, WatchedGuest};
 use crate::stream::{Item, Window};
 
-/// A section that lay in the way of a sample.
+/// A section that delayed a sample.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SectionInTheWay {
     pub kind: Kind,
@@ -42,7 +42,7 @@ pub struct FunctionRow {
     pub inclusive_ns: u64,
     /// Its own instructions.
     pub exclusive_ns: u64,
-    /// How often it was called, or was gone on with.
+    /// How often it was called or resumed.
     pub calls: u64,
 }
 
@@ -62,9 +62,9 @@ pub struct LateSample {
     /// The name of the thread that took it.
     pub thread: String,
     pub latency: u64,
-    /// As in a file of delays: one sample, and its holders.
+    /// Like a file of delays: one sample, and its holders.
     pub delay: DelayChunk,
-    /// Sections that lay in the way, the longest first.
+    /// Sections that delayed it, the longest first.
     pub sections: Vec<SectionInTheWay>,
     /// Sorted by self time, largest first.
     pub functions: Vec<FunctionRow>,
@@ -81,7 +81,7 @@ impl LateSample {
     }
 }
 
-/// Visits the late samples of a run folder, in the order in which the guest told them.
+/// Visits the late samples of a run folder, in the guest's order.
 ///
 /// # Errors
 /// Returns [`StoreError`].
@@ -186,10 +186,10 @@ fn late_sample(window: &Window, calls: Calls, facts: Facts, tasks: &[String]) ->
     }
 }
 
-/// Where a piece lies, from due.
+/// Position of a piece, from due.
 type Place = (usize, i64, i64);
 
-/// Returns the way of a sample as files of delays have it, with the functions that held the CPU at
+/// Returns the pieces of a sample as in files of delays, with the functions that held the CPU at
 /// the end of each piece.
 fn in_words(
     window: &Window,
@@ -266,7 +266,7 @@ fn in_words(
 fn longest_path(calls: &Calls, begin: i64, end: i64) -> Option<usize> {
     let inside = |call: &Call| call.end.min(end) - call.begin.max(begin);
     let mut innermost = None;
-    // Callers stand before what they call, but those that were found by a return.
+    // Callers precede their callees, except callers that were found by a return.
     loop {
         let next = calls
             .calls
@@ -280,7 +280,7 @@ fn longest_path(calls: &Calls, begin: i64, end: i64) -> Option<usize> {
     }
 }
 
-/// Returns how long each stack of functions was executed, by the piece of the way that it lies in.
+/// Returns the execution time of each stack of functions, by the piece that contains it.
 fn stacks(sample: &SampleDelay, places: &[Place], calls: &Calls) -> Vec<StackTime> {
     let mut by_call: BTreeMap<(usize, usize), u64> = BTreeMap::new();
     for &(holder, begin, end) in places {

@@ -7,7 +7,7 @@
 pub struct SectionLatency {
     /// The longest first.
     lengths: Vec<u64>,
-    /// Of the sections up to each, in all.
+    /// Running sum of the sections.
     sums: Vec<f64>,
     phase: f64,
 }
@@ -55,14 +55,14 @@ impl SectionLatency {
     }
 
     /// Returns the largest distance between the shares of samples and of the model that are above
-    /// x, for every x from `from` on. Each sample has `way` in it besides the section: the way of a
-    /// sample that waits for none.
+    /// x, for every x from `from` on. Each sample includes `way` in addition to the section: the
+    /// time of a sample that waits for none.
     ///
     /// `samples` are sorted. Also the critical value at 5 % (1.358 / sqrt(n), the asymptotic one of
     /// Kolmogorov's test; for a part of the axis it is on the safe side).
     #[must_use]
     pub fn distance(&self, samples: &[u64], way: u64, from: u64) -> Option<Distance> {
-        /// Of Kolmogorov's limiting distribution.
+        /// Critical value of Kolmogorov's limiting distribution.
         const CRITICAL: f64 = 1.358;
         let (first, count) = (
             samples.partition_point(|sample| *sample < from),
@@ -97,7 +97,7 @@ impl SectionLatency {
     }
 }
 
-/// How far samples lie from the model.
+/// The distance of samples from the model.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Distance {
     pub samples: u64,

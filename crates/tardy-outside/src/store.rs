@@ -37,7 +37,7 @@ pub struct WatchedGuest {
     pub instruction_ns: u64,
     /// Sections stored.
     pub sections: u64,
-    /// How often interrupts came although they were taken for off.
+    /// Number of interrupts that came although interrupts seemed to be off.
     pub corrected: u64,
     /// Sections left out because there were too many places.
     pub unstored: u64,
@@ -45,10 +45,10 @@ pub struct WatchedGuest {
     pub knows_preemption: bool,
     /// Names of functions by address (hexadecimal).
     pub functions: BTreeMap<String, String>,
-    /// Samples of which is known what was executed before them.
+    /// Samples with known preceding code.
     #[serde(default)]
     pub windows: u64,
-    /// Samples among the worst of which it could not be kept.
+    /// Worst samples whose preceding code could not be stored.
     #[serde(default)]
     pub left_out_windows: u64,
     /// Whether the scheduler was seen at work.
@@ -62,7 +62,7 @@ pub struct WatchedGuest {
     pub code: Vec<Function>,
 }
 
-/// Why what was seen cannot be kept or read.
+/// Why the plugin's output cannot be stored or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("{}: {error}", path.display())]
@@ -81,7 +81,7 @@ fn file_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError + use<> {
     move |error| StoreError::File { path, error }
 }
 
-/// Moves what the plugin wrote to `raw` into the run folder.
+/// Moves the plugin's output in `raw` into the run folder.
 ///
 /// # Errors
 /// Returns [`StoreError`].

@@ -48,7 +48,7 @@ pub enum StreamError {
          measure again"
     )]
     Cut,
-    /// It holds what no plugin writes.
+    /// Its content is not from the plugin.
     #[error("the record of sections is damaged at byte {0}: measure again")]
     Damaged(u64),
     /// A newer plugin's.
@@ -65,14 +65,14 @@ impl From<io::Error> for StreamError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => Self::Cut,
-            // Of a compressed stream: its own checks.
+            // For a compressed stream: its own checks.
             io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => Self::Damaged(0),
             _ => Self::Io(error),
         }
     }
 }
 
-/// Where sections of a kind start and end.
+/// Start and end of sections of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Site {
     pub kind: Kind,
@@ -103,7 +103,7 @@ pub struct Block {
     pub pc: u64,
     /// Its length in bytes.
     pub bytes: u64,
-    /// How many instructions it has.
+    /// Number of its instructions.
     pub instructions: u64,
 }
 
@@ -112,9 +112,9 @@ pub struct Block {
 pub struct Window {
     /// When the sample was due, on the guest's clock.
     pub due: i64,
-    /// How late it was, in ns.
+    /// Its latency, in ns.
     pub latency: u64,
-    /// The task that took it, by number.
+    /// Number of the task that took it.
     pub task: u32,
     /// The program's last clock read, in the instructions of [`Section::ended_at`].
     pub clock_at: u64,
@@ -155,7 +155,7 @@ pub enum Step {
     },
     /// The conditions that forbid interrupts or switches change.
     Context(Context),
-    /// The CPU stands still until the next interrupt.
+    /// The CPU is idle until the next interrupt.
     Halt,
 }
 
@@ -188,7 +188,7 @@ impl Context {
         self.0 & 0x10_0000 != 0
     }
 
-    /// Returns the task was asked to give the CPU up.
+    /// Returns whether the task was asked to give up the CPU.
     #[must_use]
     pub fn is_switch_due(self) -> bool {
         self.0 & 0x20_0000 != 0
@@ -201,7 +201,7 @@ pub enum Item {
     Section(Section),
     Window(Box<Window>),
     Longest(Box<LongestStretch>),
-    /// The guest said something (`tardy_sys::watched`).
+    /// A message of the guest (`tardy_sys::watched`).
     Mark {
         what: u64,
         at: u64,
@@ -219,7 +219,7 @@ pub struct End {
     pub unstored: u64,
     /// Whether the preemption count was found in the guest's memory.
     pub knows_preemption: bool,
-    /// Samples among the worst of which it could not be kept what was executed before them.
+    /// Worst samples whose preceding code could not be stored.
     pub left_out_windows: u64,
     /// Whether the scheduler was seen at work: without, nothing is known of switches.
     pub knows_scheduler: bool,
@@ -353,19 +353,19 @@ impl<R: BufRead> StreamReader<R> {
         }
     }
 
-    /// Returns the places told so far, by their numbers.
+    /// Returns the places so far, by their numbers.
     #[must_use]
     pub fn sites(&self) -> &[Site] {
         &self.sites
     }
 
-    /// Returns the tasks' names told so far, by their numbers; the first is empty.
+    /// Returns the tasks' names so far, by their numbers; the first is empty.
     #[must_use]
     pub fn tasks(&self) -> &[String] {
         &self.tasks
     }
 
-    /// Returns the blocks of code told so far, by their numbers.
+    /// Returns the blocks of code so far, by their numbers.
     #[must_use]
     pub fn blocks(&self) -> &[Block] {
         &self.blocks

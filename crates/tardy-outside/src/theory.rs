@@ -11,9 +11,9 @@ use crate::lnp::{Distance, SectionLatency};
 
 /// Latencies at which the shares of model and probe are set side by side.
 const LIMITS_US: [u64; 8] = [5, 10, 20, 50, 100, 500, 1_000, 5_000];
-/// Below, the way of an undisturbed sample differs from one to the next by as much as short
-/// sections last: model and samples are compared from here on, behind the way of a sample that
-/// waits for no section.
+/// Below, the time of undisturbed samples varies by as much as short sections last: model and
+/// samples are compared from here on, in addition to the time of a sample that waits for no
+/// section.
 const COMPARED_FROM_NS: u64 = 10_000;
 
 /// Points of the curve in a factor of ten.
@@ -29,8 +29,8 @@ pub struct LongestRow {
     pub end: String,
     /// The task that had the CPU at its start.
     pub task: String,
-    /// The function that was executed as it started, and its callers, outwards; empty if that was
-    /// not kept.
+    /// The function that was executing at its start, and its callers, outwards; empty if not
+    /// stored.
     pub path: Vec<String>,
 }
 
@@ -57,23 +57,24 @@ pub struct AssumedBound {
     pub ratio: Option<f64>,
 }
 
-/// abeni2002's distribution beside the probes'.
+/// abeni2002's distribution and the probes'.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SectionLatencyRow {
     /// Virtual time of the phase over all guests.
     pub phase_ns: Nanos,
-    /// The way of a sample that waits for no section: the median of those.
+    /// Time of a sample that waits for no section: the median of those.
     pub way_ns: Nanos,
     pub shares: Vec<ShareAbove>,
-    /// The same from that way to the longest latency of both, as densely as a picture shows.
+    /// The distributions from that time to the longest latency of both, as densely as a picture
+    /// shows.
     #[serde(skip)]
     pub curve: Vec<ShareAbove>,
-    /// From this latency on both are compared.
+    /// Latency from which on both are compared.
     pub compared_from_ns: Nanos,
     pub distance: Distance,
 }
 
-/// The share of latencies above a limit, in which the way of an undisturbed sample is counted.
+/// The share of latencies above a limit, which includes the time of an undisturbed sample.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ShareAbove {
     pub above_ns: Nanos,
@@ -84,7 +85,7 @@ pub struct ShareAbove {
 /// Totals of guests for one variant and load.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GuestTotals {
-    /// Of each guest.
+    /// One for each guest.
     pub interrupts: Vec<Instances>,
     /// Lengths of the intervals in which no other task could run, in ns.
     pub blocked: Vec<u64>,
@@ -142,7 +143,7 @@ fn undisturbed_middle(samples: usize, share: f64) -> usize {
     (samples as f64 * (1.0 - share) / 2.0) as usize
 }
 
-/// abeni2002's distribution, if there are samples to set it beside.
+/// Returns abeni2002's distribution, if there are samples to compare it with.
 pub(crate) fn section_latency(gathered: &mut GuestTotals) -> Option<SectionLatencyRow> {
     let model = SectionLatency::new(std::mem::take(&mut gathered.blocked), gathered.phase_ns)?;
     let samples = &mut gathered.samples;
@@ -262,7 +263,7 @@ mod tests {
             (share.by_sections - 0.228).abs() < 1e-9 && (share.by_probes - 0.25).abs() < 1e-9,
             "{share:?}"
         );
-        // From that way to the end of the longest section behind it, downwards.
+        // From that time to the end of the longest section after it, downwards.
         let (first, last) = (row.curve.first().unwrap(), row.curve.last().unwrap());
         assert_eq!(
             (

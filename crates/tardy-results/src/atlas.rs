@@ -213,7 +213,7 @@ fn gather<'a>(
 }
 
 impl CellRuns {
-    /// Returns the last phase is the one under load: with a named load, an idle phase precedes it.
+    /// Adds a run; the last phase is the one under load: with a named load, an idle phase precedes it.
     fn add(&mut self, run: &LoadedRun) {
         let phase = run.record.phases.last().map(|phase| phase.name.as_str());
         let probe = run.probes().first().copied();

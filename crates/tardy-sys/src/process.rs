@@ -195,7 +195,7 @@ pub fn become_subreaper() -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Returns the test harness has several threads, so forking code runs in a separate process.
+    /// The test harness has several threads, so forking code runs in a separate process.
     #[test]
     fn a_process_of_several_threads_does_not_fork() {
         std::thread::scope(|scope| {

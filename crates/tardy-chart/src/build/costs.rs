@@ -9,7 +9,7 @@ use tardy_run::cost::Group;
 use super::super::model::{Axis, Chart, Kind, Layer, Range, Shape, Table, Tone, Values};
 use super::super::scale::Scale;
 
-/// Share of a metric's room that its bars take.
+/// Share of a metric's width that its bars take.
 const FILLED: f64 = 0.76;
 
 /// Returns the charts of all groups that the runs have, in the order of tables. Runs count the same
@@ -50,7 +50,7 @@ fn chart(runs: &[CostRun], group: Group) -> Option<Chart> {
             .filter(|value| *value > 0.0)
     };
     let (least, most) = (ends().reduce(f64::min)?, ends().reduce(f64::max)?);
-    // A little room below, and above for the number of the highest bar.
+    // Some margin below, and above for the number of the highest bar.
     let room = (most / least).powf(0.03).max(1.02);
     let (low, high) = (least / room, most * room.powi(3));
     for range in bars.iter_mut().flatten() {
@@ -131,8 +131,8 @@ fn ranges(runs: &[CostRun], run: &CostRun, index: usize, names: &[&str]) -> Vec<
     let range = |(place, name): (usize, &&str)| {
         let metric = find(run, name)?;
         let shown = shown(runs, metric);
-        // Times are drawn in ns, whose axis names the unit; a bandwidth is largest where an
-        // operation takes least.
+        // Times are drawn in ns, whose axis names the unit; a bandwidth is largest if an operation
+        // takes least.
         let drawn = |value: f64| {
             if shown.is_time() {
                 value
@@ -154,8 +154,8 @@ fn ranges(runs: &[CostRun], run: &CostRun, index: usize, names: &[&str]) -> Vec<
             figure,
         })
     };
-    // Of nothing, which is what may be left when something was taken off, there is no place on a
-    // logarithmic axis: a least trial of that starts at the axis.
+    // Zero, which can remain after a subtraction, has no position on a logarithmic axis: a minimum
+    // of zero starts at the axis.
     names
         .iter()
         .enumerate()

@@ -1,4 +1,4 @@
-//! Latencies against a number that differs from run to run, such as that of threads: a curve a
+//! Latencies against a number that differs between runs, such as that of threads: a curve per
 //! statistic.
 
 use crate::model::{Axis, Chart, Kind, Layer, Shape, Table, Tone, Values};

@@ -15,7 +15,7 @@ const POINTS_A_DECADE: f64 = 40.0;
 /// Rows of the table in a factor of ten of the share.
 const ROWS_A_DECADE: f64 = 6.0;
 
-/// A value with how many of the samples lie at or above it, and at or below it.
+/// A value with the number of samples at or above it, and at or below it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Point {
     value: i64,
@@ -141,8 +141,8 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
     runs.iter().map(one).collect()
 }
 
-/// Returns the models' lines with their bands: that of the worst series is shown, the others are
-/// asked for.
+/// Returns the models' lines with their bands: that of the worst series is visible, the others are
+/// hidden.
 fn models(kind: Kind, data: &ProbeData) -> Vec<Layer> {
     let mut layers: Vec<Layer> = Vec::new();
     let processors = data
@@ -198,7 +198,7 @@ fn models(kind: Kind, data: &ProbeData) -> Vec<Layer> {
     layers
 }
 
-/// Returns the axis, as far as models reach too.
+/// Returns the axis, extended to the models' reach.
 fn reaching(axis: Axis, runs: &[RunData], probe: &str) -> Axis {
     let groups = of_probe(runs, probe).flat_map(|probe| &probe.groups);
     let furthest = groups
@@ -445,7 +445,7 @@ mod tests {
     fn the_lower_end_of_one_sample_is_that_of_clopper_and_pearson() {
         let values: Vec<i64> = (1..=20_000).collect();
         let &(value, lower, upper) = band(Kind::Ccdf, &group(&values)).last().unwrap();
-        // Of 1 of 20000: 1 - 0.975^(1/20000), and the upper end by the same method.
+        // For 1 of 20000: 1 - 0.975^(1/20000), and the upper end by the same method.
         assert!(
             value == 20_000.0 && (lower / 1.2659e-6 - 1.0).abs() < 1e-3 && upper > 2.7e-4,
             "{value} {lower} {upper}"

@@ -1,4 +1,4 @@
-//! Charts of counts by time and latency: the heat map, and the places where samples are.
+//! Charts of counts by time and latency: the heat map, and the scatter of samples.
 
 use super::super::data::{ProbeData, RunData};
 use super::super::model::{Cell, Chart, Kind, Layer, Shape, Table, Tone};

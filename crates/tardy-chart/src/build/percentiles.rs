@@ -1,5 +1,4 @@
-//! The latency of each percentile, on an axis on which each further nine takes as much room as the
-//! one before.
+//! The latency of each percentile, on an axis on which each further nine takes equal space.
 
 use tardy_statistics::confidence::Confidence;
 
@@ -14,7 +13,7 @@ use super::{BANDS_MAX, a_group_a_run, capital, latency_axis, of_probe, rules, ru
 const STEPS_A_DECADE: u32 = 10;
 
 /// One in `one_in` samples lies above `value`, the sample of that percentile; the true percentile
-/// lies between the ends at 95 %, where the samples set them.
+/// lies between the ends at 95 %, if the samples bound it.
 struct Point {
     one_in: f64,
     /// Whether it is the largest sample, which ends the line.
@@ -134,8 +133,7 @@ fn points(group: &Group) -> Vec<Point> {
                 probability,
                 Confidence::NINETY_FIVE,
             );
-            // As summaries have it: the sample at place ceil(probability * samples), which so many
-            // lie above.
+            // As in summaries: the sample at rank ceil(probability * samples).
             let above = if is_max {
                 0
             } else {
@@ -219,7 +217,7 @@ fn table(groups: &[Group]) -> Table {
     Table { head, rows }
 }
 
-/// With a digit more than the axis needs: between decades percentiles are not round.
+/// Formats with a digit more than the axis needs: between decades percentiles are not round.
 fn percent(one_in: f64) -> String {
     if (one_in.log10() - one_in.log10().round()).abs() < 1e-9 {
         return words::percentile(one_in);

@@ -10,9 +10,9 @@ use super::super::scale::Scale;
 use super::super::words;
 use super::bars::BAR_READS;
 
-/// Share of a probe's room that its bars take.
+/// Share of a probe's width that its bars take.
 const FILLED: f64 = 0.76;
-/// Share of the axis that is left free at its ends; the number of the highest bar stands above it.
+/// Share of the axis left free at its ends; the number of the highest bar is printed above it.
 const ROOM: f64 = 0.06;
 
 /// Samples of a run, without load or with it.

@@ -1,5 +1,5 @@
-//! abeni2002's distribution of the latency by sections beside the probes', for each load of a
-//! watched run.
+//! abeni2002's distribution of the latency by sections and the probes' distribution, for each load
+//! of a watched run.
 
 use tardy_outside::census::Group;
 use tardy_outside::theory::SectionLatencyRow;

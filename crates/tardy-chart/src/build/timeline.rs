@@ -53,7 +53,7 @@ fn marked(run: &RunData) -> Vec<Rule> {
     run.summary.marks.iter().enumerate().map(rule).collect()
 }
 
-/// Returns the largest latency, where its time is known.
+/// Returns the largest latency, if its time is known.
 pub(super) fn worst(data: &ProbeData) -> Vec<Mark> {
     let mark = data.worst.map(|(x, latency)| Mark {
         x,

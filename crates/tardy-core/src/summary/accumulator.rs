@@ -453,7 +453,7 @@ impl SeriesAccumulator {
         )
     }
 
-    /// Returns the sum is compressed, because a reader holds those of a thousand series at once.
+    /// The sum is compressed, because a reader holds those of a thousand series at once.
     fn sum<'a>(&self, cells: impl Iterator<Item = &'a Cell>) -> Cell {
         let cells: Vec<&Cell> = cells.collect();
         if let [only] = cells[..] {

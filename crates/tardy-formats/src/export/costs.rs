@@ -37,8 +37,7 @@ pub fn write(run: &CostRun, format: &str, out: &mut dyn Write) -> Result<(), Exp
     Ok(())
 }
 
-/// Every trial, a line each, in the order in which they were made; values are of one operation,
-/// bandwidths too.
+/// Writes every trial, a line each, in order; values are per operation, for bandwidths too.
 fn trials(run: &CostRun) -> String {
     let mut out = format!(
         "metric,group,trial,{}_per_operation,bytes_per_operation\n",
@@ -111,8 +110,8 @@ fn table(run: &CostRun) -> String {
     out
 }
 
-/// Seconds as the base unit; instructions are a metric of another name, so that nobody adds them
-/// up.
+/// The base unit is seconds; instructions have a separate metric name, so that the two are never
+/// added.
 fn metrics(run: &CostRun) -> String {
     let summary = &run.summary;
     let (name, scale, unit) = if summary.how.unit == "ns" {

@@ -26,8 +26,8 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// Takes their priorities from threads that run as ordinary tasks, as warnings of the run say.
-    /// Whether there are such.
+    /// Corrects the priorities of threads that run as ordinary tasks, according to the run's
+    /// warnings. Returns whether there are any.
     pub fn take_priorities(threads: &mut [Self], warnings: &[Warning]) -> bool {
         let is_refused = |priority: u32| {
             let is_it =
@@ -132,7 +132,7 @@ impl ThreadSamples {
         i64::try_from(self.sum / i128::from(self.values.count().max(1))).unwrap_or(i64::MAX)
     }
 
-    /// Counts by bucket, and how many lie beyond the last one.
+    /// Returns the counts by bucket, and the number beyond the last one.
     fn buckets(&self, unit: Unit, buckets: u32) -> (Vec<u64>, u64) {
         let mut counts = vec![0; buckets as usize];
         let mut beyond = 0;
@@ -150,7 +150,7 @@ impl ThreadSamples {
 }
 
 impl CyclictestRun {
-    /// Reads what `threads` took in `run`.
+    /// Reads the samples of `threads` in `run`.
     ///
     /// # Errors
     /// Returns [`ExportError`] if a series cannot be read, or is not there.
@@ -320,8 +320,8 @@ impl CyclictestRun {
         text
     }
 
-    /// What `--spike` prints: each sample above `limit`, at most `count` of them, with the time at
-    /// which it was taken.
+    /// Returns the output of `--spike`: each sample above `limit`, at most `count` of them, with
+    /// its time.
     #[must_use]
     pub fn spikes(&self, limit: Nanos, count: usize) -> String {
         let mut text = "\n".to_owned();
@@ -350,7 +350,7 @@ impl CyclictestRun {
         text
     }
 
-    /// What `-b` prints, whether a latency above `limit` ended the run or not.
+    /// Returns the output of `-b`, whether or not a latency above `limit` ended the run.
     #[must_use]
     pub fn broken(&self, limit: Nanos) -> String {
         let ids: String = self

@@ -8,7 +8,7 @@
 //!
 //! `rt-tests-json` is cyclictest's document key for key, including its two misspelt keys, in whole
 //! us rounded down, so parsers of rt-tests read runs unmodified. `return_code` is the run's exit
-//! code; data for which cyclictest has no key are added beside. Files are replaced by renaming, so
+//! code; data without a key in cyclictest get additional keys. Files are replaced by renaming, so
 //! that a metrics collector never reads half a file.
 
 use std::io::Write;
@@ -31,7 +31,7 @@ const FILE_VERSION: u32 = 1;
 /// `--format rt-tests-json`.
 pub(super) struct RtTestsJson;
 
-/// The keys in the order in which cyclictest writes them.
+/// The keys in cyclictest's order.
 #[derive(Serialize)]
 struct Document {
     file_version: u32,

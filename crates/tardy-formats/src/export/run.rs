@@ -174,7 +174,7 @@ impl ExportedSeries {
         failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Returns how often each value came: from the histogram where not every sample was kept.
+    /// Returns the counts by value: from the histogram if not every sample was stored.
     ///
     /// # Errors
     /// Returns errors of the disk.

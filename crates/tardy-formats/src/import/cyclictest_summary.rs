@@ -1,6 +1,6 @@
-//! cyclictest's summary lines, as it prints them with -q, or over and over without:
+//! cyclictest's summary lines, printed with -q, or repeatedly without:
 //! `T: 0 ( 1234) P:95 I:1000 C: 500 Min: 19 Act: 20 Avg: 23 Max: 44`. Only extremes and the mean
-//! are known; of lines that come again the last one counts.
+//! are known; of repeated lines the last one counts.
 
 use std::collections::BTreeMap;
 
@@ -41,9 +41,9 @@ pub(super) struct ThreadLine {
     process: String,
     /// Whether it has `P:`.
     pub(super) has_priority: bool,
-    /// Of `A:`, which jitterdebugger alone prints.
+    /// Value of `A:`, which only jitterdebugger prints.
     pub(super) affinity: Option<u32>,
-    /// Of `I:`, in us whatever the unit of the others.
+    /// Value of `I:`, always in us.
     pub(super) interval: Option<Nanos>,
     pub(super) cycles: u64,
     pub(super) min: i64,
@@ -54,11 +54,11 @@ pub(super) struct ThreadLine {
 
 /// Characters to which cyclictest, cyclicdeadline and signaltest pad a maximum.
 const MAX_WIDTH: usize = 8;
-/// The same for jitterdebugger.
+/// The width for jitterdebugger.
 const MAX_WIDTH_OF_JITTERDEBUGGER: usize = 10;
 
 impl ThreadLine {
-    /// `None` if the line is something else.
+    /// Returns `None` if the line is of another kind.
     pub(super) fn parse(line: &str, unit: Unit) -> Option<Self> {
         let rest = line.trim_start().strip_prefix("T:")?;
         let (thread, rest) = rest.split_once('(')?;
@@ -108,7 +108,7 @@ impl ThreadLine {
     }
 
     /// Puts the extremes and the mean into `stated`. Without a cycle the least value is the tool's
-    /// starting value.
+    /// initial value.
     pub(super) fn state_extremes(&self, stated: &mut StatedTotals) {
         if self.cycles > 0 {
             stated.min_ns = Some(Nanos(self.min));
@@ -157,7 +157,7 @@ fn is_torn(text: &str) -> bool {
 /// stopped (-b) counts: cyclicdeadline prints its lines without it.
 ///
 /// # Errors
-/// Without such a line; `example` shows what it looks like.
+/// Returns an error without such a line; `example` shows its form.
 pub(super) fn last_of_each_thread(
     source: &Source,
     text: &str,

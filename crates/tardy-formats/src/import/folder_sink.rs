@@ -1,7 +1,7 @@
 //! The run folder that an import becomes.
 //!
-//! It is made beside its place under another name, and renamed when all of it is there: an input
-//! that turns out unreadable leaves nothing.
+//! It is made next to its place under another name, and renamed when complete: an unreadable input
+//! leaves nothing.
 
 use std::fs;
 use std::io;
@@ -42,7 +42,7 @@ pub struct ImportResult {
     pub notes: Vec<String>,
 }
 
-/// Reads `path` as `format`, or as what it looks like, and makes the run `out`.
+/// Reads `path` as `format`, or as a detected format, and makes the run `out`.
 ///
 /// # Errors
 /// Returns [`ImportError`] after removing `out`.
@@ -112,7 +112,7 @@ struct Open {
     encoder: ChunkEncoder,
     bytes: Vec<u8>,
     counts: Counts,
-    /// The last sample: up to where the grid has come.
+    /// The last sample: the current end of the grid.
     last: Option<Sample>,
     stated: StatedTotals,
 }

@@ -7,8 +7,8 @@
 //! payload    ZigZag LEB128 of 64 bits, at most nine bytes: a count, or below 0 how many counts are 0
 //! ```
 //! All big-endian. Source: HdrHistogram (Java), `AbstractHistogram.encodeIntoByteBuffer` and
-//! `ZigZagEncoding`. Read here and not by the crate of that name, because that one makes room for
-//! as many bytes as a file claims to hold.
+//! `ZigZagEncoding`. The crate of that name is not used, because it allocates as many bytes as a
+//! file claims to contain.
 
 use std::io::Read;
 
@@ -108,7 +108,7 @@ fn zig_zag(payload: &[u8], place: &mut usize) -> Option<i64> {
     Some((value >> 1) as i64 ^ -((value & 1) as i64))
 }
 
-/// How indices become values.
+/// Converts indices to values.
 struct Buckets {
     unit_bits: u32,
     half_bits: u32,

@@ -1,6 +1,6 @@
-//! Values whose order a file gives. At most the period says when they were due.
+//! Values whose order a file gives. Only the period implies their due times, if it is known.
 //!
-//! Values without times keep their order: the n-th stands at n ns, and the folder records that.
+//! Values without times keep their order: the n-th is placed at n ns, and the folder records that.
 //! Such a run has no length, no rate and no chart over time.
 
 use std::io;
@@ -24,7 +24,7 @@ pub(super) const TIME_MAX: i64 = i64::MAX / 4;
 pub(super) struct InOrder<'a> {
     sink: &'a mut dyn Sink,
     series: usize,
-    /// Time from one due time to the next; 1 ns where it is not known.
+    /// Time from one due time to the next; 1 ns if unknown.
     step: i64,
     due: i64,
     has_times: bool,

@@ -47,7 +47,7 @@ pub(super) const CSV: Format = Format {
 const RECORD_BYTES: usize = 28;
 /// Number of samples of a thread from which the unit and the period are derived.
 const LEARNT_FROM: usize = 1_000;
-/// How many times more regular the due times by one unit have to be than by the other.
+/// Required ratio of the regularity of due times in one unit to that in the other.
 const CLEARLY: i64 = 4;
 const THREADS_MAX: u32 = CPU_MAX + 1;
 
@@ -196,7 +196,7 @@ fn read_csv(
     }
 }
 
-/// Where a row stands.
+/// The position of a row.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Line(u64),

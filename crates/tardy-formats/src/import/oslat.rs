@@ -1,6 +1,6 @@
-//! oslat, text and JSON: times between two readings of the cycle counter in a busy loop. That is no
-//! latency of a wake-up, and is never compared with one. Buckets are named by their upper end; the
-//! last one holds everything beyond it too.
+//! oslat, text and JSON: times between two readings of the cycle counter in a busy loop. Those are
+//! not latencies of wake-ups, and never compared with them. Buckets are named by their upper end;
+//! the last one holds everything beyond it too.
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
@@ -197,7 +197,7 @@ fn finish(series: &mut [BucketSeries], last_bucket: Option<i64>, imported: &mut 
     let mut ends: Vec<i64> = ends.map(|&(end, _)| end).collect();
     ends.sort_unstable();
     let before = |end: i64| ends[..ends.partition_point(|&other| other < end)].last();
-    // All buckets are as wide; where rows are left out, only a multiple of their width is seen.
+    // All buckets are equally wide; if rows are omitted, only a multiple of their width is visible.
     let width = ends
         .iter()
         .fold(0, |width, &end| divisor(width, end - ends[0]));

@@ -6,11 +6,11 @@
 
 use std::borrow::Cow;
 
-/// Bytes of a head that tell an encoding.
+/// Bytes of a head that reveal an encoding.
 const PROBED: usize = 512;
 /// Lines of a head that show whether a log has words before each of them.
 const LINES_PROBED: usize = 128;
-/// Bytes in which these lines are looked for.
+/// Bytes in which these lines are searched.
 const HEAD_PROBED: usize = 16 << 10;
 
 /// Returns the text of `bytes` as the tool printed it. Bytes that are no UTF-8 become U+FFFD.
@@ -45,7 +45,7 @@ fn uncommented(line: &str) -> &str {
 }
 
 /// Returns whether all lines are comments of a script, and one of them has results: tools print no
-/// results behind `# `.
+/// results after `# `.
 fn is_comment(text: &str) -> bool {
     if !text.trim_start().starts_with("# ") {
         return false;
@@ -294,8 +294,8 @@ fn container(text: &str) -> Option<&str> {
     is_name.then_some(rest)
 }
 
-/// Returns the text after the words that a log puts behind a time: `host program[123]:` of
-/// journald, `stdout F` of a container's runtime, `00O` of GitLab.
+/// Returns the text after the words that a log adds after a time: `host program[123]:` of journald,
+/// `stdout F` of a container's runtime, `00O` of GitLab.
 fn writer(text: &str) -> Option<&str> {
     for stream in ["stdout F ", "stderr F ", "stdout P ", "stderr P "] {
         if let Some(rest) = text.strip_prefix(stream) {

@@ -1,5 +1,5 @@
-//! Output of known tools that is not read, with the reason. A number in it may be no latency, so
-//! it is never handed to a more general reader.
+//! Output of known tools that is refused, with the reason. Its numbers may not be latencies, so it
+//! is never passed to a more general reader.
 
 /// How a file is recognised.
 enum Sign {
@@ -103,7 +103,7 @@ const RT_MIGRATE_TEST: (&str, &str) = (
     "it tests where tasks run; its numbers are how long tasks worked",
 );
 
-/// Lines of tools whose other lines are read: a file in which no format is recognised.
+/// Refused lines of tools whose other lines are read: for a file in which no format is recognised.
 const INCOMPLETE: &[(Sign, &str, &str)] = &[
     (
         Sign::Words("policy: ", "loadavg: "),
@@ -137,7 +137,7 @@ pub(super) fn find(head: &[u8], text: &str) -> Option<(&'static str, &'static st
     first(KNOWN, head, text)
 }
 
-/// The same of a file in which no format is recognised.
+/// Finds such a line in a file in which no format is recognised.
 pub(super) fn find_incomplete(text: &str) -> Option<(&'static str, &'static str)> {
     first(INCOMPLETE, &[], text)
 }

@@ -2,11 +2,12 @@
 //! prints up to three columns per CPU: the timer's interrupt, the kernel's thread, and the return to
 //! user space. Each column is a distribution and becomes a probe.
 //!
-//! The traps: buckets may be wider than a unit (-b), and only the distance of their names shows how
-//! wide, so that a sample counts as the end of its bucket; empty rows are left out; with --no-summary, the file has no maximum, and the widest row that
-//! has samples limits it; osnoise counts intervals without the CPU, no latencies of a wake-up.
-//! Without the names of the columns (--no-header) or of the rows (--no-index), nothing is read.
-//! Source: Linux, tools/tracing/rtla/src/timerlat_hist.c, osnoise_hist.c.
+//! The traps: buckets may be wider than a unit (-b), and only the distance of their names shows the
+//! width, so a sample counts as the end of its bucket; empty rows are omitted; with --no-summary,
+//! the file has no maximum, and the widest row that has samples limits it; osnoise counts intervals
+//! without the CPU, not latencies of wake-ups. Without the names of the columns (--no-header) or of
+//! the rows (--no-index), nothing is read. Source: Linux, tools/tracing/rtla/src/timerlat_hist.c,
+//! osnoise_hist.c.
 
 use std::collections::BTreeMap;
 
@@ -238,8 +239,8 @@ fn read(
     Ok(imported)
 }
 
-/// Width of the buckets in ns: the largest of which the distances of all rows are multiples. Where
-/// rows are left out it may be too large, and never too small. 0 for a single row.
+/// Returns the width of the buckets in ns: the greatest common divisor of the distances of all
+/// rows. If rows are omitted it may be too large, and never too small. 0 for a single row.
 fn width(rows: &[i64]) -> i64 {
     let first = rows.first().copied().unwrap_or(0);
     rows.iter().fold(first, |width, row| {
@@ -295,7 +296,7 @@ fn finish(
         .max()
         .unwrap_or(0);
     for (index, counted) in columns.iter_mut().enumerate() {
-        // `-` where a column has no sample.
+        // `-` if a column has no sample.
         let footer = |name: &str| {
             footers
                 .get(name)
@@ -350,7 +351,7 @@ fn finish(
     Ok(())
 }
 
-/// Of `  0 00:10:00`: days, hours, minutes, seconds.
+/// Parses `  0 00:10:00`: days, hours, minutes, seconds.
 pub(super) fn duration(text: &str) -> Option<Nanos> {
     let mut words = text.split_whitespace();
     let days: i64 = words.next()?.parse().ok()?;

@@ -31,7 +31,7 @@ pub trait Sink {
     /// If it cannot be written.
     fn push(&mut self, series: usize, record: Record) -> io::Result<()>;
 
-    /// Notes what the other tool states of a series of samples.
+    /// Records the totals that the other tool states for a series of samples.
     fn state(&mut self, series: usize, stated: StatedTotals);
 
     /// Adds a series that has only a histogram, or only stated totals.
@@ -54,9 +54,9 @@ pub struct ImportedRun {
     pub command_line: Option<String>,
     /// When it started, ns since 1970.
     pub started: Option<Nanos>,
-    /// How long it measured.
+    /// Its measured length.
     pub length: Option<Nanos>,
-    /// The machine, as far as it says.
+    /// The facts of the machine, as far as stated.
     pub machine: MachineFacts,
     /// Caveats to read before the numbers.
     pub notes: Vec<String>,
@@ -73,7 +73,7 @@ pub struct BucketSeries {
     pub probe: &'static str,
     /// Name of the quantity of a value.
     pub quantity: &'static str,
-    /// Number of the CPU, or of the thread where that is all there is.
+    /// Number of the CPU, or of the thread if only that is known.
     pub cpu: Option<u32>,
     /// Time between two due times; absent if it is not known.
     pub period: Option<Nanos>,
@@ -151,7 +151,7 @@ impl BucketSeries {
         self.stated.below_ns = Nanos(width - unit);
     }
 
-    /// Notes samples beyond the buckets; they are counted at the maximum, so that no percentile
+    /// Records samples beyond the buckets; they are counted at the maximum, so that no percentile
     /// looks better than it was.
     pub fn overflow(&mut self, samples: u64, from_ns: i64) {
         if samples > 0 {
@@ -272,7 +272,7 @@ impl BucketSeries {
         notes
     }
 
-    /// Hands it over.
+    /// Passes it to the sink.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -301,7 +301,7 @@ impl BucketSeries {
         )
     }
 
-    /// Returns the note about its overflow, if it has one; with the probe's name where there are
+    /// Returns the note about its overflow, if it has one; with the probe's name if there are
     /// several.
     #[must_use]
     pub fn overflow_note(&self, is_probe_named: bool) -> Option<String> {
@@ -332,7 +332,7 @@ impl BucketSeries {
     }
 
     /// Returns the note about due times that a long latency skipped, which such output does not
-    /// count; with the probe's name where there are several.
+    /// count; with the probe's name if there are several.
     #[must_use]
     pub fn skipped_note(&self, is_probe_named: bool) -> Option<String> {
         let period = self
@@ -381,9 +381,9 @@ fn number_anew(series: &mut [BucketSeries], imported: &mut ImportedRun) {
     }
 }
 
-/// Returns the samples that `total` counts and `parts` do not: rows that were left out. `None` if
-/// the parts account for everything that the total states. Where the total does not count its
-/// samples, one stands for the maximum.
+/// Returns the samples that `total` counts and `parts` do not: omitted rows. Returns `None` if the
+/// parts account for the whole total. If the total does not count its samples, one is assumed for
+/// the maximum.
 pub(super) fn missing_from_rows(
     total: &StatedTotals,
     parts: &[StatedTotals],
@@ -401,7 +401,7 @@ pub(super) fn missing_from_rows(
     (others > 0 || is_beyond).then(|| StatedTotals {
         samples: Some(others.max(1)),
         min_ns,
-        // Rounded means may leave no room for it.
+        // Rounded means may exclude it.
         mean_ns: mean.map(|mean| {
             let least = min_ns.map_or(mean, |min| min.get() as f64);
             let most = total.max_ns.map_or(mean, |max| max.get() as f64);
@@ -454,7 +454,7 @@ pub fn descriptor(probe: &str, quantity: &str, cpu: Option<u32>, schedule: Sched
     }
 }
 
-/// Hands all series over, and notes their overflows.
+/// Passes all series on, and records their overflows.
 ///
 /// # Errors
 /// Returns [`ImportError::Unwritable`].
@@ -524,7 +524,7 @@ pub fn hand_over_all(
     }
     let has_probes = series.windows(2).any(|pair| pair[0].probe != pair[1].probe);
     for counted in series.iter() {
-        // Beside it, the misses of the probe would be unknown.
+        // Otherwise the misses of the probe would be unknown.
         if counted.stated.samples == Some(0) && counted.in_buckets() == 0 {
             let name = match counted.cpu {
                 Some(cpu) => format!("CPU {cpu} of {}", counted.probe),

@@ -11,7 +11,7 @@ const BYTES_MAX: u64 = 256 << 20;
 
 impl Source {
     /// Returns all of the text as its tool printed it ([`pasted::cleaned`]); of several
-    /// measurements, the one that was asked for.
+    /// measurements, the requested one.
     pub(super) fn text(&mut self) -> Result<String, ImportError> {
         let mut bytes = Vec::new();
         (&mut self.input)

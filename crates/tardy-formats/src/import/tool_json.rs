@@ -15,7 +15,7 @@ pub(super) struct Document {
     text: String,
 }
 
-/// Reads the document, mended where the tools are known to break it.
+/// Reads the document, repaired where the tools are known to break it.
 pub(super) fn document(source: &mut Source) -> Result<Document, ImportError> {
     let text = source.text()?;
     match serde_json::from_str(&mended(&text)) {
@@ -31,7 +31,7 @@ pub(super) fn document(source: &mut Source) -> Result<Document, ImportError> {
 }
 
 impl Document {
-    /// Something else than `expected` in the member that is reached by `keys`.
+    /// Makes the error for unexpected data in the member at `keys`.
     pub(super) fn expected(
         &self,
         source: &Source,
@@ -42,7 +42,7 @@ impl Document {
         source.expected(self.line_of(keys), expected, found)
     }
 
-    /// Returns the line of the last of `keys` that is there, each looked for behind the one before;
+    /// Returns the line of the last existing one of `keys`, each searched after the previous one;
     /// the first line without any.
     fn line_of(&self, keys: &[&str]) -> u64 {
         let mut at = 0;
@@ -90,7 +90,7 @@ fn mended(text: &str) -> String {
     out
 }
 
-/// `rest` is what follows the key's first colon: `": "words of the "command"",`.
+/// `rest` is the text after the key's first colon: `": "words of the "command"",`.
 fn command_line(line: &str, rest: &str) -> String {
     let value = rest.trim_start_matches(['"', ':', ' ']);
     let body = value.trim_end().trim_end_matches(',').strip_suffix('"');

@@ -10,7 +10,7 @@ use super::{ImportError, Settings, Source, Unit};
 /// No wake-up takes less than this in ns, nor this in us as a rule: 1 us and 1 ms.
 const DIVIDE: i64 = 1_000;
 
-/// Typical values of a thread as they stand in the file, and its interval in us.
+/// Typical values of a thread as in the file, and its interval in us.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TypicalValue {
     pub(super) value: i64,
@@ -27,7 +27,7 @@ pub(super) struct UnitChoice {
 /// Returns the unit that was given, or the one that the values themselves show.
 ///
 /// # Errors
-/// Returns [`ImportError::Ask`] where both are possible.
+/// Returns [`ImportError::Ask`] if both are possible.
 pub(super) fn unit(
     source: &Source,
     settings: &Settings,

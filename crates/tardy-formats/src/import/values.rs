@@ -19,12 +19,12 @@ pub(super) const FORMAT: Format = Format {
 };
 
 const LINE_BYTES_MAX: u64 = 1 << 20;
-/// Lines of the head that must look like values.
+/// Number of lines of the head that must look like values.
 const LINES_LOOKED_AT: usize = 50;
 const SEPARATORS: [char; 3] = [',', ';', '\t'];
 
-/// Numbers, one a line, below a name at most; or a table: as many fields in each line, more than
-/// one, with a number in each but the first line.
+/// Detects numbers, one per line, with an optional name above; or a table: the same number of
+/// fields in each line, more than one, with a number in each but the first line.
 fn detect(head: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(whole_lines(head)) else {
         return false;
@@ -50,7 +50,7 @@ fn detect(head: &[u8]) -> bool {
 }
 
 /// Returns whether a table looks like a histogram: the first column rises by equal steps, and the
-/// others are whole numbers with a zero among them, which latencies hardly have.
+/// others are whole numbers with a zero among them, which latencies rarely are.
 pub(super) fn is_histogram(text: &str) -> bool {
     let whole_lines = text.rfind('\n').map_or(text, |end| &text[..end]);
     let rows = whole_lines.lines().filter(|line| !is_skipped(line));
@@ -73,7 +73,7 @@ pub(super) fn is_histogram(text: &str) -> bool {
     rises_evenly && counts.is_some_and(|counts| counts.contains(&0))
 }
 
-/// Without the last line, if that may be cut off.
+/// Removes the last line, which may be truncated.
 fn whole_lines(head: &[u8]) -> &[u8] {
     let end = head.iter().rposition(|&byte| byte == b'\n');
     end.map_or(head, |end| &head[..end])
@@ -112,7 +112,7 @@ fn fields(line: &str, separator: Option<char>) -> Vec<String> {
     fields.iter().map(|field| field.trim().to_owned()).collect()
 }
 
-/// How the lines are read, which the first one tells.
+/// The layout of the lines, derived from the first one.
 struct Layout {
     separator: Option<char>,
     fields: usize,

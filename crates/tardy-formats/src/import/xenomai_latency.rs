@@ -4,11 +4,12 @@
 //! ns. With -h, Xenomai prints histograms: `avg` of all samples, `min` and `max` of the seconds'
 //! extremes.
 //!
-//! The traps: RTAI's columns are others, so that its mean stands where Xenomai has the maximum; how
-//! wide the buckets are is not in the file, and the last one holds everything beyond it too; buckets
-//! are of absolute values, so that early wake-ups look late; overruns are periods that passed
-//! unused; the lines of klatency do not come once a second; latmus with a GPIO measures a round trip. Source: Xenomai, testsuite/latency/latency.c;
-//! libevl, benchmarks/latmus.c; RTAI, testsuite/kern/latency/display.c.
+//! The traps: RTAI has other columns, so its mean is at the position of Xenomai's maximum; the file
+//! lacks the width of the buckets, and the last one contains all larger values; buckets are of
+//! absolute values, so early wake-ups look late; overruns are skipped periods; klatency's lines do
+//! not come once a second; latmus with a GPIO measures a round trip. Source: Xenomai,
+//! testsuite/latency/latency.c; libevl, benchmarks/latmus.c; RTAI,
+//! testsuite/kern/latency/display.c.
 
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
@@ -119,17 +120,17 @@ const TORN_NOTE: &str = "the last line is cut off, and is left out";
 
 /// Width of a bucket, unless it was chosen (-B).
 const BUCKET_NS: i64 = 1_000;
-/// How far the mean of the buckets may lie from the stated one, in buckets: they are of one width
-/// then.
+/// Maximum difference between the mean of the buckets and the stated one, in buckets, at which both
+/// are taken to have one width.
 const MEAN_TOLERANCE: f64 = 0.6;
 
 /// The statements of the file.
 #[derive(Default)]
 struct Statements {
     head: Head,
-    /// Of the line with their names.
+    /// From the line with their names.
     columns: Option<Columns>,
-    /// Seconds that a line of data covers, where the file states them.
+    /// Seconds covered by a line of data, if the file states them.
     line_seconds: Option<u64>,
     /// Lines of data, and their totals: least and largest value, sum of the means, overruns so far.
     lines: u64,
@@ -144,7 +145,7 @@ struct Statements {
     whole: Option<RunTotals>,
     /// The first line of data that cannot be read, and its text.
     damaged: Option<(u64, String)>,
-    /// How many samples the statistics of the histogram (-s) hold.
+    /// Number of samples in the statistics of the histogram (-s).
     counted: Option<u64>,
     buckets: Vec<(i64, u64)>,
 }
@@ -335,7 +336,7 @@ fn counted(
         .collect();
     counted.stated.resolution_ns = Nanos(BUCKET_NS);
     counted.stated.samples = found.counted.or(Some(counted.in_buckets()));
-    // The largest value lies beyond the last bucket: that one holds whatever is longer.
+    // The largest value lies beyond the last bucket, which contains all larger values.
     if max.is_some_and(|max| max / BUCKET_NS > last) {
         counted.buckets.pop();
         counted.overflow(beyond, last.saturating_mul(BUCKET_NS));
@@ -451,8 +452,8 @@ impl Statements {
         seconds.checked_mul(1_000_000_000).map(Nanos)
     }
 
-    /// Returns the seconds for which samples are counted: the stated time includes that of the
-    /// start, and lines may come more often than once a second.
+    /// Returns the seconds for which samples are counted: the stated time includes the start-up,
+    /// and lines may come more often than once a second.
     fn counted_seconds(&self) -> Option<i64> {
         let (stated, printed) = (self.stated_seconds(), self.printed_seconds());
         stated.into_iter().chain(printed).min()

@@ -37,7 +37,7 @@ struct Statements {
     max: Option<[i64; 2]>,
     overflow: Option<[i64; 2]>,
     rows: Vec<(i64, [i64; 2])>,
-    /// Where the last bucket stands.
+    /// Line of the last bucket.
     last_line: u64,
 }
 
@@ -137,7 +137,7 @@ fn counted(
         let least = counted.buckets.first().map(|&(least, _)| least);
         counted.stated.min_ns = of(found.min).or(least).map(Nanos);
         counted.stated.max_ns = max.map(Nanos);
-        // Its mean leaves out what has no bucket.
+        // Its mean excludes samples without a bucket.
         counted.stated.mean_ns = of(found.mean)
             .filter(|_| overflow == 0)
             .map(|mean| mean as f64);

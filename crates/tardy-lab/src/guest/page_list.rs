@@ -36,7 +36,7 @@ pub(super) fn empty() -> io::Result<()> {
     }
 }
 
-/// Returns the mapping is given back by the end of the process.
+/// The mapping is returned at the end of the process.
 fn touch(bytes: usize) -> io::Result<()> {
     let mut area = Mapping::anonymous(bytes)?;
     // Kernels without huge pages refuse, and need not be asked.

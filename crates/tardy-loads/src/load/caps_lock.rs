@@ -155,7 +155,7 @@ fn run(worker: &mut Worker, light: &Light) -> Result<(), WorkError> {
     light.switch(false).doing("switch the light off")
 }
 
-/// Returns the restored files are the ones to switch.
+/// Returns the light: the restored files are the ones to switch.
 fn light(undo: &[Undo]) -> Result<Light, WorkError> {
     match undo.last() {
         Some(Undo::Write { path, .. }) => {

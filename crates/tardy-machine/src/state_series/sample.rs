@@ -90,7 +90,7 @@ impl CpuState {
 }
 
 impl Stall {
-    /// Returns the lines are `some avg10=0.03 avg60=0.31 avg300=0.54 total=6570788`, in
+    /// Parses lines such as `some avg10=0.03 avg60=0.31 avg300=0.54 total=6570788`, in
     /// microseconds, and the same with `full`.
     pub(super) fn parse(text: &str) -> Self {
         let total = |kind: &str| {

@@ -143,7 +143,7 @@ impl Timeline {
         }
     }
 
-    /// Returns the loads of the current phase are all gone.
+    /// Records that the loads of the current phase are all gone.
     pub fn loads_ended(&mut self) {
         if self.stage == Stage::Ending {
             self.stage = Stage::Ended;

@@ -147,7 +147,7 @@ impl ServiceNotifier {
         })
     }
 
-    /// Returns the session has looked after the run once more.
+    /// Counts a turn of the session's main loop.
     pub(super) fn turn(&self) {
         self.turns.fetch_add(1, Ordering::Relaxed);
     }

@@ -10,7 +10,7 @@ use super::table::Table;
 /// Text of a cell without samples.
 const NOTHING: &str = "-";
 
-/// Fewer on each side cannot tell a change from chance, however large it is.
+/// Minimum number of replicas per side that can separate a change from chance.
 const REPLICAS_MIN: u32 = 4;
 
 /// The statistic of a cell that a table shows.
@@ -76,7 +76,7 @@ pub fn text(atlas: &Atlas, columns: usize) -> String {
     out
 }
 
-/// The same as Markdown, in one table.
+/// Returns the atlas as Markdown, in one table.
 #[must_use]
 pub fn markdown(atlas: &Atlas) -> String {
     let head: Vec<String> = std::iter::once("kernel".to_owned())

@@ -1,5 +1,5 @@
-//! Costs as a table: the figure of each metric, how much its trials differ, and published numbers
-//! beside it where they were asked for.
+//! Costs as a table: the figure of each metric, the spread of its trials, and on request, published
+//! numbers.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What `tardy doctor` found, as one HTML file that needs nothing else, in the style of reports.
+//! The findings of `tardy doctor` as one self-contained HTML file, in the style of reports.
 
 use maud::{Markup, html};
 use tardy_machine::checks::{Finding, State};

@@ -1,4 +1,4 @@
-//! What `tardy doctor` found, as text: on one screen what matters most in full and the rest by
+//! The findings of `tardy doctor` as text: on one screen the most important in full and the rest by
 //! name, or everything.
 
 use tardy_machine::checks::{Finding, Importance, State};
@@ -104,8 +104,7 @@ impl Page {
         );
     }
 
-    /// Returns the faults that found no room, those that matter by name, and the rows that could
-    /// not be read.
+    /// Returns the faults that did not fit, the important ones by name, and the unreadable rows.
     fn footer(&mut self, diagnosis: &Diagnosis, left: &[&Finding]) {
         for importance in [Importance::Fatal, Importance::High, Importance::Medium] {
             let names: Vec<&str> = left

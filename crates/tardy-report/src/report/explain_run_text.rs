@@ -146,7 +146,7 @@ pub(super) fn warnings(explanation: &RunExplanation) -> Vec<String> {
     warnings
 }
 
-/// So many places.
+/// Formats a number of gaps.
 pub(super) fn places(count: u64) -> String {
     match count {
         1 => "1 place".to_owned(),
@@ -267,7 +267,7 @@ pub(super) fn second_opinion_head(opinion: &SecondOpinion) -> String {
     )
 }
 
-/// Parts of the way, and how far both agree on it.
+/// Returns the components, and the agreement of both sources.
 pub(super) fn second_opinions(opinion: &SecondOpinion) -> [(&'static str, String); 2] {
     [
         ("to its timer's function", opinion.interrupt),

@@ -1,5 +1,5 @@
-//! Builds of boards over time as one HTML file that needs nothing else: the verdict, boards by
-//! builds as a map, and each change with its numbers.
+//! Builds of boards over time as one self-contained HTML file: the verdict, boards by builds as a
+//! map, and each change with its numbers.
 
 use std::collections::BTreeMap;
 
@@ -175,7 +175,7 @@ fn told(found: &History, change: &LastingChange, index: usize) -> Markup {
     }
 }
 
-/// A chart with its legend and its numbers; `index` tells drawings of one page apart.
+/// Draws a chart with its legend and its numbers; `index` distinguishes drawings on one page.
 pub(super) fn drawn(chart: &Chart, index: usize) -> Markup {
     let (scene, _) = draw(chart, SIZE, Frame::Plot);
     html! {

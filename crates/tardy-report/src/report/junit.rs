@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use tardy_chart::xml::escape;
 
-/// How a case ended.
+/// The outcome of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// As wanted.
@@ -19,7 +19,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
     pub name: String,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
     /// The output shown with it.
     pub output: String,

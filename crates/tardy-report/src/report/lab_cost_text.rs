@@ -9,7 +9,7 @@ use super::cost_text::{IDLE_SHARE_TOLD, waiting_share};
 use super::lab_text::remarks;
 use super::table::Table;
 
-/// Returns the text; it names what could not be measured.
+/// Returns the text, including the metrics that could not be measured.
 #[must_use]
 pub fn text(comparison: &CostComparison) -> String {
     let mut text = String::new();

@@ -24,7 +24,8 @@ const LINES_SAID: usize = 20;
 const IDLE: &str = "Columns without a load include the work of tardy's own threads on the guest's \
                     CPU.";
 
-/// Returns the text, on a screen of so many columns; it names what could not be measured.
+/// Returns the text for a screen of this many columns, including the kernels that could not be
+/// measured.
 #[must_use]
 pub fn text(comparison: &Comparison, width: usize) -> String {
     let mut columns: Vec<(String, String)> = Vec::new();
@@ -138,7 +139,7 @@ fn distinct(names: &[String]) -> Vec<&str> {
     found
 }
 
-/// What to type next.
+/// Returns the next command to type.
 #[must_use]
 pub fn next(out: &Path) -> String {
     let out = out.display();

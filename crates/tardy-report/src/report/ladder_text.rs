@@ -6,7 +6,7 @@ use tardy_results::summary::model::{Ladder, Rung};
 
 use super::table::Table;
 
-/// Returns the ladder of `probe`, named where there are several.
+/// Returns the ladder of `probe`, named if there are several.
 #[must_use]
 pub fn table(ladder: &Ladder, probe: &str, is_named: bool) -> Table {
     let title = if is_named {
@@ -20,7 +20,7 @@ pub fn table(ladder: &Ladder, probe: &str, is_named: bool) -> Table {
     table.row(
         std::iter::once("misses".to_owned()).chain(ladder.rungs.iter().map(Rung::misses_in_words)),
     );
-    // Of some imports the length is not known.
+    // Some imports have no length.
     if ladder
         .rungs
         .iter()

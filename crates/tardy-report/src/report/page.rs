@@ -1,4 +1,4 @@
-//! The frame of an HTML file that needs nothing else.
+//! The frame of a self-contained HTML file.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -9,8 +9,8 @@ pub(super) struct Page<'a> {
     pub(super) title: &'a str,
     /// The whole style sheet.
     pub(super) style: &'a str,
-    /// As of `script-src` in a Content-Security-Policy, with its semicolon; empty if no script may
-    /// run.
+    /// Value for `script-src` in a Content-Security-Policy, with its semicolon; empty if no script
+    /// may run.
     pub(super) scripts: &'a str,
 }
 
@@ -40,7 +40,7 @@ impl Page<'_> {
     }
 }
 
-/// Which program made the file.
+/// Returns the program that made the file.
 pub(super) fn maker() -> &'static str {
     concat!("tardy ", env!("CARGO_PKG_VERSION"))
 }

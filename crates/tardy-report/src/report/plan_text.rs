@@ -100,8 +100,7 @@ pub fn text(plan: &Plan) -> String {
     out
 }
 
-/// Returns where a probe has its places: the CPUs of its threads, or all that its copies move
-/// among.
+/// Returns the CPUs of a probe: those of its threads, or all that its copies move among.
 fn cpus(plan: &Plan, probe: &ProbePlan) -> CpuList {
     let places = || {
         plan.threads

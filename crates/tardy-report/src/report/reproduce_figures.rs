@@ -23,12 +23,12 @@ const COLUMNS: usize = 1000;
 /// Samples that a scatter plot draws one by one; of more it draws places.
 const POINTS: usize = 5000;
 
-/// As a figure's load: that of `tardy run --load`, which the run names after its loads.
+/// Name of a figure's load: that of `tardy run --load`, which the run names after its loads.
 const LOADED: &str = "load";
 
 /// A figure with ours.
 pub struct FigureCharts {
-    /// By the name that the project uses.
+    /// Name of the paper in this project.
     pub paper: &'static str,
     place: String,
     about: String,
@@ -158,7 +158,7 @@ fn total_delays(paper: &Paper, figure: &Figure, folder: &Path) -> Option<Vec<Cha
     Some(conclusions().figures.iter().map(chart).collect())
 }
 
-/// Returns the figure in the page; `index` tells its drawings apart.
+/// Returns the figure for the page; `index` distinguishes its drawings.
 pub(super) fn of_figure(figure: &FigureCharts, index: usize) -> Markup {
     html! {
         h3 { (figure.place) }

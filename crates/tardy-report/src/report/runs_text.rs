@@ -20,7 +20,7 @@ pub struct RunRow {
     pub summary: Summary,
 }
 
-/// Columns to keep where a screen has no room for all.
+/// Columns to keep if a screen cannot show all.
 const IMPORTANCE: [&str; 8] = [
     "max",
     "deadline",
@@ -53,8 +53,8 @@ pub fn text(rows: &[RunRow], screen: Screen) -> String {
         .iter()
         .flat_map(|row| row.summary.probes.iter().map(move |probe| (row, probe)))
         .collect();
-    // Sorted by probe first: a round trip and a wake-up do not compare. Of equal ones the order
-    // that was given stays.
+    // Sorted by probe first: a round trip and a wake-up do not compare. Equal rows keep their
+    // order.
     let first = |probe: &str| lines.iter().position(|(_, other)| other.probe == probe);
     let mut order: Vec<(usize, std::cmp::Reverse<i64>, usize)> = lines
         .iter()

@@ -1,10 +1,10 @@
 //! The size of the screen, and text that fits it.
 
-/// Where text is shown.
+/// The size of the screen for text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Screen {
     pub columns: usize,
-    /// Lines; absent if there are as many as it takes.
+    /// Number of lines; absent if unlimited.
     pub lines: Option<usize>,
 }
 
@@ -89,7 +89,8 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// As many parts of an enumeration, from its start on, as fit one line; the first one always.
+/// Returns as many parts of an enumeration, from its start on, as fit one line; at least the first
+/// one.
 pub(super) fn cut_at_commas(text: &str, columns: usize) -> &str {
     let mut end = text.len();
     while text[..end].chars().count() > columns {

@@ -155,7 +155,7 @@ pub fn census(census: &Census, width: usize) -> String {
     text
 }
 
-/// How the sections are spread over lengths, by powers of ten.
+/// Describes the distribution of section lengths, by powers of ten.
 fn lengths<'a>(kinds: impl Iterator<Item = &'a KindCensus>) -> String {
     let mut above = [
         (1_000_u64, 0_u64),
@@ -189,7 +189,7 @@ fn lengths<'a>(kinds: impl Iterator<Item = &'a KindCensus>) -> String {
     }
 }
 
-/// From a round limit up to the first power of two at or above it, which is where the bins part.
+/// Returns the first power of two at or above a round limit, which is a boundary of bins.
 fn least_above(limit: u64) -> i64 {
     (limit.next_power_of_two() - limit) as i64
 }

@@ -92,7 +92,7 @@ fn path(row: &LongestRow) -> String {
     )
 }
 
-/// For each variant the longest of each kind, over its loads.
+/// Returns the longest of each kind for each variant, over its loads.
 fn paths(groups: &[Group]) -> Part {
     let mut table = Table::new([
         "call path of the longest",

@@ -25,14 +25,13 @@ pub struct Section {
     pub head: String,
     /// A column a series.
     pub table: Option<Table>,
-    /// Each a sentence; those of checks that failed start with a dash.
+    /// Each is a sentence; those of failed checks start with a dash.
     pub lines: Vec<String>,
     /// Whether it only states why there is no model.
     pub is_without_model: bool,
 }
 
-/// Returns the text, no line wider than `columns`: the columns of a table that find no room follow
-/// below.
+/// Returns the text, no line wider than `columns`: table columns that do not fit follow below.
 #[must_use]
 pub fn text(statistics: &Statistics, columns: usize) -> String {
     let mut out = String::new();
@@ -63,7 +62,7 @@ pub fn without_rule_of_thumb(statistics: &Statistics) -> Option<String> {
     ))
 }
 
-/// Returns all layers, those of a probe together.
+/// Returns all layers, grouped by probe.
 #[must_use]
 pub fn sections(statistics: &Statistics) -> Vec<Section> {
     let of_probe = statistics.groups.chunk_by(|a, b| a.probe == b.probe);
@@ -156,7 +155,7 @@ fn probe(groups: &[Group], rule_of_thumb: &RuleOfThumb) -> Vec<Section> {
     sections
 }
 
-/// A deadline that failed beside "below it 100 %" is read as a contradiction without it.
+/// Without it, a failed deadline next to "below it 100 %" looks like a contradiction.
 fn skipped(group: &Group) -> Option<String> {
     let words = "skipped periods have no sample, so no share above includes them; with a deadline, \
                  a skipped period is a miss if its wake-up came too late";

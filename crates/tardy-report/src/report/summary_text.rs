@@ -22,13 +22,13 @@ pub(super) use words::{named, unbounded};
 
 /// Lines of the smallest terminal that a summary fits, its prompt included.
 const SCREEN_LINES: usize = 24;
-/// Lines that warnings get of such a screen; one of them is always told.
+/// Number of lines for warnings on such a screen; at least one is always shown.
 const WARNING_LINES: usize = 4;
 /// Lines of a histogram, without its axis.
 const HISTOGRAM_LINES: std::ops::RangeInclusive<usize> = 2..=5;
 
 /// Returns the text on `screen`, at most 24 lines of it, or as many as it has. `histogram` draws
-/// that of a probe in so many lines and one for its axis, if there is room.
+/// that of a probe in a number of lines plus one for its axis, if there is space.
 #[must_use]
 pub fn text(
     summary: &Summary,
@@ -50,7 +50,7 @@ pub fn text(
     let mut best = None;
     for (warning_lines, foot_lines) in drafts {
         let mut head = page.head();
-        // A file has room for all warnings, and nobody to ask for more.
+        // A file has space for all warnings, and its reader cannot ask for more.
         page.warnings(
             &mut head,
             screen.lines.map_or(usize::MAX, |_| warning_lines + taller),
@@ -71,8 +71,8 @@ pub fn text(
     head + &foot
 }
 
-/// Returns all of it, each line of tables at most so many `columns` wide. `histogram` draws that of
-/// a probe in so many lines and one for its axis.
+/// Returns the complete text, with table lines at most `columns` wide. `histogram` draws that of a
+/// probe in a number of lines plus one for its axis.
 #[must_use]
 pub fn full(
     summary: &Summary,
@@ -161,7 +161,7 @@ struct Page<'a> {
     columns: usize,
 }
 
-/// How much of a probe's tables is shown.
+/// The number of rows shown of a probe's tables.
 #[derive(Debug, Clone, Copy)]
 struct Rows {
     series: usize,
@@ -318,8 +318,8 @@ impl Page<'_> {
         out.push_str(&taken);
     }
 
-    /// Returns the tables of the only probe, as much of them as `left` lines have room for, and its
-    /// histogram if there is room yet.
+    /// Returns the tables of the only probe, as far as they fit `left` lines, and its histogram if
+    /// there is still space.
     fn one_probe(
         &self,
         out: &mut String,
@@ -476,8 +476,8 @@ impl Page<'_> {
         }
     }
 
-    /// Returns the next step, the sampling gap, the machine: so many of them, in this order of
-    /// worth.
+    /// Returns the next step, the sampling gap, the machine: the first `parts` of them, in this
+    /// order of importance.
     fn foot(&self, parts: usize) -> String {
         let mut out = String::new();
         if parts > 1 {

@@ -210,7 +210,7 @@ impl Samples {
         }
     }
 
-    /// Returns the thread was not woken in the interval: it was awake, or the trace does not have
+    /// The thread was not woken in the interval: it was awake, or the trace does not have
     /// it.
     fn awake(&self, pid: i32, home: u32, due: u64, woke: u64, mut pieces: Vec<Piece>) -> Delay {
         let on = |time| {

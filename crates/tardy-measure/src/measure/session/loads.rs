@@ -34,7 +34,7 @@ pub(super) struct Loads {
 }
 
 impl Loads {
-    /// Returns the loads of a phase are being started.
+    /// Records that the loads of a phase are being started.
     pub(super) fn begin(&mut self, loads: &[LoadPlan]) {
         self.left = loads.len();
     }

@@ -287,7 +287,7 @@ fn what_would_decide(judgement: &Judgement, verdict: &Verdict) -> String {
     }
 }
 
-/// Rounded up where it is short: less would not decide.
+/// Rounds short durations up, because less would not decide.
 fn duration(span: Nanos) -> String {
     let hours = span.as_secs_f64() / 3600.0;
     match hours {

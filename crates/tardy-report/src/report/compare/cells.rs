@@ -217,7 +217,7 @@ pub(in crate::report) fn overview_head() -> Vec<String> {
         .to_vec()
 }
 
-/// A row for each table, in their order. Changes stand beside the numbers if asked for.
+/// Returns a row for each table, in their order. Changes are shown next to the numbers on request.
 pub(in crate::report) fn overview(tables: &[Table], with_changes: bool) -> Vec<Vec<String>> {
     let row = |table: &Table| {
         let overview = table.overview;
@@ -269,7 +269,7 @@ fn decides(table: &Table, number: DecidingNumber) -> bool {
     deciders.any(|decider| decider.number == number)
 }
 
-/// Returns the verdict, with the number that decides it where no column has that.
+/// Returns the verdict, with the number that decides it if no column shows that.
 fn verdict_cell(table: &Table) -> String {
     let other = |number: DecidingNumber| match number {
         DecidingNumber::Maximum | DecidingNumber::Quantile(0.5 | 0.999) => None,
@@ -326,7 +326,7 @@ fn pair(pair: Pair, with_change: bool) -> String {
     }
 }
 
-/// Both values, and a unit that both have once.
+/// Formats both values, with a shared unit once.
 fn both(base: f64, candidate: f64) -> String {
     let (base, candidate) = (time(base), time(candidate));
     let base = match (base.split_once(' '), candidate.split_once(' ')) {
@@ -336,7 +336,7 @@ fn both(base: f64, candidate: f64) -> String {
     format!("{base} -> {candidate}")
 }
 
-/// In per cent, or as a factor where one says more.
+/// Formats the change in per cent, or as a factor if that is clearer.
 fn change(base: f64, candidate: f64) -> String {
     let ratio = candidate / base;
     match ratio {

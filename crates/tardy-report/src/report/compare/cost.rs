@@ -52,7 +52,7 @@ pub fn text(comparison: &CostComparison) -> String {
     out
 }
 
-/// The same as Markdown.
+/// Returns the comparison as Markdown.
 #[must_use]
 pub fn markdown(comparison: &CostComparison) -> String {
     let mut out = String::new();
@@ -75,7 +75,7 @@ pub fn markdown(comparison: &CostComparison) -> String {
     out
 }
 
-/// The same as JUnit XML: a suite for each candidate, a case for each metric.
+/// Returns the comparison as JUnit XML: a suite for each candidate, a case for each metric.
 #[must_use]
 pub fn junit(comparison: &CostComparison) -> String {
     let head = head(comparison);

@@ -15,7 +15,7 @@ use crate::report::table::Table;
 /// Numbers and facts that are shown of a change.
 const SHOWN: usize = 5;
 
-/// As text in lines of `columns`.
+/// Returns text in lines of `columns`.
 #[must_use]
 pub fn text(found: &History, columns: usize) -> String {
     let mut out = format!(
@@ -84,7 +84,7 @@ pub fn markdown(found: &History) -> String {
     out
 }
 
-/// As JUnit: a case for each board, which fails where a change of its numbers is open.
+/// Returns JUnit: a case for each board, which fails if a change of its numbers is open.
 #[must_use]
 pub fn junit(found: &History) -> String {
     let of_boards = |change: &'_ LastingChange| -> HashSet<&str> {

@@ -14,8 +14,8 @@ const SCREEN_LINES: usize = 24;
 /// Minimum number of facts that are shown, for any number of loads.
 const FACTS_LEAST: usize = 3;
 
-/// Returns the text on `screen`; `is_full` has every table and fact. `folder` is where both sides
-/// were found, if it is one.
+/// Returns the text on `screen`; `is_full` shows every table and fact. `folder` contains both
+/// sides, if it is one folder.
 #[must_use]
 pub fn text(
     comparison: &Comparison,

@@ -8,7 +8,7 @@ use super::unit::sentence;
 use crate::report::compare::cells;
 use tardy_chart::model::Table;
 
-/// Names of the runs are those of the report, in the order of the comparison; `lead` is the chart
+/// The names of runs are those of the report, in the order of the comparison; `lead` is the chart
 /// of all of them.
 pub(super) fn section(
     comparison: &Result<Comparison, String>,

@@ -143,7 +143,7 @@ fn command(run: &CostRun) -> String {
     words.join(" ")
 }
 
-/// With a capital letter, as headings start.
+/// Capitalises the first letter, for headings.
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| {

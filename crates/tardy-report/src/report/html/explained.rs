@@ -192,7 +192,7 @@ fn worst(place: usize, story: &SampleStory) -> Markup {
     }
 }
 
-/// Kinds of holders, which look alike in the time lines: words, and the colour.
+/// Kinds of holders that share a colour in the time lines: words, and the colour.
 const KINDS: [(&str, &str); 6] = [
     ("interrupts and softirqs", "var(--series-0)"),
     ("other threads", "var(--series-1)"),

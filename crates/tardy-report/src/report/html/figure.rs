@@ -23,7 +23,7 @@ const SIZES: [(&str, (f64, f64)); 3] = [
 #[derive(Debug)]
 pub(super) struct Figures {
     data: Vec<Value>,
-    /// Charts beside each other are alike, down to a legend of one.
+    /// Adjacent charts are alike, even with a legend of one entry.
     is_in_columns: bool,
 }
 
@@ -111,7 +111,7 @@ fn drawing(chart: &Chart, class: &str, size: (f64, f64), prefix: &str) -> Markup
     }
 }
 
-/// Returns the numbers of a chart, closed until asked for.
+/// Returns the numbers of a chart, initially closed.
 fn numbers(table: &Table) -> Markup {
     html! {
         @if !table.rows.is_empty() {
@@ -123,7 +123,7 @@ fn numbers(table: &Table) -> Markup {
     }
 }
 
-/// A table that scrolls where it is too wide; it takes the focus, so that keys can scroll it.
+/// Makes a table that scrolls if it is too wide; it is focusable, so that keys can scroll it.
 pub(super) fn table(table: &Table, class: &str) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="group" aria-label="Table" {

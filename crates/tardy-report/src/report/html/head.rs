@@ -16,7 +16,7 @@ use crate::report::{ladder_text, summary_text};
 use tardy_chart::data::RunData;
 use tardy_chart::model::Table;
 
-/// `lead` is the chart that stands beside the verdict.
+/// `lead` is the chart next to the verdict.
 pub(super) fn head(
     runs: &[RunData],
     title: &str,
@@ -171,8 +171,8 @@ fn rungs(ladder: &Ladder) -> Markup {
     }
 }
 
-/// Returns the share of its time that the worst CPU lost to gaps, where the probe looked for them
-/// all the time.
+/// Returns the share of its time that the worst CPU lost to gaps, if the probe looked for them all
+/// the time.
 fn share_lost(run: &RunData, probe: &str) -> Option<f64> {
     let series = run
         .summary
@@ -245,7 +245,7 @@ fn of_processors(run: &RunData, probe: &str) -> Table {
             .iter()
             .filter(|series| series.probe == probe)
     };
-    // Worst first: a table of a thousand rows is read by nobody.
+    // Worst first, limited: a table of a thousand rows is unreadable.
     for series in of_probe().take(PROCESSORS_SHOWN) {
         let name = match (series.cpu, series.copy) {
             (Some(cpu), _) => format!("CPU {cpu}"),

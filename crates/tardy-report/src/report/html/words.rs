@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-/// As in the README.
+/// The words of the README.
 const WORDS: [(&str, &str); 7] = [
     (
         "skipped",

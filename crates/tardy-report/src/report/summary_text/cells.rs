@@ -4,7 +4,7 @@ use tardy_core::summary::numbers::Percentile;
 use tardy_core::units::Nanos;
 use tardy_results::summary::model::SeriesSummary;
 
-/// Returns where a series was taken.
+/// Returns the CPU, or the copy, of a series.
 pub(super) fn place(series: &SeriesSummary) -> String {
     match (series.cpu, series.copy) {
         (Some(cpu), _) => format!("CPU {cpu}"),

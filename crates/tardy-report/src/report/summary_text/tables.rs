@@ -111,7 +111,7 @@ pub(super) fn latencies(
         table.row([format!("{} more in all", series.len() - shown)]);
     }
     if series.len() > 1 {
-        // Of the worst CPU: jitter is between wake-ups of one.
+        // For the worst CPU, because jitter is a property of one CPU's wake-ups.
         let jitter = series
             .iter()
             .filter_map(|series| series.jitter.get(2))
@@ -399,8 +399,7 @@ fn longest_burst(series: &[&SeriesSummary]) -> String {
         .map_or_else(|| "-".to_owned(), |length| length.to_string())
 }
 
-/// Returns the percentiles behind the median, of so many with it; those that are not known are a
-/// dash.
+/// Returns the percentiles after the median, for a given total number; unknown ones are a dash.
 fn padded(
     percentiles: &[Percentile],
     columns: usize,

@@ -159,7 +159,7 @@ pub fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
     ))
 }
 
-/// Returns the other reason for a largest value under no load, where a load ran on some CPUs only.
+/// Returns the other reason for a largest value without load, if a load ran on some CPUs only.
 fn on_other_cpus(summary: &Summary) -> &'static str {
     let is_partial = |load: &LoadSummary| !load.not_stressed.is_empty();
     if summary.loads.iter().any(is_partial) {
@@ -184,7 +184,7 @@ pub fn labels_and_defaults(summary: &Summary) -> Vec<String> {
         .collect()
 }
 
-/// Returns the moments that were marked, each with its phase where there were several.
+/// Returns the marked times, each with its phase if there were several.
 #[must_use]
 pub fn marks(summary: &Summary) -> Option<String> {
     let has_phases = summary.phases.len() > 1;
@@ -280,7 +280,7 @@ fn effective(all: &Numbers) -> Option<String> {
             .effective_samples
     };
     let (median, tail) = (of(0.5)?, of(0.999)?);
-    // Where too few are independent their number is not known either, and n>= would be a guess.
+    // If too few are independent, their number is unknown too, and n>= would be a guess.
     if median <= 0.0 && tail <= 0.0 {
         return Some("too few samples are independent of each other for a bound".to_owned());
     }
@@ -380,7 +380,7 @@ pub(crate) fn shares_of(load: &LoadSummary) -> Option<String> {
     ))
 }
 
-/// Loads that got little of the CPUs beside others.
+/// Returns the loads that got little CPU time compared with others.
 pub(super) fn small_shares(load: &LoadSummary) -> Option<String> {
     let small: Vec<&str> = load
         .shares
@@ -455,7 +455,7 @@ pub fn grave_settings(summary: &Summary) -> Option<String> {
     (!summary.grave_settings.is_empty()).then(|| grave_line(&summary.grave_settings, usize::MAX))
 }
 
-/// As many of the rows as a line of so many columns has room for, and how many more there are.
+/// Returns as many of the rows as fit a line, and the number of omitted ones.
 pub(super) fn grave_line(rows: &[String], columns: usize) -> String {
     let line = |shown: usize| {
         let more = if shown < rows.len() {

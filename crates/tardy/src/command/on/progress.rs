@@ -77,7 +77,7 @@ impl Progress {
         self.say(&format!("{}: {text}", self.names[index]));
     }
 
-    /// Returns the machine is finished; the reason of a failure is printed at the end.
+    /// Records that the machine is finished; the reason of a failure is printed at the end.
     pub(super) fn ended(&mut self, index: usize, error: Option<String>) {
         self.steps[index] = if error.is_some() {
             Step::Failed

@@ -1,10 +1,10 @@
 //! Stints of followed threads: a thread runs, is preempted, sleeps, or waits for a CPU after its
 //! wake-up.
 //!
-//! The stints of a thread follow one another without a gap. The events that this needs:
-//! `sched_switch` from and to the threads, `sched_waking` of them, and a stack of the kernel behind
-//! each switch with which a thread went to sleep. The entries and exits of timers' functions,
-//! interrupts and softirqs name the waker; without them, a waker in an interrupt has no name.
+//! The stints of a thread follow one another without a gap. The required events: `sched_switch`
+//! from and to the threads, `sched_waking` of them, and a kernel stack after each switch with which
+//! a thread went to sleep. The entries and exits of timers' functions, interrupts and softirqs name
+//! the waker; without them, a waker in an interrupt has no name.
 //!
 //! Interrupts and softirqs that come while a thread runs count as running.
 
@@ -23,14 +23,14 @@ const CPUS_MAX: usize = 8192;
 /// Waker of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Waker {
-    /// The trace does not say.
+    /// The trace does not show it.
     #[default]
     Unknown,
     /// A timer's function.
     Timer,
-    /// An interrupt; its handler, where that is known.
+    /// An interrupt; its handler, if known.
     Interrupt(Text),
-    /// A softirq; its number, where that is known.
+    /// A softirq; its number, if known.
     Softirq(Option<i64>),
     /// The thread with this number.
     Thread(i32),
@@ -41,7 +41,7 @@ pub enum Waker {
 pub enum Doing {
     /// It had a CPU.
     Running,
-    /// It could have gone on, but lost its CPU.
+    /// It was runnable, but lost its CPU.
     Preempted {
         /// The thread that got the CPU first.
         first: Thread,
@@ -50,11 +50,11 @@ pub enum Doing {
     },
     /// It slept.
     Asleep {
-        /// Its stack, by its place among those of the trace.
+        /// Index of its stack in the trace.
         stack: Option<u32>,
-        /// Whether its last timer before the sleep was set for a time from then on.
+        /// Whether its last timer before the sleep was relative.
         is_relative: bool,
-        /// Who ended the sleep.
+        /// The context that ended the sleep.
         waker: Waker,
     },
     /// It was woken, and waited for a CPU.
@@ -90,7 +90,7 @@ impl Stint {
 enum State {
     Running {
         since: i64,
-        /// It may have been woken on its way to sleep.
+        /// Set if it was woken on its way to sleep.
         woken: Option<(i64, Waker)>,
         is_relative: bool,
     },
@@ -115,32 +115,32 @@ struct Context {
     softirq: Option<i64>,
 }
 
-/// Takes a trace in, event by event, and gives stints out.
+/// Reads a trace event by event, and emits stints.
 #[derive(Debug, Default)]
 pub struct Stints {
-    /// Threads that are followed; nothing is known of one until an event says what it does.
+    /// The followed threads; a thread's state is unknown until its first event.
     threads: HashMap<i32, Option<State>>,
     cpus: HashMap<u32, Context>,
     finished: Vec<Stint>,
 }
 
 impl Stints {
-    /// Also looks at this thread, by its number outside of any container.
+    /// Starts following a thread, named by its number outside any container.
     pub fn follow(&mut self, thread: i32) {
         self.threads.entry(thread).or_default();
     }
 
-    /// Looks at it no more.
+    /// Stops following a thread.
     pub fn unfollow(&mut self, thread: i32) {
         self.threads.remove(&thread);
     }
 
-    /// The stints that are known since the last call, each in the order in which it ended.
+    /// Returns the stints that ended since the last call, in order of their ends.
     pub fn finished(&mut self) -> impl Iterator<Item = Stint> {
         self.finished.drain(..)
     }
 
-    /// Takes in what comes next.
+    /// Processes the next item.
     pub fn take(&mut self, item: &Item) {
         match item {
             Item::Event(event) => self.take_event(event),
@@ -151,7 +151,7 @@ impl Stints {
         }
     }
 
-    /// Who wakes a thread by this event.
+    /// Returns the context that wakes a thread by this event.
     #[must_use]
     pub fn waker(&self, event: &Event) -> Waker {
         let context = self.cpus.get(&event.cpu).copied().unwrap_or_default();
@@ -226,9 +226,9 @@ impl Stints {
         }
     }
 
-    /// An event of a thread shows that it has a CPU. Where the kernel does not trace the switch from
-    /// the idle task, this is the first sign: the thread got the CPU when it was woken, because the
-    /// CPU was idle.
+    /// Records that an event of a thread shows that it has a CPU. If the kernel does not trace the
+    /// switch from the idle task, this is the first sign: the thread got the CPU when it was woken,
+    /// because the CPU was idle.
     fn runs(&mut self, time: i64, thread: i32) {
         let since = match self.threads.get(&thread) {
             Some(Some(State::Asleep {

@@ -91,7 +91,8 @@ pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
     Some(chart)
 }
 
-/// The samples that are larger than all before them on any CPU, in the order of their numbers.
+/// Returns the samples that are larger than all before them on any CPU, in the order of their
+/// numbers.
 fn of_any(data: &ProbeData) -> Vec<(u64, f64, i64)> {
     let mut records: Vec<(u64, f64, i64)> = data
         .lanes

@@ -1,5 +1,5 @@
-//! abeni2002's distribution of the latency by sections beside the probes', for each load of a
-//! watched run.
+//! abeni2002's distribution of the latency by sections and the probes' distribution, for each load
+//! of a watched run.
 
 use tardy_outside::census::Group;
 use tardy_outside::theory::SectionLatencyRow;
@@ -7,8 +7,8 @@ use tardy_outside::theory::SectionLatencyRow;
 use crate::model::{Axis, Chart, Kind, Layer, Shape, Tone, Values};
 use crate::scale::Scale;
 
-/// The chart, whose shown load is the one with the longest latencies; nothing where no group has
-/// both distributions.
+/// Returns the chart, which shows the load with the longest latencies; `None` if no group has both
+/// distributions.
 #[must_use]
 pub fn chart(groups: &[Group]) -> Option<Chart> {
     let rows: Vec<(&Group, &SectionLatencyRow)> = groups

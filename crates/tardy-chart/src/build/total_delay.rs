@@ -11,7 +11,7 @@ use crate::words;
 /// Points drawn in each factor of ten, so that the bends look round.
 const POINTS_A_DECADE: u32 = 20;
 
-/// The chart; `names` are those of the kernel that is fast and of the real-time one.
+/// Returns the chart; `names` are those of the fast kernel and of the real-time one.
 #[must_use]
 pub fn chart(curves: &Curves, names: [&str; 2], task: &Task) -> Chart {
     let (first, last) = (

@@ -1,4 +1,4 @@
-//! What saves power at the price of time, beyond idle states and governor.
+//! Power saving that costs time, beyond idle states and governor.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either, number_is};
 
@@ -244,7 +244,7 @@ fn supply(examined: &CheckInput<'_>) -> Result<State, State> {
     let online = examined.texts("sys/class/power_supply/*/online")?;
     let profile = examined.optional("sys/firmware/acpi/platform_profile")?;
     let has_battery = supplies.iter().any(|(path, kind)| {
-        // A mouse has a battery too; those of devices say so.
+        // A mouse has a battery too; such batteries have the scope `Device`.
         let scope = path.replace("/type", "/scope");
         kind == "Battery"
             && examined.root.and_then(|root| root.text(scope)).as_deref() != Some("Device")

@@ -1,4 +1,4 @@
-//! What `tardy attach` takes.
+//! Arguments of `tardy attach`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What `tardy explain` takes.
+//! Arguments of `tardy explain`.
 
 use std::path::PathBuf;
 

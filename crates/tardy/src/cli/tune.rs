@@ -1,4 +1,4 @@
-//! What `tardy tune` takes.
+//! Arguments of `tardy tune`.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! What is done when a latency is above the threshold (`--on-threshold`), by the main thread: the
-//! measuring ones start no processes.
+//! Acts on latencies above the threshold (`--on-threshold`), in the main thread: the measuring ones
+//! start no processes.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -12,7 +12,7 @@ use tardy_run::plan::Plan;
 use tardy_run::threshold::ThresholdAction;
 use tardy_sys::{process, signal};
 
-/// How long a command may go on when the run is over; then the run ends without it.
+/// How long a command may continue after the run; then the run ends without it.
 const COMMAND_LIMIT: Duration = Duration::from_secs(10);
 
 /// The actions of a run under way.
@@ -28,7 +28,7 @@ pub(super) struct Threshold {
 }
 
 impl Threshold {
-    /// Those of a plan that has some.
+    /// Returns the actions of a plan, if it has any.
     pub(super) fn of(plan: &Plan, run: PathBuf) -> Option<Self> {
         let limit = plan.stop_above.filter(|_| !plan.on_threshold.is_empty())?;
         Some(Self {
@@ -41,7 +41,7 @@ impl Threshold {
         })
     }
 
-    /// Whether the run goes on at the threshold.
+    /// Returns whether the run continues at the threshold.
     pub(super) fn goes_on(&self) -> bool {
         self.actions.contains(&ThresholdAction::Continue)
     }
@@ -55,8 +55,8 @@ impl Threshold {
         self.worst = latency;
         for action in &self.actions {
             let done = match action {
-                // What surrounds the worst samples is kept in any case, and continuing is what
-                // threads do.
+                // The trace around the worst samples is stored in any case, and threads continue by
+                // default.
                 ThresholdAction::Trace | ThresholdAction::Continue => Ok(()),
                 ThresholdAction::Signal(process) => process::kill(*process, signal::TERMINATE),
                 ThresholdAction::SignalNumber { num, pid } => {
@@ -90,7 +90,7 @@ impl Threshold {
         }
     }
 
-    /// Waits for commands that are under way, and tells what went wrong.
+    /// Waits for commands in progress, and returns their failures as warnings.
     pub(super) fn finish(mut self) -> impl Iterator<Item = Warning> {
         let end = Instant::now() + COMMAND_LIMIT;
         for child in &mut self.commands {

@@ -7,7 +7,7 @@ use tardy_advise::mckenney2009::Conclusions;
 use super::super::table::Table;
 use super::words::{crossing, time};
 
-/// The text: tables, curves, conclusions.
+/// Returns the text: tables, curves, conclusions.
 #[must_use]
 pub fn text(found: &Conclusions) -> String {
     let mut out = format!("{}: conclusions from its published numbers\n", found.source);

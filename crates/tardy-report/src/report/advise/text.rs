@@ -1,5 +1,5 @@
-//! Advice as text: what it comes to, each kernel's verdict with its conditions, the path through
-//! the rules, the model.
+//! Advice as text: the conclusion, each kernel's verdict with its conditions, the path through the
+//! rules, the model.
 
 use std::fmt::Write as _;
 
@@ -20,7 +20,7 @@ use crate::report::table::Table;
 const WARNINGS_SHOWN: usize = 4;
 const HELPS_SHOWN: usize = 4;
 
-/// The text, its tables at most so many `columns` wide.
+/// Returns the text, its tables at most so many `columns` wide.
 #[must_use]
 pub fn text(advice: &Advice, columns: usize) -> String {
     let mut out = String::new();
@@ -165,8 +165,8 @@ fn kernel(out: &mut String, judgement: &Judgement, advice: &Advice) {
     }
 }
 
-/// Where the model adds work to late starts, starts are judged by what the work leaves of the
-/// deadline: both are told.
+/// If the model adds work to latencies of the start, these are judged by the time that the work
+/// leaves before the deadline: both numbers are printed.
 fn sentence(verdict: &Verdict, judged: Option<&Basis>, deadline: Option<Nanos>) -> String {
     let (Some(Basis::Model { work_ns, .. }), Some(deadline), Some(window)) =
         (judged, deadline, verdict.window)
@@ -288,7 +288,7 @@ fn what_would_decide(judgement: &Judgement, verdict: &Verdict) -> String {
     }
 }
 
-/// Rounded up where it is short: less would not decide.
+/// Rounds short durations up, because less would not decide.
 fn duration(span: Nanos) -> String {
     let hours = span.as_secs_f64() / 3600.0;
     match hours {

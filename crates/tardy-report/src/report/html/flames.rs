@@ -1,5 +1,5 @@
-//! Stacks of the kernel as a flame graph: the wider a function, the more lateness while it was
-//! under way. Callers are below their callees.
+//! Stacks of the kernel as a flame graph: the width of a function is the latency while it was
+//! running. Callers are below their callees.
 
 use maud::{Markup, html};
 use tardy_results::explain::stacks::StackRow;
@@ -13,7 +13,7 @@ const SHARE_MIN: f64 = 0.002;
 /// Wide enough for some letters, in % of the graph.
 const LETTERS_MIN: f64 = 3.0;
 
-/// A function and those that it called; at the bottom a cause.
+/// A function and its callees; at the bottom a cause.
 #[derive(Debug, Default)]
 struct Flame {
     name: String,

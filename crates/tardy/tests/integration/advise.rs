@@ -144,7 +144,9 @@ fn completions_before_the_deadline_pass_with_margin_conditions_and_a_bound_for_t
         "{text}"
     );
     assert!(
-        text.contains("done after 200 us, 50.0 us before the deadline of 250us (20 % of it)"),
+        text.contains(
+            "done 200 us after its due time, 50.0 us before the deadline of 250us (20 % of it)"
+        ),
         "{text}"
     );
     assert!(
@@ -646,12 +648,13 @@ fn completions_of_other_work_are_put_right_by_the_model_and_of_another_kind_are_
     assert!(
         shorter.contains("of work of 60us")
             && shorter.contains("a model added 40.0 us")
-            && shorter.contains("done after 260 us"),
+            && shorter.contains("done 260 us after its due time"),
         "{shorter}"
     );
     let longer = advise("longer").ends_with(0).stdout;
     assert!(
-        longer.contains("a model subtracted 100 us") && longer.contains("done after 240 us"),
+        longer.contains("a model subtracted 100 us")
+            && longer.contains("done 240 us after its due time"),
         "{longer}"
     );
     // Of several the nearest is taken, whatever the order.

@@ -84,7 +84,7 @@ mod tests {
         }
     }
 
-    /// The links of a page.
+    /// Returns the links of a page.
     pub(crate) fn links(path: &Path) -> Vec<String> {
         Page::read(path).links
     }

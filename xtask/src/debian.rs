@@ -56,17 +56,17 @@ impl Debian {
             .map(drop)
     }
 
-    /// What has this name in there.
+    /// Returns the path of this name in there.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    /// Runs a command to its end and returns what it printed, whatever its exit code.
+    /// Runs a command to its end and returns its output, with any exit code.
     pub(crate) fn output(&self, line: &str) -> Result<Output> {
         program::output(&mut self.command(line))
     }
 
-    /// The command in that Debian, with a /proc, a /sys and a /dev that end with it.
+    /// Returns the command in that Debian, with a /proc, a /sys and a /dev that end with it.
     fn command(&self, line: &str) -> Command {
         let root = self.0.display();
         let script = format!(

@@ -66,7 +66,7 @@ fn patch(kind: &str) -> PathBuf {
     workspace::root().join(format!("xtask/extensions/{kind}.patch"))
 }
 
-/// The tool in `target`, below the folder of the target that .cargo/config.toml names.
+/// Returns the tool in `target`, below the folder of the target that .cargo/config.toml names.
 fn built(target: &Path) -> Result<PathBuf> {
     let folders =
         std::fs::read_dir(target).while_doing(|| format!("reading {}", target.display()))?;
@@ -82,7 +82,8 @@ fn built(target: &Path) -> Result<PathBuf> {
 mod tests {
     use super::*;
 
-    /// The files that a patch touches: whether each is new, the lines added to it, and its path.
+    /// Returns the files that a patch touches: whether each is new, the lines added to it, and its
+    /// path.
     fn changes(kind: &str) -> Vec<(bool, usize, String)> {
         let mut git = Command::new("git");
         git.args(["apply", "--numstat"]).arg(patch(kind));

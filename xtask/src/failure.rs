@@ -8,7 +8,7 @@ use std::process::ExitCode;
 #[derive(Debug)]
 pub struct Failure(String);
 
-/// What tasks return.
+/// The result of tasks.
 pub type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
@@ -24,7 +24,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// How a task's program ends; a failure is told first.
+/// Converts a task's result to an exit code; a failure is printed first.
 pub fn exit_code(result: Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -35,7 +35,7 @@ pub fn exit_code(result: Result<()>) -> ExitCode {
     }
 }
 
-/// Says what was being done when something failed.
+/// Adds the current activity to a failure.
 pub trait While<T> {
     /// `doing` completes "while ...".
     fn while_doing(self, doing: impl FnOnce() -> String) -> Result<T>;
@@ -47,7 +47,7 @@ impl<T, E: fmt::Display> While<T> for std::result::Result<T, E> {
     }
 }
 
-/// The items of these names, or all of them if no name is given.
+/// Returns the items of these names, or all of them if no name is given.
 ///
 /// # Errors
 /// If there is no item of a name; the sentence lists the items.

@@ -129,8 +129,7 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
         std::fs::write(&listed, PYTHON.join("\n"))
             .while_doing(|| format!("writing {}", listed.display()))?;
     }
-    // What one machine makes of the experiment that several engines do is made by the first of
-    // them.
+    // The first of the engines makes the results of one machine for the shared experiment.
     let reference = folder.join("lab");
     workspace::remove(&reference)?;
     let mut lines = Vec::new();

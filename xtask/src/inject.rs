@@ -11,8 +11,8 @@ use crate::{program, workspace};
 /// # Errors
 /// Where the program, or the module, cannot be built.
 pub fn build(kernels: &[String]) -> Result<()> {
-    // As the tests are built: cargo chooses features for all packages that it is given, and what
-    // was built with others would be built again.
+    // Built with the same features as the tests: cargo selects features over all given packages, so
+    // other features would require a rebuild.
     let program = workspace::build(&["--workspace", "--example", "inject"])?;
     program::run(Command::new(program).args(kernels))
 }

@@ -1,8 +1,7 @@
-//! What `cargo xtask` and the benchmarks have in common: running programs, cargo among them, and
-//! saying why a task failed.
+//! Shared code of `cargo xtask` and the benchmarks: running programs, cargo among them, and
+//! reporting why a task failed.
 //!
-//! Nothing of xtask needs a crate of the product, so that its help and its lists are there in
-//! seconds.
+//! xtask needs no crate of the product, so its help and its lists appear in seconds.
 #![forbid(unsafe_code)]
 
 pub mod failure;

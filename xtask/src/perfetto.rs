@@ -1,6 +1,6 @@
-//! `cargo xtask perfetto`: the trace that `tardy explain --perfetto` writes, read with the schema
-//! that Perfetto publishes, against what trace-cmd prints of the same trace and what
-//! `tardy explain` says of it, field by field.
+//! `cargo xtask perfetto`: reads the trace of `tardy explain --perfetto` with Perfetto's published
+//! schema, and compares it with the output of trace-cmd and `tardy explain` for the same trace,
+//! field by field.
 //!
 //! Not a part of `cargo xtask test`: the schema is fetched with a package of Python. The tests of
 //! tardy-trace hold the same by the schema's numbers.

@@ -1,5 +1,4 @@
-//! Tasks that need the product's crates: programs of their own, which cargo builds when they are
-//! asked for.
+//! Tasks that need the product's crates: separate programs, which cargo builds on demand.
 
 use std::process::Command;
 

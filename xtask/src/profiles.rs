@@ -6,7 +6,7 @@ mod tests {
 
     use xtask::workspace;
 
-    /// The packages of a section of Cargo.toml, each with its level.
+    /// Returns the packages of a section of Cargo.toml, each with its level.
     fn levels(section: &str) -> BTreeMap<String, String> {
         let manifest = std::fs::read_to_string(workspace::root().join("Cargo.toml")).unwrap();
         let (_, rest) = manifest.split_once(&format!("\n[{section}]\n")).unwrap();

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use crate::failure::{Failure, Result, While};
 
-/// The command as a user would type it.
+/// Returns the command as a user would type it.
 pub fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words
@@ -39,7 +39,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     }
 }
 
-/// Runs the command to its end and returns what it printed, whatever its exit code.
+/// Runs the command to its end and returns its output, with any exit code.
 pub fn output(command: &mut Command) -> Result<Output> {
     command
         .output()
@@ -61,8 +61,8 @@ pub fn capture(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Where a program is: in PATH, or where administrators' programs are, which not every user's PATH
-/// has.
+/// Returns where a program is: in PATH, or where administrators' programs are, which not every
+/// user's PATH has.
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
@@ -71,7 +71,7 @@ pub fn find(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Where a program is, which the package has.
+/// Returns where a program is, which the package has.
 pub fn required(name: &str, package: &str) -> Result<PathBuf> {
     find(name).ok_or_else(|| {
         Failure::new(format!(

@@ -1,10 +1,9 @@
 //! `cargo xtask sanitize`: the tests of the two crates with unsafe code under tools that see
 //! undefined behaviour.
 //!
-//! No tool sees everything. Miri executes Rust by its rules, but no system call that it does not
-//! know: it runs [`MIRI_TESTS`], and what it leaves out is told. AddressSanitizer runs every test
-//! against the real kernel, and sees each access of the compiled code to memory that is gone or not
-//! there.
+//! Each tool has gaps. Miri executes Rust by its rules, but only system calls that it knows: it
+//! runs [`MIRI_TESTS`], and lists the omitted ones. AddressSanitizer runs every test against the
+//! real kernel, and detects invalid memory accesses of the compiled code.
 
 use std::process::Command;
 

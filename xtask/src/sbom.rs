@@ -56,7 +56,7 @@ fn tree(target: &str) -> Result<String> {
     program::capture(&mut tree)
 }
 
-/// The linked crates by `name@version`.
+/// Returns the linked crates by `name@version`.
 fn linked(target: &str) -> Result<BTreeMap<String, Crate>> {
     let mut crates: BTreeMap<String, Crate> = BTreeMap::new();
     // The crates above the one of the line.
@@ -81,7 +81,7 @@ fn linked(target: &str) -> Result<BTreeMap<String, Crate>> {
     Ok(crates)
 }
 
-/// The checksums of Cargo.lock by `name@version`.
+/// Returns the checksums of Cargo.lock by `name@version`.
 fn checksums(lock: &str) -> BTreeMap<String, String> {
     let entries = lock.split("[[package]]").skip(1).filter_map(|entry| {
         let of = |key: &str| {

@@ -1,5 +1,5 @@
-//! `cargo xtask walk`: every command that README and docs show, in a bare Debian, and every output
-//! that they show beside what the tool prints.
+//! `cargo xtask walk`: runs every command of README and docs in a bare Debian, and compares every
+//! shown output with the tool's.
 //!
 //! Lengths are shortened and CPUs are those that there are; everything else runs as it is written.
 //! A command that the tool does not understand fails the walk, and so does one that lacks what a
@@ -335,8 +335,7 @@ impl Walk {
             0 | 1 | 4 => true,
             130 => line.contains("--signal=INT"),
             3 => lacks || example.needs_qemu(),
-            // What the guests are made of is not there; that the words are understood is all that
-            // can be told.
+            // The guests' files are missing; the test is only that the words are accepted.
             2 => example.needs_qemu() && !said.starts_with("error:"),
             124 | 125 | 128 => example.needs_qemu(),
             _ => false,
@@ -345,7 +344,7 @@ impl Walk {
             return Err(format!("exit code {code}: {last}"));
         }
         if code == 3 {
-            // What the page shows is of a machine that has what this one lacks.
+            // The page shows the output of a machine with devices that this one lacks.
             return Ok(());
         }
         example

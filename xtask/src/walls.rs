@@ -1,5 +1,5 @@
-//! Walls between crates: what a crate must not use, whatever it would be handy for. The compiler
-//! holds a wall only as long as nobody adds the dependency.
+//! Walls between crates: the dependencies that a crate must not have. The compiler enforces a wall
+//! only until the dependency is added.
 
 #[cfg(test)]
 mod tests {
@@ -84,7 +84,7 @@ mod tests {
         }
     }
 
-    /// The crates in the order of the map in ARCHITECTURE.md.
+    /// Returns the crates in the order of the map in ARCHITECTURE.md.
     fn crates_of_the_map() -> Vec<String> {
         let text = std::fs::read_to_string(workspace::root().join("ARCHITECTURE.md")).unwrap();
         text.lines()

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
-/// The workspace's root folder.
+/// Returns the workspace's root folder.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
@@ -20,7 +20,7 @@ pub fn cargo() -> Command {
     command
 }
 
-/// The folders of the workspace's crates.
+/// Returns the folders of the workspace's crates.
 ///
 /// # Errors
 /// Where the folder of crates cannot be read.
@@ -42,7 +42,7 @@ pub fn build_tardy() -> Result<PathBuf> {
     build(&["--release", "--package", "tardy"])
 }
 
-/// The given binary, or a new one.
+/// Returns the given binary, or a new one.
 ///
 /// # Errors
 /// If the given file does not exist, or as [`build_tardy`].
@@ -61,7 +61,7 @@ pub fn given_or(
 /// `tardy` is compiled again for them.
 ///
 /// # Errors
-/// As [`build_tardy`].
+/// Returns the errors of [`build_tardy`].
 pub fn build_with_symbols() -> Result<PathBuf> {
     build(&[
         "--release",
@@ -140,7 +140,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     std::fs::write(path, bytes).while_doing(doing)
 }
 
-/// Where cargo puts what it builds.
+/// Returns where cargo puts what it builds.
 pub fn target_folder() -> Result<PathBuf> {
     let metadata = program::capture(
         cargo().args("metadata --format-version 1 --no-deps --locked".split(' ')),

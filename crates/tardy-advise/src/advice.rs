@@ -1,5 +1,5 @@
-//! All of the advice: each kernel's verdict, the curves where two kernels were measured, the path
-//! through the rules, and what follows from these together.
+//! The complete advice: each kernel's verdict, the curves if two kernels were measured, the path
+//! through the rules, and the conclusions.
 
 use serde::Serialize;
 use tardy_core::series::ClockKind;
@@ -29,11 +29,11 @@ pub struct Advice {
     pub conclusion: String,
     /// Whether PREEMPT_RT is needed.
     pub decision: Decision,
-    /// What is concluded about the deadline, for the kernel advised; absent without a deadline.
+    /// The conclusion about the deadline, for the recommended kernel; absent without a deadline.
     pub outcome: Option<Outcome>,
     /// The kernel advised, of those measured.
     pub kernel: Option<String>,
-    /// What the user said.
+    /// The user's statements.
     pub task: Task,
     /// One judgement per kernel, best first.
     pub kernels: Vec<Judgement>,
@@ -41,7 +41,7 @@ pub struct Advice {
     pub path: Path,
     /// Each real-time kernel against the first one that is not.
     pub comparisons: Vec<Comparison>,
-    /// What would help on the machine of the kernel advised, or on this one where nothing was
+    /// Improvements for the machine of the recommended kernel, or for this one if nothing was
     /// measured.
     pub helps: Improvements,
 }
@@ -57,8 +57,8 @@ pub struct Comparison {
     pub clock: ClockKind,
     /// Share of the wake-ups seen that the latencies of the curves hold for.
     pub probability: f64,
-    /// By which share work takes longer on the real-time kernel; absent where no runs of costs
-    /// tell, and the curves have none.
+    /// By which share work takes longer on the real-time kernel; absent if no runs of costs tell,
+    /// and the curves have none.
     pub slowdown: Option<Slowdown>,
     pub curves: Curves,
 }
@@ -67,7 +67,7 @@ pub struct Comparison {
 /// no run; `probe` is the one to judge by, where the user named one.
 ///
 /// # Errors
-/// [`SummaryError`] where a run cannot be read.
+/// Returns [`SummaryError`] if a run cannot be read.
 pub fn advice(
     kernels: &[Kernel],
     task: &Task,
@@ -89,7 +89,7 @@ pub fn advice(
         let reference = fast(kernel.clock).filter(|fast| fast.name != kernel.name);
         let slower = reference.and_then(|fast| slowdown(task.kind, &fast.costs, &kernel.costs));
         // The work's length is that on the fast kernel: it is not stretched there, and elsewhere by
-        // what was measured.
+        // the measured factor.
         let measured = slower.as_ref().map(|slower| slower.estimate.value);
         let stretch = measured.or((kernel.is_real_time != Some(true)).then_some(0.0));
         let judgement = judgement(kernel, task, probe, stretch)?;
@@ -101,8 +101,8 @@ pub fn advice(
             comparisons.extend(comparison(fast, kernel, slower)?);
         }
     }
-    // What code paths cost in an emulated machine does not tell how long work of so many
-    // microseconds is.
+    // The cost of code paths in an emulated machine does not give the duration of work in
+    // microseconds.
     let of_a_machine = |comparison: &&Comparison| {
         comparison.slowdown.is_some() && comparison.clock != ClockKind::Virtual
     };
@@ -183,7 +183,7 @@ fn crossover_of(comparison: &Comparison) -> Option<(f64, Option<Interval>)> {
     }
 }
 
-/// The curves of the largest latencies of two kernels, as the paper's; absent where one has no
+/// Returns the curves of the largest latencies of two kernels, as the paper's; absent if one has no
 /// latencies.
 fn comparison(
     fast: &Kernel,
@@ -213,7 +213,7 @@ fn comparison(
     }))
 }
 
-/// The largest latency of all runs, in ns; none where no run has latencies.
+/// Returns the largest latency of all runs, in ns; `None` if no run has latencies.
 fn largest(kernel: &Kernel) -> Result<Option<i64>, SummaryError> {
     let mut largest = None;
     for run in &kernel.runs {
@@ -228,9 +228,9 @@ fn largest(kernel: &Kernel) -> Result<Option<i64>, SummaryError> {
     Ok(largest)
 }
 
-/// The kernels from the one that suits best to the one that suits least: a deadline that was met
-/// before one that is open, and that before one that was missed; among those that met it the one
-/// that changes least, among others the one that is nearest.
+/// Returns the kernels from the one that suits best to the one that suits least: a deadline that
+/// was met before one that is open, and that before one that was missed; among those that met it
+/// the one that changes least, among others the one that is nearest.
 fn by_rank(judged: &[Judgement]) -> Vec<&Judgement> {
     let mut ranked: Vec<&Judgement> = judged.iter().collect();
     ranked.sort_by_key(|judgement| {
@@ -248,7 +248,7 @@ fn by_rank(judged: &[Judgement]) -> Vec<&Judgement> {
     ranked
 }
 
-/// The outcome and sentence of the best kernel.
+/// Returns the outcome and sentence of the best kernel.
 fn conclude(judged: &[Judgement], deadline: Option<Nanos>) -> (Option<Outcome>, String) {
     let ranked = by_rank(judged);
     let best = ranked
@@ -299,7 +299,7 @@ fn measured(judgement: &Judgement, clock: ClockKind) -> Option<MeasuredKernel> {
     })
 }
 
-/// The result of the rules.
+/// Returns the result of the rules.
 fn rule_answer(path: &Path) -> Option<RuleAnswer> {
     let last = path.steps.last()?;
     let yes = if last.is_yes { "yes" } else { "no" };

@@ -41,9 +41,9 @@ pub struct Point {
 /// One figure: two curves and where they cross.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Curves {
-    /// What they are of.
+    /// Their subject.
     pub title: String,
-    /// `true`: nothing of this was measured as a whole.
+    /// Always `true`: the curves were not measured as a whole.
     pub is_model: bool,
     /// Latency of the kernel that is fast, in ns.
     pub latency_fast_ns: Estimate,
@@ -57,7 +57,7 @@ pub struct Curves {
     pub points: Vec<Point>,
 }
 
-/// The curves of two latencies in ns and a slowdown.
+/// Returns the curves of two latencies in ns and a slowdown.
 #[must_use]
 pub fn curves(
     title: String,

@@ -1,6 +1,6 @@
-//! How to choose: the decision flow of mckenney2009, section 5, as a table of rules. Each is
-//! answered from what was measured where that tells, else from what the user said, else with what
-//! most systems are, called assumed. What comes out is the whole path with its reasons.
+//! The decision flow of mckenney2009, section 5, as a table of rules. Each rule is answered from
+//! measurements if they suffice, otherwise from the user's statements, otherwise from the
+//! properties of most systems, called assumed. The result is the whole path with its reasons.
 //!
 //! The user's statement about a machine overrides the detected machine. Commands are often typed in
 //! a virtual machine, but the real-time work seldom runs there. Kernels of the lab have curves,
@@ -58,9 +58,9 @@ pub enum Rule {
 pub enum Basis {
     /// From runs or from this machine.
     Measured,
-    /// From what the user said.
+    /// From the user's statements.
     Stated,
-    /// From nothing: what most systems are.
+    /// From the properties of most systems.
     Assumed,
 }
 
@@ -76,9 +76,9 @@ pub struct Step {
     pub basis: Basis,
     /// Why it is what it is.
     pub reason: String,
-    /// Who says so.
+    /// The source.
     pub source: &'static str,
-    /// Where it leads; absent where the path goes on.
+    /// The choice it leads to; absent if the path continues.
     pub leads_to: Option<Choice>,
 }
 
@@ -90,12 +90,12 @@ pub struct Path {
     pub choice: Choice,
 }
 
-/// What rules are answered from.
+/// The data that answer rules.
 #[derive(Debug, Clone, Copy)]
 pub struct Situation<'a> {
-    /// What the user said.
+    /// The user's statements.
     pub task: &'a Task,
-    /// The machine that was measured; absent where there is none.
+    /// The machine that was measured; absent if there is none.
     pub machine: Option<&'a MachineFacts>,
     /// Where the curves of the kernels measured cross, as length of work in ns, and the interval of
     /// that.
@@ -162,8 +162,8 @@ const FLOW: &[Entry] = &[
     Entry {
         rule: Rule::Virtual,
         question: "is the machine virtual?",
-        source: "mckenney2009, section 5: true \"for now\", in 2009; a run on the measured machine \
-                 shows the situation today, including the delays by its host",
+        source: "mckenney2009, section 5: \"for now\", in 2009; a run on the machine shows the \
+                 situation today, including delays caused by the host",
         answer: is_virtual,
         yes: NextStep::End(Choice::RealFast),
         no: NextStep::Ask(Rule::KernelServices),
@@ -174,13 +174,13 @@ const FLOW: &[Entry] = &[
         source: "mckenney2009, section 5, principle 5, and section 3: a real-time kernel slows \
                  down work in the kernel, but hardly any work in user mode",
         answer: kernel_services,
-        // Both lead on; the answer says what long is.
+        // Both answers continue the path; the answer gives the length.
         yes: NextStep::Ask(Rule::LongWork),
         no: NextStep::Ask(Rule::LongWork),
     },
     Entry {
         rule: Rule::LongWork,
-        question: "is a unit of work too long for a late start to matter?",
+        question: "is a unit of work so long that a late start hardly matters?",
         source: "mckenney2009, sections 3 and 5: hundreds of milliseconds, or about one \
                  millisecond in the kernel's services; if the crossover was measured, it replaces \
                  these limits",

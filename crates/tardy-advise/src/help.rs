@@ -1,5 +1,5 @@
-//! What would help most: settings of the machine that are not as they should be. Those that made
-//! tasks late in these runs come first.
+//! The most effective improvements: settings of the machine that differ from the recommendation.
+//! Those that made tasks late in these runs come first.
 
 use serde::Serialize;
 use tardy_core::cpu::CpuList;
@@ -10,34 +10,34 @@ use tardy_machine::root::Root;
 
 use tardy_results::decision::Answer;
 
-/// One thing that may help.
+/// One possible improvement.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Help {
-    /// What was found.
+    /// The finding of the check.
     #[serde(flatten)]
     pub finding: Finding,
-    /// What the runs warn of that this explains; absent where they show nothing of it.
+    /// The warning of the runs that it explains; absent if the runs show no effect.
     pub seen_in_run: Option<String>,
 }
 
-/// What was looked at, and what of it can be improved.
+/// The checked settings, and those that can be improved.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Improvements {
     /// The machine that was looked at.
     pub machine: String,
-    /// Settings that can be improved, what matters most first.
+    /// Settings that can be improved, the most important first.
     pub improvable: Vec<Help>,
     /// A setting that could be improved and is in no number here, because PREEMPT_RT is not
     /// needed.
     pub left_out: Option<&'static str>,
     /// How many settings are as they should be.
     pub good: usize,
-    /// Those that could not be read, by name, with what is missing.
+    /// Unreadable settings, by name, with the missing file.
     pub unknown: Vec<(&'static str, String)>,
 }
 
-/// Looks at `facts`, and at the files of this machine where `here` shows that they are of the same
-/// start of the same system. `cpus` are the CPUs that were measured, or all.
+/// Checks `facts`, and the files of this machine if `here` shows that they are of the same boot of
+/// the same system. `cpus` are the CPUs that were measured, or all.
 #[must_use]
 pub fn helps(
     facts: &MachineFacts,
@@ -86,7 +86,7 @@ pub fn helps(
     }
 }
 
-/// Whether the setting that `check` looks at leads to what `warning` tells of.
+/// Returns whether the setting that `check` examines can cause `warning`.
 fn explains(check: &str, warning: &Warning) -> bool {
     match warning {
         Warning::TimeStolen { .. } => check == "virtual-machine",
@@ -123,8 +123,7 @@ mod tests {
     }
 
     fn of(warnings: &[Warning], answer: Answer) -> Improvements {
-        // A root that is not there: a check that looked into it would find nothing, and say so by
-        // another reason.
+        // A missing root: a check that read it would find nothing, and report a different reason.
         helps(
             &facts(),
             &MachineFacts::default(),

@@ -1,9 +1,9 @@
-//! Whether work was in time on one kernel: the verdict of [`tardy_core::verdict`] on what was
-//! measured there, with its margin, its conditions, and what would decide where it does not.
+//! Judges whether work was in time on one kernel: applies [`tardy_core::verdict`] to the
+//! measurements, and adds the margin, the conditions, and what would decide an inconclusive case.
 //!
-//! What is judged is, best first: completions of work, which were measured; late starts, against
-//! the time that the model leaves for them; late starts alone. A run in virtual time is never
-//! judged: it has lengths of code paths, and no deadline is kept by those.
+//! The data judged are, best first: measured completions of work; latencies of the start, against
+//! the time that the model leaves for them; latencies of the start alone. A run in virtual time is
+//! never judged: it measures lengths of code paths, which do not decide whether a deadline is met.
 //!
 //! Advice uses the same `verdict::judge` as a run, on one probe's counts, over all runs of a
 //! kernel. Completions take precedence over late starts. Late starts are judged against the time
@@ -31,7 +31,7 @@ use tardy_results::summary::read::SummaryError;
 
 const YEAR: Nanos = Nanos::from_secs(31_557_600);
 
-/// What was judged.
+/// The data that were judged.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "basis", rename_all = "kebab-case")]
 pub enum Basis {
@@ -39,10 +39,10 @@ pub enum Basis {
     Completion {
         /// By this probe.
         probe: String,
-        /// How long the work that was timed takes alone; absent where the run does not tell.
+        /// How long the work that was timed takes alone; absent if the run does not tell.
         length_ns: Option<Nanos>,
-        /// What the model adds to it, because the work asked about is longer; negative where it is
-        /// shorter, 0 where it is as long.
+        /// The time that the model adds because the user's work is longer; negative if it is
+        /// shorter, 0 if equal.
         added_ns: Nanos,
     },
     /// Late starts were timed; the work is added by the model.
@@ -51,7 +51,7 @@ pub enum Basis {
         probe: String,
         /// The work as stretched.
         work_ns: Nanos,
-        /// The share by which it was stretched; absent where that was not measured, and none was
+        /// The share by which it was stretched; absent if that was not measured, and none was
         /// taken.
         slowdown: Option<f64>,
     },
@@ -65,14 +65,14 @@ pub enum Basis {
 /// How far from the deadline.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Margin {
-    /// The worst that was seen, from due to done (or to started, where no work is known).
+    /// The worst that was seen, from due to done (or to started, if no work is known).
     pub worst_ns: Nanos,
     /// From there to the deadline; negative behind it.
     pub to_deadline_ns: Nanos,
     /// The same as a share of the deadline.
     pub share: f64,
     /// The least percentile at or above the share that must be in time, and its upper bound at 95
-    /// %; absent where no miss is allowed, or nothing bounds it.
+    /// %; absent if no miss is allowed, or nothing bounds it.
     pub bounded: Option<BoundedMargin>,
 }
 
@@ -107,21 +107,21 @@ pub struct Conditions {
     pub clock: ClockKind,
 }
 
-/// What is said of one kernel.
+/// The judgement of one kernel.
 #[derive(Debug, Clone, Serialize)]
 pub struct Judgement {
     pub kernel: String,
-    /// Whether it is PREEMPT_RT; absent where the runs do not tell.
+    /// Whether it is PREEMPT_RT; absent if the runs do not tell.
     pub is_real_time: Option<bool>,
-    /// How it preempts its own code; absent where the runs do not tell.
+    /// How it preempts its own code; absent if the runs do not tell.
     pub preemption: Option<PreemptionModel>,
-    /// The largest latency, in virtual time too, with the work that the model adds; absent where
-    /// there is nothing to judge.
+    /// The largest latency, in virtual time too, with the work that the model adds; absent if there
+    /// is nothing to judge.
     pub largest_ns: Option<Nanos>,
-    /// By which share work takes longer on it than on the kernel that changes least; absent where
-    /// no runs of costs of both tell.
+    /// By which share work takes longer on it than on the kernel that changes least; absent if no
+    /// runs of costs of both tell.
     pub slowdown: Option<Slowdown>,
-    /// What was judged; absent where there is nothing to judge.
+    /// The data that were judged; absent if there are none.
     pub judged: Option<Basis>,
     /// The verdict; absent without a deadline, in virtual time, or where there is nothing to judge.
     pub verdict: Option<Verdict>,
@@ -129,22 +129,22 @@ pub struct Judgement {
     pub no_verdict_because: Option<String>,
     /// How far from the deadline.
     pub margin: Option<Margin>,
-    /// How much longer to measure, where that would decide and misses stay as rare as seen.
+    /// How much longer to measure, if that would decide and misses stay as rare as seen.
     pub measure_longer_ns: Option<Nanos>,
-    /// Misses in a year at most, at 95 %, if the conditions last all year; absent where nothing may
-    /// be concluded.
+    /// Misses in a year at most, at 95 %, if the conditions last all year; absent if nothing may be
+    /// concluded.
     pub misses_a_year_at_most: Option<f64>,
     /// Under which conditions.
     pub conditions: Option<Conditions>,
-    /// What the runs warn of, what matters most first.
+    /// The warnings of the runs, the most important first.
     pub warnings: Vec<Warning>,
 }
 
 /// Judges what was measured on `kernel`, by the probe named where one is; `slowdown` is the share
-/// by which work takes longer on it than stated, where that was measured.
+/// by which work takes longer on it than stated, if that was measured.
 ///
 /// # Errors
-/// [`SummaryError`] where a run cannot be read.
+/// Returns [`SummaryError`] if a run cannot be read.
 pub fn judgement(
     kernel: &Kernel,
     task: &Task,
@@ -221,7 +221,7 @@ fn basis(taken: &JudgedProbe, task: &Task, slowdown: Option<f64>) -> Basis {
     }
 }
 
-/// All runs together: counts add up.
+/// Returns all runs together: counts add up.
 fn evidence(taken: &[JudgedProbe]) -> Evidence {
     let seen = |run: &JudgedProbe| {
         run.probe()
@@ -284,7 +284,7 @@ fn evidence(taken: &[JudgedProbe]) -> Evidence {
     }
 }
 
-/// `warned`, and what an import does not tell, each once.
+/// Returns `warned`, and information that an import lacks, each once.
 fn incomplete(mut warned: Vec<String>, taken: &[JudgedProbe]) -> Vec<String> {
     for text in taken
         .iter()
@@ -298,8 +298,8 @@ fn incomplete(mut warned: Vec<String>, taken: &[JudgedProbe]) -> Vec<String> {
     warned
 }
 
-/// The runs follow each other: each adds its own variance, and an event that was not seen may be as
-/// large as in the worst of them.
+/// Returns the runs follow each other: each adds its own variance, and an event that was not seen
+/// may be as large as in the worst of them.
 fn clustering(taken: &[JudgedProbe]) -> Option<Clustering> {
     let of_runs: Vec<(f64, Clustering)> = taken
         .iter()
@@ -329,8 +329,8 @@ fn clustering(taken: &[JudgedProbe]) -> Option<Clustering> {
     ))
 }
 
-/// How strongly late samples cluster in the run in which they do most; absent where one run does
-/// not tell.
+/// Returns how strongly late samples cluster in the run in which they do most; absent if one run
+/// does not tell.
 fn least_index(taken: &[JudgedProbe]) -> Option<f64> {
     let indices = taken
         .iter()
@@ -339,7 +339,7 @@ fn least_index(taken: &[JudgedProbe]) -> Option<f64> {
     indices.into_iter().min_by(f64::total_cmp)
 }
 
-/// The largest value plus the work added by the model.
+/// Returns the largest value plus the work added by the model.
 fn largest(taken: &[JudgedProbe], added: Nanos) -> Option<Nanos> {
     let values = taken
         .iter()

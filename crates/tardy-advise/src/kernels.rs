@@ -35,7 +35,7 @@ pub struct Kernel {
     /// Release and preemption, and the command line where that is not enough to tell two kernels
     /// apart.
     pub name: String,
-    /// Whether it is PREEMPT_RT; absent where the run does not tell.
+    /// Whether it is PREEMPT_RT; absent if the run does not tell.
     pub is_real_time: Option<bool>,
     /// Whose time its runs are in.
     pub clock: ClockKind,
@@ -47,7 +47,7 @@ pub struct Kernel {
     pub costs: Vec<CostSummary>,
 }
 
-/// What makes two runs those of the same kernel.
+/// The facts by which two runs belong to the same kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Identity {
     host: Option<String>,
@@ -78,7 +78,7 @@ impl Identity {
 /// Reads run folders, or folders of them, in the order given.
 ///
 /// # Errors
-/// [`ReadError`].
+/// Returns [`ReadError`].
 pub fn read(paths: &[PathBuf]) -> Result<Vec<Kernel>, ReadError> {
     let mut kernels: Vec<(Identity, Kernel)> = Vec::new();
     for path in paths.iter().flat_map(|path| folders(path)) {
@@ -107,7 +107,7 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Kernel>, ReadError> {
 }
 
 impl Kernel {
-    /// How it preempts its own code; absent where its runs do not tell.
+    /// How it preempts its own code; absent if its runs do not tell.
     #[must_use]
     pub fn model(&self) -> Option<PreemptionModel> {
         PreemptionModel::of(self.machine.kernel.preemption.as_ref())

@@ -1,5 +1,5 @@
-//! Which kernel suits a piece of work, and whether the work was in time: from runs, from what the
-//! user says of the work, and from published numbers.
+//! Chooses a kernel for a piece of work, and judges whether the work was in time: from runs, the
+//! user's statements about the work, and published numbers.
 #![forbid(unsafe_code)]
 
 pub mod advice;

@@ -11,7 +11,7 @@ use tardy_statistics::moments::Moments;
 use super::curves::{Curves, curves};
 use tardy_results::cost::reference::{Build, advantage_percent, mckenney2009_builds};
 
-/// What follows from the paper's numbers.
+/// The conclusions from the paper's numbers.
 #[derive(Debug, Clone, Serialize)]
 pub struct Conclusions {
     /// Where the numbers come from.
@@ -66,7 +66,7 @@ pub struct Advantage {
     pub time: String,
     /// From the printed averages, in percent.
     pub percent: f64,
-    /// Interval of the ratio of the means, in percent; absent where trials do not vary.
+    /// Interval of the ratio of the means, in percent; absent if trials do not vary.
     pub interval_percent: Option<(f64, f64)>,
 }
 

@@ -1,9 +1,10 @@
 //! By which share work takes longer on one kernel than on another, from runs of kind `cost` of
 //! both.
 //!
-//! A program timed as a whole goes before single services: it has the mix that programs have, and
-//! is what mckenney2009 used. Of services the geometric mean over those that both kernels have is
-//! taken round by round, because a round prepares everything anew and is what chance varies.
+//! A program timed as a whole has priority over single services: it has the mix that programs have,
+//! and is what mckenney2009 used. For services, the geometric mean over those that both kernels
+//! have is taken per round, because a round prepares everything again and is the unit of random
+//! variation.
 
 use serde::Serialize;
 use tardy_core::series::ClockKind;
@@ -20,11 +21,11 @@ use tardy_results::cost::summary::{CostSummary, MetricSummary, median};
 pub struct Slowdown {
     /// The share; 0 for none, negative for faster.
     pub estimate: Estimate,
-    /// What was measured, in words.
+    /// A description of the measurement.
     pub measured_by: String,
 }
 
-/// How much longer work of `kind` takes by `slow` than by `fast`; absent where the runs share
+/// Returns how much longer work of `kind` takes by `slow` than by `fast`; absent if the runs share
 /// nothing that tells.
 #[must_use]
 pub fn slowdown(
@@ -90,7 +91,7 @@ fn of_services(kind: WorkKind, base: &CostSummary, other: &CostSummary) -> Optio
         return None;
     }
     let is_wanted = |group: Group| match kind {
-        // No service of the kernel is arithmetic.
+        // Arithmetic uses no service of the kernel.
         WorkKind::Compute => false,
         WorkKind::Syscalls => matches!(
             group,

@@ -1,5 +1,4 @@
-//! What the user says of the work that is to be in time. Whatever is not said is absent, never
-//! assumed here.
+//! The user's description of the real-time work. Missing statements are absent, never assumed here.
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -7,7 +6,7 @@ use tardy_core::verdict::Window;
 
 pub use tardy_run::work_kind::WorkKind;
 
-/// The work, and what is asked of it.
+/// The work, and its requirements.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Task {
     /// How long a unit of work takes where nothing disturbs it, on the kernel that is fast.
@@ -16,11 +15,11 @@ pub struct Task {
     pub deadline_ns: Option<Nanos>,
     /// Time between two units.
     pub period_ns: Option<Nanos>,
-    /// What it consists of.
+    /// The kind of work.
     pub kind: Option<WorkKind>,
-    /// Share of units that may be late; none where absent or 0.
+    /// Share of units that may be late; none if absent or 0.
     pub misses: Option<f64>,
-    /// Share of the CPUs' time that everything together shall use.
+    /// Target share of the CPUs' time for everything together.
     pub utilisation: Option<f64>,
     /// Memory that everything together works on, in bytes.
     pub memory_bytes: Option<u64>,
@@ -28,8 +27,7 @@ pub struct Task {
     pub is_throughput_only: Option<bool>,
     /// Whether parallel threads wait for each other at barriers.
     pub has_barriers: Option<bool>,
-    /// Whether the machine that the work is for is virtual, in place of the one that was measured
-    /// or asked.
+    /// Whether the work's machine is virtual, which overrides the measured or current machine.
     pub is_virtual: Option<bool>,
 }
 
@@ -54,7 +52,7 @@ impl Task {
     /// Refuses what contradicts itself.
     ///
     /// # Errors
-    /// [`TaskError`].
+    /// Returns [`TaskError`].
     pub fn check(&self) -> Result<(), TaskError> {
         if let (Some(work), Some(period)) = (self.work_ns, self.period_ns)
             && work > period
@@ -75,28 +73,28 @@ impl Task {
         Ok(())
     }
 
-    /// The share of misses that is allowed, as verdicts take it: a share of 0 allows none.
+    /// Returns the share of misses that is allowed, as verdicts take it: a share of 0 allows none.
     #[must_use]
     pub fn misses_allowed(&self) -> Option<f64> {
         self.misses.filter(|share| *share > 0.0)
     }
 
-    /// The work where it is `slowdown` (a share) slower than alone.
+    /// Returns the work where it is `slowdown` (a share) slower than alone.
     #[must_use]
     pub fn stretched(&self, slowdown: f64) -> Option<Nanos> {
         self.work_ns
             .map(|work| Nanos((work.get() as f64 * (1.0 + slowdown)).ceil() as i64))
     }
 
-    /// Values that are in time where so much more will be done behind what they measured; less
-    /// where it is negative. Absent without a deadline.
+    /// Returns the values that are in time if the work after them takes `added` longer, or shorter
+    /// if negative. Absent without a deadline.
     #[must_use]
     pub fn window(&self, added: Nanos) -> Option<Window> {
         self.deadline_ns
             .map(|deadline| Window::deadline(deadline - added))
     }
 
-    /// The share of one CPU that the work alone uses.
+    /// Returns the share of one CPU that the work alone uses.
     #[must_use]
     pub fn own_utilisation(&self) -> Option<f64> {
         Some(self.work_ns?.get() as f64 / self.period_ns?.get() as f64)

@@ -1,6 +1,6 @@
-//! Where what stands in the memory that is shared with tardy, in words of 64 bits, version 1. For
-//! programs in C the same stands in `include/tardy.h`; a test of the tool compares the two. Not for
-//! users: the tool reads it from here.
+//! Layout of the memory shared with tardy, in words of 64 bits, version 1. `include/tardy.h` is its
+//! counterpart for programs in C; a test of the tool compares the two. Not for users: the tool
+//! reads it from here.
 //!
 //! The shared-memory layout is defined in one place, `tardy_app::layout`. The tool reads it from
 //! there. A C program prints the header's offsets and the two are compared.
@@ -9,37 +9,37 @@
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"TARDYAP1");
 /// Words before the first region.
 pub const HEAD_WORDS: usize = 512;
-/// Place of the number of regions.
+/// Index of the number of regions.
 pub const REGIONS: usize = 1;
-/// Place of the number of cycles that a ring holds, a power of two.
+/// Index of the number of cycles in a ring, a power of two.
 pub const SLOTS: usize = 2;
-/// Place of the number of words of a region.
+/// Index of the number of words per region.
 pub const REGION_WORDS: usize = 3;
-/// Place of the number of loops that found no free region.
+/// Index of the number of loops that found no free region.
 pub const REFUSED: usize = 4;
 
 /// Place in a region: free, claimed, open or closed.
 pub const STATE: usize = 0;
-/// Place in a region: time between two due times in ns, 0 where they form no grid.
+/// Place in a region: time between two due times in ns, 0 if they form no grid.
 pub const PERIOD: usize = 1;
 /// Place in a region: number of the loop's thread.
 pub const THREAD: usize = 2;
 /// Place in a region: the loop's name, zeros behind it.
 pub const NAME: usize = 4;
-/// Words of the name.
+/// Number of words of the name.
 pub const NAME_WORDS: usize = 6;
 /// Place in a region: cycles handed over; written by the loop.
 pub const HEAD: usize = 16;
-/// Place in a region: cycles begun.
+/// Place in a region: cycles started.
 pub const BEGUN: usize = 17;
-/// Place in a region: due time of the cycle begun last, at this place or the next, by whether the
-/// cycles begun are even.
+/// Place in a region: due time of the cycle started last, at this place or the next, by whether the
+/// cycles started are even.
 pub const DUE: usize = 18;
 /// Place in a region: cycles taken; written by tardy.
 pub const TAIL: usize = 24;
 /// Place in a region: the ring. Of each cycle its number from 0, due time, start, end of its work.
 pub const RING: usize = 32;
-/// Words of a cycle.
+/// Number of words of a cycle.
 pub const SLOT_WORDS: usize = 4;
 
 /// State: nobody's.
@@ -48,7 +48,7 @@ pub const FREE: u64 = 0;
 pub const CLAIMED: u64 = 1;
 /// State: a loop is there.
 pub const OPEN: u64 = 2;
-/// State: no cycle will follow.
+/// State: the last cycle was written.
 pub const CLOSED: u64 = 3;
 /// The end of work that was not said to be done.
 pub const NEVER: i64 = i64::MIN;

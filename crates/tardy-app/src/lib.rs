@@ -1,4 +1,4 @@
-//! Lets `tardy` measure a loop of yours with the same care as its own probes.
+//! Lets `tardy` measure a loop of your program with the same care as its own probes.
 //!
 //! ```no_run
 //! # fn sleep_until(_: i64) {}
@@ -52,7 +52,7 @@ pub struct Loop {
 #[derive(Debug)]
 struct Open {
     region: Region,
-    /// Due time and start of the cycle that was begun and is not yet handed over.
+    /// Due time and start of the cycle that was started and is not yet handed over.
     begun: Option<(i64, i64)>,
 }
 
@@ -72,14 +72,14 @@ pub enum OpenError {
 
 impl Loop {
     /// Opens a loop of this name for the calling thread. `period` is the time between two due times
-    /// in ns, which then must lie on one grid, `first + k * period`; 0 where they do not: nothing
-    /// can then be skipped, only late.
+    /// in ns, which then must lie on one grid, `first + k * period`; with 0, there is no grid, so
+    /// due times can be late but not skipped.
     ///
     /// Without a tardy that asks for it (the variable `TARDY_APP` is not set) the loop is there,
     /// and its calls do nothing.
     ///
     /// # Errors
-    /// [`OpenError`]; [`Loop::unmeasured`] is what to go on with.
+    /// Returns [`OpenError`]; use [`Loop::unmeasured`] to continue.
     pub fn open(name: &str, period: i64) -> Result<Self, OpenError> {
         match std::env::var_os("TARDY_APP").filter(|path| !path.is_empty()) {
             None => Ok(Self::unmeasured()),
@@ -96,7 +96,7 @@ impl Loop {
     /// The same, for the memory that is named by `path` and not by the environment.
     ///
     /// # Errors
-    /// [`OpenError`].
+    /// Returns [`OpenError`].
     pub fn open_at(path: &std::path::Path, name: &str, period: i64) -> Result<Self, OpenError> {
         Ok(Self {
             open: Some(Open {
@@ -106,13 +106,13 @@ impl Loop {
         })
     }
 
-    /// Whether the loop is being measured.
+    /// Returns whether the loop is being measured.
     #[must_use]
     pub fn is_measured(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Says, as the first thing after waking up, that a cycle begins which was due at `due`, in ns
+    /// Says, as the first thing after waking up, that a cycle starts which was due at `due`, in ns
     /// of CLOCK_MONOTONIC.
     #[inline]
     pub fn due(&mut self, due: i64) {
@@ -125,7 +125,7 @@ impl Loop {
         open.region.begin(due);
     }
 
-    /// Says that the work of the cycle is complete. A loop that never says so is measured by its
+    /// Marks the work of the cycle as complete. A loop that never calls it is measured by its
     /// starts alone.
     #[inline]
     pub fn done(&mut self) {

@@ -1,8 +1,8 @@
 //! The only unsafe code of the crate: mmap(2), munmap(2) and clock_gettime(2), declared here
 //! because the crate depends on nothing.
 //!
-//! The declarations hold for Linux on CPUs of 64 bits; elsewhere no memory can be mapped, and every
-//! call says so.
+//! The declarations hold for Linux on CPUs of 64 bits; elsewhere memory cannot be mapped, and every
+//! call returns an error.
 
 use std::fs::File;
 use std::io;
@@ -56,7 +56,7 @@ mod system {
     unsafe impl Send for Memory {}
 
     impl Memory {
-        /// The first `words` words of `file`; tardy seals its size, so that they stay.
+        /// Maps the first `words` words of `file`; tardy seals its size, so that it cannot shrink.
         pub(crate) fn map(file: &File, words: usize) -> io::Result<Self> {
             let protection = PROT_READ | PROT_WRITE;
             // SAFETY: a null address without MAP_FIXED lets the kernel choose, so that no existing
@@ -79,7 +79,7 @@ mod system {
                 .ok_or_else(|| io::Error::other("mapped at address zero"))
         }
 
-        /// All mapped words, the head of the file first.
+        /// Returns all mapped words, the head of the file first.
         #[inline]
         pub(crate) fn words(&self) -> &[AtomicU64] {
             // SAFETY: the mapping has so many words, begins at a page, and is there while `self`

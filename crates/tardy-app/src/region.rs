@@ -11,11 +11,11 @@ use crate::layout::{
 };
 use crate::memory::Memory;
 
-/// A region of one's own.
+/// A region that belongs to one loop.
 #[derive(Debug)]
 pub(crate) struct Region {
     memory: Memory,
-    /// Its lock tells tardy that somebody is there; the kernel gives it back however the program
+    /// Its lock shows tardy that the program lives; the kernel releases it however the program
     /// ends.
     _file: File,
     begin: usize,
@@ -101,8 +101,8 @@ impl Region {
         &self.memory.words()[self.begin + place]
     }
 
-    /// Says that a cycle has begun. The due times of this cycle and of the one before stand side by
-    /// side, so that a reader of both words never takes the one for the other.
+    /// Records the start of a cycle. The due times of this cycle and of the one before stand side
+    /// by side, so that a reader of both words never takes the one for the other.
     #[inline]
     pub(crate) fn begin(&mut self, due: i64) {
         self.begun += 1;
@@ -111,7 +111,7 @@ impl Region {
         self.word(BEGUN).store(self.begun, Ordering::Release);
     }
 
-    /// Hands over the cycle begun last; `None` where its work was not said to be done.
+    /// Hands over the cycle started last; `None` if its work was not said to be done.
     #[inline]
     pub(crate) fn hand_over(&mut self, due: i64, start: i64, done: Option<i64>) {
         if self.head == self.free_until {
@@ -139,13 +139,13 @@ impl Region {
         self.word(HEAD).store(self.head, Ordering::Release);
     }
 
-    /// Says that no cycle will follow.
+    /// Records that the last cycle was written.
     pub(crate) fn close(&self) {
         self.word(STATE).store(CLOSED, Ordering::Release);
     }
 }
 
-/// The thread's number, from the link that /proc has for each thread; 0 without /proc.
+/// Returns the thread's number, from the link that /proc has for each thread; 0 without /proc.
 fn thread_id() -> u64 {
     let link = std::fs::read_link("/proc/thread-self").unwrap_or_default();
     link.file_name()

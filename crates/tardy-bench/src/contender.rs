@@ -36,9 +36,9 @@ impl Contender {
         }
     }
 
-    /// The command for so many samples on `cpu`, run in `folder`. The tool and jitterdebugger write
-    /// every sample into `folder/NAME`; cyclictest keeps a histogram of 1 ns steps, because it has
-    /// no other record that is both precise and cheap.
+    /// Returns the command for `samples` samples on `cpu`, run in `folder`. The tool and
+    /// jitterdebugger write every sample into `folder/NAME`; cyclictest keeps a histogram of 1 ns
+    /// steps, because it has no other record that is both precise and cheap.
     pub(crate) fn command(
         self,
         bench: &Bench,
@@ -105,8 +105,8 @@ impl Contender {
     }
 }
 
-/// The median latency in us that a run printed; `None` for jitterdebugger, whose histogram has
-/// steps of 1 us.
+/// Returns the median latency in us that a run printed; `None` for jitterdebugger, whose histogram
+/// has steps of 1 us.
 pub(crate) fn median_latency_us(contender: Contender, output: &str) -> Option<f64> {
     match contender {
         Contender::Tardy => {
@@ -123,7 +123,7 @@ pub(crate) fn median_latency_us(contender: Contender, output: &str) -> Option<f6
     }
 }
 
-/// The median from a histogram of 1 ns steps; samples beyond its end are counted behind it.
+/// Returns the median from a histogram of 1 ns steps; samples beyond its end are counted behind it.
 fn cyclictest_median_ns(output: &str) -> Option<u64> {
     let rows = output
         .lines()

@@ -7,7 +7,7 @@ use super::figure::{Figure, FigureResult};
 use crate::failure::{Failure, Result, While};
 use crate::{program, workspace};
 
-/// The result of one figure, with all its tables, notes and commands, as Markdown.
+/// Returns the result of one figure, with all its tables, notes and commands, as Markdown.
 pub(crate) fn section(figure: &Figure, measured: &FigureResult, commands: &[String]) -> String {
     let mut text = format!("## {}\n\n", figure.name);
     let _ = writeln!(
@@ -89,7 +89,7 @@ pub(crate) fn replace(figure: &Figure, measured: &FigureResult) -> Result<()> {
     fs::write(&path, new).while_doing(|| format!("writing {}", path.display()))
 }
 
-/// The page with the figure's row replaced, or `None` if it has no such row.
+/// Returns the page with the figure's row replaced, or `None` if it has no such row.
 fn replaced(page: &str, figure: &Figure, reached: &str, date: &str) -> Option<String> {
     let old = page
         .split_inclusive('\n')
@@ -102,7 +102,7 @@ fn replaced(page: &str, figure: &Figure, reached: &str, date: &str) -> Option<St
     Some(page.replace(old, &new))
 }
 
-/// The cells of a row that do not depend on a result.
+/// Returns the cells of a row that do not depend on a result.
 fn beginning(figure: &Figure) -> String {
     format!("| `{}` | {} |", figure.name, figure.promise)
 }

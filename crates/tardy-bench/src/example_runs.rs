@@ -1,4 +1,4 @@
-//! Runs for people to look at: pictures of the documents, and pages for the test of accessibility.
+//! Example runs: for pictures of the documents, and for the pages in the test of accessibility.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,10 +10,10 @@ use crate::failure::{Failure, Result, While};
 use crate::figure::scratch;
 use crate::program;
 
-/// What a run or a comparison ends with when there is something to show.
+/// Exit codes of a run or a comparison with a result.
 const SHOWN: [i32; 3] = [0, 1, 4];
 
-/// How long a run may take to begin.
+/// How long a run may take to start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A folder with runs of this machine.
@@ -23,8 +23,8 @@ pub(crate) struct ExampleRuns {
 }
 
 impl ExampleRuns {
-    /// Measures for about a minute. What a run under `--explain` needs may be missing; then that
-    /// run is as the others are.
+    /// Measures for about a minute. If the requirements of `--explain` are missing, that run is an
+    /// ordinary one.
     pub(crate) fn make(tardy: &Path) -> Result<Self> {
         let folder = scratch()?;
         let runs = Self {
@@ -55,7 +55,7 @@ impl ExampleRuns {
         &self.tardy
     }
 
-    /// The tool in the folder, with words that are divided by blanks.
+    /// Returns the tool in the folder, with words that are divided by blanks.
     fn command(&self, words: &str) -> Command {
         let mut command = Command::new(&self.tardy);
         command
@@ -105,7 +105,7 @@ impl ExampleRuns {
         )))
     }
 
-    /// The page of these runs.
+    /// Returns the page of these runs.
     pub(crate) fn report(&self, runs: &[&str]) -> Result<PathBuf> {
         let name = format!("{}.html", runs.join("-and-"));
         self.tardy(&format!("report {} --html {name}", runs.join(" ")))?;

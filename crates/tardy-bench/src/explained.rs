@@ -105,7 +105,7 @@ fn measure_rate(bench: &Bench) -> Result<FigureResult> {
     })
 }
 
-/// What one run gave.
+/// The result of one run.
 struct Run {
     median_us: f64,
     thread_us: f64,

@@ -1,4 +1,4 @@
-//! What a figure is, and what measuring it gives.
+//! A figure, and the result of measuring it.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -15,17 +15,17 @@ use crate::program;
 pub(crate) struct Figure {
     /// Its name on the command line.
     pub(crate) name: &'static str,
-    /// What the project promises, as one sentence in docs/promises.md.
+    /// The project's promise, as one sentence in docs/promises.md.
     pub(crate) promise: &'static str,
     pub(crate) measure: fn(&Bench) -> Result<FigureResult>,
 }
 
-/// What figures are measured with.
+/// The environment in which figures are measured.
 #[derive(Debug)]
 pub(crate) struct Bench {
     /// The tool's binary.
     pub(crate) tardy: PathBuf,
-    /// Whether runs are to be short.
+    /// Whether runs should be short.
     pub(crate) is_quick: bool,
     /// The commands of the figure under way, each once.
     pub(crate) commands: RefCell<Vec<String>>,
@@ -68,8 +68,8 @@ impl Bench {
             .ok_or_else(|| Failure::new("this figure needs a second CPU"))
     }
 
-    /// The CPU that is measured where one is: the last, because the first serves most interrupts.
-    /// One must be left for the rest.
+    /// Returns the CPU that is measured where one is: the last, because the first serves most
+    /// interrupts. One must be left for the rest.
     pub(crate) fn measured_cpu(&self) -> Result<u32> {
         let cpus = affinity::get(0).while_doing(|| "asking for the CPUs".to_owned())?;
         if cpus.len() < 2 {
@@ -83,7 +83,7 @@ impl Bench {
     }
 }
 
-/// What several figures are taken from: measured when the first of them asks for it.
+/// Returns data shared by several figures: measured when the first of them needs it.
 pub(crate) fn measured_once<T>(
     cell: &OnceLock<T>,
     measure: impl FnOnce() -> Result<T>,
@@ -103,7 +103,7 @@ pub(crate) struct FigureResult {
     pub(crate) reached: String,
     /// Rows of cells; the first row is the head.
     pub(crate) tables: Vec<Vec<Vec<String>>>,
-    /// How it was measured, and what must be known to read it.
+    /// How it was measured, and caveats for reading it.
     pub(crate) notes: Vec<String>,
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }
 
-/// The verdict on a promise, in the words of docs/promises.md.
+/// Returns the verdict on a promise, as worded in docs/promises.md.
 pub(crate) fn holds(is_held: bool) -> &'static str {
     if is_held { "holds" } else { "NOT reached" }
 }

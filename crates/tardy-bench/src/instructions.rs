@@ -25,8 +25,8 @@ struct Mode {
     name: &'static str,
     program: &'static str,
     arguments: &'static [&'static str],
-    /// The thread number of callgrind under which only the measuring thread ran; `None` where that
-    /// is not known.
+    /// The thread number of callgrind under which only the measuring thread ran; `None` if that is
+    /// not known.
     measuring: Option<&'static str>,
 }
 
@@ -57,7 +57,7 @@ const PEERS: [Mode; 4] = [
     },
 ];
 
-/// What one run under callgrind counted.
+/// The counts of one run under callgrind.
 struct InstructionCount {
     by_thread: Vec<(String, u64)>,
     samples: u64,
@@ -168,8 +168,8 @@ fn peer(bench: &Bench, mode: &Mode, cpu: &str, samples: u64) -> Result<Instructi
     Ok(InstructionCount { by_thread, samples })
 }
 
-/// Runs a command under callgrind: the instructions of each of its thread numbers, and what the
-/// command printed.
+/// Runs a command under callgrind: returns the instructions of each of its thread numbers, and the
+/// command's output.
 fn callgrind(bench: &Bench, arguments: &[&str]) -> Result<(Vec<(String, u64)>, String)> {
     let place = scratch()?;
     let mut command = Command::new(program::required("valgrind", "valgrind")?);
@@ -181,7 +181,7 @@ fn callgrind(bench: &Bench, arguments: &[&str]) -> Result<(Vec<(String, u64)>, S
     Ok((read_counts(place.path())?, output))
 }
 
-/// The files `counts-NN`, one a thread number.
+/// Returns the files `counts-NN`, one a thread number.
 fn read_counts(folder: &Path) -> Result<Vec<(String, u64)>> {
     let mut counts = Vec::new();
     for file in fs::read_dir(folder)

@@ -96,7 +96,7 @@ impl Timing {
         format!("{:.2} s and {:.0} MiB", self.median(), self.memory)
     }
 
-    /// The columns of [`timing_head`].
+    /// Returns the columns of [`timing_head`].
     fn row<const N: usize>(&self, input: [&str; N], more: &[String]) -> Vec<String> {
         let least = self.seconds.iter().copied().fold(f64::INFINITY, f64::min);
         let most = self.seconds.iter().copied().fold(0.0, f64::max);
@@ -106,7 +106,7 @@ impl Timing {
     }
 }
 
-/// The head of a table of timings, with columns for the input before and for others behind.
+/// Returns the head of a table of timings, with columns for the input before and for others behind.
 fn timing_head<const N: usize, const M: usize>(input: [&str; N], more: [&str; M]) -> Vec<String> {
     let times = row(["min, s", "median, s", "max, s", "peak memory, MiB"]);
     [row(input), times, row(more)].concat()
@@ -228,7 +228,7 @@ fn measure_report(bench: &Bench) -> Result<FigureResult> {
     })
 }
 
-/// The median time until a browser paints the page, in ms.
+/// Returns the median time until a browser paints the page, in ms.
 fn first_paint(file: &Path) -> Result<f64> {
     let paint = |_| {
         let mut browser = Browser::open(file, Screen::DESK);

@@ -1,4 +1,4 @@
-//! Costs as `tardy cost` finds them beside what LMbench's own programs find.
+//! Compares the costs found by `tardy cost` with those of LMbench's own programs.
 //!
 //! LMbench is not part of this project, and its licence allows results of its unmodified programs
 //! only: they are looked for in the folder that the variable LMBENCH names, then where Debian's
@@ -30,10 +30,9 @@ pub(crate) const FIGURE: Figure = Figure {
 /// Where Debian's package has its programs.
 const PACKAGED: &str = "/usr/lib/lmbench/bin/x86_64-linux-gnu";
 const BYTES: usize = 64 << 20;
-/// What `tardy cost` writes at a time.
+/// Size of the writes of `tardy cost`.
 const PORTION_BYTES: usize = 64 << 10;
-/// What LMbench is told that an interval must take to be believed, in us: as long as a trial of
-/// `tardy cost`.
+/// LMbench's minimum time of a valid interval, in us: as long as a trial of `tardy cost`.
 const ENOUGH: &str = "10000";
 /// The server that connections are made to.
 const CONNECTED: &str = "lat_connect";
@@ -94,8 +93,8 @@ fn programs() -> Result<PathBuf> {
     })
 }
 
-/// The program that lat_proc executes, where it looks for it: the one that `tardy cost` executes,
-/// in place of LMbench's own, whose start and libraries would be most of the difference.
+/// The program that lat_proc executes, at its fixed path: a copy of the one that `tardy cost`
+/// executes, because the start and the libraries of LMbench's own would be most of the difference.
 struct TinyProgramFile;
 
 impl TinyProgramFile {
@@ -119,16 +118,16 @@ impl Drop for TinyProgramFile {
     }
 }
 
-/// What the rounds found of a metric, in ns of one operation.
+/// The results of the rounds for a metric, in ns per operation.
 #[derive(Clone, Default)]
 struct MetricPairs {
     /// Of tardy and of LMbench, one right after the other.
     pairs: Vec<(f64, f64)>,
-    /// What an operation moves, of a bandwidth.
+    /// The bytes that an operation moves, for a bandwidth.
     bytes: Option<f64>,
 }
 
-/// What all rounds found.
+/// The results of all rounds.
 struct Sides {
     metrics: Vec<MetricPairs>,
 }
@@ -181,8 +180,7 @@ fn all_rounds(
                 ask_all(folder, &peer, (scratch, file), bytes)
             };
             let found = &mut sides.metrics[index];
-            // Who comes first leaves the other one its closed connections, its warm CPU, and what
-            // else there may be.
+            // The first one leaves the other its closed connections, its warm CPU, and other state.
             let (own, theirs) = if round % 2 == 0 {
                 let (own, bytes) = measure_own()?;
                 found.bytes = bytes;
@@ -217,8 +215,8 @@ fn all_rounds(
     Ok(sides)
 }
 
-/// The mean of what its programs find, in ns of one operation; `None` where one printed nothing
-/// that can be read.
+/// Returns the mean of its programs' results, in ns per operation; `None` if the output of one
+/// cannot be parsed.
 fn ask_all(
     folder: &Path,
     peer: &Peer,
@@ -281,8 +279,7 @@ fn start(folder: &Path, server: &str) -> Result<()> {
         .map(drop)
 }
 
-/// What the program found, in ns of one operation; `None` where it printed nothing that can be
-/// read.
+/// Returns the program's result, in ns per operation; `None` if its output cannot be parsed.
 fn ask(
     folder: &Path,
     peer: &Peer,

@@ -1,6 +1,6 @@
 //! Which program of LMbench stands beside which metric, and how what it prints is read.
 
-/// What a program printed.
+/// The kind of a program's output.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum PrintedFigure {
     /// Time of one operation in us.
@@ -30,7 +30,7 @@ pub(super) struct Peer {
     pub(super) read: fn(&str) -> Option<PrintedFigure>,
     /// Whether bytes a second are compared.
     pub(super) is_bandwidth: bool,
-    /// Why the two may differ, from what each does.
+    /// Reasons for differences, from the operations of each.
     pub(super) differs: &'static str,
 }
 
@@ -86,7 +86,7 @@ memory-read: bandwidth bw_mem 64m frd
 memory-write: bandwidth bw_mem 64m fwr
 ";
 
-/// The pairs of [`PROGRAMS`].
+/// Returns the pairs of [`PROGRAMS`].
 pub(super) fn all() -> impl Iterator<Item = Peer> {
     PROGRAMS.lines().map(|line| {
         let (metric, rest) = line.split_once(": ").unwrap_or((line, ""));
@@ -112,7 +112,7 @@ pub(super) fn all() -> impl Iterator<Item = Peer> {
 }
 
 impl Peer {
-    /// The words of each program.
+    /// Returns the words of each program.
     pub(super) fn programs(&self) -> impl Iterator<Item = Vec<&'static str>> {
         let programs = self.programs.split(" and ");
         programs.map(|words| words.split(' ').collect())
@@ -131,7 +131,7 @@ fn after_colon(text: &str) -> Option<PrintedFigure> {
         .map(PrintedFigure::Micros)
 }
 
-/// The first line is the size, the next ones are processes and us.
+/// Returns the first line is the size, the next ones are processes and us.
 fn switch(text: &str) -> Option<PrintedFigure> {
     let line = text
         .lines()

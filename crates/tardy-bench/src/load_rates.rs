@@ -172,7 +172,7 @@ fn iperf3_rate(bench: &Bench, cpu: u32, seconds: u64) -> Result<f64> {
         command.args(words.split(' '));
         command
     };
-    // It serves one client and ends. Without a client it would wait for ever, so it is ended with
+    // It serves one client and ends. Without a client it would wait forever, so it is ended with
     // this scope.
     let _server = Server(
         bound(format!("-s -1 -B 127.0.0.1 -p {port}"))

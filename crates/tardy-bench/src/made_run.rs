@@ -1,5 +1,5 @@
-//! A run folder of a day, made in a minute: the tool's own run of a second, with samples drawn at
-//! random in place of its own.
+//! Makes a run folder of a day in a minute: the tool's own run of a second, with its samples
+//! replaced by random ones.
 //!
 //! Everything goes through the library that runs are recorded with, so that the files are those
 //! that a real run of that length leaves.

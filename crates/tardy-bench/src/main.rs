@@ -1,9 +1,8 @@
 //! `cargo xtask bench`: the project's promises, measured side by side with cyclictest and
 //! jitterdebugger.
 //!
-//! A figure never fails the command: what was reached is printed beside what was promised, and the
-//! reader judges. A crate of its own, because it needs the product's crates, which `cargo xtask`
-//! does without.
+//! A figure never fails the command: the result is printed beside the promise, and the reader
+//! judges. A separate crate, because it needs the product's crates, unlike `cargo xtask`.
 #![forbid(unsafe_code)]
 
 mod accessibility;

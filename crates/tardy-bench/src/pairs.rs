@@ -30,7 +30,7 @@ const RATIO_MAX: f64 = 1.05;
 /// Seconds of samples beside those that are looked at, before and after.
 const MARGIN: u64 = 2;
 
-/// What one run of one tool gave.
+/// The result of one run of one tool.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     /// CPU time of the measuring thread a sample, in us.
@@ -59,7 +59,7 @@ struct Rounds {
 }
 
 impl Rounds {
-    /// Those of this process.
+    /// Returns those of this process.
     fn once(bench: &Bench) -> Result<&'static Self> {
         static MEASURED: OnceLock<Rounds> = OnceLock::new();
         let rounds = measured_once(&MEASURED, || Self::measure(bench))?;
@@ -99,9 +99,9 @@ impl Rounds {
             .expect("every contender is in the list")]
     }
 
-    /// The ratio to cyclictest and its upper bound at 95 %: by Hodges-Lehmann on the logarithms of
-    /// the rounds' ratios, then their geometric mean and its bound by Student's t, which a few
-    /// disturbed rounds move.
+    /// Returns the ratio to cyclictest and its upper bound at 95 %: by Hodges-Lehmann on the
+    /// logarithms of the rounds' ratios, then their geometric mean and its bound by Student's t,
+    /// which a few disturbed rounds move.
     fn ratio(&self, contender: Contender, value: impl Fn(&Run) -> f64) -> Ratio {
         let pairs = self
             .of(contender)

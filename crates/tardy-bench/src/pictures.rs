@@ -331,7 +331,7 @@ fn terminal(
 ) -> Result<PathBuf> {
     let size = |count| NonZero::new(count).expect("a terminal has a size");
     let mut parser = vt100::Parser::new(size(lines), size(columns), 0);
-    // A view of another process's run lasts until somebody ends it.
+    // A view of another process's run lasts until it is stopped.
     let limit = until.map_or_else(String::new, |until| {
         format!(
             "timeout --foreground {} ",
@@ -368,8 +368,8 @@ fn terminal(
     parser.process(format!("\x1b[1m$ {line}\x1b[0m\r\n").as_bytes());
     while let Ok(count @ 1..) = output.read(&mut bytes) {
         parser.process(&bytes[..count]);
-        // A view begins when it takes the whole screen; what a run prepares before that takes its
-        // own time.
+        // A view starts when it takes the whole screen; the preparation before that is not part of
+        // it.
         if begin.is_none() && parser.screen().alternate_screen() {
             begin = Some(Instant::now());
         }

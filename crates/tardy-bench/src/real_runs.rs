@@ -55,7 +55,7 @@ struct RealRuns {
 }
 
 impl RealRuns {
-    /// Those of this process.
+    /// Returns those of this process.
     fn once(bench: &Bench) -> Result<&'static Self> {
         static MEASURED: OnceLock<RealRuns> = OnceLock::new();
         let runs = measured_once(&MEASURED, || Self::measure(bench))?;
@@ -164,7 +164,7 @@ fn stored_bytes(samples: &Path) -> Result<u64> {
             .extension()
             .is_some_and(|extension| extension == "series")
     });
-    // The machine's state is in a series of its own, which is no probe's.
+    // The machine's state is in a separate series, which belongs to no probe.
     let probes = series.filter(|file| file.file_name().to_string_lossy().contains(".cpu"));
     Ok(probes
         .filter_map(|file| Some(file.metadata().ok()?.len()))
@@ -188,7 +188,7 @@ fn watch_memory(child: &mut Child) -> Result<Vec<(u64, u64)>> {
             memory.push((resident, locked));
         }
     }
-    // The last look may have met the summary, which unlocks its memory and is a figure of its own.
+    // The last poll may have hit the summary, which unlocks its memory and is a separate figure.
     while memory.last().is_some_and(|&(_, locked)| locked == 0) {
         memory.pop();
     }

@@ -1,4 +1,4 @@
-//! Switches between threads, from sched:sched_switch in a trace instance of its own: the user's
+//! Switches between threads, from sched:sched_switch in a separate trace instance: the user's
 //! tracing is not touched.
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ pub(super) struct SchedTrace {
 }
 
 impl SchedTrace {
-    /// Begins to count switches to and from these threads.
+    /// Starts to count switches to and from these threads.
     pub(super) fn start(threads: &[u32]) -> Result<Self> {
         let is_mounted_here = mount()?;
         let instance =
@@ -72,7 +72,7 @@ impl Drop for SchedTrace {
     }
 }
 
-/// Mounts tracefs where it is not mounted; true where that was done here.
+/// Mounts tracefs where it is not mounted; true if that was done here.
 fn mount() -> Result<bool> {
     if Path::new(TRACEFS).join("instances").is_dir() {
         return Ok(false);
@@ -93,14 +93,14 @@ fn lost_events(text: &str) -> u64 {
     counts.map_or(0, |(kept, written)| written.saturating_sub(kept))
 }
 
-/// How often each thread left a CPU, which is as often as it came to it. Leaving is what is counted
-/// because a trace that is filtered by threads loses nearly all switches from the idle thread to
-/// one of them where nothing else runs (Linux 6.18), and none of those back.
+/// Returns how often each thread left a CPU, which is as often as it came to it. Leaving is what is
+/// counted because a trace that is filtered by threads loses nearly all switches from the idle
+/// thread to one of them where nothing else runs (Linux 6.18), and none of those back.
 fn switches(text: &str, threads: &[u32]) -> BTreeMap<(u32, u32), u64> {
     let mut switches = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
-        // A thread's name may hold nearly anything; what is looked for stands in a fixed order
-        // behind it.
+        // A thread's name may contain nearly any text; the searched fields follow it in a fixed
+        // order.
         let Some((head, event)) = line.split_once(": sched_switch: ") else {
             continue;
         };

@@ -3,7 +3,7 @@
 use crate::failure::Result;
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
-/// The median; NaN of nothing.
+/// Returns the median; NaN of nothing.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -32,7 +32,7 @@ pub(crate) fn mean_and_half_width(values: &[f64], confidence: f64) -> (f64, f64)
     (mean, t * (variance / n).sqrt())
 }
 
-/// The Hodges-Lehmann estimate (median of all pairwise means) and its two-sided interval by
+/// Returns the Hodges-Lehmann estimate (median of all pairwise means) and its two-sided interval by
 /// Wilcoxon's signed ranks (Hollander, Wolfe, Chicken: Nonparametric Statistical Methods, 3.2 and
 /// 3.3, large-sample form): one disturbed round in ten moves it hardly.
 pub(crate) fn middle_and_interval(values: &[f64], confidence: f64) -> (f64, f64, f64) {
@@ -97,19 +97,20 @@ impl Pairs {
         pairs.map(|(own, peer)| of(*own, *peer)).collect()
     }
 
-    /// The differences, ours less the peer's.
+    /// Returns the differences, ours less the peer's.
     pub(crate) fn differences(&self) -> Vec<f64> {
         self.each(|own, peer| own - peer)
     }
 
-    /// The ratio of tardy's figures to the peer's, and its interval at 95 %.
+    /// Returns the ratio of tardy's figures to the peer's, and its interval at 95 %.
     pub(crate) fn ratio(&self) -> (f64, f64, f64) {
         let (middle, lower, upper) =
             middle_and_interval(&self.each(|own, peer| (own / peer).ln()), 0.95);
         (middle.exp(), lower.exp(), upper.exp())
     }
 
-    /// The margin within which latencies in us are equivalent: 5 % of the peer's, at least 1 us.
+    /// Returns the margin within which latencies in us are equivalent: 5 % of the peer's, at least
+    /// 1 us.
     pub(crate) fn margin(&self) -> f64 {
         (median(&self.peer) * 0.05).max(1.0)
     }

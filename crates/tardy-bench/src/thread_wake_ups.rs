@@ -119,7 +119,7 @@ fn judged(pairs: &Pairs, cpus: Processors) -> (Vec<String>, String, String) {
     (cells, text, note)
 }
 
-/// One run of ours; the mean of its wake-ups in us.
+/// Runs tardy once; returns the mean of its wake-ups in us.
 fn tardy(bench: &Bench, cpus: Processors, cycles: u32) -> Result<f64> {
     let place = scratch()?;
     let waker = if cpus.woken == cpus.waker {
@@ -144,7 +144,7 @@ fn tardy(bench: &Bench, cpus: Processors, cycles: u32) -> Result<f64> {
     })
 }
 
-/// The mean of the series `futex`, which must account for every wake-up.
+/// Returns the mean of the series `futex`, which must account for every wake-up.
 fn mean_of_tardy(summary: &str) -> Option<f64> {
     let summary: serde_json::Value = serde_json::from_str(summary).ok()?;
     let series = summary["series"]
@@ -197,7 +197,7 @@ fn ptsematest(bench: &Bench, cpus: Processors, cycles: u32) -> Result<f64> {
     })
 }
 
-/// The mean of the only pair, which must have ended on these CPUs.
+/// Returns the mean of the only pair, which must have ended on these CPUs.
 fn mean_of_ptsematest(result: &str, sender: u32, receiver: u32) -> Option<f64> {
     let result: serde_json::Value = serde_json::from_str(result).ok()?;
     let pair = &result["thread"]["0"];

@@ -1,10 +1,10 @@
-//! What the threads of a running program have used, from /proc.
+//! Resource usage of a running program's threads, from /proc.
 
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A thread, with its counts since it began.
+/// A thread, with its counts since it started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Thread {
     pub(crate) id: u32,
@@ -17,7 +17,7 @@ pub(crate) struct Thread {
     pub(crate) waits: u64,
 }
 
-/// All threads of a process and of the processes that it started.
+/// Returns all threads of a process and of the processes that it started.
 pub(crate) fn of_tree(process: u32) -> Vec<Thread> {
     of_tree_in(Path::new("/proc"), process)
 }
@@ -59,8 +59,7 @@ fn thread(folder: &Path, process: u32) -> Option<Thread> {
     })
 }
 
-/// What each thread of `after` used since `before`; a thread that began in between, since its
-/// begin.
+/// Returns the usage of each thread of `after` since `before`; of a new thread, since its start.
 pub(crate) fn since(before: &[Thread], after: &[Thread]) -> Vec<Thread> {
     let spent = |thread: &Thread| {
         let earlier = before.iter().find(|earlier| earlier.id == thread.id);
@@ -73,8 +72,8 @@ pub(crate) fn since(before: &[Thread], after: &[Thread]) -> Vec<Thread> {
     after.iter().map(spent).collect()
 }
 
-/// The measuring thread: of those that are not a process's first, the one that waited most often.
-/// Peers do not name theirs.
+/// Returns the measuring thread: of those that are not a process's first, the one that waited most
+/// often. Peers do not name theirs.
 pub(crate) fn measuring(threads: &[Thread]) -> Option<&Thread> {
     threads
         .iter()
@@ -82,8 +81,8 @@ pub(crate) fn measuring(threads: &[Thread]) -> Option<&Thread> {
         .max_by_key(|thread| thread.waits)
 }
 
-/// Waits until a process measures: threads are up, and start-up is over. None where none does in
-/// half a minute.
+/// Waits until a process measures: threads are up, and start-up is over. Returns `None` if no
+/// process does within half a minute.
 pub(crate) fn when_measuring(process: u32) -> Option<Vec<Thread>> {
     const WAITS_MIN: u64 = 500;
     let patience = Instant::now() + Duration::from_secs(30);

@@ -193,7 +193,7 @@ fn in_terminal(
     observed
 }
 
-/// The process of the tool below `script`, once it measures.
+/// Returns the process of the tool below `script`, once it measures.
 fn recorder_of(script: u32) -> Result<u32> {
     let patience = Instant::now() + PATIENCE;
     while Instant::now() < patience {

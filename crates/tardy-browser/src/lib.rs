@@ -1,8 +1,8 @@
 //! Headless Chromium for tests and benchmarks of reports, driven by its DevTools protocol over a
 //! pair of pipes: no port, no further program.
 //!
-//! Nothing here returns errors: a test or a benchmark ends where the browser does something
-//! unexpected.
+//! Functions panic instead of returning errors: a test or a benchmark ends when the browser does
+//! something unexpected.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 /// How long the browser may take for anything; never a measure of how long it does take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A page in a browser of its own; both are gone when it is dropped.
+/// A page in a separate browser; dropping it ends both.
 #[derive(Debug)]
 pub struct Browser {
     child: Child,
@@ -28,7 +28,7 @@ pub struct Browser {
     messages: Receiver<Value>,
     next: u64,
     session: String,
-    /// What the page did and said, in order.
+    /// Events and messages of the page, in order.
     pub events: Vec<Value>,
     _profile: tempfile::TempDir,
 }
@@ -40,7 +40,7 @@ pub struct Screen {
     pub width: u32,
     /// In px.
     pub height: u32,
-    /// Whether pages shall be dark.
+    /// Whether pages use the dark theme.
     pub is_dark: bool,
 }
 
@@ -183,7 +183,7 @@ impl Browser {
         }
     }
 
-    /// What an expression in the page comes to.
+    /// Evaluates an expression in the page.
     #[track_caller]
     pub fn evaluate(&mut self, expression: &str) -> Value {
         let parameters =
@@ -225,7 +225,7 @@ impl Browser {
         self.call("Input.dispatchMouseEvent", json!({"type": kind, "x": x, "y": y, "button": button, "buttons": buttons, "clickCount": 1}));
     }
 
-    /// Moves the mouse there, and waits for what comes of it.
+    /// Moves the mouse there, and waits for the effects.
     pub fn hover(&mut self, (x, y): (f64, f64)) {
         self.call(
             "Input.dispatchMouseEvent",
@@ -267,7 +267,7 @@ impl Browser {
         self.settle();
     }
 
-    /// Errors that the page printed or threw, and what its own policy kept from running.
+    /// Returns errors that the page printed or threw, and scripts that its own policy blocked.
     pub fn errors(&mut self) -> Vec<Value> {
         self.settle();
         let is_error = |event: &&Value| match event["method"].as_str() {

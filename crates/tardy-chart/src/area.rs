@@ -1,32 +1,32 @@
-//! Where a chart's values lie in the picture.
+//! The area of a chart's values in the picture.
 
 use super::model::Chart;
 
 /// The rectangle between the axes, in px.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Area {
-    /// From the left edge.
+    /// Distance from the left edge.
     pub left: f64,
-    /// From the top edge.
+    /// Distance from the top edge.
     pub top: f64,
     pub width: f64,
     pub height: f64,
 }
 
 impl Area {
-    /// Where a point of the chart lies.
+    /// Returns the position of a point of the chart.
     #[must_use]
     pub fn point(&self, chart: &Chart, x: f64, y: f64) -> (f64, f64) {
         (self.x(chart, x), self.y(chart, y))
     }
 
-    /// Where a value of the x axis lies.
+    /// Returns the position of a value of the x axis.
     #[must_use]
     pub fn x(&self, chart: &Chart, value: f64) -> f64 {
         self.left + self.width * chart.x.fraction(value).clamp(-0.5, 1.5)
     }
 
-    /// Where a value of the y axis lies.
+    /// Returns the position of a value of the y axis.
     #[must_use]
     pub fn y(&self, chart: &Chart, value: f64) -> f64 {
         self.top + self.height * (1.0 - chart.y.fraction(value).clamp(-0.5, 1.5))

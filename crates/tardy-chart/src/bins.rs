@@ -1,4 +1,4 @@
-//! Bins of latencies for charts, as wide as they look equally wide on their axis.
+//! Bins of latencies for charts, of equal visual width on their axis.
 
 use tardy_core::histogram::Histogram;
 
@@ -12,9 +12,9 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// About `count` bins from `min` to `max`, both included, of equal width on `scale`. No bin is
-    /// narrower than `resolution`, the distance of the values that occur: between values that
-    /// cannot occur would stand empty bins.
+    /// Makes about `count` bins from `min` to `max`, both included, of equal width on `scale`. No
+    /// bin is narrower than `resolution`, the distance of the values that occur: narrower ones
+    /// would leave empty bins between possible values.
     #[must_use]
     pub fn over(min: i64, max: i64, scale: Scale, count: usize, resolution: i64) -> Self {
         let resolution = resolution.max(1);
@@ -33,13 +33,13 @@ impl Bins {
         Self { edges }
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.edges.len() - 1
     }
 
-    /// Whether there is none; there always is one.
+    /// Returns whether there is none; there always is one.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -51,7 +51,7 @@ impl Bins {
         (self.edges[index], self.edges[index + 1])
     }
 
-    /// The bin of `value`: the first or the last one for values beyond them.
+    /// Returns the bin of `value`: the first or the last one for values beyond them.
     #[must_use]
     pub fn index(&self, value: i64) -> usize {
         self.edges
@@ -60,7 +60,7 @@ impl Bins {
             .min(self.len() - 1)
     }
 
-    /// How many values of `histogram` fall into each bin.
+    /// Returns how many values of `histogram` fall into each bin.
     #[must_use]
     pub fn counts(&self, histogram: &Histogram) -> Vec<u64> {
         let mut counts = vec![0; self.len()];
@@ -75,7 +75,8 @@ impl Bins {
     }
 }
 
-/// What all values are multiples of: 1000 ns where a tool counts in us, otherwise 1 ns.
+/// Returns the unit that all values are multiples of: 1000 ns if a tool counts in us, otherwise 1
+/// ns.
 #[must_use]
 pub fn resolution<'a>(histograms: impl IntoIterator<Item = &'a Histogram>) -> i64 {
     let mut resolution = 1_000_000;

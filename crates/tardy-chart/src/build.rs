@@ -1,4 +1,5 @@
-//! From the data of runs to charts: one file a kind. Charts of several runs have the same axes.
+//! Turns the data of runs into charts: one file per kind. Charts of several runs have the same
+//! axes.
 
 mod bars;
 pub mod costs;
@@ -19,8 +20,8 @@ use super::data::{Group, ProbeData, RunData};
 use super::model::{Axis, Chart, Kind, Rule, Tone, Values};
 use super::scale::Scale;
 
-/// A chart of `kind` of the probe for each run, in their order; none where the run does not have
-/// what it shows.
+/// Returns a chart of `kind` of the probe for each run, in their order; `None` if the run lacks its
+/// data.
 #[must_use]
 pub fn each(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     let charts = match kind {
@@ -33,7 +34,7 @@ pub fn each(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         Kind::CpuMap => cpu_map::charts(runs, probe),
         Kind::Scatter => grid::scatters(runs, probe),
         Kind::Bars => vec![together(runs, probe)],
-        // It needs costs and a model beside runs.
+        // It needs costs and a model in addition to runs.
         Kind::TotalDelay => Vec::new(),
     };
     charts
@@ -42,20 +43,21 @@ pub fn each(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         .collect()
 }
 
-/// The chart that has all runs in one: smallest, median and largest latency of each run and load.
+/// Returns the chart that has all runs in one: smallest, median and largest latency of each run and
+/// load.
 #[must_use]
 pub fn together(runs: &[RunData], probe: &str) -> Option<Chart> {
     bars::chart(runs, probe).map(Chart::distinct)
 }
 
-/// All probes of each run in one chart, without and with load; nothing where a run has fewer than
-/// two.
+/// Returns all probes of each run in one chart, without and with load; `None` if a run has fewer
+/// than two.
 #[must_use]
 pub fn all_probes(runs: &[RunData]) -> Vec<Option<Chart>> {
     probes::charts(runs)
 }
 
-/// All runs in one chart; nothing for a kind that cannot be read that way.
+/// Returns all runs in one chart; `None` for a kind that would be unreadable.
 #[must_use]
 pub fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Chart> {
     let chart = match kind {
@@ -74,7 +76,7 @@ pub fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Chart> {
     chart.map(Chart::distinct)
 }
 
-/// The deadlines of all runs, each once.
+/// Returns the deadlines of all runs, each once.
 fn rules_of_all(runs: &[RunData], probe: &str, is_vertical: bool) -> Vec<Rule> {
     let mut all: Vec<Rule> = Vec::new();
     for rule in of_probe(runs, probe).flat_map(|probe| rules(probe, is_vertical)) {
@@ -85,10 +87,10 @@ fn rules_of_all(runs: &[RunData], probe: &str, is_vertical: bool) -> Vec<Rule> {
     all
 }
 
-/// Bands of more runs than this lie on top of each other.
+/// Maximum number of runs with bands; more would overlap.
 const BANDS_MAX: usize = 2;
 
-/// Each run that has the probe, as one group under its own name, with its colour.
+/// Returns each run that has the probe, as one group under its own name, with its colour.
 fn a_group_a_run(runs: &[RunData], probe: &str) -> Vec<(Tone, Group)> {
     let named = |(index, run): (usize, &RunData)| {
         Some((
@@ -106,7 +108,7 @@ fn of_probe<'a>(runs: &'a [RunData], probe: &'a str) -> impl Iterator<Item = &'a
     runs.iter().filter_map(move |run| run.probe(probe))
 }
 
-/// The quantity with a capital letter, as titles begin.
+/// Returns the quantity with a capital letter, as titles start.
 fn capital(quantity: &str) -> String {
     let mut letters = quantity.chars();
     letters.next().map_or_else(String::new, |first| {
@@ -128,8 +130,7 @@ fn extent(runs: &[RunData], probe: &str) -> (i64, i64) {
     (min, max)
 }
 
-/// An axis for latencies, with a little room at its ends, that shows the deadline where one is
-/// near.
+/// Returns an axis for latencies, with some margin at its ends, that shows a nearby deadline.
 fn latency_axis(runs: &[RunData], probe: &str) -> Axis {
     let (min, max) = extent(runs, probe);
     let scale = Scale::of_latency(min);
@@ -154,7 +155,7 @@ fn latency_axis(runs: &[RunData], probe: &str) -> Axis {
     )
 }
 
-/// The longest run's time.
+/// Returns the longest run's time.
 fn time_axis(runs: &[RunData], probe: &str) -> Axis {
     let longest = of_probe(runs, probe)
         .map(|probe| probe.length)
@@ -174,7 +175,7 @@ fn time_axis(runs: &[RunData], probe: &str) -> Axis {
     )
 }
 
-/// The deadline of a probe as lines across its chart.
+/// Returns the deadline of a probe as lines across its chart.
 fn rules(probe: &ProbeData, is_vertical: bool) -> Vec<Rule> {
     let Some(window) = probe.window else {
         return Vec::new();
@@ -202,7 +203,7 @@ fn rules(probe: &ProbeData, is_vertical: bool) -> Vec<Rule> {
     rules
 }
 
-/// What is said of charts over time where not every sample was kept.
+/// Returns the note for charts over time if not every sample was stored.
 fn kept_note(probe: &ProbeData) -> &'static str {
     if probe.is_partial {
         " Only samples that were stored are shown."

@@ -1,7 +1,7 @@
 //! The largest latency of each CPU over time, for machines with more CPUs than colours.
 //!
-//! Its size depends on neither the CPUs nor the length of the run: many CPUs share rows, as many
-//! beside each other as it takes.
+//! Its size is independent of the CPUs and the length of the run: many CPUs share rows, as many per
+//! row as necessary.
 
 use tardy_core::cpu::{CpuId, CpuList};
 
@@ -9,7 +9,7 @@ use tardy_samples::sweep::Columns;
 
 /// Rows at most: three pixels each in a chart of the usual height.
 const ROWS_MAX: usize = 128;
-/// Stretches of time.
+/// Number of time intervals.
 pub const STRETCHES: usize = 120;
 
 /// The map of one probe.
@@ -19,15 +19,15 @@ pub struct CpuMap {
     pub rows: Vec<Row>,
 }
 
-/// CPUs beside each other.
+/// Adjacent CPUs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// The first of them.
     pub first: CpuId,
     /// The last of them.
     pub last: CpuId,
-    /// Their largest latency in each of [`STRETCHES`] stretches of time, in ns; none where there is
-    /// no sample.
+    /// Largest latency of the CPU in each of [`STRETCHES`] intervals of time, in ns; `None` without
+    /// samples.
     pub largest: Vec<Option<i64>>,
 }
 
@@ -71,7 +71,7 @@ impl CpuMap {
 }
 
 impl Row {
-    /// The largest latency and its stretch.
+    /// Returns the largest latency and its interval.
     #[must_use]
     pub fn worst(&self) -> Option<(i64, usize)> {
         let known = self
@@ -79,7 +79,7 @@ impl Row {
             .iter()
             .enumerate()
             .filter_map(|(stretch, largest)| Some(((*largest)?, stretch)));
-        // The first one where several are equal.
+        // The first one if several are equal.
         known.max_by_key(|&(largest, stretch)| (largest, std::cmp::Reverse(stretch)))
     }
 }

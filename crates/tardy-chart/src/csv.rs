@@ -1,11 +1,11 @@
-//! A chart's numbers as CSV: a line for each point, bin, stretch, cell or bar, in the units that
+//! A chart's numbers as CSV: a line for each point, bin, interval, cell or bar, in the units that
 //! its columns name.
 
 use std::fmt::Write as _;
 
 use super::model::{Axis, Chart, Layer, Shape, Values};
 
-/// A field: quoted where it must be. A spreadsheet takes text that begins like a formula for one.
+/// Quotes a field if necessary. A spreadsheet takes text that starts like a formula for one.
 #[must_use]
 pub fn quoted(text: &str) -> String {
     let text = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
@@ -20,7 +20,7 @@ pub fn quoted(text: &str) -> String {
     }
 }
 
-/// The numbers of named charts with the same axes.
+/// Returns the numbers of named charts with the same axes.
 #[must_use]
 pub fn text(charts: &[(&str, &Chart)]) -> String {
     let Some((_, first)) = charts.first() else {
@@ -67,7 +67,7 @@ pub fn text(charts: &[(&str, &Chart)]) -> String {
     out
 }
 
-/// What a column has, for its name.
+/// Returns the unit of a column, for its name.
 fn unit(axis: &Axis) -> &'static str {
     match axis.values {
         Values::Latency => "ns",
@@ -79,7 +79,7 @@ fn unit(axis: &Axis) -> &'static str {
     }
 }
 
-/// A line; what a shape does not have stays empty.
+/// A line of the file; fields that a shape lacks stay empty.
 #[derive(Default)]
 struct Line {
     x: Option<f64>,
@@ -95,7 +95,7 @@ impl Line {
         let [name, series, shape] = names.map(quoted);
         let number = |axis: &Axis, value: Option<f64>| match (value, axis.values) {
             (None, _) => String::new(),
-            // Bars beside each other stand around the place of their category.
+            // Grouped bars are centred on the position of their category.
             (Some(value), Values::Category) => axis
                 .categories
                 .get(value.round().max(0.0) as usize)

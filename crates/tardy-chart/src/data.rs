@@ -1,5 +1,5 @@
-//! What charts are made from: the cells of a run's summary, and one sweep of its samples. Read
-//! once, whatever charts are wanted.
+//! The data of charts: the cells of a run's summary, and one sweep of its samples. They are read
+//! once for all charts.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ use super::model::Span;
 
 /// CPUs that get a colour each; of more, the worst do, and the others share one.
 pub const LANES_MAX: usize = 7;
-/// Worst samples of an explained run that are told whole.
+/// Number of worst samples of an explained run that are shown in full.
 const STORIES: usize = 5;
 
 /// Why there are no charts.
@@ -44,55 +44,53 @@ pub enum DataError {
     Cost(String),
 }
 
-/// How closely to look.
+/// The level of detail.
 #[derive(Debug, Clone)]
 pub struct Detail {
-    /// Stretches of time that keep their extremes, over all CPUs that are drawn.
+    /// Number of intervals with extremes, over all CPUs that are drawn.
     pub columns: usize,
     /// Samples that are drawn one by one; more are drawn as places.
     pub points: usize,
-    /// What is asked of the statistics, with the model of the tail; they are not computed where
-    /// nothing is asked.
+    /// Parameters of the statistics, with the tail model; `None` skips them.
     pub statistics: Option<Question>,
 }
 
 #[derive(Debug)]
 pub struct RunData {
-    /// As it is called: the folder's name.
+    /// Its name: the folder's.
     pub name: String,
-    /// Its folder as it was given.
+    /// Its folder as given.
     pub folder: String,
     /// Its `run.json`.
     pub record: RunRecord,
-    /// What `tardy show` says of it.
+    /// The summary that `tardy show` prints.
     pub summary: Summary,
     pub probes: Vec<ProbeData>,
-    /// Its statistics, where they were asked for.
+    /// Its statistics, if requested.
     pub statistics: Option<Statistics>,
-    /// Who made its samples late, where it was explained and statistics were asked for.
+    /// Causes of its late samples, if it was explained and statistics were requested.
     pub explanation: Option<RunExplanation>,
-    /// Sections of its kernel by load, where it was watched from outside and statistics were asked
-    /// for.
+    /// Sections of its kernel by load, if it was watched and statistics were requested.
     pub watched: Vec<Sections>,
 }
 
 /// Samples that belong together.
 #[derive(Debug, Clone)]
 pub struct Group {
-    /// As legends name it.
+    /// Its name in legends.
     pub name: String,
-    /// What they have in common.
+    /// The property that they share.
     pub what: GroupKind,
     /// Their latencies.
     pub histogram: Histogram,
-    /// How they depend on each other.
+    /// Their dependence.
     pub dependence: Dependence,
-    /// The tail by a model, from the threshold on; empty where there is no model, or the gate is
+    /// The tail by a model, from the threshold on; empty if there is no model, or the gate is
     /// closed.
     pub model: Vec<CurvePoint>,
 }
 
-/// What the samples of a group have in common.
+/// The shared property of the samples of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupKind {
     /// The probe only.
@@ -105,26 +103,26 @@ pub enum GroupKind {
 /// One series over time, or several put together.
 #[derive(Debug, Clone)]
 pub struct Lane {
-    /// As axes name it: its CPU.
+    /// Its name on axes: its CPU.
     pub name: String,
-    /// What was found.
+    /// The result of the sweep.
     pub swept: SeriesExtract,
 }
 
 /// One probe of a run.
 #[derive(Debug)]
 pub struct ProbeData {
-    /// As the run calls it.
+    /// Its name in the run.
     pub probe: String,
-    /// What a value is.
+    /// Name of the quantity of a value.
     pub quantity: String,
-    /// All samples first, then those of each load where there are several, then those of each CPU.
+    /// All samples first, then those of each load if there are several, then those of each CPU.
     pub groups: Vec<Group>,
     /// CPUs over time, worst first.
     pub lanes: Vec<Lane>,
     /// All CPUs over time, by number.
     pub map: CpuMap,
-    /// From the start of the run to its last wake-up, in s.
+    /// Time from the start of the run to its last wake-up, in s.
     pub length: f64,
     /// Its phases, in s from the start on.
     pub spans: Vec<Span>,
@@ -132,18 +130,18 @@ pub struct ProbeData {
     pub worst: Option<(f64, i64)>,
     /// Whether samples were not stored, so that charts over time do not show all.
     pub is_partial: bool,
-    /// Values that are in time; absent where the probe can miss no deadline.
+    /// Values that are in time; absent if the probe can miss no deadline.
     pub window: Option<Window>,
 }
 
 impl ProbeData {
-    /// All samples.
+    /// Returns all samples.
     #[must_use]
     pub fn all(&self) -> &Group {
         &self.groups[0]
     }
 
-    /// Whether there is anything to draw over time.
+    /// Returns whether there is anything to draw over time.
     #[must_use]
     pub fn has_time(&self) -> bool {
         self.length > 0.0 && self.lanes.iter().any(|lane| lane.swept.samples > 0)
@@ -154,7 +152,7 @@ impl RunData {
     /// Reads the run in `path`, judged against `window`, or against the one that it was made with.
     ///
     /// # Errors
-    /// [`DataError`].
+    /// Returns [`DataError`].
     pub fn read(
         path: &Path,
         requirement: &Requirement,
@@ -221,7 +219,7 @@ impl RunData {
         })
     }
 
-    /// The probe of that name.
+    /// Returns the probe of that name.
     #[must_use]
     pub fn probe(&self, name: &str) -> Option<&ProbeData> {
         self.probes
@@ -230,7 +228,7 @@ impl RunData {
             .filter(|probe| probe.all().histogram.count() > 0)
     }
 
-    /// The kernel in a word, for captions.
+    /// Returns a short name of the kernel, for captions.
     #[must_use]
     pub fn kernel(&self) -> String {
         self.record
@@ -292,8 +290,8 @@ fn over_time(
     Ok(OverTime { length, lanes, map })
 }
 
-/// Sweeps series with all CPUs: those of which a model is wanted side by side, the others in parts.
-/// `add` gets each in the order of `series`; only so many are held at a time as there are CPUs.
+/// Sweeps series with all CPUs: those with a model in parallel, the others in parts. `add` gets
+/// each in the order of `series`; at most one result per CPU is held at a time.
 fn sweep_all(
     series: &[&SeriesData],
     division: Division,
@@ -400,7 +398,7 @@ fn groups(
     }
     let series = worst_first(run, probe);
     match series.as_slice() {
-        // A model is of one series: several together are a mixture that none describes.
+        // A model describes one series: several together are a mixture that no model describes.
         [one] => groups[0].model = model(statistics, one),
         several => {
             for read in several.iter().take(LANES_MAX) {
@@ -424,7 +422,7 @@ fn groups(
     groups
 }
 
-/// The model's curve of a series, where the gate let it through.
+/// Returns the model's curve of a series, if the gate passed it.
 fn model(statistics: Option<&Statistics>, read: &SeriesData) -> Vec<CurvePoint> {
     let Descriptor {
         probe, cpu, copy, ..
@@ -454,7 +452,7 @@ fn worst_first<'a>(run: &'a LoadedRun, probe: &str) -> Vec<&'a SeriesData> {
     series
 }
 
-/// The CPU or the copy that took a series.
+/// Returns the CPU or the copy that took a series.
 fn series_name(read: &SeriesData) -> String {
     let descriptor = read.descriptor();
     match (descriptor.cpu, descriptor.copy) {

@@ -10,17 +10,17 @@ use super::words;
 
 const TITLE: f64 = 15.0;
 const LEGEND_LINE: f64 = 18.0;
-/// The names of phases stand above the axes, where no line crosses them.
+/// Height for the names of phases above the axes, where no line crosses them.
 const SPAN_LINE: f64 = 16.0;
-/// From one name in the chart to the one below it.
+/// Distance from one name in the chart to the one below it.
 const LABEL_LINE: f64 = 15.0;
-/// From the axis to the names of its ticks.
+/// Distance from the axis to the names of its ticks.
 const TICK: f64 = 6.0;
 
-/// What is drawn beside the axes and what is in them.
+/// The elements drawn around the plot area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Frame {
-    /// Title and legend too: a figure that stands alone.
+    /// Title and legend too: a stand-alone figure.
     Figure,
     /// Nothing: the page around it has them. Hidden layers are drawn, and not shown.
     Plot,
@@ -84,7 +84,7 @@ pub fn draw(chart: &Chart, (width, height): (f64, f64), frame: Frame) -> (Scene,
     )
 }
 
-/// Several drawings beside each other, under one description.
+/// Places several drawings side by side, under one description.
 #[must_use]
 pub fn beside(scenes: Vec<Scene>) -> Scene {
     let mut all = Scene::default();
@@ -247,7 +247,7 @@ fn title_and_legend(chart: &Chart, width: f64, items: &mut Vec<Item>) -> f64 {
     y + 6.0
 }
 
-/// The colours of cells in a row, between what the first and the last stand for.
+/// Returns the colours of cells in a row, between the values of the first and the last.
 fn heat_legend((least, most): &(String, String), (left, y): (f64, f64), items: &mut Vec<Item>) {
     const SWATCH: f64 = 18.0;
     items.push(Item::Text(text(
@@ -274,7 +274,7 @@ fn heat_legend((least, most): &(String, String), (left, y): (f64, f64), items: &
     )));
 }
 
-/// As much of a text as fits.
+/// Returns the part of a text that fits.
 pub(super) fn fitting(text: &str, size: f64, width: f64) -> String {
     if text_width(text, size) <= width {
         return text.to_owned();
@@ -300,7 +300,7 @@ fn area(chart: &Chart, (width, height): (f64, f64), top: f64) -> Area {
     let widest = named
         .map(|tick| text_width(&words::tick(&chart.y, tick.value), SMALL))
         .fold(0.0, f64::max);
-    // The name of the y axis stands above it.
+    // The name of the y axis is above it.
     let names_of_spans = if chart.spans.is_empty() {
         0.0
     } else {
@@ -408,7 +408,7 @@ fn x_axis(chart: &Chart, area: &Area) -> Vec<Item> {
     items
 }
 
-/// Names below their places; every other one a line lower, where they are many.
+/// Names below their places; every other one a line lower, if they are many.
 fn categories(chart: &Chart, area: &Area) -> Vec<Item> {
     let names = &chart.x.categories;
     let room = area.width / names.len().max(1) as f64;
@@ -433,7 +433,7 @@ fn categories(chart: &Chart, area: &Area) -> Vec<Item> {
     names.iter().enumerate().map(name).collect()
 }
 
-/// Every other phase is shaded, and each is named where its name fits.
+/// Shades every other phase, and names each if its name fits.
 fn spans(chart: &Chart, area: &Area) -> Vec<Item> {
     let mut items = Vec::new();
     for (index, span) in chart.spans.iter().enumerate() {
@@ -474,7 +474,7 @@ fn spans(chart: &Chart, area: &Area) -> Vec<Item> {
     items
 }
 
-/// The rule's line and its name; nothing where it lies outside.
+/// Returns the rule's line and its name; `None` if it lies outside.
 fn rule(chart: &Chart, rule: &Rule, area: &Area, labels: &mut Labels) -> Option<(Item, Item)> {
     let axis = if rule.is_vertical { &chart.x } else { &chart.y };
     if !(0.0..=1.0).contains(&axis.fraction(rule.value)) {
@@ -532,10 +532,10 @@ fn rule(chart: &Chart, rule: &Rule, area: &Area, labels: &mut Labels) -> Option<
     ))
 }
 
-/// Between two names on one line, in px.
+/// Distance between two names on one line, in px.
 const NAME_GAP: f64 = 4.0;
 
-/// Names that stand in the chart, so that none covers another.
+/// Placed names, so that none covers another.
 #[derive(Default)]
 struct Labels {
     /// Left, right, and the line under each.
@@ -543,8 +543,7 @@ struct Labels {
 }
 
 impl Labels {
-    /// Where the name's line goes: where it wants to be, or as near above or below as it is clear
-    /// of the names before.
+    /// Returns the line of the name: the preferred one, or the nearest free one above or below.
     fn place(&mut self, label: &Text, area: &Area) -> f64 {
         let width = label.width();
         let left = match label.anchor {
@@ -600,7 +599,7 @@ fn marks(chart: &Chart, area: &Area, labels: &mut Labels) -> Vec<Item> {
             x if x - half < area.left => (area.left + 2.0, Anchor::Start),
             x => (x, Anchor::Middle),
         };
-        // Above the point, or below it where there is no room.
+        // Above the point, or below it without space.
         let base = if y - area.top > 40.0 {
             y - 10.0
         } else {
@@ -652,7 +651,7 @@ mod tests {
             axis(Values::Seconds),
             axis(Values::Latency),
         );
-        // As far apart as names in the ordinary weight would be wide.
+        // The distance is that of names in the ordinary weight.
         chart.marks = [50.0, 60.7]
             .map(|x| Mark {
                 x,

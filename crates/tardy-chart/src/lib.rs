@@ -1,5 +1,5 @@
-//! Charts: what they show is computed once from the folders of runs ([`data`], [`build`]), and
-//! drawn from that alone ([`draw`], [`svg`], [`png`]; [`json`] for the pages of reports).
+//! Charts: their content is computed once from the folders of runs ([`data`], [`build`]), and drawn
+//! from that alone ([`draw`], [`svg`], [`png`]; [`json`] for the pages of reports).
 //!
 //! We draw charts ourselves, once. A scene of paths and text becomes SVG for papers, SVG in the
 //! report (with colours as variables of the page: light, dark, print) and PNG (tiny-skia, with a

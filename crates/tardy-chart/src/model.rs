@@ -1,4 +1,4 @@
-//! What a chart shows: axes, layers, marks, and the same numbers as a table. Drawn by
+//! The content of a chart: axes, layers, marks, and the same numbers as a table. Drawn by
 //! [`super::draw`], embedded in reports by [`super::json`].
 
 use std::collections::BTreeSet;
@@ -35,7 +35,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Those that can be drawn of runs.
+    /// The kinds that show runs.
     pub const OF_RUNS: [Self; 10] = [
         Self::Timeline,
         Self::Hist,
@@ -49,7 +49,7 @@ impl Kind {
         Self::Bars,
     ];
 
-    /// As the command line and file names write it.
+    /// Returns its name on the command line and in file names.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -68,7 +68,7 @@ impl Kind {
     }
 }
 
-/// What the values of an axis are, and thereby how they are written.
+/// The kind of an axis' values, which determines how they are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Values {
     /// Latencies in ns.
@@ -86,9 +86,9 @@ pub enum Values {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// What it shows, with the unit where its ticks do not name it.
+    /// Its subject, with the unit if its ticks do not name it.
     pub title: String,
-    /// How values become places.
+    /// The mapping from values to positions.
     pub scale: Scale,
     pub values: Values,
     /// Smallest value shown.
@@ -140,7 +140,8 @@ impl Axis {
         }
     }
 
-    /// Where `value` lies between the ends, from 0 to 1; beyond them where it lies beyond.
+    /// Returns the relative position of `value` between the ends, from 0 to 1; outside that range
+    /// beyond them.
     #[must_use]
     pub fn fraction(&self, value: f64) -> f64 {
         let (low, high) = (self.scale.place(self.low), self.scale.place(self.high));
@@ -148,7 +149,7 @@ impl Axis {
     }
 }
 
-/// Colours by what they stand for; each way of drawing has its own shades.
+/// Colours by role; each renderer has its own shades.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     /// All samples together.
@@ -165,9 +166,9 @@ pub enum Tone {
     Grid,
     /// Every other phase.
     Shade,
-    /// What everything is drawn on.
+    /// The background.
     Surface,
-    /// Deadlines and what is worst.
+    /// Deadlines and worst values.
     Alarm,
 }
 
@@ -176,38 +177,38 @@ pub const SERIES_TONES: usize = 7;
 /// Different colours of a heat map.
 pub const HEAT_LEVELS: usize = 8;
 
-/// A cell of a heat map, or a place where samples are.
+/// A cell of a heat map, or a position with samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cell {
-    /// From and to on the x axis.
+    /// Range on the x axis.
     pub x: (f64, f64),
-    /// From and to on the y axis.
+    /// Range on the y axis.
     pub y: (f64, f64),
-    /// How many samples.
+    /// Number of samples.
     pub count: u64,
 }
 
-/// From the smallest to the largest value, and what lies between.
+/// The smallest and the largest value, and statistics in between.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Range {
-    /// Place on the axis of categories; fractions stand beside each other.
+    /// Position on the axis of categories; fractions are side by side.
     pub x: f64,
     /// Width on that axis.
     pub width: f64,
     /// Smallest.
     pub min: f64,
     pub median: f64,
-    /// The average, where it is drawn beside the median.
+    /// The average, if it is drawn beside the median.
     pub average: Option<f64>,
-    /// 99.9 % of the values are at or below it; absent where the bar has no tail of its own.
+    /// 99.9 % of the values are at or below it; absent if the bar has no separate tail.
     pub tail: Option<f64>,
     /// Largest.
     pub max: f64,
-    /// Which of them is the bar's number.
+    /// The statistic shown as the bar's number.
     pub figure: f64,
 }
 
-/// What a layer draws.
+/// The shape of a layer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     /// Straight lines between points.
@@ -220,13 +221,13 @@ pub enum Shape {
     Bins { edges: Vec<f64>, counts: Vec<u64> },
     /// (x, lower, upper) of a band.
     Band(Vec<(f64, f64, f64)>),
-    /// Extremes of stretches.
+    /// Extremes of intervals.
     Columns(Columns),
     /// Single points.
     Dots(Vec<(f64, f64)>),
     /// Cells of a heat map, coloured by count up to the largest.
     Cells {
-        /// Those with samples.
+        /// The non-empty cells.
         cells: Vec<Cell>,
         /// The count of the last colour.
         largest: u64,
@@ -240,16 +241,16 @@ pub enum Shape {
 /// One series of a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layer {
-    /// As the legend names it.
+    /// Its name in the legend.
     pub name: String,
     pub tone: Tone,
-    /// What is drawn.
+    /// The shape.
     pub shape: Shape,
-    /// Whether lines are dashed: what is a model and no observation.
+    /// Whether lines are dashed, which marks a model instead of an observation.
     pub is_dashed: bool,
-    /// Whether the legend has to be asked for it.
+    /// Whether it is hidden until selected in the legend.
     pub is_hidden: bool,
-    /// Whether it belongs to the layer before it, and has no place of its own in the legend.
+    /// Whether it belongs to the layer before it, and has no separate entry in the legend.
     pub is_companion: bool,
 }
 
@@ -267,7 +268,7 @@ impl Layer {
         }
     }
 
-    /// The same, shown and hidden with the layer before it.
+    /// Returns the layer as a companion, shown and hidden with the layer before it.
     #[must_use]
     pub fn companion(self) -> Self {
         Self {
@@ -276,14 +277,14 @@ impl Layer {
         }
     }
 
-    /// The same, hidden where `is_hidden`.
+    /// Returns the layer, hidden if `is_hidden`.
     #[must_use]
     pub fn hidden(self, is_hidden: bool) -> Self {
         Self { is_hidden, ..self }
     }
 }
 
-/// A stretch of the x axis with a name: a phase.
+/// A named interval of the x axis: a phase.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
     pub name: String,
@@ -296,21 +297,21 @@ pub struct Span {
 /// A named point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
-    /// Where, on the x axis.
+    /// Position on the x axis.
     pub x: f64,
-    /// Where, on the y axis.
+    /// Position on the y axis.
     pub y: f64,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
 /// A line across the chart at a value: a deadline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
-    /// Whether it stands at a value of the x axis.
+    /// Whether it is at a value of the x axis.
     pub is_vertical: bool,
     pub value: f64,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
@@ -326,11 +327,11 @@ pub struct Table {
 pub struct Chart {
     pub kind: Kind,
     pub title: String,
-    /// Whose numbers it shows, for a picture that stands alone.
+    /// The subject of its numbers, for a stand-alone picture.
     pub subtitle: String,
-    /// One sentence that says how to read it.
+    /// A sentence on how to read it.
     pub note: String,
-    /// To the right.
+    /// The horizontal axis.
     pub x: Axis,
     /// Upwards.
     pub y: Axis,
@@ -350,7 +351,7 @@ impl Chart {
     /// Shows the layers of these names and no others; a companion goes with its layer.
     ///
     /// # Errors
-    /// The first name that no layer has, and those that there are.
+    /// Returns the first name that no layer has, and the existing names.
     pub fn choose(&mut self, names: &[String]) -> Result<(), String> {
         let own = |layer: &&Layer| !layer.is_companion;
         if let Some(unknown) = names.iter().find(|name| {
@@ -406,9 +407,9 @@ impl Chart {
         }
     }
 
-    /// The same without two visible lines of one colour. There are [`SERIES_TONES`] colours: one
-    /// more line is grey, and further ones are hidden until the legend is asked for them. A model
-    /// keeps the colour of its series.
+    /// Returns the chart without two visible lines of one colour. There are [`SERIES_TONES`]
+    /// colours: one more line is grey, and further ones are hidden until selected in the legend. A
+    /// model keeps the colour of its series.
     pub(crate) fn distinct(mut self) -> Self {
         let mut order: Vec<(usize, usize)> = self
             .layers
@@ -443,7 +444,7 @@ impl Chart {
 }
 
 impl Shape {
-    /// The counts, or latencies, of the first and the last colour; nothing for other shapes.
+    /// Returns the counts, or latencies, of the first and the last colour; `None` for other shapes.
     #[must_use]
     pub fn heat_range(&self) -> Option<(u64, u64, bool)> {
         let Self::Cells {
@@ -454,7 +455,7 @@ impl Shape {
         else {
             return None;
         };
-        // Counts begin at 1; the shortest latency may be anything.
+        // Counts start at 1; the shortest latency may be anything.
         let least = if *are_latencies {
             cells.iter().map(|cell| cell.count).min().unwrap_or(1)
         } else {

@@ -1,14 +1,14 @@
-//! Names of runs that stand together: what tells their folders apart, and what differs of their
-//! labels or else of their kernels.
+//! Names of runs in one chart: the differing parts of their folders' paths, and their differing
+//! labels or kernels.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::data::RunData;
 
-/// Gives each run a name of its own: its folder's, and where those are the same the parts of the
-/// paths that differ. The lab's folders are called after their variant in this way, not after their
-/// replica. What was measured on different kernels says so.
+/// Gives each run a unique name: its folder's, or if those are equal, the differing parts of the
+/// paths. This names the lab's folders after their variant, not after their replica. Runs on
+/// different kernels are labelled.
 pub fn tell_apart(runs: &mut [RunData]) {
     let folders: Vec<String> = runs.iter().map(|run| run.folder.clone()).collect();
     let own: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
@@ -19,7 +19,7 @@ pub fn tell_apart(runs: &mut [RunData]) {
     }
 }
 
-/// What a run was made on, as far as its name may say it.
+/// The facts about a run that its name may contain.
 #[derive(Debug, Default)]
 struct Facts {
     labels: BTreeMap<String, String>,
@@ -48,12 +48,11 @@ impl Facts {
 
 /// Labels that a name holds; more are no name.
 const LABELS_MAX: usize = 2;
-/// Folders of the lab's guests, whose names say nothing about what ran in them; the second is the
-/// old name.
+/// Folders of the lab's guests, whose names are uninformative; the second is the old name.
 const REPLICAS: [&str; 2] = ["replica-", "pad-"];
 
-/// Adds to each name what tells the runs apart: labels, or else the release and the preemption of
-/// the kernel. What all names say already is not said twice.
+/// Adds distinguishing facts to each name: labels, or otherwise the release and the preemption
+/// model of the kernel. Facts that all names contain already are not repeated.
 fn told(names: Vec<String>, facts: &[Facts]) -> Vec<String> {
     let mut more: Vec<Vec<String>> = vec![Vec::new(); names.len()];
     let mut add = |values: Vec<Option<String>>, label: &str| {
@@ -118,7 +117,7 @@ fn told(names: Vec<String>, facts: &[Facts]) -> Vec<String> {
     names.into_iter().zip(more).zip(facts).map(whole).collect()
 }
 
-/// The same names, for `folders` whose last parts are `own`.
+/// Returns unique names for `folders` whose last parts are `own`.
 #[must_use]
 pub fn apart(folders: &[String], own: &[&str]) -> Vec<String> {
     if are_different(own) {
@@ -163,7 +162,7 @@ pub fn apart(folders: &[String], own: &[&str]) -> Vec<String> {
             .join("/")
     };
     let names: Vec<String> = parts.iter().map(named).collect();
-    // The same folder twice has nothing to tell it apart but its place.
+    // Only its position distinguishes a repeated folder.
     let numbered = |(place, name): (usize, &String)| {
         let is_alone = !name.is_empty() && names.iter().filter(|other| *other == name).count() == 1;
         if is_alone {
@@ -253,7 +252,7 @@ mod tests {
                 "c (6.12, PREEMPT_RT)"
             ]
         );
-        // Nothing differs, or the names have it.
+        // Nothing differs, or the names contain it already.
         let alike = [
             facts(&[("board", "7")], "6.1", "PREEMPT"),
             facts(&[("board", "7")], "6.1", "PREEMPT"),
@@ -267,7 +266,7 @@ mod tests {
             told(names(&["board7-old", "board7-new"]), &said),
             ["board7-old", "board7-new"]
         );
-        // The name of a guest's folder never stands alone.
+        // The name of a guest's folder is never used alone.
         assert_eq!(
             told(names(&["pad-000", "replica-001"]), &alike),
             ["pad-000 (6.1, PREEMPT)", "replica-001 (6.1, PREEMPT)"]

@@ -1,5 +1,5 @@
-//! Colours. Series differ in lightness as well as in hue, so that people who see few hues, and grey
-//! prints, can tell them apart.
+//! Colours. Series differ in lightness as well as in hue, so that colour-blind readers, and grey
+//! prints, distinguish them.
 //!
 //! Colours are checked by calculation, not by eye. Series differ by at least 0.08 in Oklab, also
 //! for eyes without one kind of cones, and contrast with the background by 3:1 (WCAG 1.4.11). A
@@ -53,7 +53,7 @@ pub const DARK: Palette = Palette {
 };
 
 impl Palette {
-    /// The colour as `#rrggbb`.
+    /// Returns the colour as `#rrggbb`.
     #[must_use]
     pub fn color(&self, tone: Tone) -> &'static str {
         match tone {
@@ -68,7 +68,7 @@ impl Palette {
         }
     }
 
-    /// The colours as variables of a style sheet, named by [`variable`].
+    /// Returns the colours as variables of a style sheet, named by [`variable`].
     #[must_use]
     pub fn style(&self) -> String {
         let tones = [
@@ -89,7 +89,7 @@ impl Palette {
     }
 }
 
-/// The name of a tone's variable in a style sheet.
+/// Returns the name of a tone's variable in a style sheet.
 #[must_use]
 pub fn variable(tone: Tone) -> String {
     match tone {
@@ -108,8 +108,8 @@ pub fn variable(tone: Tone) -> String {
 mod tests {
     use super::*;
 
-    /// How eyes without one kind of cones see linear red, green and blue: Machado, Oliveira and
-    /// Fernandes 2009, table 1, severity 1.0; the first is the eye that has all.
+    /// Perception of linear red, green and blue by eyes without one kind of cones: Machado,
+    /// Oliveira and Fernandes 2009, table 1, severity 1.0; the first is the eye that has all.
     const EYES: [(&str, [[f64; 3]; 3]); 4] = [
         (
             "all cones",
@@ -141,7 +141,7 @@ mod tests {
         ),
     ];
 
-    /// Distance in Oklab at which neighbouring lines are told apart at a glance; a just noticeable
+    /// Distance in Oklab at which neighbouring lines are easily distinguished; a just noticeable
     /// one is about 0.02.
     const APART: f64 = 0.08;
 
@@ -173,7 +173,7 @@ mod tests {
         (one.max(other) + 0.05) / (one.min(other) + 0.05)
     }
 
-    /// Where an eye sees a colour in Oklab (Ottosson 2020).
+    /// Returns the perceived colour in Oklab (Ottosson 2020).
     fn seen(eye: &[[f64; 3]; 3], color: &str) -> [f64; 3] {
         const CONES: [[f64; 3]; 3] = [
             [0.412_221_470_8, 0.536_332_536_3, 0.051_445_992_9],

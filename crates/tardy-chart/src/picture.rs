@@ -14,7 +14,7 @@ use super::svg;
 /// Why there is no picture.
 #[derive(Debug, thiserror::Error)]
 pub enum PictureError {
-    /// The name tells no format.
+    /// The name implies no format.
     #[error("{0}: the name must end in .svg, .png or .csv")]
     Format(PathBuf),
     /// It could not be drawn.
@@ -40,10 +40,10 @@ enum Format {
 }
 
 impl Picture {
-    /// A picture at `path`; nothing is written yet.
+    /// Prepares a picture at `path`; nothing is written yet.
     ///
     /// # Errors
-    /// [`PictureError::Format`].
+    /// Returns [`PictureError::Format`].
     pub fn at(path: &Path) -> Result<Self, PictureError> {
         let format = match path.extension().and_then(|extension| extension.to_str()) {
             Some("svg") => Format::Svg,
@@ -58,12 +58,11 @@ impl Picture {
         })
     }
 
-    /// Writes the charts, which have the same axes, beside each other, or their numbers with the
-    /// names of the charts. `size` is that of each in px, `scale` how many pixels of a PNG stand
-    /// for each px.
+    /// Writes the charts, which have the same axes, side by side, or their numbers with the names
+    /// of the charts. `size` is that of each in px, `scale` the number of pixels of a PNG per px.
     ///
     /// # Errors
-    /// [`PictureError::Png`], [`PictureError::Unwritable`].
+    /// Returns [`PictureError::Png`], [`PictureError::Unwritable`].
     pub fn write(
         &self,
         charts: &[(&str, &Chart)],

@@ -1,4 +1,4 @@
-//! A scene as PNG, with fonts of its own: the machine may have none.
+//! A scene as PNG, with built-in fonts: the machine may have none.
 
 use tiny_skia::{
     Color, FillRule, LineCap, LineJoin, Mask, Paint, Path, PathBuilder, Pixmap, StrokeDash,
@@ -29,10 +29,10 @@ pub enum PngError {
     Encoding(String),
 }
 
-/// The bytes of the file, with `scale` px for each px of the scene.
+/// Returns the bytes of the file, with `scale` px for each px of the scene.
 ///
 /// # Errors
-/// [`PngError`].
+/// Returns [`PngError`].
 pub fn file(scene: &Scene, scale: f64) -> Result<Vec<u8>, PngError> {
     let (width, height) = (
         (scene.width * scale).round(),

@@ -1,11 +1,11 @@
-//! How values become places on an axis, and which values are named there.
+//! The mapping of values to positions on an axis, and the named values.
 
 use serde::Serialize;
 
 /// Below this magnitude, in ns, a signed logarithmic scale is linear.
 const SIGNED_LOG_UNIT: f64 = 1_000.0;
 
-/// A mapping of values to places; places of equal distance look equally far.
+/// A mapping of values to positions; equal distances look equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
@@ -13,8 +13,8 @@ pub enum Scale {
     Linear,
     /// Decimal logarithm, for values above zero.
     Log,
-    /// Logarithm of the magnitude on both sides of zero, linear within 1 us of it: for latencies of
-    /// which some are early.
+    /// Logarithm of the magnitude on both sides of zero, linear within 1 us of it: for latencies
+    /// that include early ones.
     SignedLog,
 }
 
@@ -27,13 +27,13 @@ pub struct Tick {
 }
 
 impl Scale {
-    /// The scale for latencies from `min` to any larger one, in ns.
+    /// Returns the scale for latencies from `min` to any larger one, in ns.
     #[must_use]
     pub fn of_latency(min: i64) -> Self {
         if min > 0 { Self::Log } else { Self::SignedLog }
     }
 
-    /// The place of `value`; only differences of places mean something.
+    /// Returns the position of `value`; only differences of positions are meaningful.
     #[must_use]
     pub fn place(self, value: f64) -> f64 {
         match self {
@@ -45,7 +45,7 @@ impl Scale {
         }
     }
 
-    /// The value at `place`.
+    /// Returns the value at `place`.
     #[must_use]
     pub fn value(self, place: f64) -> f64 {
         match self {
@@ -55,8 +55,8 @@ impl Scale {
         }
     }
 
-    /// Values between `low` and `high` to mark, about `wanted` of them named: decades (and 2 and 5
-    /// of each where there is room) or round steps.
+    /// Returns values between `low` and `high` to mark, about `wanted` of them named: decades (and
+    /// 2 and 5 of each if there is space) or round steps.
     #[must_use]
     pub fn ticks(self, low: f64, high: f64, wanted: usize) -> Vec<Tick> {
         let wanted = wanted.max(2);
@@ -104,7 +104,7 @@ fn linear_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
         .collect()
 }
 
-/// Whole numbers between `low` and `high`, at round steps.
+/// Returns whole numbers between `low` and `high`, at round steps.
 #[must_use]
 pub fn whole_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
     let mut ticks = linear_ticks(low, high, wanted.max(2));
@@ -133,7 +133,7 @@ pub fn time_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
     }
 }
 
-/// The next larger one of 1, 2 and 5 times a power of ten.
+/// Returns the next larger one of 1, 2 and 5 times a power of ten.
 #[must_use]
 pub fn round_step(step: f64) -> f64 {
     if step.is_nan() || step <= 0.0 {
@@ -154,7 +154,7 @@ fn log_ticks(low: f64, high: f64, wanted: usize) -> Vec<Tick> {
         (high.log10() + 1e-9).floor() as i32,
     );
     let decades = (high / low).log10();
-    // Every digit is marked; which ones are named depends on the room.
+    // Every digit is marked; the number of named ones depends on the space.
     let named: &[u32] = match wanted as f64 / decades.max(1e-9) {
         room if room >= 8.0 => &[1, 2, 3, 4, 5, 6, 7, 8, 9],
         room if room >= 3.0 => &[1, 2, 5],
@@ -195,8 +195,8 @@ pub fn latency_name(nanos: f64) -> String {
     format!("{} {unit}", trimmed(nanos / divisor))
 }
 
-/// Three significant digits at most, without zeros at the end; half a digit is rounded up, as in
-/// `tardy_core::units::three_digits`, so that a chart and the table beside it agree.
+/// Formats with at most three significant digits, without trailing zeros; half a digit is rounded
+/// up, as in `tardy_core::units::three_digits`, so that a chart and its table agree.
 fn trimmed(value: f64) -> String {
     let decimals = match value.abs() {
         below if below < 10.0 => 2,

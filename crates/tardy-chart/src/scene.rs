@@ -12,11 +12,11 @@ pub enum Step {
     Move(f64, f64),
     /// Draw a straight line there.
     Line(f64, f64),
-    /// Draw a line back to where the last move went.
+    /// Draw a line back to the last move.
     Close,
 }
 
-/// A line's look.
+/// The style of a line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stroke {
     pub tone: Tone,
@@ -24,14 +24,14 @@ pub struct Stroke {
     pub width: f64,
     /// Whether it is dashed.
     pub is_dashed: bool,
-    /// From 0 to 1.
+    /// Between 0 and 1.
     pub opacity: f64,
 }
 
-/// Where a text stands against its point.
+/// The alignment of a text relative to its point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
-    /// It begins there.
+    /// It starts there.
     Start,
     /// It is centred there.
     Middle,
@@ -42,7 +42,7 @@ pub enum Anchor {
 /// A line of text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Text {
-    /// Where, in px; the base line for y.
+    /// Position in px; the base line for y.
     pub at: (f64, f64),
     /// Against that point.
     pub anchor: Anchor,
@@ -53,11 +53,11 @@ pub struct Text {
     pub is_bold: bool,
     /// Whether the paper's colour surrounds it, so that it can be read above lines.
     pub has_halo: bool,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
-/// What is drawn.
+/// An element of the drawing.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Item {
     /// An area, a line, or both.
@@ -65,7 +65,7 @@ pub enum Item {
         steps: Vec<Step>,
         /// The area's colour and opacity.
         fill: Option<(Tone, f64)>,
-        /// Its outline; none is drawn where absent.
+        /// Its outline; `None` draws none.
         stroke: Option<Stroke>,
     },
     Circle {
@@ -74,7 +74,7 @@ pub enum Item {
         radius: f64,
         /// The area's colour.
         fill: Option<Tone>,
-        /// Its outline; none is drawn where absent.
+        /// Its outline; `None` draws none.
         stroke: Option<Stroke>,
     },
     Text(Text),
@@ -85,9 +85,9 @@ pub enum Item {
 /// Items that belong together, and are cut off at the edge of `clip`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Group {
-    /// What it is, for scripts and style sheets.
+    /// Its class, for scripts and style sheets.
     pub class: &'static str,
-    /// Place of the layer that it draws.
+    /// Index of the layer that it draws.
     pub layer: Option<usize>,
     /// Whether it is not shown at first.
     pub is_hidden: bool,
@@ -103,13 +103,13 @@ pub struct Scene {
     pub width: f64,
     /// In px.
     pub height: f64,
-    /// What it shows, for those who cannot see it.
+    /// A description for readers who cannot see it.
     pub description: String,
-    /// The items, in the order in which they cover each other.
+    /// The items, in drawing order.
     pub items: Vec<Item>,
 }
 
-/// The steps of a rectangle.
+/// Returns the steps of a rectangle.
 #[must_use]
 pub fn rectangle(left: f64, top: f64, width: f64, height: f64) -> Vec<Step> {
     vec![

@@ -1,4 +1,4 @@
-//! What layers draw between the axes.
+//! The shapes of layers, between the axes.
 
 use super::area::Area;
 use super::model::{Cell, Chart, HEAT_LEVELS, Layer, Range, Shape, Tone};
@@ -9,7 +9,7 @@ use tardy_samples::sweep::Columns;
 /// Half the side of a dot, in px.
 const DOT: f64 = 1.1;
 
-/// The items of a layer.
+/// Returns the items of a layer.
 #[must_use]
 pub fn items(chart: &Chart, layer: &Layer, area: &Area) -> Vec<Item> {
     let place = |&(x, y): &(f64, f64)| area.point(chart, x, y);
@@ -127,7 +127,7 @@ fn bins(chart: &Chart, layer: &Layer, area: &Area, edges: &[f64], counts: &[u64]
 }
 
 fn band_steps(chart: &Chart, area: &Area, band: &[(f64, f64, f64)]) -> Vec<Step> {
-    // What lies below the axis ends at it.
+    // A band is cut off at the axis.
     let lower = band
         .iter()
         .map(|&(x, lower, _)| area.point(chart, x, lower.max(chart.y.low)));
@@ -140,8 +140,7 @@ fn band_steps(chart: &Chart, area: &Area, band: &[(f64, f64, f64)]) -> Vec<Step>
     steps
 }
 
-/// Stretches put together until each is at least a px wide: extremes of extremes, so that none is
-/// lost.
+/// Merges intervals until each is at least a px wide: extremes of extremes, so that none is lost.
 #[must_use]
 pub fn by_pixel(columns: &Columns, pixel: impl Fn(f64) -> f64) -> Vec<(f64, i64, i64)> {
     let mut pixels: Vec<(f64, i64, i64)> = Vec::new();
@@ -201,7 +200,7 @@ fn extremes(chart: &Chart, layer: &Layer, area: &Area, columns: &Columns) -> Vec
     ]
 }
 
-/// The colour of a count: the logarithm's share of the largest one's.
+/// Returns the colour of a count: the logarithm's share of the largest one's.
 #[must_use]
 pub fn heat_level(count: u64, least: u64, largest: u64) -> usize {
     let least = least.max(1);
@@ -307,8 +306,8 @@ fn range(chart: &Chart, layer: &Layer, area: &Area, range: &Range) -> Vec<Item> 
             stroke: stroke(1.6),
         });
     }
-    // The number that the bar stands for, at its place; one that would run into its neighbour's is
-    // in the table and the tip only.
+    // The number of the bar, at its position; one that would collide with its neighbour's is in the
+    // table and the tip only.
     let words = words::tick(&chart.y, range.figure);
     if words.chars().count() as f64 * LABEL_SIZE * CHARACTER_WIDTH < width {
         let at = ((left + right) / 2.0, area.y(chart, range.figure) - 5.0);

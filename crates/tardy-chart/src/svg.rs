@@ -1,5 +1,4 @@
-//! A scene as SVG 1.1, for papers with colours of its own, or for a page whose style sheet has
-//! them.
+//! A scene as SVG 1.1, for papers with built-in colours, or for a page whose style sheet has them.
 
 use std::fmt::Write as _;
 
@@ -8,11 +7,11 @@ use super::palette::{LIGHT, variable};
 use super::scene::{Anchor, Group, Item, Scene, Step, Stroke, Text};
 use crate::xml::escape;
 
-/// Fonts by what is there; the last one always is.
+/// Fonts by availability; the last one always exists.
 const FONTS: &str =
     "Roboto, Inter, 'Helvetica Neue', Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif";
 
-/// Where colours come from.
+/// The source of colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colors {
     /// Those of [`LIGHT`], in the file itself.
@@ -47,7 +46,7 @@ pub fn file(scene: &Scene) -> String {
     writer.out + "</svg>\n"
 }
 
-/// The items of a scene alone; `prefix` keeps identifiers apart in a page of several.
+/// Returns only the items of a scene; `prefix` keeps identifiers unique on a page with several.
 #[must_use]
 pub fn fragment(scene: &Scene, prefix: &str) -> String {
     let mut writer = Writer {
@@ -233,7 +232,7 @@ fn path(steps: &[Step]) -> String {
     out
 }
 
-/// To a tenth of a px.
+/// Formats to a tenth of a px.
 fn number(value: f64) -> String {
     let rounded = (value * 10.0).round() / 10.0;
     // Minus zero is written as zero.

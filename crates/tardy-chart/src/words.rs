@@ -1,4 +1,4 @@
-//! How numbers are written in charts and their tables.
+//! The format of numbers in charts and their tables.
 
 use super::model::{Axis, Chart, Values};
 use super::scale::latency_name;
@@ -58,7 +58,7 @@ pub fn count(value: f64) -> String {
     format!("{}{unit}", (value / divisor * 100.0).round() / 100.0)
 }
 
-/// A share: in percent where that is readable, as a power of ten below.
+/// Formats a share: in percent if readable, otherwise as a power of ten.
 #[must_use]
 pub fn share(value: f64) -> String {
     if value == 0.0 {
@@ -90,7 +90,7 @@ fn superscript(number: i32) -> String {
     number.to_string().chars().map(digit).collect()
 }
 
-/// The percentile that one in `one_in` samples lies at or above.
+/// Returns the percentile that one in `one_in` samples reaches or exceeds.
 #[must_use]
 pub fn percentile(one_in: f64) -> String {
     if one_in <= 1.0 {
@@ -102,7 +102,8 @@ pub fn percentile(one_in: f64) -> String {
     format!("{text} %")
 }
 
-/// What the first and the last colour of a chart's cells stand for; nothing where it has none.
+/// Returns the meaning of the first and the last colour of a chart's cells; `None` if it has no
+/// cells.
 #[must_use]
 pub fn heat_ends(chart: &Chart) -> Option<(String, String)> {
     let (least, largest, are_latencies) = chart

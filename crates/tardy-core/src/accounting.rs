@@ -1,4 +1,4 @@
-//! Where every due time of a series went: expected = recorded + skipped + lost, and recorded =
+//! Accounts for every due time of a series: expected = recorded + skipped + lost, and recorded =
 //! stored + unstored.
 //!
 //! Readers refuse impossible counts and times, so that sums and differences of values that were
@@ -8,14 +8,14 @@
 
 use serde::{Deserialize, Serialize};
 
-/// More than any series counts: a sample every microsecond for nine years. Files that state more
-/// are damaged, and sums of what is read never overflow.
+/// Upper bound of the counts of any series: a sample every microsecond for nine years. Files that
+/// state more are damaged; the bound keeps sums of file contents from overflowing.
 pub const COUNT_MAX: u64 = 1 << 48;
 
 /// Cumulative counts of one series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
-    /// Due times that the clock passed (grid), or cycles begun (events). Never computed from the
+    /// Due times that the clock passed (grid), or cycles started (events). Never computed from the
     /// other counts.
     pub expected: u64,
     /// Samples that reached the recorder.
@@ -23,8 +23,8 @@ pub struct Counts {
     /// Due times that were skipped because the sample before them was late.
     #[serde(alias = "missed")]
     pub skipped: u64,
-    /// Samples that were taken and did not reach the recorder. Must be 0; if it is not, the run
-    /// says so first.
+    /// Samples that were taken and did not reach the recorder. Must be 0; otherwise the run reports
+    /// it first.
     pub lost: u64,
     /// Samples that were recorded and are not in the file: by choice (`--keep`), or because the
     /// disk was full.
@@ -47,13 +47,13 @@ impl Counts {
             - i128::from(self.lost)
     }
 
-    /// Whether every expected sample is recorded, skipped or lost.
+    /// Returns whether every expected sample is recorded, skipped or lost.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.unexplained() == 0 && self.unstored <= self.recorded
     }
 
-    /// What was counted since there were those of `earlier`.
+    /// Returns the counts since `earlier`.
     #[must_use]
     pub fn minus(&self, earlier: &Self) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl Counts {
         }
     }
 
-    /// The sum of two series' counts.
+    /// Returns the sum of two series' counts.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {

@@ -19,7 +19,7 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(*factor)
 }
 
-/// The largest unit that divides the size, or two decimals of the largest that fits.
+/// Returns the largest unit that divides the size, or two decimals of the largest that fits.
 #[must_use]
 pub fn format_bytes(bytes: u64) -> String {
     let exact = UNITS

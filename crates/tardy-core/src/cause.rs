@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-/// What the system's errors end in, before the number.
+/// Text before the number at the end of a system error.
 const NUMBER: &str = " (os error ";
 
-/// The text without the numbers that Rust writes behind an error of the system: "Operation not
-/// permitted" says it, and has a remedy beside it.
+/// Returns the text without the numbers that Rust appends to system errors: "Operation not
+/// permitted" is clear without them.
 #[must_use]
 pub fn without_numbers(text: &str) -> String {
     let mut parts = text.split(NUMBER);
@@ -27,7 +27,7 @@ pub fn without_numbers(text: &str) -> String {
     out
 }
 
-/// Writes [`without_numbers`] of what `write` writes.
+/// Formats the output of `write` with [`without_numbers`].
 pub(crate) fn plainly(
     f: &mut fmt::Formatter<'_>,
     write: impl FnOnce(&mut String) -> fmt::Result,

@@ -17,13 +17,14 @@
 //! 4. gaps: (samples since the last entry, lost, skipped by the lost), for gaps before a sample.
 //!
 //! A reader skips columns that it does not know. `ENDS` marks the last chunk of a file that was
-//! closed in order. A torn or damaged chunk fails its CRC and ends the file there; what stands
-//! before it is whole, with its own cumulative counts.
+//! closed properly. A torn or damaged chunk fails its CRC and ends the file there; the chunks
+//! before it are whole, with their own cumulative counts.
 //!
 //! History: 1 (2026-11): first.
 //!
 //! A due time is stored as its departure from the schedule's prediction, run-length coded. A grid
-//! costs nothing, events a few bits; in all a sample takes 2.0 to 2.5 bytes (`chunk` properties).
+//! costs nothing, events a few bits; on average a sample takes 2.0 to 2.5 bytes (`chunk`
+//! properties).
 //!
 //! Every chunk has the cumulative counts. A cut file accounts for itself. Parts of a file can be
 //! summarised in parallel, because a chunk knows the position of its samples.
@@ -53,7 +54,7 @@ const COLUMN_GAPS: u64 = 4;
 /// Why bytes are no series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// The file does not begin as a series does.
+    /// The file does not start as a series does.
     #[error("not a series file of this format (unknown header)")]
     NotASeries,
     /// The descriptor is damaged.
@@ -62,12 +63,12 @@ pub enum FormatError {
     /// The bytes end before the chunk does.
     #[error("the last chunk is cut off")]
     Truncated,
-    /// The chunk's bytes are not those that were written.
+    /// The chunk's bytes differ from those that were written.
     #[error("a chunk is damaged (checksum or structure)")]
     Damaged,
 }
 
-/// The head of a series file, with `descriptor_json` as given.
+/// Returns the head of a series file, with `descriptor_json` as given.
 #[must_use]
 pub fn encode_head(descriptor_json: &[u8]) -> Vec<u8> {
     let mut out = FILE_MAGIC.to_vec();
@@ -84,8 +85,8 @@ pub fn encode_head(descriptor_json: &[u8]) -> Vec<u8> {
 /// Reads a head: the descriptor's bytes, and the offset of the first chunk.
 ///
 /// # Errors
-/// [`FormatError::NotASeries`], or [`FormatError::BadDescriptor`] where the head is damaged or cut
-/// off.
+/// Returns [`FormatError::NotASeries`], or [`FormatError::BadDescriptor`] if the head is damaged or
+/// cut off.
 pub fn decode_head(bytes: &[u8]) -> Result<(&[u8], usize), FormatError> {
     let rest = bytes
         .strip_prefix(&FILE_MAGIC)
@@ -210,8 +211,8 @@ impl ChunkEncoder {
         self.due_run = (0, 0);
     }
 
-    /// Appends the chunk built since the last call to `out`; `last` marks the end of a file closed
-    /// in order.
+    /// Appends the chunk built since the last call to `out`; `last` marks the end of a properly
+    /// closed file.
     pub fn finish(&mut self, counts: &Counts, last: bool, out: &mut Vec<u8>) {
         self.flush_due_run();
         self.body.clear();
@@ -299,16 +300,16 @@ pub struct ChunkHead {
     pub body_bytes: usize,
     /// CRC-32 of the body.
     pub crc: u32,
-    /// Whether the file was closed in order with this chunk.
+    /// Whether the file was closed properly with this chunk.
     pub last: bool,
 }
 
 impl ChunkHead {
-    /// Reads the head that stands before a body.
+    /// Decodes the head that precedes a body.
     ///
     /// # Errors
-    /// [`FormatError::Truncated`] for fewer than [`CHUNK_HEAD_BYTES`], [`FormatError::Damaged`] for
-    /// other bytes than a head's.
+    /// Returns [`FormatError::Truncated`] for fewer than [`CHUNK_HEAD_BYTES`],
+    /// [`FormatError::Damaged`] for other bytes than a head's.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let head = bytes
             .first_chunk::<CHUNK_HEAD_BYTES>()
@@ -345,7 +346,7 @@ pub struct Chunk {
     /// (departure from the predicted due time in ns, how many samples in a row), from the second
     /// sample on.
     pub due: Vec<(i64, usize)>,
-    /// (index of the sample behind the gap, gap), ascending.
+    /// (index of the sample after the gap, gap), ascending.
     pub gaps: Vec<(usize, Gap)>,
 }
 
@@ -353,8 +354,8 @@ impl Chunk {
     /// Decodes `body` into `self`; the CRC is the caller's, see [`verify`].
     ///
     /// # Errors
-    /// [`FormatError::Damaged`] where the structure does not hold; nothing is allocated beyond what
-    /// `body` can contain.
+    /// Returns [`FormatError::Damaged`] if the structure is invalid; allocates no more than `body`
+    /// can contain.
     pub fn decode(&mut self, body: &[u8]) -> Result<(), FormatError> {
         self.decode_body(body).ok_or(FormatError::Damaged)
     }
@@ -446,7 +447,7 @@ impl Chunk {
         Some(())
     }
 
-    /// The chunk's samples, each with its due time, and with the gap before it.
+    /// Returns the chunk's samples, each with its due time, and with the gap before it.
     pub fn samples<'a>(&'a self, schedule: &'a Schedule) -> Samples<'a> {
         Samples {
             chunk: self,
@@ -527,7 +528,7 @@ impl Iterator for Samples<'_> {
     }
 }
 
-/// Whether `body` is the body that `head` was written for.
+/// Returns whether `body` is the body that `head` was written for.
 #[must_use]
 pub fn verify(head: &ChunkHead, body: &[u8]) -> bool {
     head.body_bytes == body.len() && crc32fast::hash(body) == head.crc

@@ -22,47 +22,47 @@ impl fmt::Display for CpuId {
 #[serde(into = "String", try_from = "String")]
 pub struct CpuList(BTreeSet<CpuId>);
 
-/// The largest number accepted: the kernel's own limit (NR_CPUS) is 8192 on x86-64.
+/// Largest accepted number: the kernel's own limit (NR_CPUS) is 8192 on x86-64.
 pub const CPU_MAX: u32 = 8191;
 
 impl CpuList {
-    /// The CPUs in ascending order.
+    /// Returns the CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
         self.0.iter().copied()
     }
 
-    /// Whether `cpu` is one of them.
+    /// Returns whether the list contains `cpu`.
     #[must_use]
     pub fn contains(&self, cpu: CpuId) -> bool {
         self.0.contains(&cpu)
     }
 
-    /// How many there are.
+    /// Returns the number of CPUs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Those of `self` that are not in `other`.
+    /// Returns the CPUs of `self` that are not in `other`.
     #[must_use]
     pub fn minus(&self, other: &Self) -> Self {
         Self(self.0.difference(&other.0).copied().collect())
     }
 
-    /// Those that are in `self` and in `other`.
+    /// Returns the CPUs that are in `self` and in `other`.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         Self(self.0.intersection(&other.0).copied().collect())
     }
 
-    /// Reads a mask of the kernel, `ff,00000003`: words of 32 bits in hexadecimal, the last one
-    /// first. Absent if it is something else.
+    /// Parses a CPU mask of the kernel, `ff,00000003`: words of 32 bits in hexadecimal, the last
+    /// one first. Returns `None` for other text.
     #[must_use]
     pub fn from_mask(mask: &str) -> Option<Self> {
         let words = mask
@@ -82,7 +82,7 @@ impl CpuList {
         Some(Self(cpus))
     }
 
-    /// The same as a mask that the kernel reads.
+    /// Returns the list as a mask that the kernel reads.
     #[must_use]
     pub fn to_mask(&self) -> String {
         let words = self.0.last().map_or(0, |last| last.0 / 32);
@@ -104,7 +104,7 @@ impl CpuList {
         text.join(",")
     }
 
-    /// With the word before it: `CPU 1`, `CPUs 0-3`.
+    /// Returns the list with its noun: `CPU 1`, `CPUs 0-3`.
     #[must_use]
     pub fn named(&self) -> String {
         format!("CPU{} {self}", if self.len() == 1 { "" } else { "s" })

@@ -1,8 +1,7 @@
-//! What a series has come to so far, for whoever watches it grow: a few numbers, and the shape of
-//! its distribution.
+//! Live figures of a growing series: a few numbers, and the shape of its distribution.
 //!
-//! [`Watch`] sees every sample and keeps what no histogram tells; [`Figures`] are made of it and of
-//! the histogram whenever somebody looks.
+//! [`Watch`] sees every sample and stores what a histogram lacks; [`Figures`] are computed from it
+//! and the histogram on request.
 
 use crate::accounting::Counts;
 use crate::cpu::CpuId;
@@ -18,7 +17,7 @@ const HIGH: u64 = 999;
 const RANKS: u64 = 1000;
 /// Bins of a [`Shape`] in each power of two: 2 to the power of this.
 const BINS_BITS: u32 = 3;
-/// Peaks that are kept for a view that does not look.
+/// Maximum number of peaks that are stored until the view reads them.
 const PEAKS_MAX: usize = 64;
 /// Length of the first intervals: half a step of the view's time line, so that each step has a
 /// peak.
@@ -58,11 +57,11 @@ pub struct Figures {
     pub latest: Option<Nanos>,
     /// The largest values since figures were made last.
     pub recent: Peaks,
-    /// The others; absent where there is no value yet.
+    /// The other numbers; absent without a value.
     pub numbers: Option<FiguresNumbers>,
 }
 
-/// What the values of a series come to.
+/// Key figures of a series' values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FiguresNumbers {
     pub min: Nanos,
@@ -73,13 +72,13 @@ pub struct FiguresNumbers {
     pub shape: Shape,
 }
 
-/// How many values fall into each of the bins that part every power of two into eight. Values below
-/// 1 ns are in the first bin.
+/// Counts of values in bins that divide every power of two into eight. Values below 1 ns are in the
+/// first bin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shape(Vec<(u16, u64)>);
 
 impl Watch {
-    /// For a series that is held to `window`.
+    /// Starts for a series that is judged by `window`.
     #[must_use]
     pub fn new(descriptor: &Descriptor, window: Option<Window>) -> Self {
         let window = window.filter(|_| !descriptor.is_outside_verdict);
@@ -93,7 +92,7 @@ impl Watch {
         }
     }
 
-    /// The same, for samples that are due at other times.
+    /// Changes the schedule, for samples that are due at other times.
     #[must_use]
     pub fn on(self, schedule: Schedule) -> Self {
         Self { schedule, ..self }
@@ -128,8 +127,8 @@ impl Watch {
         self.window.map(|_| self.misses)
     }
 
-    /// The figures of a series whose values are in `histogram`. The largest value from now on is
-    /// then another one.
+    /// Returns the figures of a series whose values are in `histogram`. The largest value starts
+    /// again from here.
     pub fn figures(
         &mut self,
         descriptor: &Descriptor,
@@ -203,7 +202,7 @@ impl Peaks {
 }
 
 impl FiguresNumbers {
-    /// Those of the values in `histogram`, in one walk.
+    /// Computes the numbers of the values in `histogram`, in one walk.
     #[must_use]
     pub fn of(histogram: &Histogram) -> Option<Self> {
         let total = histogram.count();
@@ -244,7 +243,7 @@ impl Shape {
         }
     }
 
-    /// The same of two series.
+    /// Merges the numbers of two series.
     pub fn merge(&mut self, other: &Self) {
         other
             .0
@@ -252,8 +251,8 @@ impl Shape {
             .for_each(|&(bin, count)| self.add(first_of(bin), count));
     }
 
-    /// The counts in `columns` columns of equal width on a logarithmic scale, with the first value
-    /// of the first one and one past the last of the last one; nothing where there is no value.
+    /// Returns the counts in `columns` columns of equal width on a logarithmic scale, with the
+    /// first value of the first column and the end of the last one; `None` without values.
     #[must_use]
     pub fn columns(&self, columns: usize) -> Option<(Vec<u64>, Nanos, Nanos)> {
         let (first, last) = (self.0.first()?.0, self.0.last()?.0);
@@ -262,8 +261,8 @@ impl Shape {
         for &(bin, count) in &self.0 {
             let place = usize::from(bin - first);
             let from = place * columns / bins;
-            // A bin wider than a column fills all of its columns, each with all that it counts: the
-            // height is that of a density.
+            // A bin wider than a column fills all of its columns, each with its full count: the
+            // height shows a density.
             for counted in &mut counts[from..((place + 1) * columns / bins).max(from + 1)] {
                 *counted += count;
             }
@@ -285,7 +284,7 @@ fn bin_of(value: i64) -> u16 {
     (power << BINS_BITS) as u16 + (part & ((1 << BINS_BITS) - 1)) as u16
 }
 
-/// The first value of a bin, or the next whole one where it has none.
+/// Returns the first value of a bin, or the next whole one.
 fn first_of(bin: u16) -> i64 {
     let (power, part) = (
         u32::from(bin) >> BINS_BITS,
@@ -406,7 +405,7 @@ mod tests {
             prop_assert_eq!((numbers.min.get(), numbers.max.get()), (sorted[0], sorted[sorted.len() - 1]));
             prop_assert_eq!(numbers.high.get(), sorted[rank - 1]);
             prop_assert_eq!(numbers.average.get(), average);
-            // As many columns as there are bins hold each value once.
+            // With as many columns as bins, each value is counted once.
             let bins = usize::from(numbers.shape.0.last().unwrap().0 - numbers.shape.0[0].0) + 1;
             let (counts, from, to) = numbers.shape.columns(bins).unwrap();
             prop_assert_eq!(counts.iter().sum::<u64>(), sorted.len() as u64);

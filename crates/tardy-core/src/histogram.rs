@@ -1,13 +1,13 @@
-//! A histogram that is exact to the nanosecond within a bounded memory, and says where it is not.
+//! A histogram that is exact to the nanosecond within bounded memory, and reports where it is not.
 //!
-//! Values live in pages of 1 ns buckets; latencies cluster, so that a few pages hold nearly all. A
+//! Stores values in pages of 1 ns buckets; latencies cluster, so a few pages hold nearly all. A
 //! page is made when 64 different values fall into it; until then, and when the page budget is
-//! spent, values are kept one by one, so that a long thin tail takes no pages. When that budget is
-//! spent too, they are counted in buckets of relative width 1/64, and [`Histogram::coarse`] says
-//! how many. The largest and the smallest value are always exact.
+//! spent, values are stored one by one, so that a long thin tail takes no pages. When that budget
+//! is spent too, values are counted in buckets of relative width 1/64, and [`Histogram::coarse`]
+//! returns their number. The largest and the smallest value are always exact.
 //!
-//! [`Histogram::pack`] makes it small, for readers that hold many: it grows back by itself when
-//! something is counted.
+//! [`Histogram::pack`] compresses it, for readers that hold many: it unpacks itself when a value is
+//! added.
 //!
 //! Readers hold every series at once, packed, at about two bytes per distinct value. Pages of
 //! counters are for counting only: they cost a megabyte per series of any length.
@@ -23,10 +23,11 @@ const PAGE_BUCKETS: usize = 1 << PAGE_BITS;
 /// Values from here on never get a page: 2^26 ns = 67 ms.
 const PAGED_END: i64 = 1 << 26;
 const COARSE_BITS: u32 = 6;
-/// Different values of one page's range that are kept one by one; more are cheaper in a page.
+/// Maximum number of values in one page's range that are stored individually; more are cheaper in a
+/// page.
 const VALUES_A_PAGE_MIN: usize = 64;
 
-/// How much memory a histogram may take.
+/// The memory budget of a histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     /// Pages of 2048 buckets, 16 KiB each.
@@ -41,7 +42,7 @@ impl Budget {
         pages: 24,
         values: 4096,
     };
-    /// For analysis: at most about 70 MiB, reached only by the oddest run.
+    /// For analysis: at most about 70 MiB, which only unusual runs reach.
     pub const ANALYSIS: Self = Self {
         pages: 4096,
         values: 65_536,
@@ -56,9 +57,9 @@ pub struct Histogram {
     values: BTreeMap<i64, u64>,
     values_left: usize,
     coarse: BTreeMap<i64, u64>,
-    /// What was in pages and in `values`, which are empty then.
+    /// The former content of pages and `values`, which are then empty.
     packed: PackedCounts,
-    /// Kept, not added up: readers ask for it between two samples.
+    /// Stored, because readers request it between two samples.
     total: u64,
     min: i64,
     max: i64,
@@ -102,9 +103,9 @@ impl Histogram {
         }
     }
 
-    /// Counts `terms` values, `times` each: `first`, and each of the others `step` below the one
-    /// before. As so many calls of [`Histogram::record_many`] would, in that order; values without
-    /// room of their own are counted a bucket at a time.
+    /// Counts `terms` values, `times` each: `first`, then each `step` below the one before. Equals
+    /// repeated calls of [`Histogram::record_many`] in that order, but counts values that share a
+    /// bucket at once.
     pub fn record_descending(&mut self, first: i64, step: i64, mut terms: u64, times: u64) {
         if step <= 0 || times == 0 {
             return self.record_many(first, terms.saturating_mul(times));
@@ -123,8 +124,8 @@ impl Histogram {
         }
     }
 
-    /// Those of the values that fall into the coarse bucket of the first, which has no page;
-    /// returns how many.
+    /// Counts those of the values that fall into the coarse bucket of the first, which has no page;
+    /// returns their number.
     fn record_in_bucket(&mut self, first: i64, step: i64, terms: u64, times: u64) -> u64 {
         let more = (first - coarse_bucket_begin(first).max(PAGED_END)) / step;
         let inside = u64::try_from(more).map_or(1, |more| more + 1).min(terms);
@@ -171,8 +172,8 @@ impl Histogram {
         }
     }
 
-    /// Whether a page for `value` would take less memory than the values that it would hold, or
-    /// there is no other room.
+    /// Returns whether a page for `value` would take less memory than the values it would replace,
+    /// or there is no other space.
     fn deserves_page(&self, value: i64) -> bool {
         self.values_left == 0
             || self
@@ -183,7 +184,7 @@ impl Histogram {
                 >= VALUES_A_PAGE_MIN
     }
 
-    /// Makes a page, of those that are left, and moves the values in its range there.
+    /// Makes a page from the remaining budget, and moves the values in its range there.
     fn make_page(&mut self, page: usize) -> &mut [u64; PAGE_BUCKETS] {
         self.pages_left -= 1;
         let mut buckets = Box::new([0; PAGE_BUCKETS]);
@@ -203,8 +204,8 @@ impl Histogram {
         self.pages[page].insert(buckets)
     }
 
-    /// Makes it as small as what was counted: a few bytes a value in place of pages, which are
-    /// gone. Nothing else changes; what is counted afterwards takes pages again.
+    /// Compresses the counts to a few bytes per value and frees the pages. The content stays the
+    /// same; later counts allocate pages again.
     pub fn pack(&mut self) {
         if !self.packed.is_empty() {
             return;
@@ -268,8 +269,8 @@ impl Histogram {
             .filter_map(|(page, buckets)| Some((page, buckets.as_deref()?)))
     }
 
-    /// Calls `visit` with each value and its count, in ascending order. A coarse bucket stands for
-    /// its upper end, so that no quantile is ever made to look better than it was.
+    /// Calls `visit` with each value and its count, in ascending order. A coarse bucket is
+    /// represented by its upper end, so that no quantile looks better than it was.
     pub fn for_each(&self, mut visit: impl FnMut(i64, u64)) {
         let mut others = self.others();
         let mut next = others.next();
@@ -291,7 +292,7 @@ impl Histogram {
 
     /// Values outside of pages, exact and coarse, in ascending order.
     fn others(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
-        // Of the two one is empty.
+        // One of the two is empty.
         let mut exact = self
             .values
             .iter()
@@ -310,17 +311,17 @@ impl Histogram {
         })
     }
 
-    /// How many values were counted.
+    /// Returns the number of counted values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.total
     }
 
-    /// The smallest value, exact; `None` when empty.
+    /// Returns the smallest value, exact; `None` when empty.
     #[must_use]
     pub fn min(&self) -> Option<i64> {
-        // A value in a page that existed already passes `record` without touching `min`: the first
-        // bucket in use tells.
+        // `record` does not update `min` for a value in an existing page, so the first used bucket
+        // gives it.
         let paged = self.used_pages().find_map(|(page, buckets)| {
             Some(value_of(page, buckets.iter().position(|&count| count > 0)?))
         });
@@ -328,7 +329,7 @@ impl Histogram {
         paged.into_iter().chain(noted).min()
     }
 
-    /// The largest value, exact; `None` when empty.
+    /// Returns the largest value, exact; `None` when empty.
     #[must_use]
     pub fn max(&self) -> Option<i64> {
         let paged = self.used_pages().rev().find_map(|(page, buckets)| {
@@ -341,13 +342,14 @@ impl Histogram {
         paged.into_iter().chain(noted).max()
     }
 
-    /// How many values were counted in buckets wider than 1 ns, because the budget was spent.
+    /// Returns the number of values counted in buckets wider than 1 ns, because the budget was
+    /// spent.
     #[must_use]
     pub fn coarse(&self) -> u64 {
         self.coarse.values().sum()
     }
 
-    /// How many values are above `limit`.
+    /// Returns the number of values above `limit`.
     #[must_use]
     pub fn above(&self, limit: i64) -> u64 {
         let mut total = 0;
@@ -359,8 +361,8 @@ impl Histogram {
         total
     }
 
-    /// The values of the given ranks (1 is the smallest), which must ascend; `None` for a rank that
-    /// does not exist.
+    /// Returns the values of the given ranks (1 is the smallest), which must ascend; `None` for a
+    /// rank that does not exist.
     #[must_use]
     pub fn values_at(&self, ranks: &[u64]) -> Vec<Option<i64>> {
         let mut found = vec![None; ranks.len()];
@@ -402,7 +404,7 @@ fn value_of(page: usize, bucket: usize) -> i64 {
     ((page << PAGE_BITS) | bucket) as i64
 }
 
-/// The upper end of the bucket of relative width 1/64 that `value` falls into.
+/// Returns the upper end of the bucket of relative width 1/64 that contains `value`.
 fn coarse_bucket(value: i64) -> i64 {
     let magnitude = value.unsigned_abs();
     let shift = (64 - magnitude.leading_zeros()).saturating_sub(COARSE_BITS + 1);
@@ -414,7 +416,7 @@ fn coarse_bucket(value: i64) -> i64 {
     }
 }
 
-/// The lower end of the bucket that a value from 0 on falls into.
+/// Returns the lower end of the bucket that contains a value from 0 on.
 fn coarse_bucket_begin(value: i64) -> i64 {
     let shift = (64 - value.unsigned_abs().leading_zeros()).saturating_sub(COARSE_BITS + 1);
     (value >> shift) << shift
@@ -445,7 +447,8 @@ mod tests {
             pages: 1,
             values: 2,
         });
-        // 1 and 2 ms are kept one by one, 10 ns gets the page, and the rest no room of its own.
+        // 1 and 2 ms are stored one by one, 10 ns gets the page, and the other values share coarse
+        // buckets.
         for value in [
             1_000_000, 2_000_000, 10, 3_000_123, 3_000_124, 4_000_000, -5,
         ] {

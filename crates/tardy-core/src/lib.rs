@@ -1,7 +1,7 @@
 //! Units, samples, the chunk format, histograms, summaries and verdicts of `tardy`.
 //!
-//! Nothing here does I/O, reads a clock or starts a thread: what is in this crate can be tested
-//! with values alone.
+//! Nothing here does I/O, reads a clock or starts a thread, so the whole crate can be tested with
+//! values.
 #![forbid(unsafe_code)]
 
 pub mod accounting;

@@ -1,9 +1,8 @@
-//! Text for Prometheus and what else reads metrics (OpenMetrics 1.0): of runs that have ended, and
-//! of a run under way.
+//! Text for Prometheus and other readers of OpenMetrics 1.0, for finished and running runs.
 //!
-//! Seconds as the base unit, `_total` for counters, buckets with fixed 1-2-5 edges, so that those
-//! of different machines add up. The name of a histogram is that of its quantity: interval errors
-//! and latencies are never in one metric.
+//! The base unit is seconds, counters end in `_total`, and buckets have fixed 1-2-5 edges, so that
+//! those of different machines can be added. The name of a histogram is that of its quantity:
+//! interval errors and latencies are never in one metric.
 
 use std::fmt::Write as _;
 
@@ -15,7 +14,7 @@ use crate::units::Nanos;
 /// The media type of such a text.
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What ends such a text.
+/// The mandatory end of the text.
 pub const END: &str = "# EOF\n";
 
 /// Edges in ns, and as the label `le` has them, in s.
@@ -41,7 +40,7 @@ const EDGES: [(i64, &str); 19] = [
     (1_000_000_000, "1.0"),
 ];
 
-/// How many values are at or below each edge, how many there are, and their sum in ns.
+/// Counts of values at or below each edge, their number, and their sum in ns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Buckets {
     cumulative: [u64; EDGES.len()],
@@ -49,13 +48,13 @@ pub struct Buckets {
     sum: i128,
 }
 
-/// A series as metrics tell it.
+/// The metrics of a series.
 #[derive(Debug, Clone)]
 pub struct SeriesMetrics {
     pub descriptor: Descriptor,
     pub counts: Counts,
-    /// Whether nobody counted skipped periods: a collector takes what is left out for unknown, and
-    /// 0 for none.
+    /// Whether skipped periods were not counted: the metric is then omitted, because 0 would mean
+    /// none.
     pub is_skipped_unknown: bool,
     /// Due times that missed the deadline; absent without one.
     pub misses: Option<u64>,
@@ -64,7 +63,7 @@ pub struct SeriesMetrics {
 }
 
 impl Buckets {
-    /// Those of the values in `histogram`.
+    /// Counts the values in `histogram`.
     #[must_use]
     pub fn of(histogram: &Histogram) -> Self {
         let (mut cumulative, mut sum) = ([0; EDGES.len()], 0_i128);
@@ -82,7 +81,7 @@ impl Buckets {
         }
     }
 
-    /// The same values with the sum that this mean comes to.
+    /// Replaces the sum by the one that this mean implies.
     #[must_use]
     pub fn with_mean(self, mean_ns: f64) -> Self {
         Self {
@@ -92,7 +91,7 @@ impl Buckets {
     }
 }
 
-/// The distributions, maxima and counts of all series.
+/// Returns the distributions, maxima and counts of all series.
 #[must_use]
 pub fn series(all: &[SeriesMetrics]) -> String {
     let mut text = String::new();
@@ -131,8 +130,8 @@ fn histograms(text: &mut String, name: &str, quantity: &str, series: &[&SeriesMe
         "# TYPE {name} histogram\n# UNIT {name} seconds\n# HELP {name} Distribution of the \
          {quantity}, in seconds."
     );
-    // Of an import that states its extremes alone there is no distribution, which is not one
-    // without samples.
+    // An import that states only its extremes has no distribution, which differs from one without
+    // samples.
     for series in series
         .iter()
         .filter(|series| series.buckets.count > 0 || series.max.is_none())

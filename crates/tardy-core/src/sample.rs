@@ -1,13 +1,13 @@
-//! What one wake-up tells.
+//! The result of one wake-up.
 
 use crate::units::Nanos;
 
 /// One wake-up of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sample {
-    /// When the probe was to wake up, on the monotonic clock.
+    /// The due time of the wake-up, on the monotonic clock.
     pub due: Nanos,
-    /// How much later it did; negative when it was early.
+    /// How much later it happened; negative when it was early.
     pub latency: Nanos,
     /// Due times that passed unused because of this late wake-up; always 0 for probes without a
     /// schedule.
@@ -22,12 +22,12 @@ impl Sample {
     }
 }
 
-/// What a probe hands to the recorder.
+/// A message from a probe to the recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record {
     /// A wake-up.
     Sample(Sample),
-    /// Wake-ups that happened here and could not be handed over, because the ring was full.
+    /// Wake-ups that happened here and could not be passed on, because the ring was full.
     Gap(Gap),
 }
 
@@ -41,7 +41,7 @@ pub struct Gap {
 }
 
 impl Gap {
-    /// Whether nothing was lost.
+    /// Returns whether nothing was lost.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lost == 0 && self.skipped == 0

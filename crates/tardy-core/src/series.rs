@@ -1,5 +1,4 @@
-//! What a series is: the samples of one probe thread, and the descriptor that stands at the head of
-//! its file.
+//! Describes a series: the samples of one probe thread, and the descriptor at the head of its file.
 //!
 //! A series describes itself with keys that older readers skip, and a probe's second series has its
 //! own name. Summaries, comparisons and the lab needed no second way of grouping.
@@ -9,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::cpu::CpuId;
 use crate::units::Nanos;
 
-/// When the next sample of a series is due; the chunk format stores only what departs from it.
+/// When the next sample of a series is due; the chunk format stores only deviations from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Schedule {
@@ -26,17 +25,17 @@ pub enum Schedule {
         #[serde(rename = "dither_ns", default)]
         dither: Nanos,
     },
-    /// Each sample is due a fixed time after the probe asked for it: there is no schedule, so that
-    /// nothing can be skipped.
+    /// Each sample is due a fixed time after the probe requested it: there is no schedule, so due
+    /// times cannot be skipped.
     Event {
-        /// Time asked for in each cycle.
+        /// Time requested in each cycle.
         #[serde(rename = "request_ns")]
         request: Nanos,
     },
 }
 
 impl Schedule {
-    /// The time between two due times, or the time asked for.
+    /// Returns the time between two due times, or the requested time.
     #[must_use]
     pub fn period(&self) -> Nanos {
         match *self {
@@ -45,16 +44,17 @@ impl Schedule {
         }
     }
 
-    /// Whether due times form a grid, so that some can be skipped.
+    /// Returns whether due times form a grid, so that some can be skipped.
     #[must_use]
     pub fn is_grid(&self) -> bool {
         matches!(self, Self::Grid { .. })
     }
 
-    /// How many due times of the grid lie at or before the sample due at `due`; `None` for events.
+    /// Returns the number of the grid's due times at or before the sample due at `due`; `None` for
+    /// events.
     ///
-    /// A dithered due time lies less than one period after its grid point, so that rounding down
-    /// finds the point.
+    /// A dithered due time lies less than one period after its grid point, so rounding down finds
+    /// the point.
     #[must_use]
     pub fn expected_at(&self, due: Nanos) -> Option<u64> {
         match *self {
@@ -66,7 +66,7 @@ impl Schedule {
     }
 }
 
-/// Which clock a run's times are of; two clocks are never compared silently.
+/// The clock of a run's times; two clocks are never compared silently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClockKind {
@@ -84,45 +84,45 @@ pub struct Descriptor {
     pub probe: String,
     /// CPU that the probe was bound to; `None` when it was not bound.
     pub cpu: Option<CpuId>,
-    /// What a latency of this series is: `latency`, `interval error` where no due time is known, or
+    /// Name of the measured quantity: `latency`, `interval error` if no due time is known, or
     /// `time of an operation`.
     pub quantity: String,
     /// Unit of every latency in the file: `ns`; in series of kind `cost` also `ps` or
-    /// `instructions/1000`. Due times are ns whatever it is.
+    /// `instructions/1000`. Due times are always in ns.
     pub unit: String,
     /// Clock of every time in the file.
     pub clock: ClockKind,
     /// When samples are due.
     pub schedule: Schedule,
-    /// What the values say.
+    /// The meaning of the values.
     #[serde(default, skip_serializing_if = "Meaning::is_plain_lateness")]
     pub meaning: Meaning,
     /// What the due times are.
     #[serde(default, skip_serializing_if = "Reference::is_planned")]
     pub reference: Reference,
-    /// Whether the values say nothing about a deadline: the verdict is then given without them.
+    /// Whether the values are irrelevant to a deadline, so that the verdict ignores them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_outside_verdict: bool,
-    /// Whether work was due, not a look at the clock alone: see [`Descriptor::is_work`].
+    /// Whether the values time work, not a clock read alone: see [`Descriptor::is_work`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stands_for_work: bool,
-    /// Whether the answers that were timed came from outside of this machine; absent for what is of
-    /// this machine by its nature.
+    /// Whether the timed answers came from outside this machine; `None` for quantities that are
+    /// always local.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<bool>,
-    /// Which copy of the probe's thread took them, where several run side by side without a CPU of
-    /// their own.
+    /// Number of the copy of the probe's thread that took the samples, if several copies run
+    /// without a fixed CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy: Option<u32>,
 }
 
-/// What the values of a series say. Series of a reader that does not know this are latenesses to
-/// it.
+/// The meaning of a series' values. Readers that do not know this field treat the values as
+/// latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
 pub enum Meaning {
-    /// How much later than due something happened. A value below zero is early, or an error of the
-    /// probe's clock where it lies within that.
+    /// How much later than due an event happened. A value below zero is early, or within the error
+    /// of the probe's clock.
     Lateness {
         /// Values down to minus this are within the error of the clock that the probe reads.
         #[serde(rename = "clock_error_ns")]
@@ -131,15 +131,15 @@ pub enum Meaning {
     /// Time between two events, less the ideal time: the difference of two latenesses, so that a
     /// constant one is invisible and each late event makes an early one.
     IntervalError {
-        /// Whether the events come from a device with a clock of its own, whose period differs from
-        /// its nominal one.
+        /// Whether the events come from a device whose own clock makes its period differ from the
+        /// nominal one.
         #[serde(default)]
         has_own_clock: bool,
     },
     /// Time of the sound less time of the picture, when a frame is shown: below zero the picture is
     /// ahead, and that is no wake-up before its time.
     Skew,
-    /// Length of a gap that began at the due time. Nothing was due.
+    /// Length of a gap that started at the due time. Nothing was due.
     Gap {
         /// Shorter ones are not gaps of this series.
         #[serde(rename = "least_ns")]
@@ -179,7 +179,7 @@ impl Default for Meaning {
 }
 
 impl Meaning {
-    /// Whether this is what a series says that does not say what it says.
+    /// Returns whether this equals the default meaning, which files omit.
     #[must_use]
     pub fn is_plain_lateness(&self) -> bool {
         *self == Self::default()
@@ -215,17 +215,17 @@ impl Descriptor {
         }
     }
 
-    /// Whether work was due: a due time that was skipped was then never done, and misses any
-    /// deadline. Else the series only asks how late a task would have started, and a skipped due
-    /// time was as late as the wake-up that skipped it tells.
+    /// Returns whether the samples time work: skipped work was never done, so it misses any
+    /// deadline. Otherwise the series only shows how late a task would have started, and a skipped
+    /// due time has the latency that the wake-up implies.
     #[must_use]
     pub fn is_work(&self) -> bool {
-        // Folders from before the key say it by what they measured.
+        // Folders that predate the key imply it by the quantity that they measured.
         self.stands_for_work || self.quantity == "completion" || self.meaning == Meaning::Skew
     }
 
-    /// The file's name in the run folder: `PROBE.cpuN.series`, or `PROBE.copyN.series` where copies
-    /// run side by side.
+    /// Returns the file's name in the run folder: `PROBE.cpuN.series`, or `PROBE.copyN.series` if
+    /// copies run side by side.
     #[must_use]
     pub fn file_name(&self) -> String {
         let cpu = self

@@ -1,24 +1,23 @@
-//! How long until work is done that starts late and runs slowly: a model that adds the two up
+//! Model of the time until work is done that starts late and runs slowly: it adds both delays
 //! (mckenney2009, section 3).
 //!
-//! It draws curves and finds where they cross. It knows nothing of work that is interrupted, and of
-//! late starts that go with slow work: whether real work ends in time is measured, not computed
-//! here.
+//! It draws curves and finds where they cross. It ignores interruptions, and correlation of late
+//! starts with slow work: whether real work ends in time is measured, not computed here.
 
 use serde::{Deserialize, Serialize};
 
 use tardy_statistics::confidence::Interval;
 use tardy_statistics::estimate::Estimate;
 
-/// The time from when work is due until it is done, in ns: late by `latency_ns`, and `slowdown` (a
-/// share, 0 for none) slower than alone.
+/// Returns the time from when work is due until it is done, in ns: late by `latency_ns`, and
+/// `slowdown` (a share, 0 for none) slower than alone.
 #[must_use]
 pub fn total_delay(latency_ns: f64, slowdown: f64, work_ns: f64) -> f64 {
     latency_ns + work_ns * (1.0 + slowdown)
 }
 
-/// Where a kernel that starts work sooner and does it slower ("real time") takes as long as a
-/// kernel that starts later and is faster ("real fast").
+/// The duration at which a kernel that starts work sooner and runs it slower ("real time") takes as
+/// long as a kernel that starts later and is faster ("real fast").
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "crossover", rename_all = "kebab-case")]
 pub enum Crossover {
@@ -26,27 +25,26 @@ pub enum Crossover {
     At {
         /// Length of the work, in ns.
         work_ns: f64,
-        /// Where the intervals of latencies and slowdown put it; its upper end may be infinite.
-        /// Absent where none was given.
+        /// Its interval, from those of latencies and slowdown; the upper end may be infinite.
+        /// Absent if none was given.
         interval_ns: Option<Interval>,
     },
-    /// Real time is done sooner, whatever the length: it starts sooner and is not slower.
+    /// Real time finishes sooner at any length: it starts sooner and is not slower.
     RealTimeAlways,
-    /// Real fast is done sooner, whatever the length: real time does not start sooner and is
-    /// slower.
+    /// Real fast finishes sooner at any length: real time does not start sooner and is slower.
     RealFastAlways,
-    /// Real time starts later and works faster: it is done sooner where work is longer than this,
-    /// in ns.
+    /// Real time starts later and works faster: it finishes sooner if work is longer than this, in
+    /// ns.
     Reversed {
         /// Length of the work, in ns.
         work_ns: f64,
     },
 }
 
-/// The crossover `(fast - real time) / slowdown` of two latencies in ns; `slowdown` is real time's
-/// against real fast.
+/// Returns the crossover `(fast - real time) / slowdown` of two latencies in ns; `slowdown` is real
+/// time's against real fast.
 ///
-/// Where each input lies in its interval the crossover lies in its own: with levels of 1 - a each,
+/// If each input lies in its interval, the crossover lies in its own: with levels of 1 - a each,
 /// all three together with 1 - 3a at least.
 #[must_use]
 pub fn crossover(

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 pub struct Nanos(pub i64);
 
 impl Nanos {
-    /// No time at all.
+    /// Zero duration.
     pub const ZERO: Self = Self(0);
     /// Further in the future than any run reaches.
     pub const MAX: Self = Self(i64::MAX);
@@ -49,7 +49,7 @@ impl Nanos {
         Self(count * 1_000_000_000)
     }
 
-    /// The number of nanoseconds.
+    /// Returns the number of nanoseconds.
     #[must_use]
     pub const fn get(self) -> i64 {
         self.0
@@ -67,13 +67,13 @@ impl Nanos {
         self.0 as f64 / 1e3
     }
 
-    /// The same span as the standard library's type; a negative one becomes zero.
+    /// Converts to the standard library's type; a negative span becomes zero.
     #[must_use]
     pub fn to_std(self) -> std::time::Duration {
         std::time::Duration::from_nanos(u64::try_from(self.0).unwrap_or(0))
     }
 
-    /// The shortest text that is read back as the same duration: `1ms`, `50us`, `488281ns`.
+    /// Returns the shortest text that is read back as the same duration: `1ms`, `50us`, `488281ns`.
     #[must_use]
     pub fn exact(self) -> String {
         const UNITS: [(i64, &str); 6] = [
@@ -93,7 +93,7 @@ impl Nanos {
         )
     }
 
-    /// The sum, or the nearest end of the range.
+    /// Returns the sum, or the nearest end of the range.
     #[must_use]
     pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
@@ -159,7 +159,7 @@ pub fn three_digits(nanos: f64) -> String {
     with_unit(nanos, f64::round)
 }
 
-/// The same, rounded up: what holds for the time holds for the text too.
+/// Formats a time like [`three_digits`], rounded up: an upper bound stays one in the text.
 #[must_use]
 pub fn at_most_three_digits(nanos: f64) -> String {
     with_unit(nanos, |steps| (steps - 1e-9).ceil())
@@ -182,7 +182,7 @@ fn with_unit(nanos: f64, round: impl Fn(f64) -> f64) -> String {
             _ if at(1) < 100.0 => 1,
             _ => 0,
         };
-        // What is rounded up to the next unit is written in that.
+        // A value that rounds up to the next unit is written in that unit.
         if at(decimals) < most {
             return format!("{sign}{:.*} {unit}", decimals as usize, at(decimals));
         }
@@ -193,7 +193,7 @@ fn with_unit(nanos: f64, round: impl Fn(f64) -> f64) -> String {
 /// Why a text is no duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseNanosError {
-    /// A number without `ns`, `us`, `ms`, `s`, `m`, `h` or `d` behind it.
+    /// A number without a unit (`ns`, `us`, `ms`, `s`, `m`, `h` or `d`).
     #[error("`{0}` has no unit: write it with ns, us, ms, s, m, h or d, as in 200us")]
     NoUnit(String),
     /// Not a number, or not one of the units.

@@ -26,7 +26,7 @@ pub const fn fold(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-/// The inverse of [`fold`].
+/// Returns the inverse of [`fold`].
 #[must_use]
 pub const fn unfold(value: u64) -> i64 {
     ((value >> 1) as i64) ^ -((value & 1) as i64)
@@ -39,19 +39,19 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Starts at the slice's beginning.
+    /// Starts at the slice's start.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// The next value; `None` where the slice ends in a value's middle or the value has more than
-    /// 64 bits.
+    /// Returns the next value; `None` if the slice ends in a value's middle or the value has more
+    /// than 64 bits.
     #[inline]
     pub fn take(&mut self) -> Option<u64> {
-        // Lengths of one to three bytes come mixed in a series, so that a branch for each would be
-        // mispredicted again and again: eight bytes are looked at together, and only a value of
-        // more than four takes the loop.
+        // Lengths of one to three bytes are mixed in a series, so a branch per length would often
+        // be mispredicted: eight bytes are read together, and only a value of more than four takes
+        // the loop.
         let Some(eight) = self.rest.first_chunk::<8>() else {
             return self.take_long();
         };
@@ -87,20 +87,20 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// The next value, unfolded.
+    /// Returns the next value, unfolded.
     #[inline]
     pub fn take_signed(&mut self) -> Option<i64> {
         self.take().map(unfold)
     }
 
-    /// The next `length` bytes.
+    /// Returns the next `length` bytes.
     pub fn take_bytes(&mut self, length: usize) -> Option<&'a [u8]> {
         let (bytes, rest) = self.rest.split_at_checked(length)?;
         self.rest = rest;
         Some(bytes)
     }
 
-    /// Whether everything was read.
+    /// Returns whether everything was read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()

@@ -1,18 +1,18 @@
-//! Whether a deadline was met, said with no more certainty than the samples give.
+//! Decides whether a deadline was met, with no more certainty than the samples give.
 //!
 //! A deadline is judged by latency. The period of a sampling probe is how often it samples, not how
 //! often work is due, so a skipped due time is as late as the stall left it. Otherwise the verdict
 //! would depend on the chosen period instead of the system.
 //!
-//! Where work was due, a skipped due time misses any deadline, because the work was never done.
-//! `stands_for_work` in the series' descriptor marks such work, `quantity` in older folders.
+//! If the samples time work, a skipped due time misses any deadline, because the work was never
+//! done. `stands_for_work` in the series' descriptor marks such work, `quantity` in older folders.
 //!
 //! A miss that was seen counts even if other samples were lost (failed, exit code 1). A degraded
 //! set-up decides nothing (inconclusive, 4), because it does not represent the system under test.
 //!
-//! A share of misses is judged over all series of a probe, over each series, and over each load.
-//! One that surely misses more fails the run, regardless of the others. One that stays undecided
-//! alone is decided by all together.
+//! A share of misses is judged over all series of a probe, over each series, and over each load. A
+//! series that surely misses more fails the run, regardless of the others. A series that is
+//! undecided alone is decided by all together.
 //!
 //! Each probe and each load has a verdict and a rate. Five seconds idle and four under load are not
 //! one population; the run's verdict is that of its worst probe. A rate over several loads is
@@ -38,7 +38,7 @@ pub use sentence::{significant, together};
 /// The latencies that are in time: from `earliest` to `latest`, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// Earlier wake-ups are misses; `None` where early is no fault.
+    /// Earlier wake-ups are misses; `None` if early is no fault.
     #[serde(rename = "earliest_ns")]
     pub earliest: Option<Nanos>,
     /// Later wake-ups are misses.
@@ -47,7 +47,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// At most `deadline` late.
+    /// Makes the window of latencies up to `deadline`.
     #[must_use]
     pub fn deadline(deadline: Nanos) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Window {
         }
     }
 
-    /// Whether a wake-up this late is a miss.
+    /// Returns whether a wake-up with this latency is a miss.
     #[inline]
     #[must_use]
     pub fn misses(&self, latency: Nanos) -> bool {
@@ -86,7 +86,7 @@ pub enum ParseWindowError {
         "`{0}` is not a window: write two durations with .. between them, as in -111us..+111us"
     )]
     Malformed(String),
-    /// One of the durations is none.
+    /// One of the durations is invalid.
     #[error(transparent)]
     Duration(#[from] ParseNanosError),
     /// The second duration is before the first.
@@ -112,69 +112,68 @@ impl FromStr for Window {
     }
 }
 
-/// What the samples say about the deadline.
+/// The conclusion about the deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// No miss where none is allowed, or surely no more than are allowed.
+    /// No miss where none is allowed, or surely no more than allowed.
     Passed,
-    /// A miss where none is allowed, or surely more than are allowed.
+    /// A miss where none is allowed, or surely more than allowed.
     Failed,
     /// The samples do not decide.
     Inconclusive,
 }
 
-/// Which loads ran while the samples were taken: a rate holds for those, and for no others.
+/// The loads that ran during the samples: a rate holds for those, and for no others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stress {
-    /// None, or nothing is known of them.
+    /// None or unknown.
     #[default]
     None,
     /// The same ones all the time.
     Same,
-    /// Different ones one after another: their samples are no one population, and a rate over all
+    /// Different ones one after another: their samples are several populations, and a rate over all
     /// of them is that of this mixture.
     Mixture,
 }
 
-/// What a verdict is made from.
+/// The input of a verdict.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Due times that missed the window: wake-ups, and skipped due times whose lateness lies behind
-    /// it.
+    /// Due times that missed the window: wake-ups, and skipped due times whose latency exceeds it.
     pub misses: u64,
-    /// How many of the misses were skipped due times.
+    /// The number of misses that were skipped due times.
     #[serde(default)]
     pub misses_skipped: u64,
-    /// Due times of which it is not known whether they missed the window; they are not in `misses`.
+    /// Due times that may have missed the window; they are not in `misses`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub misses_undecided: u64,
     /// Due times that were skipped, whether they count as misses or not.
     #[serde(default)]
     pub skipped: u64,
-    /// How many of those the requirement limits; absent where it limits none.
+    /// The number of them that the requirement limits; absent if it limits none.
     #[serde(default)]
     pub skipped_limited: Option<u64>,
-    /// Due times in all, without those whose samples were lost.
+    /// Number of due times, without those whose samples were lost.
     pub due_times: u64,
-    /// How strongly misses cluster, 0 to 1; `None` where there are too few to tell, and
-    /// independence is assumed.
+    /// How strongly misses cluster, 0 to 1; `None` if there are too few to tell, and independence
+    /// is assumed.
     pub extremal_index: Option<f64>,
-    /// How misses come together, in time and over CPUs; absent in what older versions wrote, and
-    /// taken from the extremal index then.
+    /// How misses cluster, in time and over CPUs; absent in older files, where the extremal index
+    /// replaces it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clustering: Option<Clustering>,
-    /// CPUs whose due times are counted together; 0 where that is not known.
+    /// Number of CPUs whose due times are pooled; 0 if unknown.
     #[serde(default, skip_serializing_if = "is_at_most_one")]
     pub processors: usize,
-    /// Length of what was measured.
+    /// Duration of the measurement.
     #[serde(rename = "measured_ns")]
     pub measured: Nanos,
-    /// Loads that ran meanwhile.
+    /// The concurrent loads.
     #[serde(default)]
     pub stress: Stress,
-    /// Reasons why nothing can be concluded from these samples, whatever they say.
+    /// Reasons that make any conclusion from these samples unsound.
     pub degraded: Vec<String>,
     /// Reasons why there may be misses that were not seen.
     pub incomplete: Vec<String>,
@@ -197,7 +196,7 @@ fn is_at_most_one(processors: &usize) -> bool {
 }
 
 impl Evidence {
-    /// How misses come together; independence where nothing is known.
+    /// Returns the clustering of misses; independence if unknown.
     #[must_use]
     pub fn clustering(&self) -> Clustering {
         self.clustering
@@ -206,19 +205,19 @@ impl Evidence {
     }
 }
 
-/// A statement about a run and what it is held to, with its evidence.
+/// A verdict on a run and its requirement, with the evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// What it comes to.
+    /// The conclusion.
     pub outcome: Outcome,
-    /// The same in words.
+    /// The verdict in words.
     pub sentence: String,
-    /// The deadline; absent where skipped periods alone are limited.
+    /// The deadline; absent if skipped periods alone are limited.
     pub window: Option<Window>,
-    /// The share of misses that is allowed; none where absent.
+    /// The allowed share of misses; `None` allows no miss.
     pub misses_allowed: Option<f64>,
-    /// Skipped periods that were said to be allowed; where absent, none is by a deadline at or
-    /// below the period, and any number by a longer one.
+    /// The allowed number of skipped periods; if absent, a deadline up to the period allows none,
+    /// and a longer one any number.
     #[serde(default)]
     pub skipped_allowed: Option<u64>,
     /// Bounds of the share of misses, one-sided each, with the confidence below.
@@ -227,13 +226,13 @@ pub struct Verdict {
     pub share_upper: f64,
     /// Confidence of each bound.
     pub confidence: f64,
-    /// What it was made from.
+    /// The evidence for it.
     pub evidence: Evidence,
 }
 
 impl Verdict {
-    /// Misses in an hour at most, with the confidence of the bounds, of all CPUs together; absent
-    /// where the length of the measurement is not known, and where the samples bound nothing.
+    /// Upper bound of the misses per hour, at the confidence of the bounds, over all CPUs; absent
+    /// if the length of the measurement is unknown, or the samples bound nothing.
     #[must_use]
     pub fn misses_an_hour_at_most(&self) -> Option<f64> {
         let hours = self.evidence.measured.as_secs_f64() / 3600.0;
@@ -241,8 +240,7 @@ impl Verdict {
             .then(|| self.share_upper * self.evidence.due_times as f64 / hours)
     }
 
-    /// Whether the run failed because it skipped more periods than are allowed, and for no other
-    /// reason.
+    /// Returns whether the run failed only because it skipped more periods than allowed.
     #[must_use]
     pub fn fails_by_skipped_periods_alone(&self) -> bool {
         let misses_pass = self.evidence.misses == 0
@@ -252,7 +250,7 @@ impl Verdict {
         self.outcome == Outcome::Failed && misses_pass
     }
 
-    /// Whether the samples say anything about how many misses there may be.
+    /// Returns whether the samples bound the number of misses.
     #[must_use]
     pub fn is_bounded(&self) -> bool {
         self.share_upper < 1.0 || self.evidence.misses >= self.evidence.due_times
@@ -260,7 +258,7 @@ impl Verdict {
 }
 
 impl Outcome {
-    /// The worse one: a failure before what is not decided.
+    /// Returns the worse one: a failure is worse than an inconclusive verdict.
     #[must_use]
     pub fn worse(self, other: Self) -> Self {
         match (self, other) {
@@ -271,7 +269,7 @@ impl Outcome {
     }
 }
 
-/// What `evidence` comes to, held to `requirement`.
+/// Judges `evidence` against `requirement`.
 #[must_use]
 pub fn judge(requirement: &Requirement, evidence: Evidence) -> Verdict {
     let confidence = Confidence::NINETY_FIVE;
@@ -317,8 +315,8 @@ pub fn judge(requirement: &Requirement, evidence: Evidence) -> Verdict {
     } else {
         by_misses.worse(by_skipped)
     };
-    // A miss that was seen stays seen, whatever else was lost; but what a degraded set-up shows
-    // says nothing about the system.
+    // A recorded miss stays a miss, whatever else was lost; but a degraded set-up proves nothing
+    // about the system.
     let outcome = match decided {
         _ if !evidence.degraded.is_empty() => Outcome::Inconclusive,
         Outcome::Passed if !evidence.incomplete.is_empty() => Outcome::Inconclusive,
@@ -468,7 +466,7 @@ mod tests {
                 .sentence
                 .starts_with("no known miss in 1000000 due times; 1 of them cannot be judged")
         );
-        // Bounded on both sides: by those that are known, and by all that may be.
+        // Bounded on both sides: by the known ones, and by all possible ones.
         assert_eq!(judged(Some(1e-3), of(1, 299)).outcome, Outcome::Passed);
         assert_eq!(
             judged(Some(1e-4), of(1, 299)).outcome,
@@ -532,11 +530,9 @@ mod tests {
             "; 7 skipped due times would have been in time (--skipped limits their number)"
         ));
         assert_eq!(skipped(Some(7), None).outcome, Outcome::Failed);
-        assert!(
-            skipped(Some(7), None)
-                .sentence
-                .contains("7 periods were skipped, and a deadline up to the period allows none")
-        );
+        assert!(skipped(Some(7), None).sentence.contains(
+            "7 periods were skipped, but none may be if the deadline is at most the period"
+        ));
         assert_eq!(skipped(Some(7), Some(7)).outcome, Outcome::Passed);
         assert_eq!(skipped(Some(7), Some(6)).outcome, Outcome::Failed);
         assert!(

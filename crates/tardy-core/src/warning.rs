@@ -1,4 +1,4 @@
-//! What a reader of a result must know before the numbers: values with data, stored in the run and
+//! Caveats that a reader must know before the numbers: values with data, stored in the run and
 //! shown in every report.
 
 use std::fmt;
@@ -9,17 +9,16 @@ use crate::cause::plainly;
 use crate::cpu::{CpuId, CpuList};
 use crate::units::Nanos;
 
-/// How the reason for a refused policy begins if a control group is the cause; its path follows.
+/// How the reason for a refused policy starts if a control group is the cause; its path follows.
 pub const NO_BUDGET: &str = "no real-time budget in the control group ";
 
-/// How much a warning takes away from the result.
+/// How much a warning devalues the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Samples are missing, or the run was cut off: nothing can be concluded from what is not
-    /// there.
+    /// Samples are missing, or the run was cut off: missing samples support no conclusion.
     Incomplete,
-    /// The set-up was not what a verdict needs, so that the run says less about the system.
+    /// The set-up violated a requirement of verdicts, so the run proves less about the system.
     Degraded,
     /// Worth knowing.
     Notice,
@@ -50,11 +49,11 @@ pub enum Warning {
     },
     /// The tool was ended before it could close the run.
     CutOff { stored_until: Option<Nanos> },
-    /// Larger latencies than the largest one known may have occurred.
+    /// Larger latencies than the known maximum may have occurred.
     MaximumUnsure { reason: String },
-    /// The run goes on, and this is what it has so far.
+    /// The run is still in progress, and these are its samples so far.
     UnderWay { stored_until: Option<Nanos> },
-    /// The run went on after its tool had ended.
+    /// The run was resumed after its tool had ended.
     Resumed {
         since_start: Nanos,
         away: Nanos,
@@ -85,7 +84,7 @@ pub enum Warning {
         count: u64,
         earliest: Nanos,
     },
-    /// The policy asked for could not be had.
+    /// The requested policy was refused.
     NoRealTimePolicy { policy: String, error: String },
     /// Memory could not be locked.
     MemoryNotLocked { error: String },
@@ -93,13 +92,13 @@ pub enum Warning {
     NotBound { cpu: CpuId, error: String },
     /// The power management's latency limit could not be set.
     CpuLatencyNotSet { error: String },
-    /// Deep idle states were kept from the measured CPUs, as far as they may go without it.
+    /// The measured CPUs were kept from deep idle states, which they could otherwise enter.
     IdleStatesHeld { states: String },
     /// Timers fire at the tick.
     NoHighResolutionTimers { resolution: Nanos },
     /// The measuring thread faulted pages in its loop.
     FaultsInLoop { cpu: Option<CpuId>, faults: u64 },
-    /// Samples that a probe took on another CPU than its own.
+    /// Samples that a probe took on the wrong CPU.
     Displaced {
         probe: String,
         cpu: Option<CpuId>,
@@ -109,14 +108,14 @@ pub enum Warning {
         since_start: Nanos,
         phases: Vec<String>,
     },
-    /// Somebody changed how a measuring thread is scheduled while it measured.
+    /// Another process changed the scheduling of a measuring thread during the measurement.
     SchedulingChanged {
         thread: String,
         before: String,
         after: String,
         since_start: Nanos,
     },
-    /// Somebody set the clock that timers or grids of due times were on.
+    /// The clock of timers or due-time grids was set during the run.
     ClockStepped {
         clock: String,
         by: Nanos,
@@ -127,11 +126,11 @@ pub enum Warning {
     LooksLikeThrottling {
         windows: u64,
         length: Nanos,
-        /// What throttles here; empty in what older tools wrote.
+        /// The source of the throttling; empty in older files.
         #[serde(default)]
         rule: String,
     },
-    /// The hypervisor ran something else.
+    /// The hypervisor ran other tasks.
     TimeStolen { cpu: CpuId, stolen: Nanos },
     /// A limit of the control group applied.
     CgroupThrottled { periods: u64 },
@@ -145,7 +144,7 @@ pub enum Warning {
         missing: String,
         remedy: String,
     },
-    /// A load did not do what it was to do.
+    /// A load failed to do its work.
     LoadProblem { load: String, problem: String },
     /// Loads died, so that a part of the run was not under them.
     NotUnderLoad {
@@ -156,7 +155,7 @@ pub enum Warning {
     /// The tool's own threads share the measured CPUs.
     #[serde(alias = "no-processor-left")]
     NoCpuLeft { cpus: CpuList },
-    /// Some CPUs are set apart for real-time work; `others` are those of the tool's own threads.
+    /// Some CPUs are isolated; `others` are those of the tool's own threads.
     IsolatedCpus {
         isolated: CpuList,
         measured: CpuList,
@@ -193,17 +192,17 @@ pub enum Warning {
         before: Nanos,
         due: Nanos,
     },
-    /// Nobody answered any more.
+    /// The other side stopped answering.
     ResponderGone { link: String, unanswered: u64 },
-    /// Something else that went wrong or falls short. The text says what to do.
+    /// Another failure or shortcoming. The text names the remedy.
     Problem { text: String },
-    /// Nothing is wrong: a calibration, a tally, what an import says of its file.
+    /// Information without a problem: a calibration, a tally, a remark of an importer.
     Note { text: String },
 }
 
 impl Warning {
-    /// Whether somebody changed the probes while they measured, so that the run shows another
-    /// system than the one asked about.
+    /// Returns whether another process changed the probes during the measurement, so that the run
+    /// measured a different system.
     #[must_use]
     pub fn is_of_changed_probes(&self) -> bool {
         matches!(
@@ -217,7 +216,7 @@ impl Warning {
         )
     }
 
-    /// How much it takes away.
+    /// Returns the severity.
     #[must_use]
     pub fn severity(&self) -> Severity {
         match self {
@@ -248,7 +247,7 @@ impl Warning {
         }
     }
 
-    /// Whether nothing is wrong: it says how the run was, and no number is worth less for it.
+    /// Returns whether this is information that devalues no number.
     #[must_use]
     pub fn is_note(&self) -> bool {
         matches!(
@@ -260,7 +259,7 @@ impl Warning {
         )
     }
 
-    /// The line for people, which tells a warning from a note at its beginning.
+    /// Returns the line for people, which starts with the kind: warning or note.
     #[must_use]
     pub fn line(&self) -> String {
         if self.is_note() {
@@ -270,19 +269,18 @@ impl Warning {
         }
     }
 
-    /// Its place in a list: what matters most first.
+    /// Returns the sort key in a list: the most important warning first.
     #[must_use]
     pub fn rank(&self) -> (u8, Severity) {
         match self {
-            // The cause of what else goes wrong in such a run, lost samples among it.
+            // The cause of other problems in such a run, including lost samples.
             Self::Displaced { .. }
             | Self::SchedulingChanged { .. }
             | Self::MostPeriodsSkipped { .. } => (0, self.severity()),
             Self::SamplesLost { .. } => (1, self.severity()),
             Self::SamplesNotStored { .. } => (2, self.severity()),
             _ if self.severity() == Severity::Incomplete => (3, self.severity()),
-            // Of all that a set-up can lack it matters most, and what helps against it helps
-            // against the others.
+            // The most important flaw of a set-up; its remedy also helps against the others.
             Self::NoRealTimePolicy { .. } => (4, self.severity()),
             _ if self.is_note() => (6, self.severity()),
             _ => (5, self.severity()),
@@ -337,7 +335,7 @@ impl Warning {
                 write!(
                     f,
                     "the accounting of {probe}{} does not add up: {unexplained} due times are \
-                     unexplained (please report this)",
+                     unaccounted for (please report this)",
                     OnCpu(*cpu)
                 )
             }
@@ -603,14 +601,14 @@ impl Warning {
             Self::NoCpuLeft { cpus } => {
                 write!(
                     f,
-                    "the tool's own threads share the measured CPUs {cpus}: leave a CPU out with \
-                     --cpus to keep both apart"
+                    "the tool's own threads share the measured CPUs {cpus}: leave a CPU for these \
+                     threads out of --cpus"
                 )
             }
             Self::AnotherRun { process, cpus } => write!(
                 f,
-                "another run (process {process}) measures CPU {cpus} too, and each delays the \
-                 other: stop it, or give each run separate CPUs with --cpus"
+                "another run (process {process}) measures the same CPUs ({cpus}), and each delays \
+                 the other: stop it, or give each run separate CPUs with --cpus"
             ),
             Self::IsolatedCpus {
                 isolated,

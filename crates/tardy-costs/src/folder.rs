@@ -30,15 +30,15 @@ pub enum CostError {
     Store {
         /// The run folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// A system call without which nothing can be measured.
     #[error("cannot {doing}: {error}")]
     System {
-        /// What was to be done.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the system said, and the remedy.
+        /// The error of the system, and the remedy.
         error: io::Error,
     },
     /// A CPU that is not there, or not allowed.
@@ -46,7 +46,7 @@ pub enum CostError {
     UnknownCpu {
         /// As asked for.
         cpu: CpuId,
-        /// What there is.
+        /// The allowed CPUs.
         allowed: CpuList,
     },
     /// The command to be timed.
@@ -67,7 +67,7 @@ impl CostFolder {
     /// Makes the folder.
     ///
     /// # Errors
-    /// [`CostError::Folder`].
+    /// Returns [`CostError::Folder`].
     pub fn create(out: &Path, cost: CostRecord, root: &Root) -> Result<Self, CostError> {
         let folder = RunFolder::create(out)?;
         let record = first_record(&cost, root);
@@ -84,7 +84,7 @@ impl CostFolder {
     /// Adds a metric; returns its place.
     ///
     /// # Errors
-    /// [`CostError::Store`].
+    /// Returns [`CostError::Store`].
     pub fn add(&mut self, mut metric: MetricRecord) -> Result<usize, CostError> {
         let (cpu, unit, length) = (self.cost.cpu, self.cost.unit, self.cost.trial_length_ns);
         let series = TrialSeries::create(
@@ -102,13 +102,13 @@ impl CostFolder {
         Ok(self.series.len() - 1)
     }
 
-    /// What the folder says of the metric at `place`.
+    /// Returns the folder's record of the metric at `place`.
     #[must_use]
     pub fn metric(&mut self, place: usize) -> &mut MetricRecord {
         &mut self.cost.metrics[place]
     }
 
-    /// Adds a trial of the metric at `place`: when it began, and what one operation took, in ps.
+    /// Adds a trial of the metric at `place`: its start, and the time of one operation, in ps.
     pub fn push(&mut self, place: usize, begin: Nanos, picoseconds: i64) {
         let value = self.cost.unit.value(picoseconds);
         if let Some(series) = &mut self.series[place] {
@@ -119,7 +119,7 @@ impl CostFolder {
     /// Brings the trials of the metric at `place` to the disk.
     ///
     /// # Errors
-    /// [`CostError::Store`].
+    /// Returns [`CostError::Store`].
     pub fn flush(&mut self, place: usize) -> Result<(), CostError> {
         let flushed = self.series[place]
             .as_mut()
@@ -166,7 +166,7 @@ impl CostFolder {
     /// Ends the round, and brings the record up to date.
     ///
     /// # Errors
-    /// [`CostError::Folder`].
+    /// Returns [`CostError::Folder`].
     pub fn end_round(&mut self) -> Result<(), CostError> {
         let now = Nanos(clock::monotonic());
         if let Some(phase) = self.record.phases.last_mut() {
@@ -180,17 +180,17 @@ impl CostFolder {
     /// next.
     ///
     /// # Errors
-    /// [`CostError::Folder`].
+    /// Returns [`CostError::Folder`].
     pub fn update(&mut self) -> Result<(), CostError> {
         self.note(false);
         Ok(self.folder.update(&self.record)?)
     }
 
-    /// Closes a folder whose next trial failed: with the trials that it has, or, where it has none,
+    /// Closes a folder whose next trial failed: with the trials that it has, or, if it has none,
     /// not at all.
     ///
     /// # Errors
-    /// [`CostError::Folder`], [`CostError::Store`].
+    /// Returns [`CostError::Folder`], [`CostError::Store`].
     pub fn give_up(mut self) -> Result<(), CostError> {
         if self
             .series
@@ -209,7 +209,7 @@ impl CostFolder {
     /// Closes all series and the folder.
     ///
     /// # Errors
-    /// [`CostError::Folder`], [`CostError::Store`].
+    /// Returns [`CostError::Folder`], [`CostError::Store`].
     pub fn finish(mut self, state: State) -> Result<RunRecord, CostError> {
         for series in self.series.iter_mut().flatten() {
             if let Err(error) = series.flush(true) {
@@ -270,7 +270,7 @@ fn first_record(cost: &CostRecord, root: &Root) -> RunRecord {
         realtime_ns: Nanos(clock::realtime()),
         monotonic_ns: Nanos(clock::monotonic()),
     };
-    // What is to be done stands in `cost`.
+    // `cost` contains the planned work.
     let plan = Plan::without_probes("cost", &measured, &measured);
     RunRecord {
         clock,

@@ -19,7 +19,7 @@ use tardy_sys::disk;
 use super::folder::CostError;
 use super::program::{Experiment, ProgramEnd, Runner, failed};
 
-/// What is to be built.
+/// The build to time.
 #[derive(Debug)]
 pub struct BuildRequest {
     /// A clean kernel tree or an archive of one; the distribution's package where absent.
@@ -40,10 +40,10 @@ pub struct KernelBuild {
 }
 
 impl KernelBuild {
-    /// Finds all that the build needs; nothing is made but an empty folder for it.
+    /// Finds everything that the build needs; makes nothing but an empty folder for it.
     ///
     /// # Errors
-    /// What is missing: a source, a program, room on the disk.
+    /// Returns what is missing: a source, a program, space on the disk.
     pub fn resolve(request: &BuildRequest) -> Result<Self, Unsupported> {
         let host = Host::of_this_machine();
         let source = request.source.as_ref().map(std::path::absolute).transpose();
@@ -90,7 +90,7 @@ impl KernelBuild {
         })
     }
 
-    /// The tree; an archive is unpacked once. `None` where a signal asked for the end.
+    /// Returns the tree; an archive is unpacked once. `None` if a signal asked for the end.
     fn tree(&mut self, runner: &Runner) -> Result<Option<PathBuf>, CostError> {
         if self.source.is_dir() {
             return Ok(Some(self.source.clone()));

@@ -1,9 +1,9 @@
-//! What the kernel's services cost: the measurements of LMbench (McVoy, Staelin) as koolwal2009
-//! used them, and some of today's services.
+//! The cost of the kernel's services: the measurements of LMbench (McVoy, Staelin) as koolwal2009
+//! used them, and some newer services.
 //!
-//! The way of the data: [`metric`] says what can be measured, [`session`] measures into a run
-//! folder of kind `cost`, [`program`] times whole programs into one. `tardy_results::cost` reads
-//! one, and holds published numbers to set beside it.
+//! Data flow: [`metric`] lists the measurements, [`session`] measures into a run folder of kind
+//! `cost`, [`program`] times whole programs into one. `tardy_results::cost` reads one, and contains
+//! published numbers to compare with it.
 //!
 //! A cost is stored as the time of one operation in ps, bandwidths too. Less is better everywhere,
 //! and values of two runs divide, even with loops of other lengths. In an emulated machine the unit

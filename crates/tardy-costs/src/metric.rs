@@ -1,4 +1,4 @@
-//! What one measurement of a cost is: what it says of itself, and the work that it does.
+//! One measurement of a cost: its description, and the work that it does.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,22 +10,22 @@ use tardy_sys::clock;
 
 /// Operations that can be timed.
 pub trait Work {
-    /// Does so many operations and tells how long they took; what must be done between them and is
-    /// no part of them is not counted.
+    /// Does `operations` operations and returns their time; preparation between them does not
+    /// count.
     ///
     /// # Errors
-    /// Those of the system calls made.
+    /// Returns errors of the system calls made.
     fn run(&mut self, operations: u64) -> io::Result<Nanos>;
 }
 
-/// What a metric says of itself.
+/// The description of a metric.
 #[derive(Debug)]
 pub struct Metric {
     /// As on the command line and in file names.
     pub name: &'static str,
     /// Where it stands in tables.
     pub group: Group,
-    /// What one operation is, in a few words.
+    /// One operation, in a few words.
     pub operation: &'static str,
     /// Bytes that one operation moves, for bandwidths.
     pub bytes: Option<u64>,
@@ -38,13 +38,13 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// The unit of its figure: microseconds of one operation, or 10^6 bytes a second.
+    /// Returns the unit of its figure: microseconds of one operation, or 10^6 bytes a second.
     #[must_use]
     pub const fn unit(&self) -> &'static str {
         if self.bytes.is_some() { "MB/s" } else { "us" }
     }
 
-    /// What is known of it before the first trial.
+    /// Returns its properties that are known before the first trial.
     #[must_use]
     pub fn record(&self) -> MetricRecord {
         MetricRecord {
@@ -66,7 +66,7 @@ impl Metric {
 pub struct Place {
     /// CPU that everything is bound to.
     pub cpu: CpuId,
-    /// Another one, for what needs two.
+    /// A second CPU, for metrics that need two.
     pub other_cpu: Option<CpuId>,
     /// Folder for files, removed afterwards.
     pub scratch: PathBuf,
@@ -78,9 +78,9 @@ pub enum Unavailable {
     /// The machine lacks something.
     #[error("{what}: {remedy}")]
     Missing {
-        /// What is not there.
+        /// The missing requirement.
         what: String,
-        /// What would help.
+        /// The remedy.
         remedy: &'static str,
     },
     /// A system call failed.
@@ -89,9 +89,9 @@ pub enum Unavailable {
          error names"
     )]
     System {
-        /// What was to be done.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
 }
@@ -103,8 +103,8 @@ impl Unavailable {
     }
 }
 
-/// The part of `took`, the time of `done` operations, that `asked` of them took: for work that
-/// comes in portions.
+/// Returns the part of `took`, the time of `done` operations, that `asked` of them took: for work
+/// that comes in portions.
 #[must_use]
 pub fn share(took: Nanos, asked: u64, done: u64) -> Nanos {
     let part = i128::from(took.get()) * i128::from(asked) / i128::from(done.max(1));
@@ -124,7 +124,7 @@ impl<F: FnMut() -> io::Result<()>> Work for Repeat<F> {
     }
 }
 
-/// The work of an operation that is only to be repeated.
+/// Returns the work of an operation that is only to be repeated.
 pub fn repeated<F: FnMut() -> io::Result<()> + 'static>(operation: F) -> Box<dyn Work> {
     Box::new(Repeat(operation))
 }

@@ -27,11 +27,11 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts a process that runs `body`, on the same CPU. What `body` owns is closed in this
-    /// process, so that an end of the other one is seen here as the end of a file.
+    /// Starts a process that runs `body`, on the same CPU. This process closes the resources of
+    /// `body`, so that it sees the end of the other one as the end of a file.
     ///
     /// # Errors
-    /// [`Unavailable::System`] at the limit of processes.
+    /// Returns [`Unavailable::System`] at the limit of processes.
     pub fn start(body: impl FnOnce() -> io::Result<()>) -> Result<Self, Unavailable> {
         let tool = process::id();
         let mut body = Some(body);
@@ -67,7 +67,7 @@ impl Drop for Peer {
     }
 }
 
-/// A thread that takes turns with this one until it is told to stop; on drop at the latest.
+/// A thread that alternates with this one until it is stopped; on drop at the latest.
 pub struct Partner {
     is_over: Arc<AtomicBool>,
     wake: Box<dyn Fn()>,
@@ -79,7 +79,7 @@ impl Partner {
     /// and `wake` was called.
     ///
     /// # Errors
-    /// [`Unavailable::System`] at the limit of threads.
+    /// Returns [`Unavailable::System`] at the limit of threads.
     pub fn start(
         body: impl FnOnce(&AtomicBool) -> io::Result<()> + Send + 'static,
         wake: impl Fn() + 'static,
@@ -96,8 +96,8 @@ impl Partner {
         })
     }
 
-    /// Whether the thread has ended, which it does by itself only where it failed: nobody would
-    /// answer any more.
+    /// Returns whether the thread has ended, which it does by itself only after a failure: it would
+    /// not answer any more.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)

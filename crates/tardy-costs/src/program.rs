@@ -1,9 +1,9 @@
 //! Timing whole programs, as mckenney2009 does with kernel builds: elapsed time, and CPU time of
 //! the program and of all that it waited for.
 //!
-//! A command is run once before it is timed. Its record states that its caches are warm. `--warm-up
-//! 0` is for commands that must not run twice; kernel builds have no warm-up, since each begins in
-//! an empty folder.
+//! A command is run once before it is timed. Its record states that its caches are warm.
+//! `--warm-up 0` is for commands that must not run twice; kernel builds have no warm-up, since each
+//! starts in an empty folder.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -28,7 +28,7 @@ use super::session::unit;
 /// How long a program that was asked to end may take, before its group is killed.
 const TERMINATE_LIMIT: Nanos = Nanos::from_secs(5);
 
-/// Elapsed times of trials that differ by more than this factor are told.
+/// Elapsed times of trials that differ by more than this factor are reported.
 const SPREAD_MAX: f64 = 2.0;
 
 /// How often a program is run.
@@ -41,17 +41,17 @@ pub struct Repeats {
 
 /// Something whose trials can be repeated.
 pub trait Experiment {
-    /// What it is, for the record.
+    /// Returns its set, for the record.
     fn set(&self) -> CostSet;
 
-    /// The program with its arguments, for the record.
+    /// Returns the program with its arguments, for the record.
     fn words(&self) -> Vec<String>;
 
-    /// Does all that is no part of a trial, and returns the program to be timed; `None` where a
-    /// signal asked for the end.
+    /// Does all that is no part of a trial, and returns the program to be timed; `None` if a signal
+    /// asked for the end.
     ///
     /// # Errors
-    /// [`CostError`].
+    /// Returns [`CostError`].
     fn prepare(&mut self, runner: &Runner) -> Result<Option<Command>, CostError>;
 }
 
@@ -78,7 +78,7 @@ impl Experiment for UserCommand {
     }
 }
 
-/// What a trial took, in ns.
+/// The times of a trial, in ns.
 #[derive(Debug, Clone, Copy)]
 struct TrialTimes {
     begin: Nanos,
@@ -95,7 +95,7 @@ pub enum ProgramEnd {
     Interrupted,
 }
 
-/// Runs programs one after the other, and ends them when the tool is to end.
+/// Runs programs one after the other, and ends them when the tool must end.
 pub struct Runner {
     signals: SignalFd,
     is_quiet: bool,
@@ -105,7 +105,7 @@ impl Runner {
     /// `is_quiet` where the error output of programs is not to be seen.
     ///
     /// # Errors
-    /// [`CostError::System`].
+    /// Returns [`CostError::System`].
     pub fn new(is_quiet: bool) -> Result<Self, CostError> {
         let awaited = [
             signal::INTERRUPT,
@@ -121,11 +121,11 @@ impl Runner {
         Ok(Self { signals, is_quiet })
     }
 
-    /// Runs the program to its end, in a process group of its own, without input; its output is
-    /// thrown away.
+    /// Runs the program to its end, in a separate process group, without input; its output is
+    /// discarded.
     ///
     /// # Errors
-    /// [`CostError::Command`] where it cannot be started, [`CostError::System`].
+    /// Returns [`CostError::Command`] if it cannot be started, [`CostError::System`].
     pub fn run(&self, command: &mut Command) -> Result<ProgramEnd, CostError> {
         let errors = if self.is_quiet {
             Stdio::null()
@@ -206,7 +206,8 @@ impl Runner {
 /// Runs all trials into a folder of kind `cost`, and tells `progress` what comes next.
 ///
 /// # Errors
-/// [`CostError`]. A program that fails ends the run; where it was the first trial, nothing stays.
+/// Returns [`CostError`]. A program that fails ends the run; if it was the first trial, nothing
+/// stays.
 pub fn run(
     experiment: &mut dyn Experiment,
     repeats: Repeats,
@@ -229,7 +230,7 @@ pub fn run(
     }
 }
 
-/// What is measured of each trial.
+/// The measured times of each trial.
 const TIMES: [(&str, &str); 3] = [
     ("real", "elapsed time"),
     ("user", "CPU time in user mode"),
@@ -297,7 +298,7 @@ fn spread(elapsed: &[i64]) -> Option<Warning> {
     })
 }
 
-/// What a program that failed comes to.
+/// Returns the error for a program that failed.
 #[must_use]
 pub fn failed(words: &str, status: ExitStatus) -> CostError {
     let how = match (status.code(), status.signal()) {

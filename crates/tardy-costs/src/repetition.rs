@@ -11,17 +11,17 @@ use super::metric::Work;
 /// More operations than this are not put into one trial: a trial of the cheapest operation then
 /// takes half a minute.
 const OPERATIONS_MAX: u64 = 1 << 36;
-/// A trial must be this part of what was asked for before its length is believed.
+/// A trial must last at least the requested length divided by this before its length is trusted.
 const SHARE_BELIEVED: i64 = 4;
 /// Pairs of clock reads that the cost of a read is the least of.
 const CLOCK_READS: u32 = 1000;
 
-/// How many operations take `length`; at least one.
+/// Returns how many operations take `length`; at least one.
 ///
 /// # Errors
-/// Those of the work.
+/// Returns errors of the work.
 pub fn calibrate(work: &mut dyn Work, length: Nanos) -> io::Result<u64> {
-    // The first operations pay for what all later ones find done: pages, caches, connections.
+    // The first operations do one-time work for all later ones: pages, caches, connections.
     work.run(1)?;
     let mut operations = 1_u64;
     loop {
@@ -41,7 +41,7 @@ pub fn calibrate(work: &mut dyn Work, length: Nanos) -> io::Result<u64> {
 /// Time of one operation in ps: one trial, less one read of the clock.
 ///
 /// # Errors
-/// Those of the work.
+/// Returns errors of the work.
 pub fn trial(work: &mut dyn Work, operations: u64, clock_read: Nanos) -> io::Result<i64> {
     let took = work.run(operations)? - clock_read;
     Ok(picoseconds_each(took, operations))
@@ -57,7 +57,7 @@ pub fn picoseconds_each(time: Nanos, operations: u64) -> i64 {
     i64::try_from((time + operations / 2) / operations).unwrap_or(i64::MAX)
 }
 
-/// What two reads of the clock, one right after the other, are apart: the least of many.
+/// Returns the minimum distance of two consecutive reads of the clock, over many.
 #[must_use]
 pub fn clock_read_cost() -> Nanos {
     let apart = |_| {
@@ -71,7 +71,7 @@ pub fn clock_read_cost() -> Nanos {
 mod tests {
     use super::*;
 
-    /// Work that takes no time, and says that it took so much an operation and so much a run.
+    /// Simulated work that takes no time, and reports a fixed time per operation and per run.
     struct FakeWork {
         each: i64,
         fixed: i64,

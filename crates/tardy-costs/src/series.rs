@@ -13,7 +13,7 @@ use tardy_run::cost::CostUnit;
 use tardy_run::record::SeriesRecord;
 use tardy_samples::series_writer::SeriesWriter;
 
-/// What every series of kind `cost` holds.
+/// Quantity of every series of kind `cost`.
 pub const QUANTITY: &str = "time of an operation";
 /// The same in an emulated machine.
 pub const QUANTITY_INSTRUCTIONS: &str = "instructions of an operation";
@@ -31,7 +31,7 @@ impl TrialSeries {
     /// Creates the file in `folder`; `length` is that of a trial, as asked for.
     ///
     /// # Errors
-    /// Those of creating and writing a file.
+    /// Returns errors of creating and writing a file.
     pub fn create(
         folder: &Path,
         metric: &str,
@@ -62,7 +62,7 @@ impl TrialSeries {
         })
     }
 
-    /// The file's name.
+    /// Returns the file's name.
     #[must_use]
     pub fn file_name(&self) -> String {
         self.descriptor.file_name()
@@ -74,7 +74,7 @@ impl TrialSeries {
         self.counts.recorded
     }
 
-    /// Adds a trial that began at `begin`.
+    /// Adds a trial that started at `begin`.
     pub fn push(&mut self, begin: Nanos, value: i64) {
         self.encoder.push(Record::Sample(Sample {
             due: begin,

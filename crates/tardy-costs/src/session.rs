@@ -1,6 +1,6 @@
 //! Measuring metrics into a run folder, round by round.
 //!
-//! Rounds are the run's phases, each prepared from the beginning. The figure is the least of the
+//! Rounds are the run's phases, each prepared from the start. The figure is the least of the
 //! rounds' medians, because disturbances only add.
 
 use std::path::Path;
@@ -21,12 +21,12 @@ use super::folder::{CostError, CostFolder};
 use super::metric::{Metric, Place, Unavailable, Work};
 use super::repetition::{calibrate, clock_read_cost, trial};
 
-/// What is to be measured.
+/// The measurement to make.
 #[derive(Debug)]
 pub struct CostRequest {
     /// The metrics, in the order of tables.
     pub metrics: Vec<&'static Metric>,
-    /// How often each is prepared and measured anew.
+    /// How often each metric is prepared and measured.
     pub rounds: u32,
     /// Trials of each in a round.
     pub trials: u32,
@@ -40,8 +40,8 @@ pub struct CostRequest {
 /// Call it before the process has threads: metrics of two processes fork.
 ///
 /// # Errors
-/// [`CostError`]. A metric that cannot be measured here is left out, with its reason, and is no
-/// error.
+/// Returns [`CostError`]. A metric that cannot be measured here is left out, with its reason, and
+/// is no error.
 pub fn run(
     request: &CostRequest,
     out: &Path,
@@ -108,7 +108,7 @@ pub fn run(
     session.folder.finish(state)
 }
 
-/// What this machine's costs are counted in.
+/// Returns the unit of this machine's costs.
 #[must_use]
 pub fn unit(root: &Root) -> CostUnit {
     instruction_time(root).map_or(CostUnit::Time, |instruction_ns| CostUnit::Instructions {
@@ -116,7 +116,7 @@ pub fn unit(root: &Root) -> CostUnit {
     })
 }
 
-/// What became of a metric in the rounds so far.
+/// The state of a metric in the rounds so far.
 #[derive(Debug, Clone, Copy)]
 enum MetricState {
     New,
@@ -173,7 +173,7 @@ impl Session<'_> {
         let mut work = (metric.prepare)(&self.place)?;
         let (place, operations) = match known {
             MetricState::Measured { place, operations } => {
-                // What was prepared anew is cold: the first trial would be another one.
+                // New resources are cold, which would make the first trial different.
                 work.run(operations.div_ceil(4))
                     .map_err(Unavailable::system("repeat its operation"))?;
                 (place, operations)
@@ -218,7 +218,7 @@ impl Session<'_> {
     }
 }
 
-/// What ends a metric alone, and what ends the run.
+/// A failure of a single metric, or of the run.
 enum Problem {
     Metric(Unavailable),
     Run(CostError),

@@ -197,7 +197,7 @@ impl Board {
         self.processes().into_iter().min()
     }
 
-    /// All its processes.
+    /// Returns all its processes.
     fn processes(&self) -> Vec<i32> {
         let space = |path: String| std::fs::read_link(path).ok();
         let own = space("/proc/self/ns/pid".to_owned());
@@ -265,7 +265,7 @@ impl Board {
     }
 
     /// Does what its trouble is once it has reached the step, and where `is_measuring`, has
-    /// samples; switches it on again after `off`. Whether the trouble has begun now.
+    /// samples; switches it on again after `off`. Whether the trouble has started now.
     pub(crate) fn suffer(&mut self, is_measuring: bool, off: Duration) -> Result<bool> {
         if self.off_until.is_some_and(|until| Instant::now() > until) {
             self.switch_on()?;
@@ -387,7 +387,7 @@ impl Drop for Board {
     }
 }
 
-/// The process that makes a board's namespaces; they end with it.
+/// Returns the process that makes a board's namespaces; they end with it.
 fn machine(number: usize, trouble: Trouble, folder: &Path) -> Result<Child> {
     let mut command = Command::new("unshare");
     command.args("--net --mount --pid --fork --kill-child --mount-proc".split(' '));

@@ -21,7 +21,7 @@ pub(crate) const FAULT: Fault = Fault {
     attempt,
 };
 
-/// Commands, and the file that each writes in place of an older one; a run's folder otherwise.
+/// Commands, and the file in which each replaces an older one; otherwise a run's folder.
 const COMMANDS: &[(&str, bool)] = &[
     ("export ../base/run --format csv --output output.svg", true),
     ("report ../base/run --html output.svg", true),
@@ -79,8 +79,8 @@ fn attempt(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// At most `most` of the numbers 1 to `times`: all of them, or some spread over the whole with the
-/// first and the last; the last if there is to be one.
+/// Returns at most `most` of the numbers 1 to `times`: all of them, or some distributed over the
+/// range including the first and the last; for one, the last.
 fn chosen(times: usize, most: usize) -> Vec<usize> {
     if times <= most {
         return (1..=times).collect();
@@ -95,8 +95,8 @@ fn chosen(times: usize, most: usize) -> Vec<usize> {
     chosen
 }
 
-/// How often the command makes each call, in the thread that makes it most often, and the file that
-/// it writes.
+/// Returns how often the command makes each call, in the thread that makes it most often, and the
+/// file that it writes.
 fn counted(ground: &Ground, line: &str, is_file: bool) -> Result<(Counts, Option<Vec<u8>>)> {
     let place = ground.place()?;
     let calls: Vec<&str> = system_calls::calls().map(|call| call.0).collect();
@@ -164,7 +164,7 @@ fn failing(
         .start(strace::failing(&place, call, line))?
         .end(&place, PATIENCE)?;
     let mut wrong = Vec::new();
-    // What could not be written may have been the reason itself.
+    // The failed write may have been the reason itself.
     let is_told = call.name != "write" || !outcome.said.is_empty();
     wrong.extend(
         outcome

@@ -1,5 +1,5 @@
-//! Somebody sets the time of day, or changes the rate of the clocks, while a run measures. In a
-//! guest: everybody has the time of day.
+//! The time of day is set, or the rate of the clocks is changed, while a run measures. In a guest,
+//! because the time of day is global.
 
 use serde_json::Value;
 use xtask::failure::Result;
@@ -18,12 +18,12 @@ pub(crate) const STEPPED: Fault = Fault {
     attempt: |ground| guests::attempt(ground, stepped),
 };
 
-/// What is done to the clocks.
+/// The change to the clocks.
 struct Disturbance {
     name: &'static str,
     /// A line of the shell.
     command: &'static str,
-    /// Between which seconds the time of day is moved; nothing where only the rate changes.
+    /// The seconds between which the time of day is moved; `None` if only the rate changes.
     by: Option<(i64, i64)>,
 }
 
@@ -80,11 +80,12 @@ struct Group {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClockUse {
-    /// Not at all: nothing is said.
+    /// Unaffected: no report.
     None,
-    /// Due times were laid on it, or it is read: a step is told, and touches no verdict.
+    /// Due times were placed on it, or it is read: a step is reported, and does not affect the
+    /// verdict.
     Grid,
-    /// Timers are set on it: a step is told, and no verdict is given.
+    /// Timers use it: a step is reported, and there is no verdict.
     Timers,
 }
 
@@ -112,8 +113,8 @@ const GROUPS: &[Group] = &[
     },
 ];
 
-/// Due times of a run of this length and period, and the longest that a sample may be: nothing
-/// holds up an idle guest for so long, and no step is so short.
+/// Due times of a run of this length and period, and the maximum of a sample: an idle guest has no
+/// such delays, and all steps are larger.
 const LENGTH: &str = "--for 1600ms --period 4ms";
 const EXPECTED: u64 = 400;
 const LONGEST_NS: i64 = 500_000_000;
@@ -158,7 +159,7 @@ fn script(disturbance: &Disturbance) -> String {
     script
 }
 
-/// What must not be.
+/// Returns violations.
 fn judged(
     group: &Group,
     disturbance: &Disturbance,
@@ -177,8 +178,7 @@ fn judged(
         disturbance.by.is_some(),
     );
     let decides = !(is_stepped && group.use_of_clock == ClockUse::Timers);
-    // So short a run may have too few samples to pass: what counts is whether the clock keeps it
-    // from that.
+    // So short a run may have too few samples to pass: the test is whether the clock prevents it.
     let (outcome, degraded) = (
         &summary["verdict"]["outcome"],
         &summary["verdict"]["evidence"]["degraded"],
@@ -229,8 +229,8 @@ fn judged(
     wrong
 }
 
-/// What is wrong with a series: a due time that is not accounted for, a sample or an observed time
-/// that is of the step.
+/// Returns the error in a series: an unaccounted due time, or a sample or an observed time that
+/// includes the step.
 fn odd_series(series: &Value) -> Option<String> {
     let name = &series["probe"];
     let count = |name: &str| series["counts"][name].as_u64().unwrap_or(0);

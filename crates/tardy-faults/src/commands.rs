@@ -233,7 +233,7 @@ pub(crate) fn check(place: &Place) -> Result<()> {
     )))
 }
 
-/// The subcommands in the tool's help, which a test of the tool compares with its parser.
+/// Returns the subcommands in the tool's help, which a test of the tool compares with its parser.
 fn named_in(help: &str) -> Vec<&str> {
     help.lines()
         .take_while(|line| *line != "Options:")
@@ -242,7 +242,7 @@ fn named_in(help: &str) -> Vec<&str> {
 }
 
 impl Line {
-    /// The words for this machine.
+    /// Returns the words for this machine.
     pub(crate) fn text(&self, place: &Place) -> String {
         self.words
             .replace("LAST", &folders::last_cpu().to_string())
@@ -309,7 +309,8 @@ pub(crate) fn leave(place: &Place) -> Result<()> {
         .while_doing(|| "leaving a folder and its journal".to_owned())
 }
 
-/// As much of a bzImage as the lab looks at (Documentation/arch/x86/boot.rst of the kernel).
+/// Returns the part of a bzImage that the lab reads (Documentation/arch/x86/boot.rst of the
+/// kernel).
 fn kernel() -> Vec<u8> {
     let mut bytes = vec![0; 0x400];
     bytes[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);

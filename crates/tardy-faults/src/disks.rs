@@ -91,7 +91,7 @@ impl DiskMount {
 
 impl Drop for DiskMount {
     fn drop(&mut self) {
-        // Lazily: what still runs there after a failure must not keep the next try from beginning.
+        // Lazily: processes that still run there after a failure must not prevent the next attempt.
         let _ = program::output(Command::new("umount").arg("--lazy").arg(&self.0));
     }
 }
@@ -169,7 +169,7 @@ fn full(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Counts a run in `disk/run` that a fault befell, whose cause is to be told in one of these words.
+/// Counts a run in `disk/run` after a fault, whose cause must be reported in one of these words.
 fn count_run(
     tally: &mut Tally,
     place: &Place,
@@ -336,7 +336,7 @@ impl Image {
         Ok(Self { file, mounted })
     }
 
-    /// What the device has at one moment: two copies of it in a row that are the same.
+    /// Returns the content of the device at one moment: two consecutive equal copies of it.
     fn cut(&self) -> Result<Vec<u8>> {
         let read = || std::fs::read(&self.file).while_doing(|| "reading a disk image".to_owned());
         let mut last = read()?;
@@ -406,7 +406,7 @@ fn power_cut(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Whether more is gone than may be.
+/// Returns whether more is gone than may be.
 pub(crate) fn too_little(folder: &Folder, since_begin: Duration) -> Option<String> {
     // Series are brought to the disk every ten seconds.
     let allowed = Duration::from_secs(12);

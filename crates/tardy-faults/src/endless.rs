@@ -51,7 +51,7 @@ fn endless(ground: &Ground) -> Result<Tally> {
     });
     let (begun, pid) = (Instant::now(), running.pid());
     let (mut wrong, mut rounds) = (Vec::new(), [ToolUse::default(); 2]);
-    // By quarters. A burst of events takes memory for a moment; what stays is in the least.
+    // By quarters. A burst of events takes memory for a moment; the minimum shows permanent growth.
     let mut least_kb = [None; 4];
     let (mut counts, mut scrapes, mut most) = (BTreeMap::new(), 0, 0);
     while begun.elapsed() < length && !running.has_ended() && wrong.len() < 10 {
@@ -111,14 +111,14 @@ fn endless(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// The port that the run names.
+/// Returns the port that the run names.
 fn port_of(place: &Place) -> Option<u16> {
     let said = std::fs::read_to_string(place.path("tmp/.stderr")).ok()?;
     let (_, rest) = said.split_once("http://127.0.0.1:")?;
     rest.split_once('/')?.0.parse().ok()
 }
 
-/// The values of the metrics that only grow, by their names.
+/// Returns the values of the metrics that only grow, by their names.
 fn metrics(port: u16) -> std::result::Result<BTreeMap<String, f64>, String> {
     let ask = || {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;
@@ -145,7 +145,7 @@ fn metrics(port: u16) -> std::result::Result<BTreeMap<String, f64>, String> {
     Ok(text.lines().filter_map(line).collect())
 }
 
-/// The first metric that shrank or disappeared.
+/// Returns the first metric that shrank or disappeared.
 fn less(before: &BTreeMap<String, f64>, now: &BTreeMap<String, f64>) -> Option<String> {
     let (name, value) = before
         .iter()
@@ -183,7 +183,7 @@ fn not_whole(folder: &Folder, counts: &BTreeMap<String, f64>) -> Option<String> 
     (!is_whole).then(|| format!("{state}: {recorded} samples, {scraped} in the metrics"))
 }
 
-/// How many explanations there are, and what is wrong with them.
+/// Returns the number of explanations, and errors in them.
 fn explanations(place: &Place) -> Result<(String, Option<String>)> {
     let shown = place.tardy("explain run --json --worst 1")?;
     let found: Value = serde_json::from_str(&shown.printed).unwrap_or_default();

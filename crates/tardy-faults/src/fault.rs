@@ -1,4 +1,4 @@
-//! A fault: what is done, what must hold, and what came of trying it.
+//! A fault: the action, the requirement, and the result of trying it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,9 +13,9 @@ use crate::place::Place;
 pub(crate) struct Fault {
     /// Its name on the command line.
     pub(crate) name: &'static str,
-    /// What is done to the tool.
+    /// The action against the tool.
     pub(crate) done: &'static str,
-    /// What must hold whenever that is done.
+    /// The requirement during and after the action.
     pub(crate) demanded: &'static str,
     pub(crate) attempt: fn(&Ground) -> Result<Tally>,
 }
@@ -38,19 +38,19 @@ pub(crate) struct Ground {
     /// A memory file system that nobody else sees.
     pub(crate) folder: PathBuf,
     pub(crate) form: Form,
-    /// How long the soak lasts, where that is not left to the form.
+    /// How long the soak lasts, if that is not left to the form.
     pub(crate) soak_for: Option<Duration>,
     /// Only command lines with this text are tried, if it is given.
     pub(crate) line: Option<String>,
 }
 
-/// What came of a fault.
+/// The result of a fault.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) tries: usize,
     /// How often what was seen.
     pub(crate) seen: BTreeMap<String, usize>,
-    /// What must not be, a sentence each.
+    /// Violations, a sentence each.
     pub(crate) failures: Vec<String>,
     /// Why it could not be tried here, or not wholly.
     pub(crate) left_out: Vec<String>,
@@ -98,7 +98,7 @@ impl Tally {
         self.left_out.extend(other.left_out);
     }
 
-    /// What was seen, the most frequent first.
+    /// Returns the observations, the most frequent first.
     pub(crate) fn seen_text(&self) -> String {
         let mut seen: Vec<_> = self.seen.iter().collect();
         seen.sort_by_key(|&(name, times)| (std::cmp::Reverse(*times), name));

@@ -44,7 +44,7 @@ use Trouble::{Clock, Daemon, Delay, Endless, Full, Hang, Loss, Reboot};
 const TROUBLES: [Trouble; 8] = [Delay, Loss, Clock, Hang, Endless, Full, Reboot, Daemon];
 /// The faults of the brief form: they end quickly.
 const QUICK: [Trouble; 3] = [Clock, Endless, Full];
-/// What a step's command on the board contains, in the order of the steps. The fault comes before
+/// A word in each step's command on the board, in the order of the steps. The fault comes before
 /// the command does anything; the one in `WHILE_MEASURING` once there are samples.
 const STEPS: [&str; 5] = [
     WHILE_MEASURING,
@@ -62,12 +62,12 @@ const COMMAND: Duration = Duration::from_secs(180);
 const OFF: Duration = Duration::from_secs(3);
 
 impl Trouble {
-    /// Whether the results arrive whole in spite of it.
+    /// Returns whether the results arrive whole in spite of it.
     fn is_harmless(self) -> bool {
         matches!(self, Delay | Loss | Clock)
     }
 
-    /// What the message must contain, one of these, if the results do not arrive whole.
+    /// Returns the words of which the message must contain one, if the results do not arrive whole.
     fn reasons(self) -> &'static [&'static str] {
         match self {
             Delay | Loss | Clock => &[],
@@ -83,8 +83,8 @@ impl Trouble {
         }
     }
 
-    /// Whether the results cannot arrive whole. A board that reboots before the run starts, or
-    /// after it, has them.
+    /// Returns whether the results cannot arrive whole. A board that reboots before the run starts,
+    /// or after it, has them.
     fn is_always_named(self) -> bool {
         matches!(self, Hang | Endless)
     }
@@ -231,14 +231,14 @@ fn clean_up(
     Ok(seen)
 }
 
-/// Whether the table has a row that begins with this name.
+/// Returns whether the table has a row that starts with this name.
 fn has_row(printed: &str, name: &str) -> bool {
     printed
         .lines()
         .any(|line| line.split_whitespace().next() == Some(name))
 }
 
-/// The lines about a board.
+/// Returns the lines about a board.
 fn said_of(said: &str, name: &str) -> String {
     let begins = ["tardy: ", "! ", ""].map(|begin| format!("{begin}{name}: "));
     said.lines()

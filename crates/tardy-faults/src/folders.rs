@@ -1,4 +1,4 @@
-//! Run folders: those that commands read here, and what became of one.
+//! Run folders: those that commands read here, and the state of one.
 
 use std::path::Path;
 
@@ -14,34 +14,34 @@ use crate::place::{Outcome, Place};
 pub(crate) enum Folder {
     /// There is none.
     Absent,
-    /// It has no run.json, and `show` says that it is no run.
+    /// It has no run.json, and `show` reports that it is not a run.
     NotBegun,
     /// It opens.
     Opens {
         /// finished, interrupted, running (cut off).
         state: String,
-        /// What does not add up in it.
+        /// Inconsistencies in it.
         wrong: Vec<String>,
-        /// What `tardy show --json` says of it.
+        /// The output of `tardy show --json`.
         summary: Value,
     },
     /// It has a run.json, and does not open.
     Refused(String),
 }
 
-/// What is wrong with a command that ended, and what it left behind.
+/// Returns errors of an ended command, and its leftovers.
 pub(crate) fn wrong(outcome: &Outcome, place: &Place) -> Result<Vec<String>> {
     let mut wrong: Vec<String> = outcome.disgrace().into_iter().collect();
     wrong.extend(place.leftovers()?);
     Ok(wrong)
 }
 
-/// Looks at the folder `name`.
+/// Inspects the folder `name`.
 pub(crate) fn look(place: &Place, name: &str) -> Result<Folder> {
     look_at(place, &place.path(name))
 }
 
-/// Looks at a folder anywhere.
+/// Inspects a folder anywhere.
 pub(crate) fn look_at(place: &Place, folder: &Path) -> Result<Folder> {
     if !folder.exists() {
         return Ok(Folder::Absent);
@@ -92,7 +92,7 @@ pub(crate) fn look_at(place: &Place, folder: &Path) -> Result<Folder> {
 }
 
 impl Folder {
-    /// What must not be, a sentence each.
+    /// Returns violations, a sentence each.
     pub(crate) fn wrong(&self) -> Vec<String> {
         match self {
             Self::Absent | Self::NotBegun => Vec::new(),
@@ -101,7 +101,7 @@ impl Folder {
         }
     }
 
-    /// Its warnings as one text; empty where it does not open.
+    /// Its warnings as one text; empty if it does not open.
     pub(crate) fn warnings(&self) -> String {
         match self {
             Self::Opens { summary, .. } => summary["warnings"].to_string(),
@@ -110,7 +110,7 @@ impl Folder {
     }
 }
 
-/// The last CPU that this process may use: the first one has most of the interrupts.
+/// Returns the last CPU that this process may use: the first one has most of the interrupts.
 pub(crate) fn last_cpu() -> u32 {
     affinity::get(0)
         .ok()

@@ -135,8 +135,8 @@ impl Footprint {
             .collect()
     }
 
-    /// One sentence for each thing that is new since `before`, or whose value differs from then and
-    /// from `start_of_all`. Things of processes that are alive, or are `others`, do not count.
+    /// Returns one sentence for each thing that is new since `before`, or whose value differs from
+    /// then and from `start_of_all`. Things of living processes, or in `others`, do not count.
     pub(crate) fn left_since(
         before: &Self,
         start_of_all: &Self,
@@ -305,7 +305,7 @@ mod tests {
             ]
         );
         assert_eq!(before.differences(&before, &before), [""; 0]);
-        // Somebody else had changed a setting for a while.
+        // Another process had changed a setting for a while.
         let other = footprint(&["the mount a", "the trace instance x"], &[("/a", "3\n")]);
         assert_eq!(before.differences(&other, &before), [""; 0]);
     }

@@ -34,15 +34,15 @@ pub(crate) const REBOOT: Fault = Fault {
     attempt: |ground| guests::attempt(ground, reboot),
 };
 
-/// The driver of the disk, and what ext4 needs beside what it depends on.
+/// The driver of the disk, and the modules that ext4 needs beyond its declared dependencies.
 const MODULES: &[&str] = &["virtio_pci", "virtio_blk", "crc32c_generic", "ext4"];
-/// What the script prints when the run has begun.
+/// Text that the script prints when the run has started.
 const BEGUN: &str = "tardy-faults: the run has begun";
 const MOUNT: &str = "mount -t ext4 /dev/vda /mnt || { echo 'no disk' >/dev/console; exit 1; }\n";
 /// The disks' size: several times what the runs may take.
 const DISK_MIB: u64 = 96;
 
-/// What guests with a disk are booted from.
+/// The inputs of guests with a disk.
 struct Parts {
     kernel: Kernel,
     modules: Vec<PathBuf>,
@@ -116,7 +116,7 @@ const CUTS: usize = 2;
 
 fn reboot(ground: &Ground, tally: &mut Tally) -> Result<()> {
     let parts = Parts::find()?;
-    // The record names the boot that the run goes on in.
+    // The record names the boot in which the run resumes.
     let script = format!(
         "/init run --until-stopped --disk 32MiB --resume --deadline 10s --quiet --out /mnt/run \
          >/dev/console 2>&1 &\nrun=$!\nboot=$(cat /proc/sys/kernel/random/boot_id)\nuntil grep -q \
@@ -177,7 +177,7 @@ fn not_more(folder: &Folder, recorded: &mut u64) -> Option<String> {
     (now <= before).then(|| format!("{before} samples, and {now} after one more part"))
 }
 
-/// What speaks against a finished run with a gap for each failure of power.
+/// Returns why this is not a finished run with a gap for each power failure.
 fn not_one_run(folder: &Folder) -> Option<String> {
     let Folder::Opens { state, summary, .. } = folder else {
         return None;
@@ -208,7 +208,7 @@ fn cut_power_after(guest: GuestProcess, moment: Duration) -> Result<Duration> {
     Ok(since_begin)
 }
 
-/// The run on a guest's disk, and what is wrong with either.
+/// Reads the run on a guest's disk; returns errors in both.
 fn look_at_disk(place: &Place, disk: PathBuf) -> Result<(Folder, Vec<String>)> {
     match Image::open(place, disk) {
         Err(failure) => Ok((

@@ -24,7 +24,7 @@ const BUSYBOX: &str = "/bin/busybox";
 /// How long a guest may take on however busy a machine.
 const PATIENCE: Duration = Duration::from_secs(1800);
 
-/// What every script begins with.
+/// The start of every script.
 const HEAD: &str = "#!/bin/busybox sh\n/bin/busybox --install -s /bin\nmkdir -p /run/out\n";
 
 /// Tries a fault that needs guests, or says why no guest can be booted here.
@@ -50,14 +50,14 @@ fn missing() -> Option<String> {
         .or_else(|| kernel().err().map(|failure| failure.to_string()))
 }
 
-/// The kernel of the guests; fetched where it was not yet.
+/// Returns the kernel of the guests; fetched where it was not yet.
 pub(crate) fn kernel() -> Result<Kernel> {
     let source: KernelSource = KERNEL.parse().while_doing(|| format!("reading {KERNEL}"))?;
     kernel::resolve(&source, Architecture::Amd64, &cache()?, false)
         .while_doing(|| format!("looking for {KERNEL}"))
 }
 
-/// Where kernels and their modules are kept.
+/// Returns where kernels and their modules are kept.
 pub(crate) fn cache() -> Result<Cache> {
     Cache::of_user().while_doing(|| "opening the lab's cache".to_owned())
 }
@@ -66,12 +66,12 @@ pub(crate) fn cache() -> Result<Cache> {
 #[derive(Debug)]
 pub(crate) struct ScriptResult {
     pub(crate) outcome: Outcome,
-    /// What the script left below /run/out.
+    /// The files that the script left below /run/out.
     pub(crate) folder: PathBuf,
 }
 
 impl ScriptResult {
-    /// A file that the script left, as text; empty where there is none.
+    /// A file that the script left, as text; empty if there is none.
     pub(crate) fn text(&self, name: &str) -> String {
         std::fs::read_to_string(self.folder.join(name))
             .unwrap_or_default()
@@ -79,7 +79,7 @@ impl ScriptResult {
             .to_owned()
     }
 
-    /// That the guest did not do its script, where it did not.
+    /// That the guest did not do its script, if it did not.
     pub(crate) fn failure(&self) -> Option<String> {
         (self.outcome.code != Some(0)).then(|| {
             format!(
@@ -112,7 +112,7 @@ fn write_script(path: &Path, script: &str) -> Result<()> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).while_doing(doing)
 }
 
-/// `script` and what it needs, for a guest that is not booted by `tardy lab run`.
+/// Returns `script` and its dependencies, for a guest that is not booted by `tardy lab run`.
 pub(crate) fn script_files(place: &Place, script: &str) -> Result<Vec<AddedFile>> {
     let source = place.path("script");
     write_script(&source, script)?;

@@ -47,9 +47,9 @@ struct Writer {
 enum Writes {
     /// The folder `run`.
     Run,
-    /// The file `output.svg`, in place of an older one.
+    /// The file `output.svg`, which replaces an older one.
     File,
-    /// Nothing that stays.
+    /// No permanent output.
     Nothing,
 }
 
@@ -118,7 +118,7 @@ fn attempt(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// How long the command takes when nobody disturbs it, and the file that it then writes.
+/// Returns how long the command takes when nobody disturbs it, and the file that it then writes.
 fn undisturbed(
     ground: &Ground,
     writer: &Writer,

@@ -90,7 +90,7 @@ fn memory(ground: &Ground) -> Result<Tally> {
                 .while_doing(|| "writing an older output".to_owned())?;
             let outcome = limited(&place, "-v", kilobytes, line)?;
             // A program whose memory the kernel refuses cannot always choose how it ends; Rust's
-            // allocator says so and aborts.
+            // allocator prints a message and aborts.
             let is_abort = outcome.code.is_none()
                 && !outcome.hung
                 && (outcome.said.contains("memory") || outcome.said.is_empty());
@@ -173,7 +173,7 @@ fn out_of_memory(ground: &Ground) -> Result<Tally> {
         let outcome = place
             .start(place.tardy_behind("sh", &["-c", &script], line))?
             .end(&place, PATIENCE)?;
-        // The killer's signal is no fault of the tool; what it leaves would be.
+        // The killer's signal is not a fault of the tool; leftovers would be.
         let mut wrong: Vec<String> = outcome
             .disgrace()
             .filter(|_| outcome.code.is_some() || outcome.hung)

@@ -26,7 +26,7 @@ pub(crate) const TWO_RUNS: Fault = Fault {
     attempt: two_runs,
 };
 
-/// A run that has begun.
+/// A run that has started.
 fn begun(place: &Place, line: &str) -> Result<CommandProcess> {
     let running = place.start(place.tardy_command(line))?;
     let name = line.rsplit(' ').next().unwrap_or_default();

@@ -1,9 +1,9 @@
 //! `cargo xtask faults`: the real binary under the faults that it must survive, and the table of
 //! docs/reliability.md.
 //!
-//! All of it happens in a mount namespace with memory file systems of its own; what is killed,
-//! stopped or limited are processes that were started here. A fault that cannot be tried on a
-//! machine is named with the reason, and never counts as survived.
+//! Everything happens in a mount namespace with separate memory file systems; only processes
+//! started here are killed, stopped or limited. A fault that cannot be tried on a machine is named
+//! with the reason, and never counts as survived.
 #![forbid(unsafe_code)]
 
 mod board;

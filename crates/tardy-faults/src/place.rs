@@ -1,5 +1,5 @@
-//! Where a fault is tried: a folder in a memory file system of its own, and the real binary at work
-//! there, as a user would start it.
+//! The place of a trial: a folder in a separate memory file system, in which the real binary runs
+//! as a user would start it.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -36,12 +36,12 @@ pub(crate) struct CommandProcess {
     said: PathBuf,
 }
 
-/// What a command left to see.
+/// The observable results of a command.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     /// The process that it had.
     pub(crate) pid: i32,
-    /// Its exit code; none where a signal ended it.
+    /// Its exit code; `None` if a signal ended it.
     pub(crate) code: Option<i32>,
     /// The signal that ended it.
     pub(crate) signal: Option<i32>,
@@ -86,19 +86,19 @@ impl Place {
         format!("/proc/{}/oom_score_adj", self.sleeper.id()).into()
     }
 
-    /// The binary that is tried.
+    /// Returns the binary that is tried.
     pub(crate) fn binary(&self) -> &Path {
         &self.tardy
     }
 
-    /// `tardy` with the words of `line`, not yet started.
+    /// Returns the command `tardy` with the words of `line`, not yet started.
     pub(crate) fn tardy_command(&self, line: &str) -> Command {
         let mut command = Command::new(&self.tardy);
         command.args(line.split_whitespace());
         command
     }
 
-    /// `tardy` with the words of `line` behind those of another program, as of a tracer.
+    /// Returns `tardy` with the words of `line`, run by another program such as a tracer.
     pub(crate) fn tardy_behind(&self, program: &str, words: &[&str], line: &str) -> Command {
         let mut command = Command::new(program);
         command
@@ -138,7 +138,7 @@ impl Place {
         })
     }
 
-    /// The value of PATH: programs in `bin` come first.
+    /// Returns the value of PATH: programs in `bin` come first.
     fn programs(&self) -> OsString {
         let mut path = self.path("bin").into_os_string();
         path.push(":");
@@ -179,8 +179,8 @@ impl Place {
         false
     }
 
-    /// What is left here that should not be: processes that do not end, journals and scratch files
-    /// that `tardy restore` does not remove.
+    /// Returns leftovers: processes that do not end, journals and scratch files that
+    /// `tardy restore` does not remove.
     pub(crate) fn leftovers(&self) -> Result<Vec<String>> {
         let mut left = Vec::new();
         if !self.wait_until(|| self.processes().is_empty()) {
@@ -256,7 +256,7 @@ fn name(pid: i32) -> String {
     format!("{} ({pid})", comm.trim())
 }
 
-/// What lies in a folder, by name; nothing where it cannot be read.
+/// Returns the names in a folder; empty if it cannot be read.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries
@@ -275,7 +275,7 @@ impl CommandProcess {
         process::kill(self.pid(), signal).while_doing(|| format!("sending signal {signal}"))
     }
 
-    /// Whether it has ended.
+    /// Returns whether it has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().is_ok_and(|status| status.is_some())
     }
@@ -346,7 +346,8 @@ impl Outcome {
         self.said.contains("panicked at")
     }
 
-    /// What no fault may bring about: a hang, a signal, a panic, or a failure without a word.
+    /// Returns results that no fault may cause: a hang, a signal, a panic, or a failure without a
+    /// message.
     pub(crate) fn disgrace(&self) -> Option<String> {
         let has_panicked = self.has_panicked();
         if self.hung || self.code.is_none() || has_panicked {
@@ -366,14 +367,14 @@ impl Outcome {
     }
 }
 
-/// The message of a panic, from the line below its place.
+/// Returns the message of a panic, from the line below its place.
 fn panic_line(text: &str) -> Option<&str> {
     let mut lines = text.lines();
     lines.find(|line| line.contains(" panicked at "))?;
     lines.next()
 }
 
-/// The last line of a text.
+/// Returns the last line of a text.
 pub(crate) fn last_line(text: &str) -> &str {
     text.trim().lines().last().unwrap_or_default()
 }

@@ -33,7 +33,7 @@ pub(crate) const FAULT: Fault = Fault {
 const PERIOD_NS: i64 = 25_000;
 /// So short that every run has misses.
 const DEADLINE_NS: i64 = 60_000;
-/// With the smallest budget for one series; its first samples give way within two seconds.
+/// With the smallest budget for one series; its first samples are folded within two seconds.
 const LINE: &str = "run --until-stopped --disk 2432KiB --resume --deadline 60us --period 25us \
                     --force --quiet --out run --cpus";
 
@@ -196,7 +196,7 @@ fn attempt(ground: &Ground) -> Result<Tally> {
 }
 
 impl Model {
-    /// Takes a step; what was seen.
+    /// Takes a step; returns the observations.
     fn take(&mut self, step: Step) -> Result<Vec<&'static str>> {
         let mut seen = Vec::new();
         let folded_before = self
@@ -255,7 +255,7 @@ impl Model {
         Ok(seen)
     }
 
-    /// Whether the record of the run is that of this process.
+    /// Returns whether the record of the run is that of this process.
     fn is_taken_up_by(&self, pid: i32) -> bool {
         let record = std::fs::read(self.place.path("run/run.json")).unwrap_or_default();
         serde_json::from_slice::<Value>(&record)
@@ -321,7 +321,7 @@ impl Model {
         Ok(true)
     }
 
-    /// The number of the last segment whose samples are in the histograms by hour.
+    /// Returns the number of the last segment whose samples are in the histograms by hour.
     fn folded(&self) -> u64 {
         let samples = self.place.path("run/samples");
         let hours = names(&samples)
@@ -342,7 +342,7 @@ impl Model {
     }
 }
 
-/// The last whole chunk of a segment, and its place there.
+/// Returns the last whole chunk of a segment, and its place there.
 fn last_chunk(segment: &[u8]) -> Option<(Range<usize>, Chunk)> {
     let (_, mut begin) = chunk::decode_head(segment).ok()?;
     let mut last = None;

@@ -1,5 +1,5 @@
-//! Each system call of a command fails soon after the command has begun to change the machine. The
-//! command must leave the machine as it was.
+//! Each system call of a command fails soon after the command has started to change the machine.
+//! The command must leave the machine as it was.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -36,7 +36,7 @@ const SHORT_USES: usize = 1;
 const BRIEF_CALLS: &[&str] = &["openat", "fsync", "mkdir"];
 const BRIEF_USES: usize = 2;
 
-/// Calls by which a command begins to change the machine. A command is stopped at the first of
+/// Calls by which a command starts to change the machine. A command is stopped at the first of
 /// them, so they are calls that it makes rarely.
 const MARKS: &[&str] = &[
     "flock",
@@ -225,9 +225,9 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Tries it, and once more if a setting has changed, which another process may have set, or if
-    /// SIGKILL ended the command: no command sends it to itself, but the kernel does where memory
-    /// is short.
+    /// Tries the fault, and once more if a setting has changed, possibly by another process, or if
+    /// SIGKILL ended the command: no command sends it to itself, but the kernel does when memory is
+    /// short.
     fn fail(
         &self,
         line: &Line,
@@ -261,7 +261,7 @@ impl Sweep<'_> {
             line.interrupted_after,
         )?;
         let mut wrong = Vec::new();
-        // What could not be written may have been the reason itself; `restore` prints its reasons.
+        // The failed write may have been the reason itself; `restore` prints its reasons.
         let is_told =
             call.name != "write" && outcome.printed.is_empty() || !outcome.said.is_empty();
         let is_worse = outcome.hung
@@ -297,7 +297,7 @@ impl Sweep<'_> {
         Ok((seen, wrong))
     }
 
-    /// The traces that a command left, before anything is restored.
+    /// Returns the traces that a command left, before anything is restored.
     fn left(&self, place: &Place, outcome: &Outcome, before: &Footprint) -> Vec<String> {
         let mut wrong = Vec::new();
         if !place.wait_until(|| place.processes().is_empty()) {
@@ -389,8 +389,8 @@ fn undisturbed(place: &Place, line: &Line) -> Result<(Outcome, String)> {
     Ok((outcome, text))
 }
 
-/// Where a command began to change the machine, and how often each call was made after that, in
-/// the thread that made it most often.
+/// Returns where a command started to change the machine, and how often each call was made after
+/// that, in the thread that made it most often.
 fn uses_after_mark(log: &str) -> Option<(Mark, BTreeMap<&str, usize>)> {
     let calls = log.lines().filter_map(|line| {
         let (thread, rest) = line.split_once(' ')?;

@@ -32,7 +32,7 @@ const SHORT: &str = "run --for 3s --load fork --load io --load hackbench --quiet
 /// to come.
 const LONG: &str = "run --for 10s --load fork --load io --load hackbench --quiet --out run";
 
-/// A run, once its loads have begun.
+/// A run, once its loads have started.
 fn under_load(place: &Place, line: &str) -> Result<CommandProcess> {
     let running = place.start(place.tardy_command(line))?;
     let is_loaded = || place.processes().len() > 4;
@@ -43,7 +43,7 @@ fn under_load(place: &Place, line: &str) -> Result<CommandProcess> {
     }
 }
 
-/// What a process is called, without numbers.
+/// Returns the name of a process, without numbers.
 fn kind(pid: i32) -> String {
     let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     comm.trim()

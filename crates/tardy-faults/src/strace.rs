@@ -66,7 +66,7 @@ fn words(log: &str, expressions: &[String]) -> Vec<String> {
 /// The remedy if strace is missing.
 pub(crate) const MISSING: &str = "strace is missing: install the package strace";
 
-/// Whether strace is there.
+/// Returns whether strace is there.
 pub(crate) fn is_there() -> bool {
     xtask::program::find("strace").is_some()
 }
@@ -85,11 +85,11 @@ pub(crate) fn failing(place: &Place, call: FailingCall<'_>, line: &str) -> Comma
     behind(place, &call.words("/dev/null"), line)
 }
 
-/// Runs `tardy` with the words of `line`, and has the call fail whose uses are counted from `mark`
-/// on, also in threads and processes that start later. Returns whether any use failed.
+/// Runs `tardy` with the words of `line`, and makes the call fail whose uses are counted from
+/// `mark` on, also in threads and processes that start later. Returns whether any use failed.
 ///
 /// # Errors
-/// Those of starting strace, and that it did not stop the tool.
+/// Returns errors of starting strace, and that it did not stop the tool.
 pub(crate) fn failing_after(
     place: &Place,
     mark: &Mark,
@@ -158,7 +158,7 @@ fn hand_over(
                 .all(|task: i32| tracer_of(task) != 0)
         })
     });
-    // A strace that has yet to see the stop keeps the tool stopped, whatever came before.
+    // A strace that has not processed the stop yet keeps the tool stopped, despite earlier signals.
     let is_continued = place.wait_until(|| {
         let _ = process::kill(pid, process::CONTINUE);
         (0..20).any(|_| {
@@ -173,13 +173,13 @@ fn hand_over(
     }
 }
 
-/// Whether a process stands still, in a system call that is traced or for good; one that is gone
-/// does not.
+/// Returns whether a process stands still, in a system call that is traced or for good; one that is
+/// gone does not.
 fn is_stopped(pid: i32) -> bool {
     status(pid, "State:").is_some_and(|state| state.to_lowercase().starts_with('t'))
 }
 
-/// The process that traces a thread; 0 if none does.
+/// Returns the process that traces a thread; 0 if none does.
 fn tracer_of(thread: i32) -> i32 {
     status(thread, "TracerPid:")
         .and_then(|tracer| tracer.parse().ok())

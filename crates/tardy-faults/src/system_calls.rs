@@ -36,7 +36,7 @@ pub(crate) fn calls() -> impl Iterator<Item = (&'static str, &'static str)> {
     listed(CALLS)
 }
 
-/// All of them.
+/// Returns all of them.
 pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     calls().chain(listed(OF_SET_UPS))
 }

@@ -42,10 +42,10 @@ pub trait Exporter: Sync {
     /// Its name on the command line.
     fn name(&self) -> &'static str;
 
-    /// What it is, in a line.
+    /// Returns a one-line description.
     fn about(&self) -> &'static str;
 
-    /// Whether it is no text, and does not belong on a terminal.
+    /// Returns whether it is no text, and does not belong on a terminal.
     fn is_binary(&self) -> bool {
         false
     }
@@ -53,7 +53,7 @@ pub trait Exporter: Sync {
     /// Writes the run.
     ///
     /// # Errors
-    /// [`ExportError`].
+    /// Returns [`ExportError`].
     fn write(
         &self,
         run: &ExportedRun,
@@ -62,12 +62,12 @@ pub trait Exporter: Sync {
     ) -> Result<(), ExportError>;
 }
 
-/// What formats may need beside the run.
+/// Parameters of formats in addition to the run.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Counts by value in place of samples (csv).
+    /// Counts by value instead of samples (csv).
     pub is_histogram: bool,
-    /// Who reports (kcidb).
+    /// The reporting organisation (kcidb).
     pub origin: Option<String>,
     /// The build that was tested (kcidb).
     pub build_id: Option<String>,
@@ -92,16 +92,16 @@ pub enum ExportError {
     #[error("{run} has no probe `{probe}`: it has {has}")]
     NoProbe {
         run: String,
-        /// What was asked for.
+        /// The requested name.
         probe: String,
-        /// What there is.
+        /// The existing names.
         has: String,
     },
-    /// The format has room for one probe.
+    /// The format supports one probe.
     #[error("{format} holds only one probe, but the run has {has}: choose one with --probe")]
     OneProbe {
         format: &'static str,
-        /// What there is.
+        /// The existing names.
         has: String,
     },
     /// Samples are wanted and were not kept.
@@ -110,11 +110,11 @@ pub enum ExportError {
          needs no samples"
     )]
     NoSamples(String),
-    /// A format needs to be told something.
+    /// A format lacks a parameter.
     #[error("{format} needs {flag}: {why}")]
     Needs {
         format: &'static str,
-        /// What to give.
+        /// The missing flag.
         flag: &'static str,
         why: &'static str,
     },
@@ -123,7 +123,7 @@ pub enum ExportError {
     Write(#[from] io::Error),
 }
 
-/// The exporter of that name.
+/// Returns the exporter of that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static dyn Exporter> {
     EXPORTERS

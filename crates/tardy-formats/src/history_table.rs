@@ -25,7 +25,7 @@ use tardy_results::history::RunCollection;
 use tardy_results::history::run::{FACTS, HistoryRun, QUANTILES, RunNumbers};
 use tardy_sys::regular_file;
 
-/// How the names of such files end; the second is compressed, and its checksum tells damage.
+/// Suffixes of such files; the second is compressed, and its checksum reveals damage.
 pub const EXTENSIONS: [&str; 2] = [".csv", ".csv.gz"];
 /// Bytes that are read at a time.
 const BUFFER: usize = 1 << 18;
@@ -77,7 +77,7 @@ const COLUMNS: [&str; FACT + FACTS.len()] = [
     "cpu_model",
     "tardy_version",
 ];
-/// Without these a row says nothing.
+/// Required columns of a row.
 const NEEDED: [usize; 8] = [BOARD, BUILD, STARTED, PROBE, QUANTITY, UNIT, SAMPLES, MAX];
 const VIRTUAL: &str = "virtual";
 const HARDWARE: &str = "hardware";
@@ -93,7 +93,7 @@ pub enum TableError {
     Run(#[from] CompareError),
 }
 
-/// Whether `path` names such a table, by its end.
+/// Returns whether `path` names such a table, by its end.
 #[must_use]
 pub fn is_table(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -104,10 +104,10 @@ fn is_compressed(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "gz")
 }
 
-/// The runs in tables and at or below folders, each once; `each` has them as they are read.
+/// Returns the runs in tables and at or below folders, each once; `each` has them as they are read.
 ///
 /// # Errors
-/// [`TableError`] where one cannot be read, clocks differ, or `each` says so.
+/// Returns [`TableError`] if a run cannot be read, clocks differ, or `each` fails.
 pub fn collected(
     paths: &[PathBuf],
     mut each: impl FnMut(&HistoryRun) -> Result<(), TableError>,
@@ -143,7 +143,7 @@ pub struct TableWriter {
     rows: csv::Writer<Destination>,
 }
 
-/// Where rows go.
+/// The destination of rows.
 enum Destination {
     Plain(BufWriter<File>),
     Compressed(GzEncoder<BufWriter<File>>),
@@ -169,7 +169,7 @@ impl TableWriter {
     /// Into an empty file, compressed if `name` ends as one that is.
     ///
     /// # Errors
-    /// [`TableError::Write`].
+    /// Returns [`TableError::Write`].
     pub fn new(file: &File, name: &Path) -> Result<Self, TableError> {
         let file = BufWriter::new(file.try_clone()?);
         let destination = if is_compressed(name) {
@@ -185,7 +185,7 @@ impl TableWriter {
     /// Adds the rows of a run.
     ///
     /// # Errors
-    /// [`TableError::Write`].
+    /// Returns [`TableError::Write`].
     pub fn add(&mut self, run: &HistoryRun) -> Result<(), TableError> {
         for numbers in &run.numbers {
             self.rows
@@ -195,10 +195,10 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Writes what is left, and the file's end.
+    /// Writes the remaining rows, and the file's end.
     ///
     /// # Errors
-    /// [`TableError::Write`].
+    /// Returns [`TableError::Write`].
     pub fn finish(self) -> Result<(), TableError> {
         let destination = self
             .rows
@@ -216,7 +216,7 @@ fn unwritable(error: csv::Error) -> TableError {
     TableError::Write(io::Error::other(error))
 }
 
-/// The values of a row; one that is absent is empty.
+/// Returns the values of a row; one that is absent is empty.
 fn row(run: &HistoryRun, numbers: &RunNumbers) -> [String; COLUMNS.len()] {
     fn word(value: Option<impl ToString>) -> String {
         value.map_or_else(String::new, |value| value.to_string())
@@ -284,7 +284,7 @@ fn read(
             unreadable(format!("line {line}: {words}"))
         })?;
         match &mut run {
-            // Rows of one run stand together.
+            // Rows of one run are adjacent.
             Some(run)
                 if run.folder == found.folder
                     && run.started_realtime_ns == found.started_realtime_ns

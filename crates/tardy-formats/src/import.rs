@@ -1,15 +1,15 @@
 //! Runs from other tools' output: one file a format, one line in [`FORMATS`] each.
 //!
-//! A reader says what a file does not say, as warnings of the run, and asks where guessing would
-//! make numbers wrong. Where a tool kept no samples the folder holds a histogram, and where it kept
-//! no histogram only what the tool stated. Unreadable input is an error with file, line and what
-//! was expected; nothing is left behind then.
+//! A reader reports information that a file lacks as warnings of the run, and requires a flag if a
+//! guess would make numbers wrong. If a tool stored no samples, the folder contains a histogram,
+//! and without one, only the totals that the tool stated. Unreadable input is an error with file,
+//! line and the expected content; nothing is left behind then.
 //!
-//! An import keeps no more than its file has: samples, else a histogram, else the reported values
-//! (`imported` in `run.json`). Samples without a bucket count at the maximum, so no percentile
-//! looks better than it was; samples without any value are lost. The tool asks for values that a
-//! file omits and numbers depend on (unit of a .hgrm, interval of -v); it assumes usual values with
-//! a warning.
+//! An import keeps no more than its file has: samples, otherwise a histogram, otherwise the
+//! reported values (`imported` in `run.json`). Samples without a bucket count at the maximum, so no
+//! percentile looks better than it was; samples without any value are lost. The tool asks for
+//! values that a file omits and numbers depend on (unit of a .hgrm, interval of -v); it assumes
+//! usual values with a warning.
 //!
 //! An import is written under another name and then renamed, so unreadable input leaves nothing.
 //! Our own code reads HdrHistogram's encoding, because the crate of that name allocates as many
@@ -70,7 +70,7 @@ use self::parts::{Cut, Parts};
 use self::sink::{ImportedRun, Sink};
 use self::text::{NEAR_TIME, is_near};
 
-/// Bytes of a file that its format is told by.
+/// Number of bytes from which a file's format is recognised.
 const HEAD_BYTES: u64 = 64 << 10;
 
 /// Everything that can be read; detection asks them in this order.
@@ -113,9 +113,9 @@ pub const FORMATS: &[Format] = &[
 pub struct Format {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// A one-line description.
     pub about: &'static str,
-    /// Whether a file that begins so is one. A text comes as its tool printed it.
+    /// Whether a file that starts so is one. A text comes as its tool printed it.
     detect: fn(&[u8]) -> bool,
     /// Reads a file that is not empty.
     reader: fn(&mut Source, &Settings, &mut dyn Sink) -> Result<ImportedRun, ImportError>,
@@ -126,7 +126,7 @@ pub struct Format {
 }
 
 impl Format {
-    /// The tool whose text it is, where no other tool's text looks alike.
+    /// Returns the tool that wrote the text, if no other tool's text looks alike.
     fn family(&self) -> Option<&'static str> {
         let name = self.name;
         [
@@ -146,7 +146,7 @@ impl Format {
     /// Reads the file.
     ///
     /// # Errors
-    /// [`ImportError`]; what the sink was given until then is of no use.
+    /// Returns [`ImportError`]; the sink's content is then invalid.
     pub fn read(
         &self,
         source: &mut Source,
@@ -194,10 +194,10 @@ impl Format {
 /// A file to read.
 #[derive(Debug)]
 pub struct Source {
-    /// As on the command line, for messages.
+    /// As given on the command line, for messages.
     pub path: PathBuf,
     input: Input,
-    /// How the text is cut into measurements, until it was read.
+    /// How the text is divided into measurements, until it is read.
     cut: Option<Cut>,
 }
 
@@ -206,7 +206,7 @@ pub struct Source {
 #[derive(Debug)]
 struct Input {
     head: io::Cursor<Vec<u8>>,
-    /// What follows the head; absent where all of it is in memory.
+    /// The data after the head; absent if all of it is in memory.
     rest: Option<File>,
 }
 
@@ -220,7 +220,7 @@ impl Read for Input {
     }
 }
 
-/// What a file may not say.
+/// Information that a file may lack.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// Unit of its values.
@@ -229,7 +229,7 @@ pub struct Settings {
     pub period: Option<Nanos>,
     /// Name, or number from 1 on, of the column that holds the values.
     pub column: Option<String>,
-    /// Which of several measurements in the file, from 1 on.
+    /// The selected measurement in the file, counted from 1.
     pub part: Option<usize>,
 }
 
@@ -250,7 +250,7 @@ impl Unit {
     /// Every one.
     pub const ALL: [Self; 4] = [Self::Ns, Self::Us, Self::Ms, Self::S];
 
-    /// How many ns it is.
+    /// Returns how many ns it is.
     #[must_use]
     pub fn nanos(self) -> i64 {
         match self {
@@ -261,7 +261,7 @@ impl Unit {
         }
     }
 
-    /// As on the command line.
+    /// Returns its name on the command line.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -280,13 +280,13 @@ pub enum ImportError {
     #[error("cannot read {path}: {error}")]
     Unreadable {
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// There is nothing in it.
     #[error("{path}: the file is empty: there is nothing to import")]
     Empty { path: PathBuf },
-    /// No format knows it.
+    /// Unknown format.
     #[error("{path}: not recognised as any of {known}: if it is one of them, name it with --as")]
     Unknown {
         path: PathBuf,
@@ -312,39 +312,39 @@ pub enum ImportError {
     Several {
         path: PathBuf,
         parts: usize,
-        /// Where they begin.
+        /// Their first lines.
         lines: String,
     },
-    /// Something else stands there.
+    /// The text differs from the expected one.
     #[error("{path}: line {line}: expected {expected}, found {found}")]
     Expected {
         path: PathBuf,
-        /// Where, from 1 on.
+        /// Line number, from 1.
         line: u64,
-        /// What should stand there.
+        /// The expected content.
         expected: String,
         /// What does.
         found: String,
     },
-    /// Something else stands there, in a file without lines.
+    /// The data differ from the expected ones, in a file without lines.
     #[error("{path}: byte {byte}: expected {expected}, found {found}")]
     ExpectedAt {
         path: PathBuf,
-        /// Where, from 0 on.
+        /// Byte offset, from 0.
         byte: u64,
-        /// What should stand there.
+        /// The expected content.
         expected: String,
         /// What does.
         found: String,
     },
-    /// The file does not say something without which its numbers mean nothing.
+    /// The file lacks information without which its numbers are meaningless.
     #[error("{path}: {format} does not state {what}: give {flag}")]
     Ask {
         path: PathBuf,
         format: &'static str,
-        /// What is missing.
+        /// The missing information.
         what: &'static str,
-        /// How to say it.
+        /// The flag that supplies it.
         flag: String,
     },
     /// The folder cannot be made.
@@ -353,9 +353,9 @@ pub enum ImportError {
     /// Its series cannot be written.
     #[error("cannot write {path}: {error}")]
     Unwritable {
-        /// What was to be written.
+        /// The path to write.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
 }
@@ -364,7 +364,7 @@ impl Source {
     /// Opens the file.
     ///
     /// # Errors
-    /// [`ImportError::Unreadable`].
+    /// Returns [`ImportError::Unreadable`].
     pub fn open(path: &Path) -> Result<Self, ImportError> {
         let unreadable = |error| ImportError::Unreadable {
             path: path.to_owned(),
@@ -392,7 +392,7 @@ impl Source {
         })
     }
 
-    /// What is in memory.
+    /// Reads from memory.
     #[must_use]
     pub fn of_bytes(bytes: Vec<u8>) -> Self {
         Self {
@@ -405,10 +405,10 @@ impl Source {
         }
     }
 
-    /// The format that its beginning shows.
+    /// Returns the format that its start shows.
     ///
     /// # Errors
-    /// [`ImportError::Empty`], [`ImportError::Refused`], [`ImportError::Mixed`],
+    /// Returns [`ImportError::Empty`], [`ImportError::Refused`], [`ImportError::Mixed`],
     /// [`ImportError::Unknown`].
     pub fn detect(&self) -> Result<&'static Format, ImportError> {
         let head = self.head();
@@ -501,7 +501,7 @@ impl Source {
         }
     }
 
-    /// One without bytes that stands for this one in messages, while its bytes are being read.
+    /// Returns a copy without bytes for messages, while the bytes are being read.
     fn name_only(&self) -> Self {
         Self {
             path: self.path.clone(),
@@ -509,7 +509,7 @@ impl Source {
         }
     }
 
-    /// Something else than `expected` at a line.
+    /// Makes the error for unexpected text at a line.
     pub(crate) fn expected(
         &self,
         line: u64,
@@ -525,7 +525,7 @@ impl Source {
         }
     }
 
-    /// Something else than `expected` at a byte.
+    /// Makes the error for unexpected data at a byte.
     pub(crate) fn expected_at(
         &self,
         byte: u64,
@@ -541,7 +541,7 @@ impl Source {
     }
 }
 
-/// What was found, short and on one line.
+/// Quotes text in a message, short and on one line.
 fn quoted(found: &str) -> String {
     match found.trim_end() {
         "" => "nothing".to_owned(),
@@ -552,13 +552,13 @@ fn quoted(found: &str) -> String {
     }
 }
 
-/// The names of all formats.
+/// Returns the names of all formats.
 #[must_use]
 pub fn names() -> Vec<&'static str> {
     FORMATS.iter().map(|format| format.name).collect()
 }
 
-/// The format of that name.
+/// Returns the format of that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Format> {
     FORMATS.iter().find(|format| format.name == name)

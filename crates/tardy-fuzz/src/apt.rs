@@ -1,5 +1,5 @@
-//! No text makes the readers of package sources and of what apt-cache shows panic, and a source
-//! that was read is read again from the paragraph that the lab's own apt is given.
+//! Readers of package sources and of apt-cache output must not panic on any text, and reading a
+//! source back from the paragraph for the lab's own apt must give the same source.
 
 use std::path::Path;
 

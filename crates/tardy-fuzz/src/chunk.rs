@@ -1,4 +1,4 @@
-//! No bytes make the reader of series panic.
+//! The reader of series must not panic on any bytes.
 
 use tardy_core::chunk::{Chunk, ChunkHead, decode_head};
 use tardy_core::series::Schedule;

@@ -1,5 +1,5 @@
-//! No words make the parser of the command line panic. They are parsed and never run. NUL bytes
-//! stand between two words, as in /proc/PID/cmdline.
+//! The parser of the command line must not panic on any words. They are parsed and never run. NUL
+//! bytes separate words, as in /proc/PID/cmdline.
 
 use std::cell::RefCell;
 

@@ -1,4 +1,5 @@
-//! No text makes the reader of a user's defaults panic, and it makes flags of known names only.
+//! The reader of a user's defaults must not panic on any text, and must make flags of known names
+//! only.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! No console makes the diagnosis of a guest panic, and nothing of it acts on the terminal that
-//! shows it.
+//! The diagnosis of a guest must not panic on any console, and its output must not control the
+//! terminal.
 
 use tardy_lab::diagnosis::{Failure, from_console, tail};
 

@@ -1,5 +1,5 @@
-//! No bytes make the reader of Debian packages panic, or take much more time and memory than they
-//! are worth.
+//! The reader of Debian packages must not panic on any bytes, or take disproportionate time and
+//! memory.
 
 use std::path::Path;
 

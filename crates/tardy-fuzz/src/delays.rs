@@ -1,4 +1,4 @@
-//! No bytes make the reader of explained samples panic, and what it reads names only what is there.
+//! The reader of explained samples must not panic on any bytes, and must return valid indices only.
 
 use tardy_samples::delays::decode;
 

@@ -1,5 +1,5 @@
-//! No bytes make the readers of small documents panic: builds that were accepted, the index of an
-//! atlas, where a guest's run comes from.
+//! The readers of small documents must not panic on any bytes: accepted builds, the index of an
+//! atlas, the provenance of a guest's run.
 
 use tardy_lab::atlas::Index;
 use tardy_lab::atlas::index::INDEX_NAME;

@@ -1,5 +1,5 @@
-//! No run folder makes `tardy show`, its statistics, `tardy explain` or the reader of an export
-//! panic, and the counts of a series that is whole add up.
+//! `tardy show`, its statistics, `tardy explain` and the reader of an export must not panic on any
+//! run folder, and the counts of an intact series must add up.
 //!
 //! The bytes are the folder's files, [`SEPARATOR`] between two of them: run.json, and of the series
 //! `a.series` the samples, the histogram and the delays. Checksums are put right before they are
@@ -103,7 +103,7 @@ fn show(folder: &Path) {
     }
 }
 
-/// The files, in their order.
+/// Returns the files, in their order.
 fn split(bytes: &[u8]) -> Vec<&[u8]> {
     let mut files = Vec::new();
     let mut rest = bytes;
@@ -151,7 +151,7 @@ fn seal_chunks(bytes: &mut [u8], mut begin: usize) {
     }
 }
 
-/// The checksum of a histogram stands at its end.
+/// Returns the checksum of a histogram stands at its end.
 fn seal_histogram(bytes: &mut [u8]) {
     let Some(end) = bytes.len().checked_sub(4).filter(|end| *end >= MAGIC_BYTES) else {
         return;

@@ -1,5 +1,5 @@
-//! No memory of a guest makes the host panic, and no archive in it has a path that leads out of its
-//! folder.
+//! The host must not panic on any guest memory, and an archive in it must not contain a path that
+//! leads out of its folder.
 //!
 //! The bytes are read as the memory, and again as the archive alone, whose checksum no fuzzer would
 //! guess.

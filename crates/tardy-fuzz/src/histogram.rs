@@ -1,5 +1,4 @@
-//! No bytes make the reader of stored histograms panic, and what it reads it writes and reads
-//! again.
+//! The reader of stored histograms must not panic on any bytes, and must read back what it writes.
 //!
 //! The bytes are the file without its magic and its checksum, which no fuzzer would guess.
 

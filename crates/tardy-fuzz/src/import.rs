@@ -1,5 +1,5 @@
-//! No bytes make a reader of other tools' output panic, whatever they are taken for, and what a
-//! reader makes of them can be stored and is read back as it was.
+//! The readers of other tools' output must not panic on any bytes in any format, and an imported
+//! run must be stored and read back unchanged.
 
 use std::io;
 use std::path::Path;
@@ -70,7 +70,7 @@ impl Sink for SampleStore {
     fn push(&mut self, place: usize, record: Record) -> io::Result<()> {
         let series = &mut self.series[place];
         if let Record::Sample(sample) = record {
-            // What the summary does with every sample.
+            // The summary calls this for every sample.
             let _ = sample.wake();
             series.samples.push(sample);
         }
@@ -102,7 +102,7 @@ impl Sink for SampleStore {
     }
 }
 
-/// The reader of runs takes what is stored.
+/// The reader of runs must accept the stored run.
 fn assert_is_near(stored: &impl Serialize) {
     let stored = serde_json::to_value(stored).expect("all keys are text");
     assert_eq!(far_time(&stored), None, "{stored}");

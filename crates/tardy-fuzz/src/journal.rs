@@ -1,4 +1,5 @@
-//! No bytes make the reader of journals panic. What one says is read and never done.
+//! The reader of journals must not panic on any bytes. The content of a journal is read and never
+//! executed.
 
 use tardy_machine::journal::parse;
 

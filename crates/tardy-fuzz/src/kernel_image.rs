@@ -1,4 +1,4 @@
-//! No bytes make the recognition of kernel images panic.
+//! The recognition of kernel images must not panic on any bytes.
 
 use tardy_lab::image::recognise;
 

@@ -1,9 +1,9 @@
-//! What the fuzz targets do with their bytes, one file each: the bytes go through a reader of
-//! tardy, which may refuse them and must not panic.
+//! The fuzz targets, one file each: a reader of tardy gets the bytes, may refuse them and must not
+//! panic.
 //!
-//! A fuzzer calls these functions for as long as it is let (`fuzz/fuzz_targets`, a workspace of its
-//! own, because it needs a nightly compiler). An ordinary test of this crate calls them with the
-//! kept seeds. They read only: what they write stays in a temporary folder of their own.
+//! A fuzzer calls these functions until it is stopped (`fuzz/fuzz_targets`, a separate workspace,
+//! because it needs a nightly compiler). An ordinary test of this crate calls them with the kept
+//! seeds. They write only to a temporary folder.
 #![forbid(unsafe_code)]
 
 pub mod apt;
@@ -33,7 +33,7 @@ pub mod trace_page;
 pub struct Target {
     /// As the fuzz target and the folder of its seeds are called.
     pub name: &'static str,
-    /// What it reads.
+    /// The input that it reads.
     pub reads: &'static str,
     /// Gives bytes to the reader, and holds that what comes of them is sound.
     pub check: fn(&[u8]),
@@ -143,7 +143,7 @@ pub const TARGETS: [Target; 20] = [
     },
 ];
 
-/// The text that the bytes begin with.
+/// Returns the text that the bytes start with.
 fn text(bytes: &[u8]) -> &str {
     match std::str::from_utf8(bytes) {
         Ok(text) => text,

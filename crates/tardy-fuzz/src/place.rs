@@ -18,7 +18,7 @@ pub(crate) fn folder() -> TempDir {
     made.expect("a test needs a folder for temporary files")
 }
 
-/// Writes a file that a reader is to find.
+/// Writes a file for a reader.
 pub(crate) fn write(path: &Path, bytes: &[u8]) {
     if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent).expect("the folder is the test's own");

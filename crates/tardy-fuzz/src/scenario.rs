@@ -1,4 +1,4 @@
-//! No text makes the parser of scenarios panic, and what it accepts it reads back.
+//! The parser of scenarios must not panic on any text, and must read back what it accepts.
 
 /// See [`crate::Target::check`].
 pub fn check(bytes: &[u8]) {

@@ -1,5 +1,5 @@
-//! No recorded sections of a watched guest make their readers panic: the census, the late samples,
-//! and what `tardy explain` says of them.
+//! The readers of a watched guest's sections must not panic on any recording: the census, the late
+//! samples, and `tardy explain`.
 //!
 //! The bytes are outside.json, a NUL byte, and the stream as the plugin of QEMU writes it, before
 //! it is compressed.

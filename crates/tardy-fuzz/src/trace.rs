@@ -1,4 +1,4 @@
-//! No bytes make the reader of trace.dat panic, and wake-ups that are found in it add up.
+//! The reader of trace.dat must not panic on any bytes, and the wake-ups in it must add up.
 
 use tardy_trace::event::Decoder;
 use tardy_trace::explain::{Explainer, Facts, Target};

@@ -1,5 +1,5 @@
-//! No text makes the parser of event formats panic, and no format makes the reading of its fields
-//! panic.
+//! The parser of event formats must not panic on any text, nor the reader of their fields on any
+//! format.
 
 use tardy_trace::event::Decoder;
 use tardy_trace::format::EventFormat;

@@ -1,5 +1,5 @@
-//! No bytes make the decoder of ring-buffer pages panic, and none make more events of a page than
-//! it has room for.
+//! The decoder of ring-buffer pages must not panic on any bytes, or return more events than a page
+//! has space for.
 
 use tardy_trace::layout::PageLayout;
 use tardy_trace::page::Page;

@@ -1,5 +1,5 @@
-//! Whether the kernel's own trace of a run and what was seen of the same run from outside lay its
-//! late samples to the same.
+//! Checks whether the kernel's own trace of a run and the plugin trace of the same run attribute
+//! its late samples alike.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,21 +10,21 @@ use tardy_results::explain::run::{RunError, RunQuestion, SampleStory};
 use tardy_results::explain::source::explain_run;
 use tardy_trace::explain::{Cause, Component};
 
-/// A part of a sample's way, who held the CPU there, and for how long in all.
+/// A part of a sample's interval, the holder of the CPU there, and the total time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HolderTime {
     pub component: Component,
     pub cause: Cause,
-    /// Of the interrupt, softirq or thread.
+    /// Name of the interrupt, softirq or thread.
     pub name: String,
     pub by_trace_ns: u64,
     pub by_execution_ns: u64,
-    /// How many pieces it has, by whichever cuts it into more.
+    /// Number of its pieces, in the source that has more.
     pub pieces: u64,
 }
 
 impl HolderTime {
-    /// By how much both differ.
+    /// Returns the difference between both.
     #[must_use]
     pub const fn off_ns(&self) -> u64 {
         self.by_trace_ns.abs_diff(self.by_execution_ns)
@@ -45,12 +45,12 @@ impl HolderTime {
     }
 }
 
-/// A sample that both do not lay to the same.
+/// A sample that the two attribute differently.
 #[derive(Debug, Clone)]
 pub struct Difference {
     pub due: Nanos,
     pub latency_ns: u64,
-    /// Whom one of both gives the most of the sample.
+    /// The holder with the largest part of the sample in either source.
     pub holders: Vec<HolderTime>,
 }
 
@@ -58,35 +58,34 @@ pub struct Difference {
 #[derive(Debug, Clone, Default)]
 pub struct Agreement {
     pub samples: u64,
-    /// The largest difference between both in the time of a holder, of samples that both lay to the
-    /// same.
+    /// The largest difference between both in the time of a holder, over samples that they
+    /// attribute alike.
     pub off_ns: u64,
     pub differences: Vec<Difference>,
-    /// Samples of which only what was executed tells, and not the trace.
+    /// Samples that only the plugin trace covers.
     pub only_executed: u64,
-    /// Samples of which only the trace tells: they were not among the worst that were watched, or
-    /// what was executed before them was too much to keep.
+    /// Samples that only the trace covers: they were not among the worst that were watched, or the
+    /// code executed before them was too long to store.
     pub only_traced: u64,
 }
 
-/// How far apart both may set the edges of a piece, together: the kernel's event and the function
-/// that is seen from outside lie apart by what writing an event takes, 1.2 us in virtual time, at
-/// the begin and at the end.
+/// Tolerance for the edges of a piece in both sources together: the kernel's event and the function
+/// seen by the plugin differ by the time to write an event, 1.2 us in virtual time, at the start
+/// and at the end.
 const NEAR_NS: u64 = 3_000;
 
-/// How much further apart the end of a way to the thread may be: the event of a switch is written
-/// before the kernel changes address space and task, of which the change of the task is seen from
-/// outside.
+/// Additional tolerance at the end of a way to the thread: the event of a switch is written before
+/// the kernel changes address space and task, and the plugin sees the change of the task.
 const SWITCH_NS: u64 = 2_000;
 
-/// Compares the samples of a run folder that are later than `above`: both agree on one where
-/// whoever has the most of it by either has as much by the other.
+/// Compares the samples of a run folder that are later than `above`: both agree on one if the main
+/// holder in either source has the same time in the other.
 ///
-/// Two holders that are equally long are therefore no difference, whichever of them is the longer
-/// by a few nanoseconds.
+/// Two holders of equal length are therefore not a difference, whichever is longer by a few
+/// nanoseconds.
 ///
 /// # Errors
-/// [`RunError`].
+/// Returns [`RunError`].
 pub fn agreement(run: &Path, above: Nanos) -> Result<Agreement, RunError> {
     let question = RunQuestion {
         worst: usize::MAX,
@@ -165,7 +164,7 @@ fn holder_times(traced: &SampleStory, executed: &SampleStory) -> Vec<HolderTime>
     times
 }
 
-/// The longest by the trace, and the longest by what was executed.
+/// Returns the longest by the trace, and the longest by the executed code.
 fn longest(times: &[HolderTime]) -> Vec<HolderTime> {
     let traced = times.iter().max_by_key(|time| time.by_trace_ns);
     let executed = times.iter().max_by_key(|time| time.by_execution_ns);

@@ -1,6 +1,6 @@
-//! The machine's own apt with a private configuration: lists, state and downloads lie in the cache
-//! of the user, so that an ordinary user can fetch a kernel of any release that the machine's
-//! sources offer, and nothing is installed or changed.
+//! The machine's own apt with a private configuration: lists, state and downloads are in the user's
+//! cache, so that an ordinary user can fetch a kernel of any release in the machine's sources, and
+//! nothing is installed or changed.
 //!
 //! The system's settings for fetching (proxies, time-outs) are taken over; its hooks are not,
 //! because they act on the system's own folders.
@@ -22,10 +22,10 @@ use sources::Source;
 /// Lists older than this are fetched again when a package is looked for that is not pinned yet.
 const LISTS_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Why apt did not give what was asked for.
+/// Why apt failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AptError {
-    /// No apt here.
+    /// This machine has no apt.
     #[error(
         "{0} is missing, so no package can be fetched: give the kernel as a .deb, vmlinuz or \
          bzImage file"
@@ -39,13 +39,13 @@ pub enum AptError {
     Failed {
         /// Program and first argument.
         command: String,
-        /// The last lines that it said.
+        /// The last lines of its output.
         message: String,
     },
     /// The private folder.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// It said yes and there is no file.
+    /// It reported success, but there is no file.
     #[error("apt fetched {0} but left no package file: free some space and try again")]
     NoFile(String),
 }
@@ -59,8 +59,8 @@ pub struct Package {
     pub depends: Vec<String>,
 }
 
-/// apt with the lists of one release for one architecture. Whoever has it is alone with these lists
-/// until it is dropped.
+/// apt with the lists of one release for one architecture. The owner has exclusive use of these
+/// lists until the value is dropped.
 pub struct PrivateApt {
     root: PathBuf,
     config: PathBuf,
@@ -68,11 +68,11 @@ pub struct PrivateApt {
 }
 
 impl PrivateApt {
-    /// Waits for its turn with these lists, and writes the configuration for the sources. Nothing
-    /// is fetched yet.
+    /// Waits for exclusive use of these lists, and writes the configuration for the sources.
+    /// Fetches nothing yet.
     ///
     /// # Errors
-    /// [`AptError::Cache`], [`AptError::Missing`].
+    /// Returns [`AptError::Cache`], [`AptError::Missing`].
     pub fn open(
         cache: &Cache,
         name: &str,
@@ -102,11 +102,11 @@ impl PrivateApt {
         })
     }
 
-    /// Fetches the package lists when there are none, when they are old, or when `always` says so.
+    /// Fetches the package lists if they are missing or old, or if `always` is set.
     ///
     /// # Errors
-    /// [`AptError::Failed`] when no list could be had; a suite that the server lacks is passed over
-    /// if another one came.
+    /// Returns [`AptError::Failed`] if no list could be fetched; a suite that the server lacks is
+    /// skipped if another one was fetched.
     pub fn refresh(&self, always: bool) -> Result<(), AptError> {
         let stamp = self.root.join("fetched");
         let age = std::fs::metadata(&stamp)
@@ -129,16 +129,16 @@ impl PrivateApt {
         Ok(())
     }
 
-    /// Whether lists were fetched before.
+    /// Returns whether lists were fetched before.
     #[must_use]
     pub fn has_lists(&self) -> bool {
         self.root.join("fetched").exists()
     }
 
-    /// Every version of `package` in the lists; none when the name is unknown.
+    /// Returns every version of `package` in the lists; empty for an unknown name.
     ///
     /// # Errors
-    /// [`AptError::Missing`].
+    /// Returns [`AptError::Missing`].
     pub fn versions(&self, package: &str) -> Result<Vec<Package>, AptError> {
         match self.run("apt-cache", &["show", package], &self.root) {
             Ok(text) => Ok(parse_show(&text)),
@@ -147,10 +147,10 @@ impl PrivateApt {
         }
     }
 
-    /// The names of packages that begin with `prefix`, in alphabetical order.
+    /// Returns the names of packages that start with `prefix`, in alphabetical order.
     ///
     /// # Errors
-    /// [`AptError::Failed`], [`AptError::Missing`].
+    /// Returns [`AptError::Failed`], [`AptError::Missing`].
     pub fn names(&self, prefix: &str) -> Result<Vec<String>, AptError> {
         let mut names: Vec<String> = self
             .run("apt-cache", &["pkgnames", prefix], &self.root)?
@@ -165,7 +165,7 @@ impl PrivateApt {
     /// signed lists.
     ///
     /// # Errors
-    /// [`AptError::Failed`], [`AptError::Missing`], [`AptError::NoFile`].
+    /// Returns [`AptError::Failed`], [`AptError::Missing`], [`AptError::NoFile`].
     pub fn download(
         &self,
         package: &str,
@@ -201,8 +201,8 @@ impl PrivateApt {
             .current_dir(folder)
             .env("APT_CONFIG", &self.config)
             .env("LC_ALL", "C.UTF-8");
-        // At a terminal apt itself tells what it fetches: how large, how fast, how long still. Its
-        // standard output says nothing else.
+        // At a terminal apt itself shows the progress: size, speed, remaining time. Its standard
+        // output contains nothing else.
         if program == "apt-get"
             && io::stderr().is_terminal()
             && let Ok(terminal) = io::stderr().as_fd().try_clone_to_owned()
@@ -236,8 +236,8 @@ fn output_of(command: &mut Command, program: &'static str) -> Result<Output, Apt
     })
 }
 
-/// The system's settings for fetching, in the form of a configuration file; without
-/// `Acquire::IndexTargets`, which lists what else could be fetched.
+/// Returns the system's settings for fetching, as a configuration file; without
+/// `Acquire::IndexTargets`, which lists further downloads.
 fn fetch_settings() -> Result<String, AptError> {
     let output = output_of(Command::new("apt-config").arg("dump"), "apt-config")?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -266,7 +266,7 @@ fn configuration(root: &Path, architecture: Architecture, fetch_settings: &str) 
     )
 }
 
-/// The packages that `apt-cache show` tells of.
+/// Parses the packages in the output of `apt-cache show`.
 #[must_use]
 pub fn parse_show(text: &str) -> Vec<Package> {
     let field = |paragraph: &str, name: &str| {

@@ -1,4 +1,4 @@
-//! The CPU architectures of guests, and what each calls its parts.
+//! The CPU architectures of guests, and their names for its parts.
 
 use std::fmt;
 use std::path::Path;
@@ -22,7 +22,7 @@ impl Architecture {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Amd64, Self::Arm64, Self::Riscv64];
 
-    /// The one that this binary was built for.
+    /// Returns the one that this binary was built for.
     #[must_use]
     pub fn of_this_binary() -> Option<Self> {
         match std::env::consts::ARCH {
@@ -53,7 +53,7 @@ impl Architecture {
         }
     }
 
-    /// The packages that hold QEMU's program: Debian's and Ubuntu's name, then Fedora's.
+    /// Returns the packages that hold QEMU's program: Debian's and Ubuntu's name, then Fedora's.
     #[must_use]
     pub fn qemu_packages(self) -> (&'static str, &'static str) {
         match self {
@@ -63,7 +63,7 @@ impl Architecture {
         }
     }
 
-    /// The serial port of QEMU's machine as the kernel names it.
+    /// Returns the serial port of QEMU's machine as the kernel names it.
     #[must_use]
     pub fn console(self) -> &'static str {
         match self {
@@ -82,18 +82,18 @@ impl Architecture {
         }
     }
 
-    /// The compiler's name of a target that gives a static binary for it.
+    /// Returns the compiler's name of a target that gives a static binary for it.
     #[must_use]
     pub fn rust_target(self) -> &'static str {
         match self {
             Self::Amd64 => "x86_64-unknown-linux-musl",
             Self::Arm64 => "aarch64-unknown-linux-musl",
-            // For its musl rustup has no library (Rust 1.95).
+            // rustup has no musl library for it (Rust 1.95).
             Self::Riscv64 => "riscv64gc-unknown-linux-gnu",
         }
     }
 
-    /// What has to be there before that target can be built, as commands for Debian.
+    /// Returns the requirements for building that target, as commands for Debian.
     #[must_use]
     pub fn build_needs(self) -> &'static str {
         match self {
@@ -106,7 +106,7 @@ impl Architecture {
         }
     }
 
-    /// Where a kernel tree leaves the image that boots.
+    /// Returns the path of the bootable image in a kernel tree.
     #[must_use]
     pub fn image_in_tree(self) -> &'static Path {
         Path::new(match self {

@@ -1,9 +1,9 @@
-//! An atlas: kernels under loads, each cell in several replicas, each replica of a cell a guest of
-//! its own that begins from a snapshot.
+//! An atlas: kernels under loads, each cell in several replicas, each replica of a cell a separate
+//! guest that starts from a snapshot.
 //!
-//! A cell is a run folder below `cells`, named by the digest of what determines it ([`index`]). One
-//! that is there is not made again, so an atlas that was killed goes on where it was, and folders
-//! of several machines are put together by copying their cells into one.
+//! A cell is a run folder below `cells`, named by the digest of the run's inputs ([`index`]).
+//! Existing cells are not made again, so a killed atlas resumes, and folders of several machines
+//! are merged by copying their cells into one.
 //!
 //! A failure that repeats with the same inputs is a result of a cell: a panic, or a load that the
 //! kernel lacks the feature for. Failures of the host (its time limit, a full disk) are retried.
@@ -36,19 +36,19 @@ use super::variant::Variant;
 pub use index::Index;
 pub use shard::Shard;
 
-/// Where the cells are.
+/// Folder of the cells.
 const CELLS: &str = "cells";
-/// Where the locks are by which several labs share the work in one folder.
+/// Folder of the locks by which several labs share the work in one folder.
 const LOCKS: &str = "locks";
-/// What stands in the folder of a cell whose guest failed.
+/// File in the folder of a cell whose guest failed.
 const FAILURE_NAME: &str = "failure.json";
-/// How long another lab is waited for between two looks.
+/// Interval between checks for another lab's progress.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// What the guests of all cells have in common.
+/// The inputs that the guests of all cells share.
 pub struct Cells<'a> {
     pub machine: &'a Machine,
-    /// What the guest of a load does, with the seed of a replica.
+    /// Returns the guest's job for a load and the seed of a replica.
     pub job_of_cell: &'a (dyn Fn(&str, u32) -> GuestJob + Sync),
     /// The static program for the guests.
     pub binary: &'a Path,
@@ -57,7 +57,7 @@ pub struct Cells<'a> {
     /// Limit of the host's time for one guest.
     pub wall_limit: Duration,
     pub snapshots: &'a Snapshots,
-    /// What makes replicas differ: see [`Guest::pad`].
+    /// Returns the value that makes replicas differ: see [`Guest::pad`].
     pub pad_of_replica: fn(u32) -> u32,
 }
 
@@ -77,7 +77,7 @@ impl Cells<'_> {
     }
 }
 
-/// What makes the cells of an index.
+/// Makes the cells of an index.
 pub struct Maker<'a> {
     pub index: &'a Index,
     pub cells: &'a Cells<'a>,
@@ -90,24 +90,24 @@ pub struct Maker<'a> {
     pub shard: Shard,
 }
 
-/// All cells of a kernel in one replica: they begin from one snapshot, and one worker makes them.
+/// All cells of a kernel in one replica: they start from one snapshot, and one worker makes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Group {
     replica: u32,
     variant: usize,
 }
 
-/// What has come of a group.
+/// The result of a group.
 #[derive(Debug, Clone)]
 pub struct GroupEnd {
-    /// As an index of the variants.
+    /// Index of the variant.
     pub variant: usize,
     pub replica: u32,
     /// Cells made now.
     pub made: usize,
     /// Cells that were there.
     pub there: usize,
-    /// Those that have no result, with their loads.
+    /// Loads without a result, with their failures.
     pub failures: Vec<(String, Failure)>,
     pub wall: Duration,
 }
@@ -120,7 +120,7 @@ pub struct AtlasError {
     error: io::Error,
 }
 
-/// What a cell's folder says.
+/// The content of a cell's folder.
 #[derive(Debug, Clone)]
 pub enum CellResult {
     /// There is none.
@@ -131,7 +131,7 @@ pub enum CellResult {
     Failed(Failure),
 }
 
-/// The result of a cell.
+/// Returns the result of a cell.
 #[must_use]
 pub fn cell(folder: &Path, key: &Digest) -> CellResult {
     let cell = folder.join(CELLS).join(key.as_str());
@@ -155,7 +155,7 @@ impl Maker<'_> {
     /// with each group.
     ///
     /// # Errors
-    /// [`AtlasError`] where the folder cannot be used; guests that fail are told to `done`.
+    /// Returns [`AtlasError`] if the folder is unusable; `done` gets the failures of guests.
     pub fn run(&self, qemu: &Qemu, done: &(dyn Fn(&GroupEnd) + Sync)) -> Result<(), AtlasError> {
         for name in [CELLS, LOCKS] {
             let path = self.folder.join(name);
@@ -170,7 +170,7 @@ impl Maker<'_> {
                 match self.make_group(qemu, group) {
                     Ok(Some(end)) => done(&end),
                     Ok(None) => {
-                        // Another lab is at it: what it leaves undone, this one does.
+                        // Another lab is making it; its unfinished cells are made here.
                         let is_last = give_back(&groups, group);
                         if is_last {
                             std::thread::sleep(LOOK_EVERY);
@@ -234,7 +234,7 @@ impl Maker<'_> {
                     end.there += 1;
                     end.failures.push((load.to_owned(), failure));
                 }
-                // Without a boot there is nothing to measure under another load either.
+                // If the kernel does not boot, another load cannot be measured either.
                 CellResult::Absent if !has_booted => {}
                 CellResult::Absent => match self.make(qemu, group, load, key, &name)? {
                     Ok(()) => end.made += 1,
@@ -249,7 +249,7 @@ impl Maker<'_> {
         Ok(Some(end))
     }
 
-    /// Made beside the cells and renamed: a folder under a cell's name is whole.
+    /// Made next to the cells and renamed: a folder under a cell's name is whole.
     fn make(
         &self,
         qemu: &Qemu,
@@ -259,7 +259,7 @@ impl Maker<'_> {
         name: &str,
     ) -> Result<Result<(), Failure>, AtlasError> {
         let part = self.folder.join(CELLS).join(format!(".part-{name}"));
-        // Left by a lab that was killed: nobody else has this name's lock.
+        // Left by a killed lab: no other process holds this name's lock.
         remove(&part)?;
         let job = (self.cells.job_of_cell)(load, group.replica);
         let guest = self.cells.guest(
@@ -293,14 +293,14 @@ impl Maker<'_> {
 }
 
 impl Failure {
-    /// Whether the kernel is what failed, or lacks something.
+    /// Returns whether the kernel failed, or lacks a requirement.
     #[must_use]
     pub fn says_of_the_kernel(&self) -> bool {
         self.blame() != Blame::Host
     }
 
-    /// Whether the same guest would fail in the same way again: the host's limit of time depends on
-    /// the host.
+    /// Returns whether the same guest would fail in the same way again: the host's time limit
+    /// depends on the host.
     fn is_kept(&self) -> bool {
         let is_refused = matches!(
             &self.cause,
@@ -322,7 +322,7 @@ fn next(groups: &Mutex<VecDeque<Group>>) -> Option<Group> {
         .pop_front()
 }
 
-/// Puts a group behind the others; whether there is no other.
+/// Puts a group at the end of the queue; returns whether it is the only one.
 fn give_back(groups: &Mutex<VecDeque<Group>>, group: Group) -> bool {
     let mut groups = groups.lock().expect("holders of this lock do not panic");
     groups.push_back(group);

@@ -15,7 +15,7 @@ pub enum BinaryError {
     #[error("{path}: {error}: give the guest's binary with --guest-binary")]
     Read {
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: std::io::Error,
     },
     #[error("{0} is not a 64-bit ELF program: give the guest's binary with --guest-binary")]
@@ -26,7 +26,7 @@ pub enum BinaryError {
          build --release`, without RUSTFLAGS in the environment, or with --target {1}"
     )]
     Dynamic(PathBuf, &'static str),
-    /// For another machine.
+    /// The program is for another machine.
     #[error(
         "{path} does not run on {wanted}: build tardy for it (`{}`, then `cargo build --release --target {}`) and give it with --guest-binary",
         wanted.build_needs(),
@@ -39,10 +39,10 @@ pub enum BinaryError {
     },
 }
 
-/// The running binary's file.
+/// Returns the running binary's file.
 ///
 /// # Errors
-/// [`BinaryError::Read`].
+/// Returns [`BinaryError::Read`].
 pub fn running() -> Result<PathBuf, BinaryError> {
     std::env::current_exe().map_err(|error| BinaryError::Read {
         path: PathBuf::from("/proc/self/exe"),
@@ -54,11 +54,11 @@ pub fn running() -> Result<PathBuf, BinaryError> {
 /// segment; elf(5)).
 ///
 /// # Errors
-/// [`BinaryError`].
+/// Returns [`BinaryError`].
 pub fn check(path: &Path, architecture: Architecture) -> Result<(), BinaryError> {
     /// The dynamic loader's name: only programs with libraries have one.
     const PT_INTERP: u32 = 3;
-    /// The headers lie at the beginning in every program that a linker makes.
+    /// Linkers put the headers at the start of a program.
     const HEADERS_LENGTH_MAX: u64 = 64 << 10;
     let no_program = || BinaryError::NoProgram(path.to_owned());
     let mut bytes = Vec::new();
@@ -107,12 +107,12 @@ pub fn check(path: &Path, architecture: Architecture) -> Result<(), BinaryError>
     Ok(())
 }
 
-/// A program's file without what no kernel loads: symbols and debugging information, which lie
-/// behind the last segment and are most of a build for development. The header then names no
-/// sections (elf(5)). Whatever is no 64-bit little-endian ELF file is returned as it is.
+/// Returns a program's file without the parts that the kernel does not load: symbols and debugging
+/// information, which follow the last segment and are most of a development build. The header then
+/// names no sections (elf(5)). Other files than 64-bit little-endian ELF are returned unchanged.
 ///
 /// # Errors
-/// What reading the file reports.
+/// Returns errors of reading the file.
 pub fn loaded_part(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     regular_file::open(path)?.read_to_end(&mut bytes)?;
@@ -125,8 +125,8 @@ pub fn loaded_part(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Where the last segment of an ELF file ends, in bytes from its begin; not before the end of its
-/// headers.
+/// Returns the end of the last segment of an ELF file, in bytes from its start; at least the end of
+/// its headers.
 fn segments_end(bytes: &[u8]) -> Option<usize> {
     let half = |at: usize| Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
     let long =

@@ -1,20 +1,20 @@
-//! Where among kernels in the order of their versions the first bad one is. The first is taken to
-//! be good, the last to be bad; both are tested.
+//! Finds the first bad kernel in the order of versions. The first is assumed good, the last bad;
+//! both are tested.
 
-/// What testing a kernel says.
+/// The result of testing a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     Good,
     Bad,
-    /// It does not boot, or lacks what was asked for.
+    /// It does not boot, or lacks a requirement.
     CannotTell,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BisectResult {
-    /// The first bad kernel is behind `good`, and no later than `bad`; between them stand only
-    /// kernels that cannot tell.
+    /// The first bad kernel is after `good`, and no later than `bad`; the kernels between them are
+    /// inconclusive.
     Between { good: usize, bad: usize },
     /// The first is not good.
     FirstNotGood(Answer),
@@ -22,10 +22,10 @@ pub enum BisectResult {
     LastNotBad(Answer),
 }
 
-/// Tests as few of `count` kernels as it takes.
+/// Tests as few of `count` kernels as possible.
 ///
 /// # Errors
-/// That of a test, which ends the search.
+/// Returns the error of a test, which ends the search.
 pub fn bisect<E>(
     count: usize,
     mut test: impl FnMut(usize) -> Result<Answer, E>,
@@ -59,8 +59,8 @@ pub fn bisect<E>(
 mod tests {
     use super::*;
 
-    /// The kernels from `bad` on are bad, those in `mute` cannot tell; what was found, and how many
-    /// tests it took.
+    /// Simulates kernels that are bad from `bad` on and inconclusive in `mute`; returns the result
+    /// and the number of tests.
     fn found(count: usize, bad: usize, mute: &[usize]) -> (BisectResult, usize) {
         let mut tests = 0;
         let answer = |place: usize| match () {

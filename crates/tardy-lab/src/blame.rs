@@ -1,8 +1,8 @@
-//! What the explanation of a run says of delays whose truth is known: those that the module in
-//! `inject/` made while a probe ran with `--explain`.
+//! Judges the explanation of a run by delays of known truth: those that the module in `inject/`
+//! made while a probe ran with `--explain`.
 //!
 //! Explanations are checked against delays of known cause. If a thread was woken before a section
-//! began, by a kernel that does not preempt its own code, it waited for the code around the
+//! started, by a kernel that does not preempt its own code, it waited for the code around the
 //! section: there "kernel code" is the truth, because with preemption the thread would have run
 //! before.
 
@@ -33,55 +33,56 @@ pub enum BlameError {
     #[error("{}: {error}", path.display())]
     Unreadable {
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// The log of the delays is not the module's.
     #[error("line {0} of the log of delays cannot be read")]
     Log(usize),
-    /// The run does not say how its kernel gives the CPU up.
+    /// The run does not state the preemption model of its kernel.
     #[error("the run does not record its kernel's preemption mode")]
     Preemption,
 }
 
-/// What one delay did to the probe, by the run's explanation.
+/// The effect of one delay on the probe, by the run's explanation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JudgedDelay {
     /// When it was.
     pub firing: InjectedDelay,
-    /// What must be named: nothing where the kernel takes the CPU from the context.
+    /// The cause that must be named; `None` if the kernel preempts the context.
     pub truth: Option<Cause>,
-    /// What is named; nothing where no sample waited for its end, half of its length or longer.
+    /// The cause that is named; `None` if no sample waited for the end of the delay, for at least
+    /// half of its length.
     pub blamed: Option<Blame>,
 }
 
-/// Who held the CPU for the longest part of the time between the delay's two clock reads in which a
-/// sample waited.
+/// The holder of the CPU for the longest part of a sample's wait between the delay's two clock
+/// reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blame {
-    /// What kept the thread waiting.
+    /// The cause of the wait.
     pub cause: Cause,
     /// The thread or softirq.
     pub name: String,
-    /// How that is known.
+    /// The certainty of the cause.
     pub known: Certainty,
     /// How long the sample waited in the delay.
     pub waited: Nanos,
-    /// How much of it is laid to the cause, and to interrupts and softirqs on top of it.
+    /// The part of it attributed to the cause, and to interrupts and softirqs on top of it.
     pub laid: Nanos,
     /// When the sample's thread was woken.
     woken: Nanos,
 }
 
 impl JudgedDelay {
-    /// Whether the cause is the true one, and its name that of whoever fired.
+    /// Returns whether the cause is the true one, and its name that of the injecting task.
     #[must_use]
     pub fn is_true(&self) -> bool {
         self.blamed.as_ref().map(|blame| blame.cause) == self.truth
             && self.blamed.as_ref().is_none_or(Blame::is_named)
     }
 
-    /// Whether the length is within 2 us or 2 % of the truth.
+    /// Returns whether the length is within 2 us or 2 % of the truth.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.blamed
@@ -91,7 +92,7 @@ impl JudgedDelay {
 }
 
 impl Blame {
-    /// By how much the length is off.
+    /// Returns the error of the length.
     #[must_use]
     pub fn off(&self) -> Nanos {
         Nanos((self.waited - self.laid).0.abs())
@@ -107,24 +108,24 @@ impl Blame {
     }
 }
 
-/// What an explanation must say of a context on a kernel that does, or does not, take the CPU from
-/// its own code.
+/// Returns the correct explanation of a context, on a kernel that preempts its own code or not.
 fn truth(context: Context, is_real_time: bool, is_preemptible: bool) -> Option<Cause> {
     match context {
         Context::InterruptsOff => Some(Cause::InterruptsOff),
         Context::PreemptionOff | Context::RawSpinlock => Some(Cause::PreemptionOff),
-        // Both are preemptible there: the lock sleeps, and so may a thread that serves a softirq.
+        // Both are preemptible there: the lock sleeps, and a thread that serves a softirq may sleep
+        // too.
         Context::Spinlock => (!is_real_time).then_some(Cause::PreemptionOff),
         Context::Softirq => (!is_real_time).then_some(Cause::Softirq),
         Context::Plain => (!is_preemptible).then_some(Cause::KernelCode),
     }
 }
 
-/// Judges what the run in `folder` says of delays of `context`, by the samples of its probe
-/// `cyclic` on CPU 0.
+/// Judges the explanation of delays of `context` in the run in `folder`, by the samples of its
+/// probe `cyclic` on CPU 0.
 ///
 /// # Errors
-/// [`BlameError`].
+/// Returns [`BlameError`].
 pub fn judge(folder: &Path, context: Context) -> Result<Vec<JudgedDelay>, BlameError> {
     let record = folder::open(folder)?;
     let preemption = record
@@ -157,8 +158,8 @@ pub fn judge(folder: &Path, context: Context) -> Result<Vec<JudgedDelay>, BlameE
     while let Some(chunk) = reader.next_chunk().map_err(unreadable(&path))? {
         for sample in &chunk.samples {
             let woke = sample.due.0 + sample.sum().cast_signed();
-            // The delay under way when the sample was taken or due, or the last one before: one
-            // that it waited for to its end.
+            // The delay in progress when the sample was taken or due, or the last one before: a
+            // delay whose end the sample waited for.
             let next = judged.partition_point(|judged| judged.firing.ended.0 <= woke);
             let Some(judged) = judged[..next]
                 .last_mut()
@@ -167,9 +168,9 @@ pub fn judge(folder: &Path, context: Context) -> Result<Vec<JudgedDelay>, BlameE
                 continue;
             };
             let blame = blame(sample, &chunk, judged.firing);
-            // What is due near its end tells nothing: any way to the CPU takes some time.
+            // Due times near its end are inconclusive, because every wake-up takes some time.
             let is_delayed = blame.waited.0 * 2 >= judged.firing.ended.0 - judged.firing.begun.0;
-            // Woken before the section began, it waited for the code around it, if that is not
+            // Woken before the section started, it waited for the code around it, if that is not
             // preempted; and for the section only because of that.
             if is_delayed
                 && !is_preemptible
@@ -191,7 +192,7 @@ pub fn judge(folder: &Path, context: Context) -> Result<Vec<JudgedDelay>, BlameE
     Ok(judged)
 }
 
-/// To whom the explanation lays the time that the sample waited within the delay.
+/// Returns the holder that the explanation names for the sample's wait within the delay.
 fn blame(sample: &SampleDelay, chunk: &DelayChunk, firing: InjectedDelay) -> Blame {
     let mut by_holder: BTreeMap<usize, i64> = BTreeMap::new();
     let mut start = sample.due.0;
@@ -206,8 +207,7 @@ fn blame(sample: &SampleDelay, chunk: &DelayChunk, firing: InjectedDelay) -> Bla
         .max_by_key(|&(_, &length)| length)
         .map_or(0, |(&holder, _)| holder);
     let holder = &chunk.holders[longest];
-    // The module's clock goes on while an interrupt is served within its section, and softirqs
-    // after it.
+    // The module's clock includes interrupts during its section, and softirqs after it.
     let is_of_it = |place: usize| {
         let other = &chunk.holders[place];
         let is_on_top = matches!(other.cause, Cause::Interrupt | Cause::Softirq | Cause::Nmi);

@@ -1,5 +1,5 @@
-//! One guest from its job to its run folder: prepares the files, boots, takes the result out, and
-//! tells why where there is none.
+//! Runs one guest from its job to its run folder: prepares the files, boots, takes the result out,
+//! and diagnoses a missing one.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -27,13 +27,13 @@ use super::snapshot::{SnapshotError, Snapshots};
 use super::variant::Variant;
 use super::watch::{self, WatchError, WatchSetup};
 
-/// Name of the report in the archive that the guest hands out.
+/// Name of the report in the archive that the guest exports.
 pub(super) const REPORT_NAME: &str = "guest.json";
 /// Name of the folder with the guest's program's files.
 pub(super) const OUTPUT_NAME: &str = "out";
-/// What the guest's program wrote to its standard output, in the archive and in the run folder.
+/// Standard output of the guest's program, in the archive and in the run folder.
 pub const STDOUT_NAME: &str = "stdout.log";
-/// The same for its standard error.
+/// Name of its standard error.
 pub const STDERR_NAME: &str = "stderr.log";
 
 /// Exit codes of the guest's program that leave a run worth keeping: done, a verdict failed,
@@ -42,13 +42,13 @@ const CODES_WITH_A_RUN: [i32; 3] = [0, 1, 4];
 
 #[derive(Debug, Clone)]
 pub struct Guest<'a> {
-    /// What is measured.
+    /// The variant to measure.
     pub variant: &'a Variant,
     /// Where.
     pub machine: &'a Machine,
     /// The member of the ensemble.
     pub pad: u32,
-    /// What the guest does.
+    /// The guest's job.
     pub job: &'a GuestJob,
     /// The static program that becomes /init.
     pub binary: &'a Path,
@@ -56,9 +56,9 @@ pub struct Guest<'a> {
     pub added: &'a [AddedFile],
     /// Limit of the host's time.
     pub wall_limit: Duration,
-    /// Where it begins from a snapshot in place of booting: where those are.
+    /// The snapshots, if the guest starts from one instead of booting.
     pub snapshots: Option<&'a Snapshots>,
-    /// Where it is watched from outside: what that needs.
+    /// The requirements of the plugin, if the guest is watched.
     pub watching: Option<&'a WatchSetup>,
 }
 
@@ -66,7 +66,7 @@ impl Guest<'_> {
     /// Boots it and leaves its run, `lab.json` and the logs in `folder`, which is made.
     ///
     /// # Errors
-    /// [`Failure`]; the console stays in the folder.
+    /// Returns [`Failure`]; the console stays in the folder.
     pub fn run(&self, qemu: &Qemu, folder: &Path) -> Result<Provenance, Failure> {
         let host = |path: &Path, error: std::io::Error| {
             alone(Cause::Host(format!("{}: {error}", path.display())))
@@ -125,7 +125,7 @@ impl Guest<'_> {
             }
         };
         let console = diagnosis::read_console(&folder.join(CONSOLE_NAME));
-        // The console of a run from a snapshot begins behind the boot.
+        // The console of a run from a snapshot starts after the boot.
         let has_booted = restored.is_some() || console.contains(diagnosis::BOOTED);
         let fail = |cause| Failure {
             cause,
@@ -144,8 +144,8 @@ impl Guest<'_> {
         Ok(provenance)
     }
 
-    /// Puts what the plugin needs into the folder; a kernel whose symbols are not known yet is
-    /// booted for them.
+    /// Puts the plugin's input into the folder; a kernel without known symbols is booted to get
+    /// them.
     fn watch(
         &self,
         watching: &WatchSetup,
@@ -169,7 +169,8 @@ impl Guest<'_> {
         Ok(symbols)
     }
 
-    /// The job goes in through the shared memory; it and the snapshot become part of the inputs.
+    /// Returns the job goes in through the shared memory; it and the snapshot become part of the
+    /// inputs.
     fn run_from_snapshot(
         &self,
         snapshots: &Snapshots,
@@ -218,7 +219,7 @@ impl Guest<'_> {
         }
     }
 
-    /// Writes the initial file system and tells everything that will determine the run.
+    /// Writes the initial file system and returns all inputs of the run.
     fn prepare(&self, qemu: &Qemu, folder: &Path) -> Result<Inputs, Failure> {
         let path = folder.join(INITRAMFS_NAME);
         let before = self.snapshots.map(|_| self.job.until_pause());
@@ -232,7 +233,7 @@ impl Guest<'_> {
         ))
     }
 
-    /// What determines a run with this initial file system, before a snapshot and its job are
+    /// Returns the inputs of a run with this initial file system, before a snapshot and its job are
     /// known.
     pub(super) fn inputs(&self, qemu: &Qemu, initramfs: Digest) -> Inputs {
         let mut options = self.machine.options(MainThread::TakesTurns);
@@ -283,7 +284,7 @@ impl Guest<'_> {
         }
     }
 
-    /// Unpacks what came out, judges it and writes where it comes from.
+    /// Unpacks the exported files, judges them and writes their provenance.
     fn keep(
         &self,
         inputs: Inputs,
@@ -369,7 +370,7 @@ fn take<'a>(entries: &mut Vec<Entry<'a>>, name: &str) -> Option<&'a [u8]> {
     entries.remove(index).content
 }
 
-/// The entry with its path in the run folder; `None` for what does not belong there.
+/// Returns the entry with its path in the run folder; `None` for entries that do not belong there.
 fn below_output(entry: Entry<'_>) -> Option<Entry<'_>> {
     let path: PathBuf = entry.path.strip_prefix(OUTPUT_NAME).ok()?.to_owned();
     (!path.as_os_str().is_empty()).then_some(Entry {

@@ -13,7 +13,7 @@ use super::digest::Digest;
 /// Why the cache cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// No variable says where it is.
+    /// No variable names the folder.
     #[error(
         "XDG_CACHE_HOME and HOME are not set, so kernels cannot be cached: set XDG_CACHE_HOME to a \
          folder"
@@ -24,7 +24,7 @@ pub enum CacheError {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
 }
@@ -39,7 +39,7 @@ impl Cache {
     /// `$XDG_CACHE_HOME/tardy`, or `~/.cache/tardy` (XDG Base Directory Specification 0.8).
     ///
     /// # Errors
-    /// [`CacheError::NoHome`].
+    /// Returns [`CacheError::NoHome`].
     pub fn of_user() -> Result<Self, CacheError> {
         let absolute = |name| {
             std::env::var_os(name)
@@ -52,7 +52,7 @@ impl Cache {
         Ok(Self::at(base.join("tardy")))
     }
 
-    /// The cache in this folder.
+    /// Returns the cache in this folder.
     #[must_use]
     pub fn at(root: PathBuf) -> Self {
         Self { root }
@@ -61,7 +61,7 @@ impl Cache {
     /// A folder of it, made when missing.
     ///
     /// # Errors
-    /// [`CacheError::Io`].
+    /// Returns [`CacheError::Io`].
     pub fn folder(&self, name: &str) -> Result<PathBuf, CacheError> {
         let path = self.root.join(name);
         match std::fs::create_dir_all(&path) {
@@ -70,11 +70,11 @@ impl Cache {
         }
     }
 
-    /// A folder for one use, which nobody else has and which is removed when it is dropped; a
-    /// killed command's is in its journal.
+    /// Makes an exclusive folder for one use, which is removed on drop; a killed command's is in
+    /// its journal.
     ///
     /// # Errors
-    /// [`CacheError::Io`].
+    /// Returns [`CacheError::Io`].
     pub fn scratch(&self, purpose: &str) -> Result<Scratch, CacheError> {
         let parent = self.folder(purpose)?;
         Scratch::make(&parent, purpose).map_err(|error| CacheError::Io {
@@ -87,7 +87,7 @@ impl Cache {
     /// dropped.
     ///
     /// # Errors
-    /// [`CacheError::Io`].
+    /// Returns [`CacheError::Io`].
     pub fn lock(&self, name: &str) -> Result<Lock, CacheError> {
         let path = self.folder("locks")?.join(name);
         let locked = File::create(&path).and_then(|file| file.lock().map(|()| file));
@@ -96,7 +96,7 @@ impl Cache {
             .map_err(|error| CacheError::Io { path, error })
     }
 
-    /// The lock of this name, where no other thread or process holds it and it can be made.
+    /// Returns the lock of this name, if no other thread or process holds it and it can be made.
     #[must_use]
     pub fn try_lock(&self, name: &str) -> Option<Lock> {
         try_lock(&self.folder("locks").ok()?.join(name))
@@ -104,10 +104,10 @@ impl Cache {
             .flatten()
     }
 
-    /// Keeps a kernel image under its digest and returns both; what is there already stays.
+    /// Stores a kernel image under its digest and returns both; an existing image stays.
     ///
     /// # Errors
-    /// [`CacheError::Io`].
+    /// Returns [`CacheError::Io`].
     pub fn keep_image(&self, image: &[u8]) -> Result<(PathBuf, Digest), CacheError> {
         let digest = Digest::of_bytes(image);
         let path = self.folder("kernels")?.join(digest.as_str());
@@ -117,7 +117,7 @@ impl Cache {
         Ok((path, digest))
     }
 
-    /// The kept image with this digest, if it is there and still has it.
+    /// Returns the kept image with this digest, if it is there and still has it.
     #[must_use]
     pub fn image(&self, digest: &Digest) -> Option<PathBuf> {
         let path = self.root.join("kernels").join(digest.as_str());
@@ -125,10 +125,11 @@ impl Cache {
     }
 }
 
-/// The lock that this file is, made when missing; `None` while another thread or process holds it.
+/// Returns the lock that this file is, made when missing; `None` while another thread or process
+/// holds it.
 ///
 /// # Errors
-/// What opening the file reports.
+/// Returns errors of opening the file.
 pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
     let file = File::create(path)?;
     match file.try_lock() {
@@ -143,10 +144,10 @@ pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "closing the file releases the lock")] File);
 
-/// Writes a file so that others see all of it or nothing: beside it first, then renamed.
+/// Writes a file atomically: first next to its place, then renamed.
 ///
 /// # Errors
-/// [`CacheError::Io`].
+/// Returns [`CacheError::Io`].
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), CacheError> {
     let written = output_file::replace(path, |mut file| file.write_all(content));
     written.map_err(|error| CacheError::Io {

@@ -1,7 +1,7 @@
-//! What an experiment comes to: for every variant and phase the latencies over the ensemble, which
-//! runs failed, and whether repetitions were equal.
+//! The results of an experiment: for every variant and phase the latencies over the ensemble, the
+//! failed runs, and whether repetitions were equal.
 //!
-//! One deterministic run is one sample of what the kernel can do, so variants are compared over all
+//! A deterministic run is one sample of a kernel's behaviour, so variants are compared over all
 //! members of the ensemble.
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use super::variant::Variant;
 /// The comparison of all variants.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
-    /// What the figures mean.
+    /// The meaning of the figures.
     pub meaning: String,
     /// Members of the ensemble.
     pub replicas: u32,
@@ -41,10 +41,10 @@ pub struct VariantResult {
     pub runs: Vec<RunResult>,
     /// Each phase and probe over the ensemble.
     pub phases: Vec<PhaseResult>,
-    /// Phases under load in which a run has no sample, because the load did not work in them.
+    /// Phases under load in which a run has no sample, because the load did not work.
     pub without_samples: Vec<String>,
-    /// Largest latencies of whole runs that exceed those of all phases: they came while no load was
-    /// working, for example between two phases.
+    /// Largest latencies of whole runs that exceed those of all phases: they occurred while no load
+    /// was working, for example between two phases.
     pub in_no_phase: Vec<LargestOfProbe>,
 }
 
@@ -55,7 +55,7 @@ pub struct LargestOfProbe {
     pub probe: String,
     /// The latency.
     pub max_ns: Nanos,
-    /// Where it came if no load worked then, in words.
+    /// Where it occurred if no load worked then, in words.
     pub place: String,
 }
 
@@ -66,7 +66,7 @@ pub struct RunResult {
     pub replica: u32,
     /// Its run folder.
     pub folder: PathBuf,
-    /// Digest of what went in; absent when the run failed.
+    /// Digest of the inputs; absent if the run failed.
     pub input_digest: Option<Digest>,
     /// Digest of the samples; absent when there are none.
     pub sample_digest: Option<Digest>,
@@ -77,12 +77,12 @@ pub struct RunResult {
     /// The guest's clock at the end: with the time of one instruction, a bound of the instructions
     /// executed.
     pub virtual_ns: Option<Nanos>,
-    /// Instructions executed since boot: the clock less the idle time that the kernel tells, to
-    /// some millions; absent where the clock does not count them.
+    /// Instructions executed since boot: the clock minus the kernel's idle time, to some millions;
+    /// absent if the clock does not count them.
     pub instructions: Option<u64>,
     /// Time on the host in seconds, both runs together.
     pub wall_s: f64,
-    /// The part of it until the guest went on from its snapshot, in ms; absent when it booted.
+    /// The part of it until the guest resumed from its snapshot, in ms; absent if it booted.
     pub restore_ms: Option<u64>,
 }
 
@@ -96,9 +96,9 @@ pub struct PhaseResult {
     pub samples: u64,
     /// Median over the ensemble of the runs' medians.
     pub median_ns: Nanos,
-    /// The same of their 99 %.
+    /// Their 99 %.
     pub p99_ns: Nanos,
-    /// The same of their 99.9 %.
+    /// Their 99.9 %.
     pub p999_ns: Nanos,
     /// The largest latency of each run, in the order of the replicas.
     pub max_of_runs_ns: Vec<Nanos>,
@@ -106,20 +106,19 @@ pub struct PhaseResult {
     pub max_median_ns: Nanos,
     /// The largest of those.
     pub max_ns: Nanos,
-    /// The longest section of each run in which no other task could run, where it was watched from
-    /// outside.
+    /// The longest section of each run in which no other task could run, if it was watched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub longest_section_of_runs_ns: Vec<Nanos>,
 }
 
 impl PhaseResult {
-    /// The label of the phase in tables: its load, or its name if it has none or several.
+    /// Returns the label of the phase in tables: its load, or its name if it has none or several.
     #[must_use]
     pub fn label(&self) -> String {
         label(&self.phase, &self.loads)
     }
 
-    /// The longest of those.
+    /// Returns the longest of those.
     #[must_use]
     pub fn longest_section_ns(&self) -> Option<Nanos> {
         self.longest_section_of_runs_ns.iter().copied().max()
@@ -133,7 +132,7 @@ fn label(phase: &str, loads: &[String]) -> String {
     }
 }
 
-/// What one run says about one phase and probe.
+/// The result of one run for one phase and probe.
 struct Part {
     phase: String,
     loads: Vec<String>,
@@ -147,7 +146,7 @@ struct Part {
 }
 
 impl Part {
-    /// With the longest section of its phase.
+    /// Adds the longest section of its phase.
     fn with_section(mut self, census: Option<&Census>) -> Self {
         let label = label(&self.phase, &self.loads);
         let group =
@@ -188,7 +187,7 @@ impl Comparison {
                         .map(|probe| probe.period_ns)
                 });
                 let summary = summary.ok().flatten();
-                // Without a plugin there is none.
+                // Absent without a plugin.
                 let census = census::census(&outcome.folder).ok();
                 parts.extend(
                     summary
@@ -308,7 +307,7 @@ fn largest_of(summary: &Summary) -> impl Iterator<Item = LargestOfProbe> {
     })
 }
 
-/// Of each probe the largest of its whole runs, if no part has it.
+/// Returns the largest latency over the whole runs of each probe, if no part has it.
 fn in_no_phase(of_runs: &[LargestOfProbe], parts: &[Part]) -> Vec<LargestOfProbe> {
     let mut largest: BTreeMap<&String, &LargestOfProbe> = BTreeMap::new();
     for of_run in of_runs {
@@ -328,7 +327,7 @@ fn in_no_phase(of_runs: &[LargestOfProbe], parts: &[Part]) -> Vec<LargestOfProbe
     outside.cloned().collect()
 }
 
-/// Gathers the runs' parts by phase and probe, in the order in which they first appear.
+/// Collects the runs' parts by phase and probe, in order of first appearance.
 fn over_ensemble(parts: &[Part]) -> Vec<PhaseResult> {
     let mut results: Vec<PhaseResult> = Vec::new();
     for part in parts {
@@ -364,7 +363,7 @@ fn over_ensemble(parts: &[Part]) -> Vec<PhaseResult> {
     results
 }
 
-/// The lower median: a value that occurred.
+/// Returns the lower median: a value that occurred.
 fn median(mut values: Vec<i64>) -> i64 {
     values.sort_unstable();
     values

@@ -1,8 +1,8 @@
-//! What an experiment with costs comes to: for every variant and metric the instructions of one
+//! The results of an experiment with costs: for every variant and metric the instructions of one
 //! operation over the ensemble.
 //!
-//! A count tells how long the kernel's code is. It is never a slowdown of a machine, so nothing
-//! here divides it by a time.
+//! A count measures the length of the kernel's code. It is never a slowdown of a machine, so
+//! nothing here divides it by a time.
 
 use serde::Serialize;
 use tardy_results::cost::summary::{CostSummary, median};
@@ -12,20 +12,20 @@ use super::comparison::{RunResult, run_result};
 use super::experiment::Outcome;
 use super::variant::Variant;
 
-/// What counts of instructions are; stands under every comparison of them.
+/// The meaning of instruction counts, printed under every comparison of them.
 const MEANING: &str = "instructions of one operation: the length of the kernel's code, not its \
                        speed on a machine; caches, memory and parallel CPUs, which affect costs, \
                        are not modelled";
-/// The same where the host's clock counts.
+/// The meaning of the figures if the host's clock counts.
 const MEANING_OF_TIMES: &str = "times on the host's clock: every figure includes the host's own \
                                 work, and no run repeats exactly";
 
 /// The comparison of all variants.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostComparison {
-    /// What the figures mean.
+    /// The meaning of the figures.
     pub meaning: &'static str,
-    /// `instructions`, or `ns` where the guests did not count them.
+    /// `instructions`, or `ns` if the guests did not count them.
     pub unit: &'static str,
     /// Members of the ensemble.
     pub replicas: u32,
@@ -41,7 +41,7 @@ pub struct CostVariant {
     pub runs: Vec<RunResult>,
     /// The metrics that at least one run has, in the order of tables.
     pub metrics: Vec<MetricResult>,
-    /// Those that no run has, and why.
+    /// Metrics that no run has, and why.
     pub left_out: Vec<Absence>,
 }
 
@@ -49,15 +49,15 @@ pub struct CostVariant {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MetricResult {
     pub name: String,
-    /// Where it stands in tables.
+    /// Its group in tables.
     pub group: Group,
     pub operation: String,
     /// Median over the ensemble of the runs' figures.
     pub cost: f64,
     /// The figure of each run, in the order of the replicas.
     pub cost_of_runs: Vec<f64>,
-    /// The largest share of the trials' time, over the runs, in which the CPU was idle: that part
-    /// of the cost is waiting, and no instructions.
+    /// The largest share, over the runs, of the trials' time in which the CPU was idle: that part
+    /// of the cost is waiting, not instructions.
     pub idle_share: f64,
 }
 
@@ -124,14 +124,14 @@ impl CostComparison {
 }
 
 impl CostVariant {
-    /// The metric of that name.
+    /// Returns the metric of that name.
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<&MetricResult> {
         self.metrics.iter().find(|metric| metric.name == name)
     }
 }
 
-/// Gathers the runs' metrics by name, and those that none of them has.
+/// Collects the runs' metrics by name, and those that none of them has.
 fn over_ensemble(summaries: &[CostSummary]) -> (Vec<MetricResult>, Vec<Absence>) {
     let mut metrics: Vec<MetricResult> = Vec::new();
     for metric in summaries.iter().flat_map(|summary| &summary.metrics) {

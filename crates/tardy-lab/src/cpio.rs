@@ -1,6 +1,6 @@
 //! Archives in the kernel's own format ("newc" cpio,
 //! Documentation/driver-api/early-userspace/buffer-format.rst): written for the initial file
-//! system, and used again for the folder that a guest hands out.
+//! system, and for the folder that a guest exports.
 //!
 //! The writer is reproducible: the same content gives the same bytes, because times are zero,
 //! owners are root and inode numbers count up. The reader trusts nothing: the archive was made
@@ -46,10 +46,10 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Adds a folder; the kernel wants a folder before what lies in it.
+    /// Adds a folder; the kernel requires a folder before its contents.
     ///
     /// # Errors
-    /// What the sink reports.
+    /// Returns errors of the sink.
     pub fn folder(&mut self, path: &str) -> io::Result<()> {
         self.header(
             path,
@@ -63,8 +63,8 @@ impl<W: Write> Writer<W> {
     /// Adds a file of `length` bytes with the permission bits `permissions`.
     ///
     /// # Errors
-    /// What source and sink report; `UnexpectedEof` when the source is shorter than said;
-    /// `InvalidInput` from 4 GiB on, which the format cannot hold.
+    /// Returns errors of source and sink; `UnexpectedEof` if the source is shorter than stated;
+    /// `InvalidInput` from 4 GiB on, the limit of the format.
     pub fn file(
         &mut self,
         path: &str,
@@ -100,7 +100,7 @@ impl<W: Write> Writer<W> {
     /// Adds a file with this content.
     ///
     /// # Errors
-    /// As [`Writer::file`].
+    /// Returns the errors of [`Writer::file`].
     pub fn file_of_bytes(&mut self, path: &str, permissions: u32, bytes: &[u8]) -> io::Result<()> {
         self.file(path, permissions, bytes.len() as u64, &mut &bytes[..])
     }
@@ -108,7 +108,7 @@ impl<W: Write> Writer<W> {
     /// Adds a symbolic link to `target`.
     ///
     /// # Errors
-    /// What the sink reports.
+    /// Returns errors of the sink.
     pub fn link(&mut self, path: &str, target: &str) -> io::Result<()> {
         let length = u32::try_from(target.len()).map_err(|_| {
             io::Error::new(
@@ -131,7 +131,7 @@ impl<W: Write> Writer<W> {
     /// Adds a character device file with its major and minor number.
     ///
     /// # Errors
-    /// What the sink reports.
+    /// Returns errors of the sink.
     pub fn character_device(&mut self, path: &str, device: (u32, u32)) -> io::Result<()> {
         self.header(
             path,
@@ -146,7 +146,7 @@ impl<W: Write> Writer<W> {
     /// Completes the archive and gives the sink back.
     ///
     /// # Errors
-    /// What the sink reports.
+    /// Returns errors of the sink.
     pub fn finish(mut self) -> io::Result<W> {
         self.header(TRAILER, &Header::default())?;
         self.sink.flush()?;
@@ -202,11 +202,11 @@ impl<W: Write> Writer<W> {
 
 /// Adds everything below `folder` under the name `prefix`, in the order of the names, so that the
 /// order of the disk does not matter. Files and folders only: a link or a device in a run folder is
-/// an error of ours, not something to pass on.
+/// a bug.
 ///
 /// # Errors
-/// What reading the folder and the sink report; `InvalidData` for links, devices and names that are
-/// not UTF-8.
+/// Returns errors of reading the folder and of the sink; `InvalidData` for links, devices and names
+/// that are not UTF-8.
 pub fn add_tree<W: Write>(writer: &mut Writer<W>, folder: &Path, prefix: &str) -> io::Result<()> {
     writer.folder(prefix)?;
     let mut entries = std::fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
@@ -254,9 +254,9 @@ pub enum ReadError {
     /// The folder cannot be written.
     #[error("{path}: {error}: choose another folder with --out")]
     Write {
-        /// What was to be written.
+        /// The path to write.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
 }
@@ -270,10 +270,10 @@ pub struct Entry<'a> {
     pub content: Option<&'a [u8]>,
 }
 
-/// Reads the files and folders of an archive; everything else in it is an error.
+/// Reads the files and folders of an archive; other entries are errors.
 ///
 /// # Errors
-/// [`ReadError::Damaged`] and [`ReadError::Outside`].
+/// Returns [`ReadError::Damaged`] and [`ReadError::Outside`].
 pub fn read(archive: &[u8]) -> Result<Vec<Entry<'_>>, ReadError> {
     let mut entries = Vec::new();
     let mut position = 0;
@@ -329,7 +329,7 @@ pub fn read(archive: &[u8]) -> Result<Vec<Entry<'_>>, ReadError> {
 /// Writes the entries below `folder`, which must exist.
 ///
 /// # Errors
-/// [`ReadError::Write`].
+/// Returns [`ReadError::Write`].
 pub fn unpack(entries: &[Entry<'_>], folder: &Path) -> Result<(), ReadError> {
     for entry in entries {
         let path = folder.join(&entry.path);

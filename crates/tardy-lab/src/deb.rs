@@ -1,5 +1,5 @@
-//! Reads Debian packages (deb(5)): an `ar` archive with a compressed tar archive in it. No program
-//! of the host is needed, so a kernel package can be used on any distribution.
+//! Reads Debian packages (deb(5)): an `ar` archive with a compressed tar archive in it. It needs no
+//! program of the host, so a kernel package can be used on any distribution.
 
 use std::ffi::OsStr;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -15,7 +15,7 @@ pub enum DebError {
     #[error("{path}: {error}")]
     Read {
         path: PathBuf,
-        /// What the system or the decompressor said.
+        /// The error of the system or the decompressor.
         error: io::Error,
     },
     /// Not a package.
@@ -43,7 +43,7 @@ pub struct PackedFile {
 /// Largest file taken out of a package, in bytes: a defence against a damaged or hostile one.
 /// Kernel images are below 40 MB.
 const FILE_LENGTH_MAX: u64 = 512 << 20;
-/// Longest name of a file with what else stands beside it, in bytes.
+/// Maximum length of a file name and the metadata next to it, in bytes.
 const NAME_LENGTH_MAX: u64 = 64 << 10;
 /// Most memory that xz may take, in KiB: `xz -9` has a dictionary of 64 MiB, and a head of 24 bytes
 /// can ask for 4 GiB.
@@ -52,11 +52,11 @@ const XZ_MEMORY_MAX: u32 = 256 << 10;
 /// their modules have 0.5 GB.
 const UNPACKED_MAX: u64 = 4 << 30;
 
-/// Takes the files out for which `wanted` says so, in the order of the package, until `enough` is
-/// satisfied with what there is.
+/// Extracts the files that `wanted` selects, in the order of the package, until `enough` is
+/// satisfied.
 ///
 /// # Errors
-/// [`DebError`].
+/// Returns [`DebError`].
 pub fn extract(
     package: &Path,
     wanted: &dyn Fn(&Path) -> bool,
@@ -97,8 +97,8 @@ pub fn extract(
     Ok(found)
 }
 
-/// The path that an entry gives the one behind it, where its own header has no room for it; nothing
-/// for an entry of its own.
+/// Returns the path that an entry supplies for the next one, whose header has no space for it;
+/// `None` for an ordinary entry.
 fn name_of_next(entry: &mut tar::Entry<'_, impl Read>) -> io::Result<Option<Option<PathBuf>>> {
     let kind = entry.header().entry_type();
     let is_extended = kind.is_pax_local_extensions();
@@ -133,7 +133,7 @@ fn name_of_next(entry: &mut tar::Entry<'_, impl Read>) -> io::Result<Option<Opti
     Ok(Some(kind.is_gnu_longname().then(|| path(&bytes))))
 }
 
-/// The decompressed tar archive with the package's files.
+/// Returns the decompressed tar archive with the package's files.
 fn data_member(package: &Path) -> Result<Box<dyn Read>, DebError> {
     let read_error = |error| DebError::Read {
         path: package.to_owned(),
@@ -324,7 +324,7 @@ pub(super) mod tests {
     #[test]
     fn a_package_that_asks_for_gigabytes_of_memory_is_refused() {
         let mut xz = include_bytes!("../tests/data/two-files.tar.xz").to_vec();
-        // The block's head behind the stream's of 12 bytes: its length in words less one, flags,
+        // The block's head after the stream's of 12 bytes: its length in words minus one, flags,
         // filter, length of the property, the dictionary's size.
         let end = 12 + (usize::from(xz[12]) + 1) * 4 - 4;
         assert_eq!(

@@ -1,5 +1,5 @@
-//! Why a guest gave no result, told from how its machine ended, what it handed out and what stands
-//! on its console.
+//! Diagnoses why a guest gave no result, from how its machine ended, its exported files and its
+//! console.
 //!
 //! `lab check` reports "bad" only for faults of the kernel. A kernel that panics after its boot is
 //! bad, one that does not boot is skipped, and trouble of the host stops the bisection: `git bisect
@@ -15,20 +15,21 @@ use super::guest_job::Ending;
 /// Lines of the console that are shown with a failure.
 const TAIL_LINES: usize = 12;
 
-/// What the first process writes to the console when it fails.
+/// Text that the first process writes to the console when it fails.
 pub(super) const GUEST_FAILED: &str = "tardy: the guest failed: ";
-/// What it writes when the kernel has booted as far as it, before it rests and measures.
+/// Text that it writes once the kernel has booted, before it settles and measures.
 pub(super) const BOOTED: &str = "tardy: the guest has booted";
 
-/// What kind of failure it is.
+/// The kind of failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// The kernel panicked; its own words.
     Panic(String),
-    /// The kernel killed this many processes for want of memory, or said so before it died.
+    /// The number of processes that the kernel killed for lack of memory, or the report of that
+    /// before it died.
     OutOfMemory,
-    /// The host's clock: the guest hung, or the host is too slow for what was asked.
+    /// The host's time limit: the guest hung, or the host is too slow for the job.
     WallLimit {
         /// The limit in seconds.
         limit_s: u64,
@@ -50,11 +51,11 @@ pub enum Cause {
         /// The end of its standard error.
         stderr: String,
     },
-    /// The kernel does not run with the preemption model that was asked for.
+    /// The kernel does not run with the requested preemption model.
     Preemption {
-        /// What was asked for.
+        /// The requested value.
         wanted: String,
-        /// What the kernel offers, if it says.
+        /// The values that the kernel offers, if known.
         offered: Option<String>,
     },
     /// The host could not prepare it or keep the result.
@@ -73,19 +74,19 @@ pub struct Failure {
     pub has_booted: bool,
 }
 
-/// What a failure says of the kernel.
+/// What a failure implies about the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blame {
-    /// It did not boot, or lacks what was asked for: nothing can be said of its latencies.
+    /// It did not boot, or lacks a requirement: its latencies are unknown.
     CannotTell,
     /// It booted, and then panicked, hung or switched off.
     Kernel,
-    /// The host, QEMU, or the program in the guest: trouble that says nothing of the kernel.
+    /// The host, QEMU, or the program in the guest: trouble that says nothing about the kernel.
     Host,
 }
 
 impl Failure {
-    /// What it says of the kernel.
+    /// Returns what it implies about the kernel.
     #[must_use]
     pub fn blame(&self) -> Blame {
         match &self.cause {
@@ -94,7 +95,7 @@ impl Failure {
                 Blame::Kernel
             }
             Cause::Panic(_) | Cause::WallLimit { .. } | Cause::NoResult => Blame::CannotTell,
-            // The guest's clock goes on while its kernel hangs, or starves the program.
+            // The guest's clock continues while its kernel hangs, or starves the program.
             Cause::TimeLimit => Blame::Kernel,
             Cause::OutOfMemory
             | Cause::Guest(_)
@@ -187,7 +188,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What the console says of a guest that handed out nothing.
+/// Diagnoses a guest without exported files by its console.
 #[must_use]
 pub fn from_console(console: &str) -> Cause {
     const PANIC: &str = "Kernel panic - not syncing: ";
@@ -215,8 +216,8 @@ pub fn from_console(console: &str) -> Cause {
         .unwrap_or(Cause::NoResult)
 }
 
-/// The console's text; bytes that are no text are replaced, and a console that was never written is
-/// empty.
+/// Returns the console's text; bytes that are no text are replaced, and a console that was never
+/// written is empty.
 #[must_use]
 pub fn read_console(path: &Path) -> String {
     String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
@@ -229,7 +230,7 @@ fn harmless(line: &str) -> String {
         .collect()
 }
 
-/// The last lines with something on them, harmless.
+/// Returns the last lines with something on them, harmless.
 #[must_use]
 pub fn tail(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = text

@@ -14,7 +14,7 @@ use tardy_sys::regular_file;
 pub struct Digest(String);
 
 impl Digest {
-    /// The digest of `bytes`.
+    /// Returns the digest of `bytes`.
     #[must_use]
     pub fn of_bytes(bytes: &[u8]) -> Self {
         let mut digester = Digester::default();
@@ -22,10 +22,10 @@ impl Digest {
         digester.finish()
     }
 
-    /// The digest of a file's content.
+    /// Returns the digest of a file's content.
     ///
     /// # Errors
-    /// What opening and reading the file reports.
+    /// Returns errors of opening and reading the file.
     pub fn of_file(path: &Path) -> io::Result<Self> {
         let mut file = regular_file::open(path)?;
         let mut digester = Digester::default();
@@ -38,13 +38,13 @@ impl Digest {
         }
     }
 
-    /// The first twelve digits, for people.
+    /// Returns the first twelve digits, for people.
     #[must_use]
     pub fn short(&self) -> &str {
         self.0.get(..12).unwrap_or(&self.0)
     }
 
-    /// All digits.
+    /// Returns all digits.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -57,7 +57,7 @@ impl fmt::Display for Digest {
     }
 }
 
-/// Computes the digest of what it is fed.
+/// Computes the digest of its input.
 #[derive(Default)]
 pub struct Digester(sha2::Sha256);
 
@@ -67,14 +67,14 @@ impl Digester {
         self.0.update(bytes);
     }
 
-    /// Takes a text or a block that ends where the next one starts: its length goes in first, so
-    /// that `ab` + `c` differs from `a` + `bc`.
+    /// Adds a delimited text or block: its length goes first, so that `ab` + `c` differs from `a` +
+    /// `bc`.
     pub fn update_block(&mut self, bytes: &[u8]) {
         self.update(&(bytes.len() as u64).to_le_bytes());
         self.update(bytes);
     }
 
-    /// The digest of all that came.
+    /// Returns the digest of all that came.
     #[must_use]
     pub fn finish(self) -> Digest {
         let mut text = String::with_capacity(64);

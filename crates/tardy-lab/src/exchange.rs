@@ -4,8 +4,8 @@
 //! While the guest measures, the header also has its progress.
 //!
 //! The guest sees the memory as a PCI resource, for which no kernel needs a driver; writing to it
-//! costs no virtual time worth naming and wakes nothing on the host, so the measurement stays
-//! deterministic. The header is written last: a guest that stops in between has handed out nothing.
+//! costs negligible virtual time and wakes nothing on the host, so the measurement stays
+//! deterministic. The header is written last: a guest that stops in between has exported nothing.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -16,9 +16,9 @@ use tardy_sys::mmap::SharedMapping;
 
 use super::qemu::SHARED_NAME;
 
-/// Length of the header in bytes: magic, version, CRC-32 of what follows, length of what follows;
-/// little-endian. The rest is zero, or how far a run is: ns since its start, planned ns, and the
-/// first bytes of its phase's name.
+/// Length of the header in bytes: magic, version, CRC-32 of the data, length of the data;
+/// little-endian. The rest is zero, or the progress of a run: ns since its start, planned ns, and
+/// the first bytes of its phase's name.
 const HEADER_LENGTH: usize = 64;
 const PROGRESS_AT: usize = 24;
 const PHASE_AT: usize = PROGRESS_AT + 16;
@@ -51,7 +51,7 @@ impl Sender {
     /// Writes the header.
     ///
     /// # Errors
-    /// `UnexpectedEof` when the memory is smaller than a header.
+    /// Returns `UnexpectedEof` when the memory is smaller than a header.
     pub fn finish(mut self) -> io::Result<()> {
         let length = self.position - HEADER_LENGTH;
         self.memory
@@ -71,18 +71,18 @@ fn header(magic: &[u8; 8], checksum: u32, length: usize) -> [u8; HEADER_LENGTH] 
 /// Announces that the guest is about to stop itself and wait for a job.
 ///
 /// # Errors
-/// `UnexpectedEof` when the memory is smaller than a header.
+/// Returns `UnexpectedEof` when the memory is smaller than a header.
 pub fn announce_pause(memory: &mut SharedMapping) -> io::Result<()> {
     memory.write_at(0, &header(PAUSE_MAGIC, 0, 0))
 }
 
-/// Whether the guest said so, and nothing since. `memory` is at least the header.
+/// Returns whether this was the guest's last message. `memory` is at least the header.
 #[must_use]
 pub fn is_paused(memory: &[u8]) -> bool {
     memory.starts_with(PAUSE_MAGIC)
 }
 
-/// A job as it is laid at the beginning of the shared memory.
+/// Encodes a job for the start of the shared memory.
 #[must_use]
 pub fn job_block(job: &[u8]) -> Vec<u8> {
     let mut block = header(JOB_MAGIC, crc32fast::hash(job), job.len()).to_vec();
@@ -90,10 +90,10 @@ pub fn job_block(job: &[u8]) -> Vec<u8> {
     block
 }
 
-/// The guest's side of [`job_block`].
+/// Returns the guest's side of [`job_block`].
 ///
 /// # Errors
-/// `InvalidData` when there is none.
+/// Returns `InvalidData` when there is none.
 pub fn read_job(memory: &SharedMapping) -> io::Result<Vec<u8>> {
     let none = || {
         io::Error::new(
@@ -120,7 +120,7 @@ pub fn read_job(memory: &SharedMapping) -> io::Result<Vec<u8>> {
     }
 }
 
-/// How far a guest's run is, in virtual time.
+/// The progress of a guest's run, in virtual time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestProgress {
     /// At most 24 letters of the phase's name.
@@ -132,7 +132,7 @@ pub struct GuestProgress {
 /// Writes the progress of a run into the header.
 ///
 /// # Errors
-/// `UnexpectedEof` when the memory is smaller than a header.
+/// Returns `UnexpectedEof` when the memory is smaller than a header.
 pub fn tell_progress(
     memory: &mut SharedMapping,
     phase: &str,
@@ -151,8 +151,8 @@ pub fn tell_progress(
     memory.write_at(PROGRESS_AT, &block)
 }
 
-/// How far the run of the guest in `folder` is; none before it measures. A guest can write anything
-/// there: what is not a name is not shown.
+/// Returns the progress of the guest's run in `folder`; `None` before it measures. A guest can
+/// write anything there, so invalid names are not shown.
 #[must_use]
 pub fn progress(folder: &Path) -> Option<GuestProgress> {
     let mut header = [0; HEADER_LENGTH];
@@ -215,15 +215,15 @@ pub enum ReceiveError {
          same build for both"
     )]
     Version(u32),
-    /// The archive is not what the header says.
+    /// The archive differs from its header.
     #[error("the guest's result is incomplete")]
     Torn,
 }
 
-/// The archive in the shared memory's bytes.
+/// Returns the archive in the shared memory's bytes.
 ///
 /// # Errors
-/// [`ReceiveError`].
+/// Returns [`ReceiveError`].
 pub fn receive(memory: &[u8]) -> Result<&[u8], ReceiveError> {
     let header = memory
         .get(..HEADER_LENGTH)

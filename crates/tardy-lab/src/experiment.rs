@@ -1,4 +1,4 @@
-//! An experiment: every variant with every replica, each in a guest of its own, spread over the
+//! An experiment: every variant with every replica, each in a separate guest, distributed over the
 //! host's cores.
 
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use super::watch::WatchSetup;
 /// One of several equal parts of an experiment, which other machines do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
-    /// From 1 on.
+    /// Counted from 1.
     number: usize,
     of: usize,
 }
@@ -35,14 +35,14 @@ impl Shard {
     /// All of it.
     pub const WHOLE: Self = Self { number: 1, of: 1 };
 
-    /// Whether it has the guest of this place.
+    /// Returns whether it has the guest of this place.
     #[must_use]
     pub fn has(self, guest: usize) -> bool {
         guest % self.of == self.number - 1
     }
 }
 
-/// As in `2/8`.
+/// Parses text such as `2/8`.
 impl FromStr for Shard {
     type Err = String;
 
@@ -65,16 +65,16 @@ impl std::fmt::Display for Shard {
     }
 }
 
-/// What is to be run.
+/// The experiment to run.
 pub struct Experiment<'a> {
     pub variants: &'a [Variant],
-    /// Where they run.
+    /// The machine of the guests.
     pub machine: &'a Machine,
     /// Members of the ensemble: replicas 0 to this less one.
     pub replicas: u32,
-    /// Which of the guests are run here.
+    /// The part of the guests that runs here.
     pub shard: Shard,
-    /// Each guest a second time, to compare the digests.
+    /// Whether each guest runs twice, to compare the digests.
     pub twice: bool,
     /// The job for a replica: it sets the probes' seed.
     pub job_of_replica: &'a (dyn Fn(u32) -> GuestJob + Sync),
@@ -86,40 +86,40 @@ pub struct Experiment<'a> {
     pub wall_limit: Duration,
     /// Guests at the same time.
     pub jobs: usize,
-    /// Whose locks tell which CPUs of the host other labs use.
+    /// The cache, whose locks show which CPUs of the host other labs use.
     pub cache: &'a Cache,
-    /// Where every guest begins from a snapshot: where those are.
+    /// The snapshots, if every guest starts from one.
     pub snapshots: Option<&'a Snapshots>,
-    /// Where every guest is watched from outside: what that needs. A second run is not watched, so
+    /// The requirements of the plugin, if every guest is watched. A second run is not watched, so
     /// that it shows whether watching changed the first.
     pub watching: Option<&'a WatchSetup>,
-    /// Where the run folders come to be: `VARIANT/replica-NNN`.
+    /// The folder of the run folders: `VARIANT/replica-NNN`.
     pub out: &'a Path,
-    /// Whether no further guest is needed after this one; those under way end.
+    /// Returns whether further guests are unnecessary after this one; running ones finish.
     pub is_decided: &'a (dyn Fn(&Outcome) -> bool + Sync),
 }
 
 /// One guest of an experiment when it is done.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// Which variant, as an index.
+    /// Index of the variant.
     pub variant: usize,
-    /// Which member of the ensemble.
+    /// Number of the member of the ensemble.
     pub replica: u32,
     /// Its run folder.
     pub folder: PathBuf,
-    /// How it went.
+    /// Its result.
     pub result: Result<Provenance, Failure>,
-    /// What the second run says, when there is one.
+    /// The result of the second run, if there is one.
     pub repetition: Option<Repetition>,
-    /// How long it took on the host, both runs together.
+    /// Its duration on the host, both runs together.
     pub wall: Duration,
 }
 
-/// How a second run of the same guest compares.
+/// The comparison with a second run of the same guest.
 #[derive(Debug, Clone)]
 pub enum Repetition {
-    /// The same samples.
+    /// The samples are equal.
     Same,
     /// Other samples: something is not deterministic. The second run's folder stays.
     Different(PathBuf),
@@ -140,7 +140,7 @@ impl Experiment<'_> {
             .collect()
     }
 
-    /// Where the run of a guest comes to be.
+    /// Returns the path of a guest's run.
     #[must_use]
     pub fn folder(&self, (variant, replica): (usize, u32)) -> PathBuf {
         self.out
@@ -149,7 +149,8 @@ impl Experiment<'_> {
     }
 
     /// Runs all, or until one decides; `began` and `done` are called from several threads as each
-    /// guest begins, with its replica and its folder, and ends. The outcomes are in the order of variants and replicas.
+    /// guest starts, with its replica and its folder, and ends. The outcomes are in the order of
+    /// variants and replicas.
     #[must_use]
     pub fn run(
         &self,
@@ -192,7 +193,7 @@ impl Experiment<'_> {
         outcomes
     }
 
-    /// A watched guest must have the samples that it had unwatched, where that was measured.
+    /// A watched guest must have the samples that it had unwatched, if that was measured.
     fn compared_with_unwatched(&self, provenance: Provenance) -> Result<Provenance, Failure> {
         if self.watching.is_none() {
             return Ok(provenance);
@@ -255,7 +256,7 @@ impl Experiment<'_> {
     }
 }
 
-/// Where the second run of the guest in `folder` comes to be.
+/// Returns the path of the second run of the guest in `folder`.
 #[must_use]
 pub fn again_folder(folder: &Path) -> PathBuf {
     let mut again = folder.as_os_str().to_owned();

@@ -1,12 +1,12 @@
-//! The guest's side: what the binary does as the first process of a machine of the lab.
+//! The guest's side: the binary as the first process of a machine of the lab.
 //!
 //! Mounts the kernel's file systems, lets the system settle, starts itself again as a child with
-//! the arguments of its job, collects every orphan, hands the result out and switches the machine
-//! off. Where the host keeps snapshots it stops the machine before that. It has one thread and
-//! sleeps while the measurement runs.
+//! the arguments of its job, collects every orphan, exports the result and switches the machine
+//! off. If the host keeps snapshots, it stops the machine before that. It has one thread and sleeps
+//! while the measurement runs.
 //!
-//! In virtual time an explanation never blames the host. A host that runs something else takes no
-//! time that the guest sees.
+//! In virtual time an explanation never blames the host. A host that runs other tasks takes no time
+//! that the guest sees.
 
 mod hand_out;
 mod inject;
@@ -46,17 +46,18 @@ const MEASURE: &str = "measure-for-guest";
 /// Set for the process that fires known delays.
 const INJECTOR_VARIABLE: &str = "TARDY_GUEST_INJECTOR";
 
-/// Whether this process is the first one of a guest of the lab, or one that the first one started
-/// for itself.
+/// Returns whether this process is the first one of a guest of the lab, or one that the first one
+/// started for itself.
 #[must_use]
 pub fn is_guest_init() -> bool {
-    // A process can be the first one of a namespace too, as the guardian of the loads is; nothing
-    // is mounted only in the machine's first one.
+    // A process can be the first one of a namespace too, such as the supervisor of the loads; only
+    // in the machine's first one nothing is mounted yet.
     let is_first = std::process::id() == 1 && !Path::new("/proc/self").exists();
     (is_first || std::env::var_os(INJECTOR_VARIABLE).is_some()) && Path::new(JOB_PATH).exists()
 }
 
-/// The request that this process measures for, if the first process of a guest started it to.
+/// Returns the request that this process measures for, if the first process of a guest started it
+/// to.
 ///
 /// # Errors
 /// An unreadable job, or one with another task.
@@ -67,7 +68,8 @@ pub fn measurement(mut arguments: impl Iterator<Item = OsString>) -> Option<io::
     })
 }
 
-/// Tells the host how far the run is; none where the machine has no memory shared with it.
+/// Returns a listener that reports the run's progress to the host; `None` if the machine shares no
+/// memory with it.
 #[must_use]
 pub fn progress_listener() -> Option<impl FnMut(&str, Nanos, Nanos)> {
     let mut memory = pci::shared_header().ok()?;
@@ -96,7 +98,7 @@ pub fn run() -> io::Error {
         inject::run();
     }
     if let Err(error) = try_run() {
-        // The console is all there is to say it on; the host shows its tail.
+        // The console is the only output; the host shows its tail.
         tardy_sys::say!("{GUEST_FAILED}{error}");
     }
     init::power_off()
@@ -175,11 +177,10 @@ fn try_run() -> io::Result<()> {
     hand_out::hand_out(&report)
 }
 
-/// Starts the program, and what runs beside it, and collects children until it has ended or its
-/// time is over.
+/// Starts the program and its companions, and collects children until it has ended or its time is
+/// over.
 fn run_program(program: &Program, job: &GuestJob) -> io::Result<Ending> {
-    // A measurement makes its run folder itself; another program finds a place for what it wants to
-    // be kept.
+    // A measurement makes its own run folder; another program gets a folder for its output.
     if program.path.is_some() {
         std::fs::create_dir_all(OUTPUT_FOLDER)?;
     }
@@ -219,7 +220,7 @@ fn run_program(program: &Program, job: &GuestJob) -> io::Result<Ending> {
         injector.kill().ok();
     }
     if let Some(loads) = &mut loads {
-        // Collected above, it cannot be asked for its end any more.
+        // It was collected above, so its end cannot be queried again.
         let have_ended = !matches!(loads.try_wait(), Ok(None));
         loads.kill().ok();
         if have_ended {
@@ -233,9 +234,8 @@ fn run_program(program: &Program, job: &GuestJob) -> io::Result<Ending> {
     Ok(Ending::TimeLimit)
 }
 
-/// What every program of the guest finds around it. No signal is held back, as the first process
-/// holds back that of its children: a shell would wait for what it has started until the end of
-/// time.
+/// Sets the environment of every program of the guest. Unblocks all signals, because the first
+/// process blocks that of its children: a shell would wait for them without end.
 fn in_guest(command: &mut Command) -> &mut Command {
     kill_with_parent(command)
         .env_clear()
@@ -247,7 +247,7 @@ fn in_guest(command: &mut Command) -> &mut Command {
         .stdin(Stdio::null())
 }
 
-/// Starts the loads of a program that brings none of its own; what they say goes to `log`.
+/// Starts the loads of a program that has none itself; their messages go to `log`.
 fn start_loads(loads: &[String], length: Nanos, log: &std::fs::File) -> io::Result<Child> {
     let mut command = Command::new("/proc/self/exe");
     in_guest(&mut command)
@@ -282,7 +282,7 @@ fn collect_until_ended(process: u32, deadline: Instant) -> io::Result<Option<End
     }
 }
 
-/// A shell on the console, with every program that the busybox beside it holds.
+/// Runs a shell on the console, with every program of the busybox next to it.
 fn run_shell(remark: Option<String>) -> io::Result<()> {
     if let Some(remark) = remark {
         tardy_sys::say!("tardy: {remark}");
@@ -291,7 +291,7 @@ fn run_shell(remark: Option<String>) -> io::Result<()> {
         .args(["--install", "-s", "/bin"])
         .status()?;
     let mut command = Command::new(SHELL);
-    // A session of its own with the console as its terminal: Ctrl-C then reaches what runs in the
+    // A new session with the console as its terminal: Ctrl-C then reaches the programs in the
     // shell.
     command
         .args(["setsid", "-c", SHELL, "sh", "-l"])

@@ -1,8 +1,8 @@
-//! What the host and the guest tell each other: the job that lies in the guest's initial file
-//! system, and the report that comes back.
+//! The documents between host and guest: the job in the guest's initial file system, and the report
+//! that it returns.
 //!
-//! Both are read by the same version of the same binary, except when a snapshot or another build of
-//! the guest's binary is used; hence the version number.
+//! Both are read by the same version of the same binary, except with a snapshot or another build of
+//! the guest's binary; hence the version number.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
@@ -10,11 +10,11 @@ use tardy_run::request::Request;
 
 use super::injection::Injection;
 
-/// Where the job lies in the guest.
+/// Path of the job in the guest.
 pub const JOB_PATH: &str = "/plan.json";
-/// The folder that the guest hands out: the guest's program leaves its run there.
+/// The folder that the guest exports: the guest's program stores its run there.
 pub const OUTPUT_FOLDER: &str = "/run/out";
-/// Where the guest leaves its kernel's symbols in [`OUTPUT_FOLDER`].
+/// Name of the guest's kernel symbols in [`OUTPUT_FOLDER`].
 pub const SYMBOLS_NAME: &str = "kallsyms";
 /// The word on the kernel's command line that marks a guest of the lab; the module for known delays
 /// refuses to load without it.
@@ -22,28 +22,28 @@ pub const MARK: &str = "tardy.lab=1";
 /// Version of [`GuestJob`] and [`GuestReport`].
 pub const VERSION: u32 = 2;
 
-/// What the guest is to do.
+/// The job of a guest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GuestJob {
     /// [`VERSION`].
     pub version: u32,
-    /// What to do after the system has settled.
+    /// The task after the system has settled.
     pub task: Task,
-    /// How long the guest sleeps after its boot before it begins: what the kernel still does in the
-    /// background then ends.
+    /// How long the guest sleeps after its boot before it starts the job, so that the kernel's
+    /// background work ends.
     pub settle: Nanos,
     /// When the guest's program is stopped, in the guest's own time from its start.
     pub time_limit: Nanos,
-    /// Kernel modules in the initial file system, in the order of loading: each its path and,
-    /// behind a space, its parameters.
+    /// Kernel modules in the initial file system, in the order of loading: each its path and, after
+    /// a space, its parameters.
     pub modules: Vec<String>,
-    /// Loads that run beside a program of the user's own, as `tardy load` takes them; the request of
-    /// a measurement has its own.
+    /// Loads that run next to a user's program, as for `tardy load`; the request of a measurement
+    /// has its own.
     #[serde(default)]
     pub loads: Vec<String>,
     /// Delays of known length that the module for them makes while the program runs.
     pub injection: Option<Injection>,
-    /// Whether the kernel's symbols are handed out beside what the program leaves.
+    /// Whether the kernel's symbols are exported with the program's files.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hand_out_symbols: bool,
 }
@@ -54,7 +54,7 @@ pub struct GuestJob {
 pub enum Task {
     /// Measure as the request asks, and return the run, which is in [`OUTPUT_FOLDER`].
     Measure(Box<Request>),
-    /// Start a program, and hand out what it leaves in [`OUTPUT_FOLDER`].
+    /// Start a program, and export the files that it leaves in [`OUTPUT_FOLDER`].
     Run(Program),
     /// Start a shell on the console.
     Shell,
@@ -71,21 +71,21 @@ pub struct Program {
     pub arguments: Vec<String>,
 }
 
-/// What the guest says when it has done its task.
+/// The guest's report after its task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestReport {
     /// [`VERSION`].
     pub version: u32,
     /// How the guest's program ended.
     pub ending: Ending,
-    /// The guest's monotonic clock when /init began.
+    /// The guest's monotonic clock when /init started.
     pub booted_at: Nanos,
-    /// The same when the guest's program was started.
+    /// When the guest's program was started.
     pub started_at: Nanos,
-    /// The same when it had ended.
+    /// When it ended.
     pub ended_at: Nanos,
-    /// How long its CPU was idle until then, as the kernel tells it (/proc/uptime, to 10 ms);
-    /// absent in reports of older binaries.
+    /// Idle time of its CPU until then, according to the kernel (/proc/uptime, to 10 ms); absent in
+    /// reports of older binaries.
     #[serde(default)]
     pub idle: Option<Nanos>,
     /// Release of the kernel that ran (/proc/sys/kernel/osrelease).
@@ -95,12 +95,12 @@ pub struct GuestReport {
     /// Its command line (/proc/cmdline).
     pub command_line: String,
     /// Preemption models that the kernel can switch between, the current one in brackets
-    /// (sched/preempt of debugfs); absent where it cannot switch.
+    /// (sched/preempt of debugfs); absent if it cannot switch.
     pub preemption: Option<String>,
-    /// Processes killed for want of memory (oom_kill of /proc/vmstat).
+    /// Processes killed for lack of memory (oom_kill of /proc/vmstat).
     pub killed_for_memory: u64,
-    /// What went wrong on the way without stopping it: a file system that could not be mounted, a
-    /// setting refused.
+    /// Failures that did not stop the guest: a file system that could not be mounted, a setting
+    /// refused.
     pub remarks: Vec<String>,
 }
 
@@ -116,14 +116,12 @@ pub enum Ending {
     TimeLimit,
     /// It could not be started.
     NotStarted(String),
-    /// The loads that were to run beside it ended before it did: what it measured is not what was
-    /// asked for.
+    /// The loads beside it ended before it did, so it measured something else than requested.
     LoadsEnded,
 }
 
 impl GuestJob {
-    /// What a guest is to do until its state is kept: everything that this job does before its
-    /// task, and nothing of the task.
+    /// Returns the part of this job up to the snapshot: everything before its task.
     #[must_use]
     pub fn until_pause(&self) -> Self {
         Self {
@@ -137,7 +135,7 @@ impl GuestJob {
 }
 
 impl GuestReport {
-    /// The preemption model at work, if the kernel says which.
+    /// Returns the active preemption model, if the kernel reports it.
     #[must_use]
     pub fn current_preemption(&self) -> Option<&str> {
         let text = self.preemption.as_deref()?;

@@ -8,26 +8,26 @@ use super::cache::{Cache, Lock};
 /// The CPU that this thread, and the QEMU processes that it starts, are bound to.
 #[derive(Debug)]
 pub struct HostCpu {
-    /// Held until it is dropped; absent where all CPUs are taken and several share one.
+    /// Held until it is dropped; absent if all CPUs are taken and several share one.
     _turn: Option<Lock>,
 }
 
 impl HostCpu {
-    /// Binds this thread to a CPU that no other lab has, or to one of all where there is none.
-    /// `worker` counts the threads of this lab from 0.
+    /// Binds this thread to a CPU that no other lab uses, or if all are used, to any. `worker`
+    /// counts the threads of this lab from 0.
     #[must_use]
     pub fn take(cache: &Cache, worker: usize) -> Self {
         let cpus = affinity::get(0).unwrap_or_default();
         let (cpu, turn) = choose(&cpus, worker, |cpu| cache.try_lock(&format!("cpu-{cpu}")));
         if let Some(cpu) = cpu {
-            // Where it is refused, guests only take longer.
+            // If it is refused, guests only take longer.
             affinity::set(0, &[cpu]).ok();
         }
         Self { _turn: turn }
     }
 }
 
-/// The first CPU whose turn can be had, from the worker's own on.
+/// Returns the first CPU whose turn can be had, from the worker's own on.
 fn choose<T>(
     cpus: &[u32],
     worker: usize,

@@ -1,17 +1,17 @@
-//! Recognises kernel images: for which architecture, and what they call themselves.
+//! Recognises kernel images: their architecture and version.
 //!
 //! Formats: Documentation/arch/x86/boot.rst (header at 0x1f1), Documentation/arch/arm64/booting.rst
 //! and Documentation/arch/riscv/boot-image-header.rst (magic at 0x38).
 
 use super::architecture::Architecture;
 
-/// What an image says of itself.
+/// The properties that an image states.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// What it boots on.
+    /// The architecture on which it boots.
     pub architecture: Architecture,
     /// Release and build, such as
-    /// `6.1.0-56-rt-amd64 (...) #1 SMP PREEMPT_RT Debian 6.1.192-2 (...)`; absent where it is
+    /// `6.1.0-56-rt-amd64 (...) #1 SMP PREEMPT_RT Debian 6.1.192-2 (...)`; absent if it is
     /// compressed away.
     pub version: Option<String>,
 }
@@ -36,10 +36,10 @@ pub enum ImageError {
     Unknown,
 }
 
-/// Looks at the bytes of a file.
+/// Recognises the bytes of a file.
 ///
 /// # Errors
-/// [`ImageError`] for what does not boot.
+/// Returns [`ImageError`] for files that do not boot.
 pub fn recognise(bytes: &[u8]) -> Result<Image, ImageError> {
     let at = |offset: usize, magic: &[u8]| {
         bytes
@@ -76,13 +76,13 @@ pub fn recognise(bytes: &[u8]) -> Result<Image, ImageError> {
     Err(ImageError::Unknown)
 }
 
-/// The text to which the field `kernel_version` (0x20e, less 0x200) points.
+/// Returns the text to which the field `kernel_version` (0x20e, less 0x200) points.
 fn x86_version(bytes: &[u8]) -> Option<String> {
     let pointer = u16::from_le_bytes(*bytes.get(0x20e..)?.first_chunk()?);
     text_at(bytes, usize::from(pointer) + 0x200)
 }
 
-/// What follows `Linux version ` in an image that is not compressed.
+/// Returns the text after `Linux version ` in an image that is not compressed.
 fn banner_version(bytes: &[u8]) -> Option<String> {
     const BANNER: &[u8] = b"Linux version ";
     let start = bytes
@@ -107,7 +107,7 @@ fn text_at(bytes: &[u8], start: usize) -> Option<String> {
 pub(super) mod tests {
     use super::*;
 
-    /// The smallest file that passes for a bzImage.
+    /// Returns the smallest file that passes for a bzImage.
     pub(crate) fn bzimage(version: &str) -> Vec<u8> {
         let mut bytes = vec![0; 0x400];
         bytes[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);

@@ -1,5 +1,5 @@
-//! The guest's initial file system: the static binary as /init, its job, and what else was asked
-//! for. Uncompressed, because every kernel can read that and QEMU copies it at once; the same input
+//! The guest's initial file system: the static binary as /init, its job, and additional files. It
+//! is uncompressed, because every kernel can read that and QEMU copies it at once; the same input
 //! gives the same bytes.
 
 use std::collections::BTreeSet;
@@ -13,8 +13,7 @@ use super::cpio::Writer;
 use super::digest::{Digest, Digester};
 use super::guest_job::{GuestJob, JOB_PATH};
 
-/// Folders that /init mounts something on, or that programs expect; a folder comes before what lies
-/// in it.
+/// Folders that /init mounts on, or that programs expect; a folder precedes its contents.
 const FOLDERS: [&str; 13] = [
     "bin", "dev", "etc", "lib", "mnt", "proc", "root", "run", "sys", "tmp", "usr", "var", "var/tmp",
 ];
@@ -30,11 +29,11 @@ pub struct AddedFile {
     pub executable: bool,
 }
 
-/// Writes the archive: what is loaded of `binary` becomes /init, which the kernel starts and which
-/// starts itself again as `/proc/self/exe`.
+/// Writes the archive: the loaded part of `binary` becomes /init, which the kernel starts and which
+/// restarts itself as `/proc/self/exe`.
 ///
 /// # Errors
-/// What reading the files and writing to `sink` report; the message names the file.
+/// Returns errors of reading the files and of writing to `sink`; the message names the file.
 pub fn write<W: Write>(
     sink: W,
     binary: &Path,
@@ -75,10 +74,10 @@ pub fn write<W: Write>(
     writer.finish()
 }
 
-/// The digest of what [`write()`] writes.
+/// Returns the digest of the output of [`write()`].
 ///
 /// # Errors
-/// As [`write()`].
+/// Returns the errors of [`write()`].
 pub fn digest(binary: &Path, job: &GuestJob, added: &[AddedFile]) -> io::Result<Digest> {
     Ok(write(Digester::default(), binary, job, added)?.finish())
 }

@@ -1,5 +1,5 @@
-//! Delays of known length and kind that the module in `inject/` makes in a guest: what is asked for
-//! on the command line, and when each is fired.
+//! Delays of known length and kind that the module in `inject/` makes in a guest: the parsed
+//! request, and the time of each.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,18 +7,18 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
 
-/// Where the module lies in the guest.
+/// Path of the module in the guest.
 pub const MODULE_PATH: &str = "/lib/tardy_inject.ko";
 /// Its file name, below a folder named like the kernel's release.
 pub const MODULE_NAME: &str = "tardy_inject.ko";
-/// Where the log of the firings lies in a run folder.
+/// Path of the log of the firings in a run folder.
 pub const LOG_PATH: &str = "trace/inject.csv";
 /// The longest delay that the module makes (DELAY_NS_MAX in inject/tardy_inject.c).
 const LENGTH_MAX: Nanos = Nanos::from_millis(50);
-/// As many as the module logs (LOG_ENTRIES_MAX there).
+/// The limit of the module's log (LOG_ENTRIES_MAX there).
 const COUNT_MAX: u32 = 4096;
 
-/// What the CPU is in while it is kept busy.
+/// The context in which the CPU is kept busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Context {
@@ -44,7 +44,7 @@ impl Context {
         Self::Plain,
     ];
 
-    /// The module's name for it.
+    /// Returns the module's name for it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -62,23 +62,23 @@ impl Context {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Injection {
     pub context: Context,
-    /// How long each lasts.
+    /// Length of each delay.
     pub length: Nanos,
     /// How many.
     pub count: u32,
 }
 
 impl Injection {
-    /// How many there are when the command line does not say.
+    /// Default number of delays.
     pub const COUNT_DEFAULT: u32 = 30;
     /// Time to the first delay from the program's start, or from when a measurement has made its
     /// files: by then its probes run.
     pub const FIRST_AFTER: Nanos = Nanos::from_secs(1);
 
-    /// When delay number `index` is due, from that start. Between two the system comes to rest;
-    /// their distance is a whole number of ms and 24/29 ms, so that 29 delays meet 29 phases,
-    /// evenly spread, of every period of which 1 ms is a multiple, however long the delays are. Due
-    /// times, not pauses: how long the guest takes to wake up and to fire does not shift the
+    /// Returns the due time of delay number `index`, from that start. The system settles between
+    /// two delays; their distance is a whole number of ms and 24/29 ms, so that 29 delays meet 29
+    /// evenly distributed phases of every period that divides 1 ms, for any length of the delays.
+    /// Due times, not pauses: how long the guest takes to wake up and to fire does not shift the
     /// phases.
     #[must_use]
     pub fn due(self, index: u32) -> Nanos {
@@ -93,7 +93,7 @@ impl Injection {
     }
 }
 
-/// Text that asks for no delay of ours.
+/// Text that does not describe a delay.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is not a delay ({reason}): write CONTEXT:TIME or CONTEXT:TIME:COUNT, as in \
@@ -165,7 +165,7 @@ impl fmt::Display for Injection {
 /// One delay as the module logged it; times of CLOCK_MONOTONIC, read within the section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InjectedDelay {
-    /// When it began.
+    /// When it started.
     pub begun: Nanos,
     /// When it ended.
     pub ended: Nanos,

@@ -1,5 +1,5 @@
-//! The samples' digest of each unwatched guest, kept in the cache by the digest of what went into
-//! it: a watched guest from the same inputs is compared with it.
+//! Stores the samples' digest of each unwatched guest in the cache, by the digest of its inputs: a
+//! watched guest from the same inputs is compared with it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -31,10 +31,10 @@ pub(super) fn keep(cache: &Cache, provenance: &Provenance) {
     }
 }
 
-/// Compares a watched guest with the same one unwatched, where that was measured.
+/// Compares a watched guest with the same one unwatched, if that was measured.
 ///
 /// # Errors
-/// [`OtherSamples`].
+/// Returns [`OtherSamples`].
 pub(super) fn compare(cache: &Cache, provenance: &Provenance) -> Result<(), OtherSamples> {
     Digests::of(provenance).map_or(Ok(()), |digests| digests.compare(cache))
 }

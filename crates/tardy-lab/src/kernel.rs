@@ -1,4 +1,4 @@
-//! Kernels to boot: where one comes from, and the image that was found there.
+//! Kernels to boot: the source of one, and the image found there.
 //!
 //! A path is an image, a Debian package, or a folder (an unpacked package, a kernel tree, /boot
 //! with one kernel in it). `debian:6.1-rt` is a package of the machine's own package sources; once
@@ -28,7 +28,7 @@ pub use packaged::{
     Flavour, Offer, PackagedKernel, fetch_companions, offers, pinned, versions_between,
 };
 
-/// What the user wrote behind `--kernel`.
+/// The value of `--kernel`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KernelSource {
     /// A file or a folder.
@@ -40,13 +40,13 @@ pub enum KernelSource {
 /// Text that is no kernel source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseKernelError {
-    /// Behind `debian:` comes no version.
+    /// The version after `debian:` is missing.
     #[error(
         "`{0}` does not name a kernel: write debian:VERSION, optionally with -rt or -cloud, as in \
          debian:6.1-rt, or debian:trixie/6.12"
     )]
     Packaged(String),
-    /// Nothing at all.
+    /// An empty value.
     #[error("the kernel's name is empty: give a file, a folder or debian:VERSION")]
     Empty,
 }
@@ -88,30 +88,31 @@ impl fmt::Display for KernelSource {
 /// A kernel that can be booted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kernel {
-    /// What the user asked for.
+    /// The text that the user gave.
     pub source: String,
     /// A short name for tables and folders: `6.1-rt`, or the release that the image states.
     pub name: String,
-    /// Where the image is.
+    /// Path of the image.
     pub image: PathBuf,
     /// The image's digest: the kernel's identity.
     pub digest: Digest,
-    /// What it boots on.
+    /// The architecture on which it boots.
     pub architecture: Architecture,
-    /// What the image calls itself.
+    /// The version that the image states.
     pub version: Option<String>,
-    /// Package and version, where it comes from one.
+    /// Package and version, if it comes from one.
     pub package: Option<String>,
 }
 
 impl Kernel {
-    /// Its release as `uname -r` will say it, where the image states it.
+    /// Returns its release as printed by `uname -r`, if the image states it.
     #[must_use]
     pub fn release(&self) -> Option<&str> {
         self.version.as_deref()?.split_whitespace().next()
     }
 
-    /// What tells two builds of one release apart: its package's version, else the release.
+    /// Returns the text that distinguishes two builds of one release: its package's version,
+    /// otherwise the release.
     #[must_use]
     pub fn short_version(&self) -> Option<String> {
         let of_package = self
@@ -122,7 +123,7 @@ impl Kernel {
         of_package.or(self.release()).map(str::to_owned)
     }
 
-    /// Whether the image says that it was built with PREEMPT_RT; unknown where it says nothing.
+    /// Returns whether the image states that it was built with PREEMPT_RT; `None` if unknown.
     #[must_use]
     pub fn is_real_time(&self) -> Option<bool> {
         self.version
@@ -137,22 +138,22 @@ pub enum KernelError {
     /// A file or folder cannot be read.
     #[error("{path}: {error}: check the path and its permissions")]
     Read {
-        /// What was to be read.
+        /// The path to read.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// The file is no image.
     #[error("{path}: {error}")]
     Image {
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error of the image.
         error: ImageError,
     },
     /// The image is for another machine.
     #[error("{path} is a kernel for {found}: give --arch {found}")]
     Architecture { path: PathBuf, found: Architecture },
-    /// Nothing in the folder or package.
+    /// The folder or package contains no kernel.
     #[error(
         "{0} holds no kernel image (boot/vmlinuz-*, lib/modules/*/vmlinuz or arch/*/boot): give \
          the image itself"
@@ -171,7 +172,7 @@ pub enum KernelError {
          --refresh` lists those available"
     )]
     NoPackage {
-        /// What was asked for.
+        /// The requested name.
         wanted: String,
         /// The releases' names.
         searched: String,
@@ -182,12 +183,12 @@ pub enum KernelError {
          file, which contains the modules, and check the kernel's config"
     )]
     NoModule {
-        /// As asked for, or as another module needs it.
+        /// Its name, as requested, or as required by another module.
         name: String,
         /// Whose.
         kernel: String,
     },
-    /// No Debian sources here.
+    /// This machine has no Debian sources.
     #[error(
         "{0} needs Debian package sources on this machine: give the kernel as a .deb, vmlinuz or \
          bzImage file instead"
@@ -206,7 +207,7 @@ pub enum KernelError {
 /// Finds the kernel; `refresh` asks the package sources again even if the package is pinned.
 ///
 /// # Errors
-/// [`KernelError`].
+/// Returns [`KernelError`].
 pub fn resolve(
     source: &KernelSource,
     architecture: Architecture,
@@ -254,7 +255,7 @@ fn of_path(path: &Path, architecture: Architecture, cache: &Cache) -> Result<Ker
     described(path.display().to_string(), file, &bytes)
 }
 
-/// The image of a package file, kept in the cache.
+/// Returns the image of a package file, kept in the cache.
 fn of_package_file(package: &Path, cache: &Cache, source: String) -> Result<Kernel, KernelError> {
     let found = deb::extract(
         package,

@@ -5,7 +5,7 @@
 //!   [`models`], [`variant`]
 //! - A guest: [`binary`] and [`initramfs`] ([`cpio`]) go in, [`qemu`] and [`machine`] run it
 //!   ([`architecture`], [`host_cpu`], [`several_cpus`]), [`boot`] and [`snapshot`] start it,
-//!   [`exchange`] and [`diagnosis`] tell what came out
+//!   [`exchange`] and [`diagnosis`] read the result
 //! - Experiments: [`guest_job`], [`experiment`], [`guest`], [`provenance`]; their answers in
 //!   [`comparison`], [`cost_comparison`], [`atlas`], [`bisect`]
 //! - Whether explanations are right: [`injection`] makes delays of known truth, [`blame`],

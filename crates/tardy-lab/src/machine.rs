@@ -1,11 +1,10 @@
-//! The virtual machine that a guest runs in, and the kernel's command line; what of both determines
-//! a run.
+//! The virtual machine of a guest, and the kernel's command line; both are inputs of a run.
 //!
-//! QEMU's main thread takes turns with the guest; equal samples depend on it. That thread moves the
-//! clock to the next timer when the guest halts; before the executed instructions were added, it
-//! saw the old clock and moved it too far (`icount_start_warp_timer` against `rr_cpu_thread_fn`,
-//! QEMU 7.2 and later). Binding QEMU to one CPU made this rare (3 of 36 runs on a busy host); the
-//! lock of record and replay excludes it.
+//! QEMU's main thread takes turns with the guest; equal samples depend on it. That thread advances
+//! the clock to the next timer when the guest halts; before the executed instructions were added,
+//! it saw the old clock and advanced it too far (`icount_start_warp_timer` against
+//! `rr_cpu_thread_fn`, QEMU 7.2 and later). Binding QEMU to one CPU made this rare (3 of 36 runs on
+//! a busy host); the lock of record and replay excludes it.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
@@ -14,7 +13,7 @@ use tardy_machine::clock::{INSTRUCTION_MARK, VIRTUAL_CLOCK_MARK};
 use super::architecture::Architecture;
 use super::guest_job::MARK;
 
-/// How QEMU executes the guest.
+/// The way in which QEMU executes the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accelerator {
@@ -69,7 +68,7 @@ pub struct Machine {
     /// Its CPU; there is one: more than one is deterministic too, but they take turns in one thread
     /// of QEMU, and a turn of another one is a delay.
     pub architecture: Architecture,
-    /// How it executes.
+    /// The way of execution.
     pub accelerator: Accelerator,
     /// Virtual time per instruction; without meaning under KVM.
     pub instruction_shift: InstructionShift,
@@ -79,7 +78,7 @@ pub struct Machine {
     pub shared_mib: u32,
 }
 
-/// What QEMU's main thread does while the guest executes.
+/// The scheduling of QEMU's main thread while the guest executes.
 ///
 /// When the guest halts, that thread moves the clock on to the next timer. Free to run at any time,
 /// it can see the halt before the instructions that led to it are counted, and the clock then goes
@@ -90,7 +89,7 @@ pub enum MainThread {
     /// It waits until the instructions are counted: the lock of QEMU's record and replay does it,
     /// whose record is thrown away.
     TakesTurns,
-    /// It runs at any time, as it must where QEMU writes down its state, or has a terminal.
+    /// It runs at any time, which QEMU needs to save its state, or for a terminal.
     Free,
 }
 
@@ -100,8 +99,8 @@ impl Machine {
     /// 64 MiB hold some 30 million samples.
     pub const SHARED_MIB_DEFAULT: u32 = 64;
 
-    /// QEMU's options for it, without the files: what determines a run besides kernel, initial file
-    /// system and command line.
+    /// Returns QEMU's options for it, without the files: inputs of a run in addition to kernel,
+    /// initial file system and command line.
     #[must_use]
     pub fn options(&self, main_thread: MainThread) -> Vec<String> {
         let mut options: Vec<String> = Vec::new();
@@ -135,7 +134,7 @@ impl Machine {
                         self.instruction_shift.exponent()
                     ),
                 ]);
-                // With the host's time of day the guest's boot differs from run to run.
+                // With the host's time of day, the guest's boot would differ from run to run.
                 add(&["-rtc", "base=2020-01-01,clock=vm"]);
             }
             Accelerator::Kvm => add(&["-accel", "kvm"]),
@@ -162,8 +161,8 @@ impl Machine {
     }
 }
 
-/// The kernel's command line for a machine: the lab's words, then the variant's, so that the
-/// variant's win.
+/// Returns the kernel's command line for a machine: the lab's words, then the variant's, so that
+/// the variant's win.
 #[must_use]
 pub fn kernel_command_line(machine: &Machine, variant: &[String], pad: u32) -> String {
     let console = format!("console={}", machine.architecture.console());
@@ -194,8 +193,8 @@ pub fn kernel_command_line(machine: &Machine, variant: &[String], pad: u32) -> S
     words.join(" ")
 }
 
-/// A word that the kernel parses and ignores: it shifts the boot by some instructions, and with it
-/// the phase of everything after it.
+/// Returns a word that the kernel parses and ignores: it shifts the boot by some instructions, and
+/// thereby the phase of all later activity.
 fn pad_word(pad: u32) -> String {
     format!("tardy.pad={pad}{}", "-".repeat(pad as usize % 64))
 }

@@ -1,5 +1,5 @@
-//! The preemption models that a kernel lets one choose at boot. Only the kernel itself can tell, so
-//! it is booted once; what it said is kept in the cache.
+//! The preemption models that can be selected at boot. Only the kernel itself knows them, so it is
+//! booted once; the cache stores its answer.
 //!
 //! Only the kernel itself shows which preemption models it offers. The lab boots it once and keeps
 //! the answer under the image's digest.
@@ -22,10 +22,10 @@ use super::variant::Variant;
 /// A guest that does nothing has booted and switched off by then, also on a busy host.
 const WALL_LIMIT: Duration = Duration::from_secs(120);
 
-/// The models that `kernel` offers, in its own order; none where there is nothing to choose.
+/// Returns the models that `kernel` offers, in its own order; empty if there is no choice.
 ///
 /// # Errors
-/// [`Failure`] when it does not boot.
+/// Returns [`Failure`] when it does not boot.
 pub fn models(
     kernel: &Kernel,
     machine: &Machine,
@@ -65,7 +65,7 @@ pub fn models(
 /// Boots a kernel with a program that ends at once.
 ///
 /// # Errors
-/// [`Failure`] when it does not boot.
+/// Returns [`Failure`] when it does not boot.
 pub fn boot_once(
     variant: &Variant,
     machine: &Machine,

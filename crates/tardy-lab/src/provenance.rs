@@ -1,5 +1,5 @@
-//! `lab.json` in each run folder that came out of a guest: what determined the run, and digests of
-//! what went in and came out.
+//! `lab.json` in each run folder of a guest: the inputs of the run, and digests of inputs and
+//! outputs.
 
 use std::path::Path;
 
@@ -18,16 +18,16 @@ pub const PROVENANCE_NAME: &str = tardy_run::guest_start::PROVENANCE_NAME;
 /// Version of [`Provenance`]. History: 1, the first.
 pub const VERSION: u32 = 1;
 
-/// What virtual time is; stands in every `lab.json`, summary and report.
+/// The meaning of virtual time, printed in every `lab.json`, summary and report.
 const VIRTUAL_TIME: &str = "virtual time: every instruction takes the same time, so a latency is \
                           the length of the kernel's code path; caches, buses, firmware, SMIs and \
                             parallel CPUs are not modelled, and no figure is the worst case of a \
                             real machine";
-/// The same under KVM.
+/// The meaning of the figures under KVM.
 const HOST_TIME: &str = "a virtual machine on the host's clock: every figure includes the host's \
                          own delays, and no run repeats exactly";
 
-/// What the figures of a machine mean.
+/// Returns the meaning of the figures of a machine.
 #[must_use]
 pub fn meaning(machine: &Machine) -> &'static str {
     match machine.accelerator {
@@ -39,9 +39,9 @@ pub fn meaning(machine: &Machine) -> &'static str {
 /// Everything that determines a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inputs {
-    /// What is measured.
+    /// The measured variant.
     pub variant: Variant,
-    /// Where it runs.
+    /// The machine of the guest.
     pub machine: Machine,
     /// The kernel's whole command line.
     pub command_line: String,
@@ -49,11 +49,11 @@ pub struct Inputs {
     pub pad: u32,
     /// The initial file system: binary, job and seed.
     pub initramfs: Digest,
-    /// What QEMU calls itself.
+    /// QEMU's version text.
     pub qemu: String,
     /// QEMU's options.
     pub options: Vec<String>,
-    /// The state that the run began from, where it did not boot.
+    /// The state that the run started from, if it did not boot.
     #[serde(default)]
     pub snapshot: Option<Digest>,
     /// The job that was done from there on; without a snapshot it is in the initial file system.
@@ -95,25 +95,25 @@ impl Inputs {
 pub struct Provenance {
     /// [`VERSION`].
     pub version: u32,
-    /// What went in.
+    /// The inputs.
     pub inputs: Inputs,
-    /// Digest of what went in.
+    /// Digest of the inputs.
     pub input_digest: Digest,
     /// Digest of the files below samples/; absent when there is none.
     pub sample_digest: Option<Digest>,
-    /// Digest of everything that the guest handed out, with its report.
+    /// Digest of everything that the guest exported, with its report.
     pub output_digest: Digest,
-    /// What the guest says.
+    /// The guest's report.
     pub guest: GuestReport,
-    /// What the figures mean.
+    /// The meaning of the figures.
     pub meaning: String,
-    /// Host time from the start of QEMU until the guest went on from its snapshot, in ms; absent
+    /// Host time from the start of QEMU until the guest resumed from its snapshot, in ms; absent
     /// for a run that booted.
     #[serde(default)]
     pub restore_ms: Option<u64>,
 }
 
-/// The digest of the samples among the files of a run folder; `None` when there is none.
+/// Returns the digest of the samples among the files of a run folder; `None` when there is none.
 #[must_use]
 pub fn sample_digest(entries: &[Entry<'_>]) -> Option<Digest> {
     let mut files: Vec<_> = entries
@@ -134,10 +134,10 @@ pub fn sample_digest(entries: &[Entry<'_>]) -> Option<Digest> {
 }
 
 impl Provenance {
-    /// Of the run in a folder; `None` for a run that does not come from the lab.
+    /// Reads that of the run in a folder; `None` for a run that does not come from the lab.
     ///
     /// # Errors
-    /// What reading the file and its JSON report.
+    /// Returns errors of reading the file and its JSON.
     pub fn read(run: &Path) -> std::io::Result<Option<Self>> {
         match regular_file::read(&run.join(PROVENANCE_NAME), PROVENANCE_BYTES_MAX) {
             Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
@@ -146,9 +146,9 @@ impl Provenance {
         }
     }
 
-    /// Whether two runs from the same inputs gave the same samples; where there are none, the same
-    /// output. A run from a snapshot is never the same as one that booted, or that began from
-    /// another snapshot.
+    /// Returns whether two runs from the same inputs gave the same samples; if there are none, the
+    /// same output. A run from a snapshot is never the same as one that booted, or that started
+    /// from another snapshot.
     #[must_use]
     pub fn same_result(&self, other: &Self) -> bool {
         if self.inputs.snapshot != other.inputs.snapshot {

@@ -1,5 +1,5 @@
-//! QEMU as a child process: found, asked for its version, started for one guest, ended at its time
-//! limit.
+//! QEMU as a child process: found, queried for its version, started for one guest, ended at its
+//! time limit.
 
 mod control;
 
@@ -35,14 +35,14 @@ pub enum QemuError {
     #[error("{program}: {message}: check the installation of QEMU")]
     Broken {
         program: String,
-        /// What went wrong.
+        /// The failure.
         message: String,
     },
     /// Files of the guest.
     #[error("{path}: {error}: check free space and the folder given with --out")]
     File {
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
 }
@@ -51,8 +51,8 @@ pub enum QemuError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Qemu {
     pub(super) program: &'static str,
-    /// What it calls itself, such as
-    /// `QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)`: part of a run's identity.
+    /// Its version text, such as `QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)`:
+    /// part of a run's identity.
     pub version: String,
 }
 
@@ -60,7 +60,7 @@ impl Qemu {
     /// Finds QEMU for an architecture on the PATH.
     ///
     /// # Errors
-    /// [`QemuError::Missing`], [`QemuError::Broken`].
+    /// Returns [`QemuError::Missing`], [`QemuError::Broken`].
     pub fn find(architecture: Architecture) -> Result<Self, QemuError> {
         let program = architecture.qemu_program();
         let broken = |message: String| QemuError::Broken {
@@ -89,8 +89,8 @@ impl Qemu {
     }
 }
 
-/// One boot of one guest. File names are relative to the folder, so that the options are the same
-/// wherever it lies.
+/// One boot of one guest. File names are relative to the folder, so the options do not depend on
+/// its path.
 #[derive(Debug, Clone)]
 pub struct Boot<'a> {
     pub machine: &'a Machine,
@@ -98,9 +98,9 @@ pub struct Boot<'a> {
     pub kernel: &'a Path,
     /// The kernel's command line.
     pub command_line: &'a str,
-    /// Where the guest's files are, and come to be.
+    /// The folder of the guest's input and output files.
     pub folder: &'a Path,
-    /// Whether the folder has the plugin that watches the guest, and what it must know.
+    /// Whether the folder contains the plugin that watches the guest, and its input.
     pub is_watched: bool,
 }
 
@@ -114,11 +114,11 @@ pub const SHARED_NAME: &str = "shared.memory";
 pub const STATE_NAME: &str = "machine.state";
 /// The plugin that watches a guest.
 pub const LIBRARY_NAME: &str = "watch.so";
-/// What the plugin must know.
+/// Input file of the plugin.
 pub const KNOWN_NAME: &str = "watch.known";
-/// What the plugin writes.
+/// Output file of the plugin.
 pub const SEEN_NAME: &str = "watch.seen";
-/// What QEMU itself said.
+/// Messages of QEMU.
 pub const QEMU_LOG_NAME: &str = "qemu.log";
 
 /// How a guest's machine ended.
@@ -137,7 +137,7 @@ impl Boot<'_> {
     /// the host's time.
     ///
     /// # Errors
-    /// [`QemuError::File`], [`QemuError::Broken`]; how the guest fared is not an error but
+    /// Returns [`QemuError::File`], [`QemuError::Broken`]; how the guest fared is not an error but
     /// [`BootEnd`].
     pub fn run(&self, qemu: &Qemu, wall_limit: Duration) -> Result<BootEnd, QemuError> {
         let mut command = self.command(qemu, &self.arguments(MainThread::TakesTurns, ""))?;
@@ -150,11 +150,11 @@ impl Boot<'_> {
         wait(child, wall_limit).map_err(broken)
     }
 
-    /// Starts QEMU under the control of the host, for a guest that stops itself; from the machine's
-    /// state in a file of the folder, where one is given.
+    /// Starts QEMU under the control of the host, for a guest that stops itself; optionally from
+    /// the machine's state in a file of the folder.
     ///
     /// # Errors
-    /// [`ControlError`].
+    /// Returns [`ControlError`].
     pub(super) fn start_controlled(
         &self,
         qemu: &Qemu,
@@ -184,7 +184,7 @@ impl Boot<'_> {
     /// it.
     ///
     /// # Errors
-    /// As [`Boot::run`].
+    /// Returns the errors of [`Boot::run`].
     pub fn run_interactively(&self, qemu: &Qemu) -> Result<ExitStatus, QemuError> {
         let mut command = Command::new(qemu.program);
         command

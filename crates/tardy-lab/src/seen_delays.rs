@@ -12,16 +12,16 @@ use tardy_samples::read_series::SeriesFile;
 
 use super::injection::{Context, InjectedDelay, LOG_PATH, parse_log};
 
-/// How much longer a section may be than the delay that was timed within it: the way from switching
-/// off to the first look at the clock, and back from the last.
+/// Maximum excess of a section over the delay that was timed within it: from disabling to the first
+/// clock read, and from the last one to enabling.
 pub const LONGER_NS_MAX: i64 = 1_500;
-/// The same of a softirq: its section is the whole pass, in which the kernel serves the softirqs
-/// that are due besides.
+/// The limit for a softirq: its section is the whole pass, in which the kernel also serves other
+/// due softirqs.
 pub const LONGER_PASS_NS_MAX: i64 = 20_000;
-/// What the names of the module's functions end in.
+/// Suffix of the names of the module's functions.
 const MODULE: &str = "[tardy_inject]";
 
-/// Why nothing can be said.
+/// Why no comparison is possible.
 #[derive(Debug, thiserror::Error)]
 pub enum SeenError {
     #[error(transparent)]
@@ -32,26 +32,26 @@ pub enum SeenError {
     Log(String),
 }
 
-/// What was made, and what was seen of it.
+/// The injected delays, and the sections that the plugin saw.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenDelays {
     /// Delays that the module made.
     pub made: usize,
-    /// Sections of the kind that the delays are, in the order of time, as long as the module held
-    /// it for, in ns; none where the delays are no section.
+    /// Lengths of the sections of the delays' kind that the module held, in order of time, in ns;
+    /// `None` if the delays are not sections.
     pub sections: Vec<i64>,
-    /// For each delay with a section, how much longer the section is, in ns.
+    /// Excess of the section's length for each delay with a section, in ns.
     pub longer: Vec<i64>,
     /// Whether the delays are sections at all, by their context and the kernel.
     pub are_sections: bool,
-    /// How much longer a section may be than its delay, in ns.
+    /// Maximum excess of a section over its delay, in ns.
     pub longer_ns_max: i64,
-    /// Delays that a due time of the run's probes fell into: what sampling can see of them.
+    /// Delays that contained a due time of the run's probes, which sampling can therefore see.
     pub probed: usize,
 }
 
 impl SeenDelays {
-    /// Whether every delay is a section of its kind and length, or none where they are none.
+    /// Returns whether every delay is a section of its kind and length, or none if they are none.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         if !self.are_sections {
@@ -65,7 +65,8 @@ impl SeenDelays {
     }
 }
 
-/// The kind of section that a delay is, and the function that begins it, where it is the module's.
+/// Returns the kind of section that a delay is, and the function that starts it, if it is the
+/// module's.
 fn truth(context: Context, is_real_time: bool) -> Option<(Kind, Option<&'static str>)> {
     match context {
         Context::PreemptionOff => Some((Kind::PreemptionOff, Some("spin_preemption_off"))),
@@ -78,7 +79,7 @@ fn truth(context: Context, is_real_time: bool) -> Option<(Kind, Option<&'static 
     }
 }
 
-/// The due times of all samples of a run; of one that cannot be read, none.
+/// Returns the due times of all samples of a run; of one that cannot be read, none.
 fn dues(run: &Path) -> BTreeSet<Nanos> {
     let mut dues = BTreeSet::new();
     let Ok(record) = folder::open(run) else {
@@ -101,11 +102,11 @@ fn dues(run: &Path) -> BTreeSet<Nanos> {
     dues
 }
 
-/// Sets the sections of a watched run beside the delays of `context` that were made in it, each at
-/// least `least_ns` long.
+/// Compares the sections of a watched run with the delays of `context` in it that are at least
+/// `least_ns` long.
 ///
 /// # Errors
-/// [`SeenError`].
+/// Returns [`SeenError`].
 pub fn seen_delays(
     run: &Path,
     context: Context,

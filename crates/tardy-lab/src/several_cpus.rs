@@ -1,7 +1,7 @@
-//! A guest with several CPUs, and a disk where it is to have one, which the lab's own guests have
-//! not. Its clock is the host's, and its CPUs take turns on those of the host: no time that is
-//! measured in it means anything. It shows that such a machine is measured, that every due time is
-//! accounted for, and what becomes of a run whose machine fails.
+//! A guest with several CPUs, and optionally a disk, which the lab's ordinary guests lack. It uses
+//! the host's clock, and its CPUs share those of the host, so times measured in it are meaningless.
+//! It tests that such a machine is measured, that every due time is accounted for, and what happens
+//! to a run whose machine fails.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -20,50 +20,50 @@ use crate::{cpio, diagnosis, exchange, initramfs};
 /// Memory through which the result comes out.
 const SHARED_MIB: u32 = 16;
 
-/// What is booted.
+/// The kernel to boot.
 #[derive(Debug, Clone, Copy)]
 pub struct Guest<'a> {
-    /// How many CPUs it has.
+    /// Number of CPUs.
     pub cpus: u32,
     /// Its memory, in MiB.
     pub memory_mib: u32,
     /// The kernel's image.
     pub kernel: &'a Path,
-    /// Words for the kernel's command line, besides those that every guest has.
+    /// Words for the kernel's command line, in addition to those of every guest.
     pub words: &'a str,
     /// The tool, a static binary for x86_64.
     pub tardy: &'a Path,
-    /// How long the program may take in the guest; the guest may take twice that with its boot.
+    /// Time limit of the program in the guest; with its boot, the guest may take twice that.
     pub time_limit: Nanos,
-    /// What it has besides the tool.
+    /// Its equipment besides the tool.
     pub equipment: Equipment<'a>,
 }
 
-/// What a guest has besides the tool: nothing, as [`Equipment::default`] has it.
+/// The equipment of a guest besides the tool; none by [`Equipment::default`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Equipment<'a> {
-    /// The program that is run in place of the tool.
+    /// The program to run instead of the tool.
     pub program: Option<&'a str>,
     /// Files of this machine.
     pub files: &'a [AddedFile],
-    /// Files of modules, in the order in which they are loaded before the program starts.
+    /// Files of modules, in the order of loading before the program starts.
     pub modules: &'a [PathBuf],
-    /// The file that is its disk, /dev/vda where the modules have a driver for it. What the guest
-    /// has written there outlives the guest.
+    /// The file of its disk, /dev/vda if the modules include a driver for it. Data that the guest
+    /// writes there persist after its end.
     pub disk: Option<&'a Path>,
 }
 
-/// What came out of it.
+/// The result of the guest.
 #[derive(Debug)]
 pub struct GuestResult {
-    /// How the tool ended.
+    /// The report of the tool.
     pub report: GuestReport,
     files: Vec<(PathBuf, Vec<u8>)>,
 }
 
 impl GuestResult {
-    /// A file that the tool left below the guest's folder for results, as text; empty where there
-    /// is none. `stdout.log` and `stderr.log` are what it said.
+    /// Returns a file that the tool left below the guest's folder for results, as text; empty if
+    /// there is none. `stdout.log` and `stderr.log` contain its output.
     #[must_use]
     pub fn text(&self, path: &str) -> String {
         let found = self.files.iter().find(|(name, _)| name == Path::new(path));
@@ -72,7 +72,7 @@ impl GuestResult {
             .unwrap_or_default()
     }
 
-    /// All files below a folder there, by their paths in it.
+    /// Returns all files below a folder there, by their paths in it.
     pub fn files_below<'a>(
         &'a self,
         folder: &'a str,
@@ -92,9 +92,9 @@ pub enum GuestError {
     /// It ended without a result, or was ended at the limit; with its console.
     #[error("the guest left no result ({problem}); its console output: {console}")]
     Nothing {
-        /// What is wrong with the result.
+        /// The error in the result.
         problem: String,
-        /// What the kernel printed.
+        /// The kernel's output.
         console: String,
     },
 }
@@ -102,7 +102,7 @@ pub enum GuestError {
 /// Boots the guest and runs the tool there with `arguments`; results belong below `/run`.
 ///
 /// # Errors
-/// [`GuestError`].
+/// Returns [`GuestError`].
 pub fn run(guest: Guest<'_>, arguments: &[&str]) -> Result<GuestResult, GuestError> {
     start(guest, arguments)?.finish()
 }
@@ -110,7 +110,7 @@ pub fn run(guest: Guest<'_>, arguments: &[&str]) -> Result<GuestResult, GuestErr
 /// Boots the guest, which runs the tool there with `arguments`.
 ///
 /// # Errors
-/// [`GuestError::Files`].
+/// Returns [`GuestError::Files`].
 pub fn start(guest: Guest<'_>, arguments: &[&str]) -> Result<GuestProcess, GuestError> {
     let folder = Scratch::make(&std::env::temp_dir(), "guest")?;
     let path = |name: &str| folder.path().join(name);
@@ -159,7 +159,7 @@ pub fn start(guest: Guest<'_>, arguments: &[&str]) -> Result<GuestProcess, Guest
     })
 }
 
-/// Where a module lies in the guest.
+/// Returns the path of a module in the guest.
 fn module_file(source: &Path) -> AddedFile {
     let name = source.file_name().unwrap_or_default().to_string_lossy();
     AddedFile {
@@ -169,7 +169,7 @@ fn module_file(source: &Path) -> AddedFile {
     }
 }
 
-/// A guest under way; ended with this value.
+/// A running guest; dropping it ends the guest.
 #[derive(Debug)]
 pub struct GuestProcess {
     child: Child,
@@ -178,24 +178,24 @@ pub struct GuestProcess {
 }
 
 impl GuestProcess {
-    /// What it has printed on its console.
+    /// Returns the text of its console so far.
     #[must_use]
     pub fn console(&self) -> String {
         diagnosis::read_console(&self.folder.path().join("console"))
     }
 
-    /// Whether it goes on.
+    /// Returns whether it still runs.
     ///
     /// # Errors
-    /// Those of waitpid(2).
+    /// Returns errors of waitpid(2).
     pub fn is_running(&mut self) -> io::Result<bool> {
         self.child.try_wait().map(|status| status.is_none())
     }
 
-    /// Ends it at once, as a failure of power does; its disk keeps what it had.
+    /// Ends it at once, like a power failure; its disk keeps its content.
     ///
     /// # Errors
-    /// Those of kill(2) and waitpid(2).
+    /// Returns errors of kill(2) and waitpid(2).
     pub fn cut_power(mut self) -> io::Result<()> {
         self.child.kill()?;
         self.child.wait().map(drop)
@@ -204,7 +204,7 @@ impl GuestProcess {
     /// Waits until it has switched itself off, or ends it at its limit.
     ///
     /// # Errors
-    /// [`GuestError`].
+    /// Returns [`GuestError`].
     pub fn finish(mut self) -> Result<GuestResult, GuestError> {
         while self.is_running()? {
             if Instant::now() > self.deadline {
@@ -239,7 +239,7 @@ impl GuestProcess {
 
 impl Drop for GuestProcess {
     fn drop(&mut self) {
-        // Both fail where it has ended.
+        // Both fail if it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -283,7 +283,7 @@ fn command(guest: Guest<'_>, folder: &Path) -> Command {
         guest.words
     ));
     if let Some(disk) = guest.equipment.disk {
-        // A comma would begin another option.
+        // A comma would start another option.
         let file = disk.display().to_string().replace(',', ",,");
         qemu.arg("-drive")
             .arg(format!("if=virtio,format=raw,file={file}"));

@@ -1,10 +1,10 @@
-//! Snapshots: the state of a guest that has booted and settled, from which a run begins without
+//! Snapshots: the state of a guest that has booted and settled, from which a run starts without
 //! booting.
 //!
 //! The guest stops itself at an instruction of its own choice (`guest::pause`), the host writes the
-//! machine's state to a file, and every run begins by reading that file, the first one too. What a
-//! run begins from is part of its identity: two runs from the same snapshot with the same job give
-//! the same samples; a run that booted gives others, as another replica does.
+//! machine's state to a file, and every run starts by reading that file, the first one too. The
+//! starting state is part of a run's identity: two runs from the same snapshot with the same job
+//! give the same samples; a run that booted gives others, as another replica does.
 //!
 //! A snapshot is taken where the guest stops itself, not at an arbitrary moment of the host. The
 //! guest's job arrives afterwards through the shared memory, so a snapshot contains nothing of the
@@ -28,19 +28,19 @@ use super::qemu::{
     Boot, BootEnd, ControlError, INITRAMFS_NAME, Qemu, QemuError, SHARED_NAME, STATE_NAME,
 };
 
-/// The events by which QEMU says that a guest has stopped itself, or ended without.
+/// QEMU's events for a guest that stopped itself, or ended early.
 const STOPPED: [&str; 2] = ["GUEST_PANICKED", "SHUTDOWN"];
 const PANICKED: [&str; 1] = ["GUEST_PANICKED"];
 
-/// Room for all of them; a snapshot of a default guest takes about 90 MB.
+/// Space for all of them; a snapshot of a default guest takes about 90 MB.
 const BYTES_MAX: u64 = 16 << 30;
-/// Those that may be in use are not removed.
+/// Snapshots that may be in use are not removed.
 const KEPT_FOR: Duration = Duration::from_secs(600);
 
-/// The file with what is known of a snapshot; it is written last.
+/// The file that describes a snapshot; it is written last.
 const DESCRIPTION_NAME: &str = "snapshot.json";
 
-/// Where snapshots are kept.
+/// The store of snapshots.
 #[derive(Debug, Clone)]
 pub struct Snapshots {
     folder: PathBuf,
@@ -60,7 +60,7 @@ struct Description {
     bytes: u64,
 }
 
-/// Why there is none, or why nothing could begin from it.
+/// Why there is none, or why nothing could start from it.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// The guest did not get so far.
@@ -75,7 +75,7 @@ pub enum SnapshotError {
     #[error("{path}: {error}")]
     File {
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// The state does not fit.
@@ -92,18 +92,17 @@ pub enum SnapshotError {
 }
 
 impl Snapshots {
-    /// Those in this folder, which exists.
+    /// Returns those in this folder, which exists.
     #[must_use]
     pub fn at(folder: PathBuf) -> Self {
         Self { folder }
     }
 
-    /// The snapshot of these inputs, made from `boot` where there is none: its folder must hold the
-    /// initial file system. What the guest said on the way stays in `console` when it does not get
-    /// there.
+    /// Returns the snapshot of these inputs, made from `boot` if there is none: its folder must
+    /// contain the initial file system. If the guest fails on the way, its output is in `console`.
     ///
     /// # Errors
-    /// [`SnapshotError`].
+    /// Returns [`SnapshotError`].
     pub fn of(
         &self,
         inputs: &Digest,
@@ -116,7 +115,7 @@ impl Snapshots {
         if let Some(snapshot) = read(&folder) {
             return Ok(snapshot);
         }
-        // Made beside it and renamed: a folder under the final name is whole.
+        // Made next to it and renamed: a folder under the final name is whole.
         std::fs::create_dir_all(&self.folder).map_err(at(&self.folder))?;
         let beside = Scratch::make(&self.folder, "snapshot").map_err(at(&self.folder))?;
         let made = make(
@@ -130,14 +129,14 @@ impl Snapshots {
             wall_limit,
         );
         if made.is_err() {
-            // The copy is for people; without it the error is still told.
+            // The copy is for people; without it the error is still reported.
             std::fs::copy(beside.path().join(super::qemu::CONSOLE_NAME), console).ok();
         }
         let description = made?;
         let text = serde_json::to_vec(&description).expect("a description is plain data");
         std::fs::write(beside.path().join(DESCRIPTION_NAME), text).map_err(at(beside.path()))?;
         if std::fs::rename(beside.path(), &folder).is_err() {
-            // Somebody else was quicker, or what is there is not whole.
+            // Another process was quicker, or the existing snapshot is incomplete.
             if let Some(snapshot) = read(&folder) {
                 return Ok(snapshot);
             }
@@ -151,7 +150,7 @@ impl Snapshots {
         })
     }
 
-    /// Removes those that were not used for the longest time until the others fit.
+    /// Removes the least recently used ones until the others fit.
     fn make_room(&self, now: SystemTime) {
         let entries = std::fs::read_dir(&self.folder)
             .into_iter()
@@ -165,7 +164,7 @@ impl Snapshots {
             if sum <= BYTES_MAX || now.duration_since(used).unwrap_or_default() < KEPT_FOR {
                 return;
             }
-            // What cannot be removed now is tried again with the next snapshot.
+            // If removal fails now, the next snapshot tries it again.
             std::fs::remove_dir_all(&folder).ok();
             sum -= bytes;
         }
@@ -185,7 +184,7 @@ fn use_of(folder: &Path) -> Option<(SystemTime, u64, PathBuf)> {
     ))
 }
 
-/// The snapshot in a folder, marked as used; `None` when it is not whole.
+/// Returns the snapshot in a folder, marked as used; `None` when it is not whole.
 fn read(folder: &Path) -> Option<Snapshot> {
     let path = folder.join(DESCRIPTION_NAME);
     let description: Description = serde_json::from_slice(&std::fs::read(&path).ok()?).ok()?;
@@ -259,11 +258,11 @@ fn make(
 }
 
 impl Snapshot {
-    /// Lets the machine go on with a job, in the boot's folder, which holds the same initial file
-    /// system. Returns how it ended, and how long it took until the guest went on.
+    /// Resumes the machine with a job, in the boot's folder, which contains the same initial file
+    /// system. Returns how it ended, and the time until the guest resumed.
     ///
     /// # Errors
-    /// [`SnapshotError`].
+    /// Returns [`SnapshotError`].
     pub fn run(
         &self,
         qemu: &Qemu,
@@ -303,8 +302,8 @@ fn beginning(shared: &Path) -> Result<[u8; 8], SnapshotError> {
     Ok(bytes)
 }
 
-/// QEMU is started in the folder and given names without a path, so that its options are the same
-/// for everybody.
+/// QEMU is started in the folder with names without a path, so that its options are the same for
+/// all users.
 fn link(original: &Path, link: &Path) -> Result<(), SnapshotError> {
     let original = original.canonicalize().map_err(at(original))?;
     symlink(&original, link).map_err(at(link))

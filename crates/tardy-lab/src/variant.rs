@@ -1,4 +1,4 @@
-//! Variants: what is compared. A kernel with words on its command line, on a machine.
+//! Variants: the objects of a comparison. A kernel with words on its command line, on a machine.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,9 +9,9 @@ use super::kernel::Kernel;
 pub struct Variant {
     /// Its name in tables and as a folder.
     pub name: String,
-    /// What is booted.
+    /// The kernel to boot.
     pub kernel: Kernel,
-    /// The preemption model asked for, which the kernel must confirm.
+    /// The requested preemption model, which the kernel must confirm.
     pub preemption: Option<String>,
     /// Further words for the kernel's command line.
     pub words: Vec<String>,
@@ -34,7 +34,7 @@ impl Variant {
         }
     }
 
-    /// What it adds to the kernel's command line.
+    /// Returns the words that it adds to the kernel's command line.
     #[must_use]
     pub fn command_line_words(&self) -> Vec<String> {
         let preemption = self
@@ -45,7 +45,7 @@ impl Variant {
     }
 }
 
-/// The name with everything replaced that is awkward in a path.
+/// Returns the name with everything replaced that is awkward in a path.
 fn folder_name(name: &str) -> String {
     const LENGTH_MAX: usize = 80;
     let plain = |c: char| {
@@ -59,8 +59,8 @@ fn folder_name(name: &str) -> String {
     name.trim_start_matches('.').to_owned()
 }
 
-/// Gives variants with equal names different ones: by their kernels' versions, by digests where
-/// those are not known or equal, by number when even the kernels are equal.
+/// Gives variants with equal names different ones: by their kernels' versions, otherwise by
+/// digests, otherwise by number.
 pub fn make_names_unique(variants: &mut [Variant]) {
     let names: Vec<String> = variants
         .iter()

@@ -1,9 +1,9 @@
-//! Watching a guest from outside: the plugin of QEMU, what it must know of the kernel, and what it
-//! leaves in the run folder.
+//! Watches a guest by the QEMU plugin: makes the plugin's input from the kernel, and stores its
+//! output in the run folder.
 //!
-//! The symbols of a kernel come from a boot of its own, once for each kernel and its modules, and
-//! are kept in the cache: a watched guest has the same initial file system, command line and job as
-//! one that is not watched, and therefore the same samples.
+//! The symbols of a kernel come from a separate boot, once for each kernel and its modules, and are
+//! stored in the cache: a watched guest has the same initial file system, command line and job as
+//! an unwatched one, and therefore the same samples.
 //!
 //! A watched guest boots from the same files as an unwatched one. A separate boot provides the
 //! kernel's symbols, which the plugin needs: exporting them from the watched guest would change its
@@ -78,9 +78,9 @@ fn file_error(path: &Path) -> impl FnOnce(io::Error) -> WatchError + use<> {
 /// Refuses guests that no plugin can watch.
 ///
 /// # Errors
-/// [`WatchError`].
+/// Returns [`WatchError`].
 pub fn check(machine: &Machine) -> Result<(), WatchError> {
-    /// Below the hole for devices under 4 GiB, memory lies in one piece.
+    /// Below the hole for devices under 4 GiB, memory is contiguous.
     const MEMORY_MIB_MAX: u32 = 2048;
     if machine.accelerator != Accelerator::Tcg {
         return Err(WatchError::Accelerator);
@@ -94,20 +94,20 @@ pub fn check(machine: &Machine) -> Result<(), WatchError> {
     Ok(())
 }
 
-/// What watching needs beside the guest.
+/// The requirements of watching besides the guest.
 #[derive(Debug, Clone)]
 pub struct WatchSetup {
     library: PathBuf,
     cache: Cache,
-    /// Of how many samples of each phase, the worst ones, what was executed before them is kept.
+    /// For how many of the worst samples of each phase to store the code executed before them.
     worst: u32,
 }
 
 impl WatchSetup {
-    /// With the plugin at `library`, or else with the tool's own, which is put into the cache.
+    /// Prepares the plugin at `library`, or the tool's built-in one, which is put into the cache.
     ///
     /// # Errors
-    /// [`WatchError`] where this machine cannot watch.
+    /// Returns [`WatchError`] if this machine cannot watch.
     pub fn new(
         machine: &Machine,
         qemu: &Qemu,
@@ -129,16 +129,16 @@ impl WatchSetup {
         })
     }
 
-    /// Keeps what was executed before so many of the worst samples of each phase.
+    /// Stores the code executed before this many of the worst samples of each phase.
     #[must_use]
     pub fn with_worst(self, worst: u32) -> Self {
         Self { worst, ..self }
     }
 
-    /// Puts into the guest's folder what the plugin needs.
+    /// Puts the plugin's input into the guest's folder.
     ///
     /// # Errors
-    /// [`WatchError`].
+    /// Returns [`WatchError`].
     pub(super) fn prepare(
         &self,
         symbols: &KernelSymbols,
@@ -162,18 +162,18 @@ impl WatchSetup {
         symlink(&self.library, &library).map_err(file_error(&library))
     }
 
-    /// The symbols of a guest's kernel with its modules: kept ones, or those that `boot` leaves in
-    /// the folder that it is given, with the job that it is given.
+    /// Returns the symbols of a guest's kernel with its modules: stored ones, or those that `boot`
+    /// leaves in its folder, with its job.
     ///
     /// # Errors
-    /// [`WatchError`].
+    /// Returns [`WatchError`].
     pub(super) fn symbols(
         &self,
         (variant, job, added): (&Variant, &GuestJob, &[AddedFile]),
         boot: impl FnOnce(&GuestJob, &Path) -> Result<(), String>,
     ) -> Result<KernelSymbols, WatchError> {
         let key = key(variant, job, added).map_err(file_error(&variant.kernel.image))?;
-        // Several guests of a kernel begin at once: one boots for all.
+        // Several guests of a kernel start at once: one boots for all.
         let _lock = self.cache.lock(&format!("symbols-{}", key.as_str()))?;
         let kept = self.cache.folder("symbols")?.join(key.as_str());
         if let Ok(text) = fs::read_to_string(&kept) {
@@ -199,10 +199,10 @@ impl WatchSetup {
     }
 }
 
-/// Moves what the plugin has written into the run folder.
+/// Moves the plugin's output into the run folder.
 ///
 /// # Errors
-/// [`WatchError`].
+/// Returns [`WatchError`].
 pub(super) fn keep(
     folder: &Path,
     symbols: &KernelSymbols,
@@ -222,7 +222,7 @@ fn instruction_ns(machine: &Machine) -> u64 {
     u64::try_from(machine.instruction_shift.per_instruction().get()).unwrap_or(1)
 }
 
-/// What the addresses of a guest's symbols depend on.
+/// Returns the digest of everything that the addresses of a guest's symbols depend on.
 fn key(variant: &Variant, job: &GuestJob, added: &[AddedFile]) -> io::Result<Digest> {
     let mut digester = Digester::default();
     digester.update_block(variant.kernel.digest.as_str().as_bytes());
@@ -235,8 +235,8 @@ fn key(variant: &Variant, job: &GuestJob, added: &[AddedFile]) -> io::Result<Dig
     Ok(digester.finish())
 }
 
-/// The plugin that this program has in it, as a file; where it has none, what the machine's
-/// compiler makes of the source.
+/// Returns the built-in plugin as a file; a program without one compiles it from source with the
+/// machine's compiler.
 fn own_library(cache: &Cache) -> Result<PathBuf, WatchError> {
     let digest = Digest::of_bytes(if plugin::LIBRARY.is_empty() {
         plugin::SOURCE.as_bytes()
@@ -280,7 +280,7 @@ fn compile(cache: &Cache, library: &Path) -> Result<PathBuf, WatchError> {
     Ok(library.to_owned())
 }
 
-/// Of `QEMU emulator version 7.2.22 (Debian ...)`.
+/// Parses text such as `QEMU emulator version 7.2.22 (Debian ...)`.
 fn major_version(text: &str) -> Option<u32> {
     text.split_whitespace()
         .skip_while(|word| *word != "version")

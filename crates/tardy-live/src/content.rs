@@ -18,7 +18,7 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// Takes in what is new: a run at a moment, and figures that were made about then.
+    /// Adds new data: the state of a run, and figures from about the same time.
     pub(crate) fn take(&mut self, progress: RunProgress, figures: Option<Vec<Figures>>) {
         if let Some(figures) = figures {
             self.tracks
@@ -34,7 +34,7 @@ impl Content {
         self.progress = Some(progress);
     }
 
-    /// A value of a series, noted one by one: for readers of what was measured before they came.
+    /// Adds a single value of a series: for readers that arrived after its measurement.
     pub(crate) fn note(&mut self, series: usize, at: Nanos, value: Nanos) {
         self.tracks
             .resize_with(self.tracks.len().max(series + 1), Track::default);
@@ -42,7 +42,7 @@ impl Content {
         self.all.note(at, value);
     }
 
-    /// The time line of a series, or of all.
+    /// Returns the time line of a series, or of all.
     pub(crate) fn track(&self, series: Option<usize>) -> &Track {
         series
             .and_then(|series| self.tracks.get(series))
@@ -63,14 +63,14 @@ impl Content {
         shape
     }
 
-    /// Places of the series, those with the largest values first.
+    /// Returns the indices of the series, those with the largest values first.
     pub(crate) fn worst_first(&self) -> Vec<usize> {
         let mut places: Vec<usize> = (0..self.series.len()).collect();
         places.sort_by_key(|&place| std::cmp::Reverse(max_of(&self.series[place])));
         places
     }
 
-    /// The largest value of each CPU that is measured; nothing for one without a value yet.
+    /// Returns the largest value of each measured CPU; `None` for one without a value yet.
     pub(crate) fn cpus(&self) -> Vec<(CpuId, Option<Nanos>)> {
         let mut cpus: BTreeMap<CpuId, Option<Nanos>> = BTreeMap::new();
         for figures in &self.series {
@@ -82,7 +82,7 @@ impl Content {
         cpus.into_iter().collect()
     }
 
-    /// Whether there are several probes or parts of one.
+    /// Returns whether there are several probes or parts of one.
     pub(crate) fn has_several_probes(&self) -> bool {
         self.series
             .windows(2)

@@ -1,4 +1,5 @@
-//! A screen as a picture of characters. What does not fit is left out, what matters least first.
+//! Draws a screen as a picture of characters. Parts that do not fit are dropped, the least
+//! important first.
 
 mod charts;
 mod heat;
@@ -35,7 +36,7 @@ impl Look {
         }
     }
 
-    /// Of what is worse than it was to be.
+    /// Returns the style of a value that violates its limit.
     fn alarm(self) -> Style {
         self.color(Color::Red).add_modifier(Modifier::BOLD)
     }
@@ -63,8 +64,8 @@ pub(crate) fn draw(frame: &mut Frame<'_>, screen: &Screen, look: Look) {
     let charts = if is_wide { 1 } else { 2 };
     let room = area.height.saturating_sub(HEAD_LINES + FOOT_LINES);
     let rows = table::lines_wanted(content, area.width);
-    // The table gets what it wants as far as the charts keep the lines that they need; what is left
-    // over goes to the charts.
+    // The table gets its preferred size as far as the charts keep their minimum; the charts get the
+    // rest.
     let is_roomy = room >= charts * CHART_LINES_WANTED + table::lines_least(content, area.width);
     let least = charts
         * if is_roomy {
@@ -99,7 +100,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, screen: &Screen, look: Look) {
     frame.render_widget(foot_line(screen, content, area.width, look), foot);
 }
 
-/// What is measured and how far it is, what the loads do, and a bar.
+/// Draws the measurement and its progress, the activity of the loads, and a bar.
 fn draw_head(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -154,7 +155,7 @@ fn draw_head(
     frame.render_widget(gauge, bar);
 }
 
-/// The keys, or what is asked.
+/// Returns the keys, or the current question.
 fn foot_line(screen: &Screen, content: &Content, width: u16, look: Look) -> Line<'static> {
     if screen.is_asking {
         return Line::styled(

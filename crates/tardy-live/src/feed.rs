@@ -1,5 +1,5 @@
-//! What a run hands to whoever shows it. Whoever measures or records never waits here: where the
-//! other side looks at it just now, it comes back later.
+//! The channel from a run to its display. Measuring and recording threads never wait here: while
+//! the display holds the lock, they retry later.
 //!
 //! The recorder never waits for the view. It makes figures when the view asks for them, and
 //! publishes them only if the view is not reading at that moment.
@@ -30,7 +30,7 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Whether somebody waits for new figures.
+    /// Returns whether the display waits for new figures.
     #[must_use]
     pub fn is_wanted(&self) -> bool {
         self.is_wanted.load(Ordering::Acquire)
@@ -71,7 +71,7 @@ impl Feed {
         self.figures.lock().ok()?.take()
     }
 
-    /// How far the run is.
+    /// Returns how far the run is.
     #[must_use]
     pub fn progress(&self) -> Option<RunProgress> {
         self.progress.lock().ok()?.clone()

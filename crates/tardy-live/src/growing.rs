@@ -1,5 +1,4 @@
-//! A run folder that somebody else fills: what came since the last look is read, and no sample
-//! twice.
+//! A run folder that another process fills: each call reads the new data, and no sample twice.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -44,10 +43,10 @@ struct GrowingSeries {
 }
 
 impl GrowingFolder {
-    /// The run in the folder `path`.
+    /// Returns the run in the folder `path`.
     ///
     /// # Errors
-    /// Those of [`folder::open`].
+    /// Returns errors of [`folder::open`].
     pub fn open(path: &Path) -> Result<Self, folder::FolderError> {
         folder::open(path)?;
         Ok(Self {

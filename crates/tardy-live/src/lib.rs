@@ -1,9 +1,8 @@
-//! What is shown of a run while it lasts: a screen that can be talked to.
+//! The live display of a run: an interactive screen.
 //!
-//! The run puts what it knows anyway into a [`feed::Feed`]; a thread on a CPU for the tool's own
-//! work ([`view::View`]) draws it. Neither waits for the other: a terminal that takes nothing holds
-//! up no run. `tardy top` draws the same of a folder that another process fills
-//! ([`growing::GrowingFolder`]).
+//! The run puts available data into a [`feed::Feed`]; a thread on a housekeeping CPU
+//! ([`view::View`]) draws it. Neither waits for the other: a blocked terminal does not delay a run.
+//! `tardy top` draws the same of a folder that another process fills ([`growing::GrowingFolder`]).
 #![forbid(unsafe_code)]
 
 mod ansi;

@@ -6,16 +6,15 @@
 
 use tardy_core::units::Nanos;
 
-/// What a share of a CPU is left to others: of so many parts of the time one is used. Making
-/// figures and drawing them keep to it one by one, so that both together use less than 1 % of one
-/// CPU.
+/// Share of a CPU that is used: one of this many parts of the time. Making figures and drawing them
+/// each use one share, so both together use less than 1 % of one CPU.
 const PARTS: i64 = 250;
 /// As often as a person can follow.
 const INTERVAL: Nanos = Nanos::from_millis(500);
-/// Longest interval between two frames, whatever they cost.
+/// Longest interval between two frames at any cost.
 pub const INTERVAL_OF_VIEW: Nanos = Nanos::from_secs(1);
 
-/// Says when the next turn is, by what the last one cost.
+/// Schedules the next turn by the cost of the last one.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
     next: Nanos,
@@ -23,7 +22,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The first turn is at `now`.
+    /// Starts with a turn at `now`.
     #[must_use]
     pub fn new(now: Nanos) -> Self {
         Self {

@@ -13,18 +13,18 @@ pub struct RunProgress {
     pub state: State,
     /// Below zero before it starts.
     pub elapsed: Nanos,
-    /// How long it was to last; phases that are counted in cycles take about that. Absent where it
-    /// lasts until somebody stops it.
+    /// Planned length; phases that are counted in cycles take about that. Absent for an endless
+    /// run.
     pub planned: Option<Nanos>,
     pub phases_planned: usize,
-    /// Phases that have begun.
+    /// Phases that have started.
     pub phases: Vec<PhaseProgress>,
     /// The loads of the last one of them.
     pub loads: Vec<LoadProgress>,
     pub marks: Vec<Nanos>,
     /// Allowed latencies.
     pub window: Option<Window>,
-    /// Whether the process that made it is gone, and the record does not say how it ended.
+    /// Whether the process that made it is gone, and the record does not state how it ended.
     pub is_cut_off: bool,
 }
 
@@ -32,11 +32,11 @@ pub struct RunProgress {
 pub struct PhaseProgress {
     pub name: String,
     pub begin: Nanos,
-    /// When it is to end; absent where it ends after so many cycles, or when somebody stops it.
+    /// Planned end; absent if cycles or the user end it.
     pub end: Option<Nanos>,
 }
 
-/// What one load of a phase has done.
+/// The work of one load of a phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadProgress {
     pub name: String,
@@ -48,7 +48,7 @@ pub struct LoadProgress {
 }
 
 impl RunProgress {
-    /// The run in the folder `run`, by its record, at `now` on its clock.
+    /// Returns the run in the folder `run`, by its record, at `now` on its clock.
     #[must_use]
     pub fn of(record: &RunRecord, run: String, now: Nanos) -> Self {
         let start = record.started.monotonic_ns;
@@ -84,8 +84,8 @@ impl RunProgress {
     }
 }
 
-/// The parts of each load of the last phase together. A load whose work is not told yet, as in the
-/// folder of another process's run, is left out.
+/// Returns the parts of each load of the last phase together. A load whose work is not told yet, as
+/// in the folder of another process's run, is left out.
 fn loads(record: &RunRecord, now: Nanos) -> Vec<LoadProgress> {
     let Some(phase) = record.phases.len().checked_sub(1) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! A screen that can be talked to: what it shows, and what keys do. Knows no terminal.
+//! An interactive screen: its content, and the effects of keys. It is independent of the terminal.
 
 use crate::content::Content;
 
@@ -11,7 +11,7 @@ pub(crate) enum Key {
 }
 
 impl Key {
-    /// The keys in what a terminal sent at once.
+    /// Parses the keys in a terminal's input.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Vec<Self> {
         let mut keys = Vec::new();
         let mut rest = bytes;
@@ -24,8 +24,8 @@ impl Key {
                     match last {
                         b'A' | b'D' | b'Z' => keys.push(Self::Previous),
                         b'B' | b'C' => keys.push(Self::Next),
-                        // Of longer ones nothing is a key of ours, and their ends must not be taken
-                        // for letters.
+                        // Longer sequences are not used, and their ends must not be taken for
+                        // letters.
                         _ => rest = &[],
                     }
                 }
@@ -39,7 +39,7 @@ impl Key {
     }
 }
 
-/// What a key asks of the run.
+/// The effect of a key on the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Keep this moment.
@@ -61,13 +61,13 @@ pub(crate) enum Owner {
 pub(crate) struct Screen {
     pub(crate) owner: Owner,
     pub(crate) content: Content,
-    /// What is shown while the view is paused.
+    /// The content while the view is paused.
     paused: Option<Box<Content>>,
     /// The series whose charts are shown; those of all together where absent.
     pub(crate) selected: Option<usize>,
     /// Whether it waits for a yes before the run is ended.
     pub(crate) is_asking: bool,
-    /// Whether the run was told to end.
+    /// Whether the run was stopped.
     pub(crate) is_ending: bool,
     /// Whether keys can be pressed.
     pub(crate) has_keys: bool,
@@ -86,7 +86,7 @@ impl Screen {
         }
     }
 
-    /// What is to be drawn.
+    /// Returns the content to draw.
     pub(crate) fn shown(&self) -> &Content {
         self.paused.as_deref().unwrap_or(&self.content)
     }

@@ -1,4 +1,4 @@
-//! The terminal while a screen is drawn on it. It is put back on every way out but SIGKILL, after
+//! The terminal while a screen is drawn on it. It is restored on every exit except SIGKILL, after
 //! which `reset` does it.
 //!
 //! The view reads its few keys itself, without the event loop of a terminal library. Such loops
@@ -19,7 +19,7 @@ use crate::ansi::{self, Ansi};
 use crate::draw::{self, Look};
 use crate::screen::Screen;
 
-/// What is to be put back. It is static because a panic of any thread must leave a terminal on
+/// The settings to restore. It is static because a panic of any thread must leave a terminal on
 /// which its message can be read.
 static SAVED: Mutex<Option<SavedTerminal>> = Mutex::new(None);
 
@@ -36,8 +36,8 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Whether keys can be read: standard input is a terminal, and its shell gives them to this
-    /// process.
+    /// Returns whether keys can be read: standard input is a terminal, and its shell gives them to
+    /// this process.
     pub(crate) fn has_keys() -> bool {
         io::IsTerminal::is_terminal(&io::stdin()) && terminal::is_in_foreground(io::stdin().as_fd())
     }
@@ -55,8 +55,8 @@ impl Terminal {
             out.write_all(ansi::ENTER.as_bytes())?;
             out.flush()?;
             let size = size();
-            // The size is asked for at each picture: no handler of SIGWINCH must be there, which
-            // the kernel may run in a measuring thread.
+            // The size is read for each frame, to avoid a handler of SIGWINCH, which the kernel
+            // might run in a measuring thread.
             let options = TerminalOptions {
                 viewport: Viewport::Fixed(size),
             };
@@ -85,7 +85,7 @@ impl Terminal {
             .map(drop)
     }
 
-    /// The keys that were pressed; none where the terminal has gone.
+    /// Returns the pressed keys; empty if the terminal has gone.
     pub(crate) fn keys(&mut self) -> Vec<u8> {
         let mut room = [0; 64];
         match terminal::read(io::stdin().as_fd(), &mut room) {
@@ -98,7 +98,7 @@ impl Terminal {
         }
     }
 
-    /// Whether to wait for keys.
+    /// Returns whether to wait for keys.
     pub(crate) fn waits_for_keys(&self) -> bool {
         self.has_keys
     }
@@ -116,7 +116,7 @@ pub(crate) fn put_back() {
         return;
     };
     let mut out = io::stderr().lock();
-    // What cannot be written to is gone, and needs nothing put back.
+    // A terminal that cannot be written to is gone, and needs no restoring.
     let _ = out
         .write_all(ansi::LEAVE.as_bytes())
         .and_then(|()| out.flush());

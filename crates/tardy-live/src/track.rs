@@ -1,11 +1,11 @@
-//! A time line that grows in constant memory: the largest value of each stretch of time. Stretches
+//! A time line that grows in constant memory: the largest value of each time interval. Intervals
 //! double when there are too many of them.
 
 use tardy_core::units::Nanos;
 
-/// Stretches that are kept; more than a screen has columns.
+/// Maximum number of intervals; more than a screen has columns.
 const STRETCHES: usize = 512;
-/// The first stretches are so long.
+/// Length of the first intervals.
 const STEP: Nanos = Nanos::from_millis(125);
 
 #[derive(Debug, Clone)]
@@ -46,8 +46,8 @@ impl Track {
             .collect();
     }
 
-    /// The largest value of each of `columns` equal parts of the time from the start to `end`. A
-    /// stretch that is longer than a column fills all of its columns.
+    /// Returns the largest value of each of `columns` equal parts of the time from the start to
+    /// `end`. An interval that is longer than a column fills all of its columns.
     pub(crate) fn columns(&self, end: Nanos, columns: usize) -> Vec<Option<Nanos>> {
         let mut largest = vec![None; columns];
         let end = i128::from(end.get().max(1));

@@ -30,7 +30,7 @@ use crate::terminal::Terminal;
 const STACK_BYTES: usize = 512 << 10;
 /// A terminal that takes nothing holds up the end of a run for no longer than this.
 const END_LIMIT: Duration = Duration::from_secs(1);
-/// For what was asked of the recorder to come.
+/// Time for the recorder to answer a request.
 const FIGURES_COME_WITHIN: Nanos = Nanos::from_millis(130);
 
 /// A view of this process's own run.
@@ -40,14 +40,14 @@ pub struct View {
     has_ended: Receiver<()>,
 }
 
-/// Whether a screen can be drawn: standard output and standard error are terminals that can move
-/// their cursor.
+/// Returns whether a screen can be drawn: standard output and standard error are terminals that can
+/// move their cursor.
 #[must_use]
 pub fn is_possible() -> bool {
     let can_move = std::env::var_os("TERM").is_some_and(|name| !name.is_empty() && name != "dumb");
     let is_terminal =
         io::IsTerminal::is_terminal(&io::stderr()) && io::IsTerminal::is_terminal(&io::stdout());
-    // A run in the background leaves the terminal to whoever has it.
+    // A run in the background leaves the terminal to the foreground process.
     can_move && is_terminal && (Terminal::has_keys() || !io::IsTerminal::is_terminal(&io::stdin()))
 }
 
@@ -55,7 +55,7 @@ impl View {
     /// Takes the terminal and starts the thread on `cpus`.
     ///
     /// # Errors
-    /// Those of the terminal and of starting a thread; the terminal is then as it was.
+    /// Returns errors of the terminal and of starting a thread; the terminal is then as it was.
     pub fn start(feed: Arc<Feed>, cpus: &CpuList, look: Look) -> io::Result<Self> {
         let end = Arc::new(EventFd::new()?);
         let is_ended = Arc::clone(&end);
@@ -67,7 +67,7 @@ impl View {
             .stack_size(STACK_BYTES)
             .spawn(move || {
                 let _ = affinity::set(0, &cpus);
-                // What goes wrong with the terminal is no reason to end a run.
+                // An error of the terminal does not end a run.
                 let _ = follow(&feed, &is_ended, &mut terminal, look);
                 drop(terminal);
                 let _ = ended.send(());
@@ -141,7 +141,7 @@ fn follow(feed: &Feed, end: &EventFd, terminal: &mut Terminal, look: Look) -> io
                         None => {}
                     }
                 }
-                // Whoever pressed a key sees at once what it did.
+                // Shows the effect of a key at once.
                 terminal.draw(&screen, look)?;
             }
         }
@@ -151,7 +151,7 @@ fn follow(feed: &Feed, end: &EventFd, terminal: &mut Terminal, look: Look) -> io
 /// Shows the run in `folder` until it ends or its user has seen enough.
 ///
 /// # Errors
-/// Those of the terminal, and of a folder that cannot be read.
+/// Returns errors of the terminal, and of a folder that cannot be read.
 pub fn watch(folder: &mut GrowingFolder, look: Look) -> io::Result<()> {
     let signals =
         signal::SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP])?;

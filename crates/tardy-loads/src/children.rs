@@ -10,11 +10,11 @@ use tardy_machine::cpu_time::tick_length;
 use tardy_machine::root::Root;
 use tardy_sys::process;
 
-/// Hidden first argument of what becomes another program; its path and arguments follow.
+/// Hidden first argument of a process that becomes another program; its path and arguments follow.
 pub(crate) const TIED_COMMAND: &str = "__tied";
 
-/// The numbers of this process's children, in its own PID namespace, zombies included. Empty where
-/// /proc is not mounted.
+/// Returns the numbers of this process's children, in its own PID namespace, zombies included.
+/// Empty if /proc is not mounted.
 #[must_use]
 pub(crate) fn of_this_process() -> Vec<i32> {
     of(Path::new("/proc"))
@@ -45,13 +45,13 @@ fn of(proc: &Path) -> Vec<i32> {
         .collect()
 }
 
-/// The innermost number of the process of this /proc/PID/status, where its parent is `parent`.
+/// Returns the innermost number of the process of this /proc/PID/status, if its parent is `parent`.
 fn child(status: &str, parent: i32) -> Option<i32> {
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
     if field("PPid:")?.trim().parse::<i32>().ok()? != parent {
         return None;
     }
-    // `NSpid` came with Linux 4.1; before it, numbers in a namespace of one's own cannot be told.
+    // `NSpid` came with Linux 4.1; before it, the number in a new namespace is unknown.
     field("NSpid:")?
         .split_whitespace()
         .next_back()?
@@ -59,9 +59,9 @@ fn child(status: &str, parent: i32) -> Option<i32> {
         .ok()
 }
 
-/// CPU time of the living processes below this one, and of those that ended below them, in user
-/// mode and in the kernel; what this process has reaped itself is not in it. Zero where /proc is
-/// not mounted.
+/// Returns the CPU time of this process's living descendants, and of ended ones below those, in
+/// user mode and in the kernel; children that this process has reaped are not included. Returns
+/// zero if /proc is not mounted.
 #[must_use]
 pub(crate) fn living_cpu_time() -> (Nanos, Nanos) {
     cpu_time_below(Path::new("/proc"), tick_length(&Root::system()))
@@ -103,12 +103,12 @@ fn cpu_time_below(proc: &Path, tick: Nanos) -> (Nanos, Nanos) {
     (time(user), time(kernel))
 }
 
-/// What /proc/PID/stat tells of a process: proc(5), fields 1, 4 and 14 to 17.
+/// A process as described by /proc/PID/stat: proc(5), fields 1, 4 and 14 to 17.
 #[derive(Debug, PartialEq, Eq)]
 struct ProcessTime {
     pid: i32,
     parent: i32,
-    /// In user mode, with that of reaped children.
+    /// In user mode, including reaped children.
     user_ticks: i64,
     /// In the kernel, likewise.
     kernel_ticks: i64,
@@ -116,7 +116,7 @@ struct ProcessTime {
 
 impl ProcessTime {
     fn parse(stat: &str) -> Option<Self> {
-        // The name stands in parentheses and may hold anything, parentheses and spaces too.
+        // The name is in parentheses and may contain anything, parentheses and spaces too.
         let (head, tail) = stat.rsplit_once(')')?;
         let pid = head.split(' ').next()?.parse().ok()?;
         let fields: Vec<&str> = tail.split_whitespace().collect();
@@ -136,8 +136,8 @@ impl ProcessTime {
 
 /// A command for `program` whose process ends when the thread that starts it ends.
 ///
-/// std offers no safe way to have the child run code before exec; a detour over this binary does
-/// the same.
+/// std offers no safe way to run code in the child before exec; a detour over this binary has the
+/// same effect.
 #[must_use]
 pub(crate) fn tied_command(program: &Path) -> Command {
     let mut command = Command::new("/proc/self/exe");
@@ -145,7 +145,7 @@ pub(crate) fn tied_command(program: &Path) -> Command {
     command
 }
 
-/// The detour: asks for a signal at the parent's end, then becomes the program.
+/// Returns the detour: asks for a signal at the parent's end, then becomes the program.
 pub(crate) fn become_tied_command(
     program: OsString,
     arguments: impl Iterator<Item = OsString>,

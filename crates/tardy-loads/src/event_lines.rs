@@ -1,4 +1,4 @@
-//! What loads do, a line an event: their work as rates, and how they end.
+//! Formats the events of loads, one line each: their work as rates, and how they end.
 
 use tardy_core::bytes::format_bytes;
 use tardy_core::cpu::CpuId;
@@ -9,7 +9,7 @@ use crate::guardian::{LoadEnd, LoadEvent};
 /// Makes lines of events. Rates need the events before, so it must see all.
 #[derive(Debug, Default)]
 pub struct EventLines {
-    /// How many CPUs each load has.
+    /// Number of CPUs of each load.
     cpus: Vec<(String, usize)>,
     /// When each load started.
     started: Vec<(String, Nanos)>,
@@ -31,7 +31,7 @@ struct PreviousLine {
 }
 
 impl EventLines {
-    /// For loads on these numbers of CPUs, by their labels.
+    /// Starts for loads with these numbers of CPUs, by their labels.
     #[must_use]
     pub fn of(cpus: Vec<(String, usize)>) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl EventLines {
         }
     }
 
-    /// The line of an event; empty where it says nothing to a person.
+    /// Returns the line of an event; empty for internal events.
     #[must_use]
     pub fn line(&mut self, event: &LoadEvent) -> String {
         match event {
@@ -84,12 +84,12 @@ impl EventLines {
                     self.previous.push(line(0, 0, Nanos::ZERO, Nanos::ZERO, at));
                     self.previous.len() - 1
                 });
-                // The last report may come right after one of the whole seconds; a rate of so short
-                // a time says nothing.
+                // The last report may directly follow a regular one; a rate over so short a time is
+                // meaningless.
                 if now.at - self.previous[index].at < RATE_INTERVAL_MIN {
                     return String::new();
                 }
-                // Of what is summed over CPUs more than 100 % is no mistake.
+                // A sum over CPUs may exceed 100 %.
                 let summed = self
                     .cpus
                     .iter()

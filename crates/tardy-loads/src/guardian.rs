@@ -9,17 +9,20 @@
 //!                   <------------------ events, one JSON line each ------------------  init  <--work, once a second--------  worker
 //! ```
 //!
-//! - The *guardian* is a session of its own, so that ctrl-C at the terminal ends no load before the
-//!   tool says so. It makes a PID namespace (in a user namespace where there is no right to one),
-//!   and outlives what is in it: when its input ends, the tool is gone; it kills the init, waits
-//!   until the kernel has ended everything below it, undoes what the loads changed, and ends.
+//! - The *guardian*, called supervisor elsewhere, is a separate session, so that ctrl-C at the
+//!   terminal does not end loads before the tool does. It makes a PID namespace (in a user
+//!   namespace without the right to one), and outlives the processes in it: when its input ends,
+//!   the tool is gone; it kills the init, waits until the kernel has ended everything below it,
+//!   undoes the changes of loads, and ends.
 //! - The *init* is the first process of that namespace. It starts workers, restarts those that die,
-//!   reaps, and tells. When it ends, the kernel ends every process of the namespace, and with them
-//!   their mount and network namespaces. It ends with its input, and by PR_SET_PDEATHSIG when the
-//!   guardian is killed, so that SIGKILL of tool and guardian together leaves no process either.
-//! - Where no namespace is to be had, each process is tied to its parent by PR_SET_PDEATHSIG, and
-//!   the guardian, as their subreaper, kills what is left. What a user's own command forks and
-//!   abandons can then survive a SIGKILL of tool and guardian together; [`Containment`] says so.
+//!   reaps, and reports. When it ends, the kernel ends every process of the namespace, and with
+//!   them their mount and network namespaces. It ends with its input, and by PR_SET_PDEATHSIG when
+//!   the guardian is killed, so that SIGKILL of tool and guardian together leaves no process
+//!   either.
+//! - If no namespace is available, each process is tied to its parent by PR_SET_PDEATHSIG, and the
+//!   guardian, as their subreaper, kills the remaining ones. Processes that a user's own command
+//!   forks and abandons can then survive a SIGKILL of tool and guardian together; [`Containment`]
+//!   reports that.
 //!
 //! The tool limits every wait for its supervisor. Commands do not block, loads still there 2 s
 //! after their phase are abandoned, and a stopped supervisor is killed. Loads that died make a run
@@ -47,8 +50,8 @@ const INIT: &str = "__guardian-init";
 /// Hidden first argument of a worker; the plan follows.
 const WORKER: &str = "__load";
 
-/// Runs the process that a hidden first argument asks for. `arguments` are the process's, its own
-/// name first. None where the command line is an ordinary one.
+/// Runs the process that a hidden first argument selects. `arguments` are the process's, its own
+/// name first. Returns `None` for an ordinary command line.
 #[must_use]
 pub fn dispatch(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let mut arguments = arguments.into_iter();
@@ -57,8 +60,8 @@ pub fn dispatch(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCod
     let role = role
         .to_str()
         .filter(|role| [GUARDIAN, INIT, WORKER, TIED_COMMAND].contains(role))?;
-    // The kernel names a process after the file, which is `exe` for /proc/self/exe; ps and traces
-    // should tell what it is. Nothing depends on it.
+    // The kernel names a process after the file, which is `exe` for /proc/self/exe; this name is
+    // for ps and traces. The name has no other effect.
     let _ = std::fs::write("/proc/self/comm", own_name.as_encoded_bytes());
     match role {
         GUARDIAN => Some(guard::run(

@@ -8,7 +8,7 @@ use tardy_sys::signal::wait_readable;
 /// A line is never longer: a plan of a hundred loads has some tens of KiB.
 const LINE_BYTES_MAX: usize = 1 << 20;
 
-/// Cuts what comes from a pipe into lines.
+/// Splits the content of a pipe into lines.
 #[derive(Debug)]
 pub(crate) struct Lines<R> {
     source: R,
@@ -25,13 +25,13 @@ impl<R: Read + AsFd> Lines<R> {
         }
     }
 
-    /// Whether the other end was closed; lines that came before may still be there.
+    /// Returns whether the other end was closed; lines that came before may still be there.
     pub(crate) fn ended(&self) -> bool {
         self.ended
     }
 
-    /// All whole lines that have come, without waiting. A line without its end is kept until the
-    /// rest comes.
+    /// Returns all whole lines that have come, without waiting. A line without its end is kept
+    /// until the rest comes.
     pub(crate) fn take(&mut self) -> Vec<String> {
         while !self.ended
             && wait_readable(&[self.source.as_fd()], 0).is_ok_and(|readable| readable[0])
@@ -41,7 +41,7 @@ impl<R: Read + AsFd> Lines<R> {
         self.cut()
     }
 
-    /// As `take`, but waits up to `timeout_ms` for the first byte.
+    /// Works like `take`, but waits up to `timeout_ms` for the first byte.
     pub(crate) fn take_within(&mut self, timeout_ms: i32) -> io::Result<Vec<String>> {
         wait_readable(&[self.source.as_fd()], timeout_ms)?;
         Ok(self.take())
@@ -54,7 +54,7 @@ impl<R: Read + AsFd> Lines<R> {
             Ok(count) if self.pending.len() + count <= LINE_BYTES_MAX => {
                 self.pending.extend_from_slice(&bytes[..count])
             }
-            // Nobody of ours writes such a line: whoever does is not to be trusted further.
+            // Own processes never write such a line, so the writer is not trusted further.
             Ok(_) => self.ended = true,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => self.ended = true,

@@ -64,7 +64,7 @@ pub use request::LoadRequest;
 pub use resolve::resolve_all;
 use tardy_machine::unsupported::Unsupported;
 
-/// Every load, in the order in which they are listed.
+/// All loads, in the order of listing.
 pub const LOADS: &[&LoadInfo] = &[
     &memory::INFO,
     &io::INFO,
@@ -101,10 +101,10 @@ pub const LOADS: &[&LoadInfo] = &[
     &exec::INFO,
 ];
 
-/// Names that loads had before, with those that they have: found for one minor version more.
+/// Old names of loads, with the new ones: accepted for one more minor version.
 pub const RENAMED: &[(&str, &str)] = &[("spin", "busy")];
 
-/// The load of this name, or that had it before.
+/// Returns the load of this name, or that had it before.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static LoadInfo> {
     let name = RENAMED

@@ -1,4 +1,4 @@
-//! The control groups of this process, in both versions, and what they limit.
+//! The control groups of this process, in both versions, and their limits.
 //!
 //! Format: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/,
 //! Documentation/scheduler/sched-bwc.rst, cgroups(7), proc_pid_mountinfo(5).
@@ -13,16 +13,16 @@ use tardy_core::warning::NO_BUDGET;
 
 use super::root::Root;
 
-/// What the groups of this process allow it.
+/// The limits of this process's groups.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CgroupLimits {
-    /// The group's path by controller (`cpu`, `cpuset`, `memory`); a controller that could not be
-    /// looked at is not in it, and its limit below absent.
+    /// The group's path by controller (`cpu`, `cpuset`, `memory`); an unreadable controller is
+    /// missing, and its limit below absent.
     pub groups: BTreeMap<String, String>,
     /// The tightest quota of CPU time on the way to the root; absent if no group has one.
     pub cpu_quota: Option<CpuQuota>,
-    /// The CPUs that the group may use; absent if no group says so, as in the root group.
+    /// The CPUs that the group may use; absent if no group limits them, as in the root group.
     pub cpus: Option<CpuList>,
     /// Real-time time per `cpu.rt_period_us`, only with RT_GROUP_SCHED in version 1: without it
     /// SCHED_FIFO is refused with EPERM at 0.
@@ -35,24 +35,24 @@ pub struct CgroupLimits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CpuQuota {
-    /// Time that all CPUs together may give in one period.
+    /// CPU time that the group may use in one period, over all CPUs.
     pub quota: Nanos,
     pub period: Nanos,
 }
 
-/// How often the quota stopped this process's groups: since their creation, or between two
+/// How often the quota throttled this process's groups: since their creation, or between two
 /// readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CgroupThrottling {
     /// Periods in which the quota ran out.
     pub throttled: u64,
-    /// Time for which run queues of the groups stood still, summed over CPUs.
+    /// Total time in which the groups' run queues were stopped, summed over CPUs.
     pub throttled_time: Nanos,
 }
 
 impl CgroupLimits {
-    /// Reads what limits the calling process.
+    /// Reads the limits of the calling process.
     #[must_use]
     pub fn read(root: &Root) -> Self {
         let mut limits = Self::default();
@@ -74,7 +74,7 @@ impl CgroupLimits {
                 "cpuset.effective_cpus",
                 "cpuset.cpus",
             ];
-            // Where the controller is not enabled for a group, its parent's set counts.
+            // If the controller is not enabled for a group, its parent's set counts.
             limits.cpus = branch
                 .folders
                 .iter()
@@ -98,8 +98,8 @@ impl CgroupLimits {
     }
 }
 
-/// Why the kernel refused a real-time policy with `error`. Without a budget of its control group,
-/// root is refused too (`RT_GROUP_SCHED`).
+/// Returns why the kernel refused a real-time policy with `error`. Without a real-time budget of
+/// the control group, root is refused too (`RT_GROUP_SCHED`).
 #[must_use]
 pub fn why_no_real_time(root: &Root, error: &std::io::Error) -> String {
     let limits = CgroupLimits::read(root);
@@ -115,13 +115,13 @@ pub fn why_no_real_time(root: &Root, error: &std::io::Error) -> String {
 }
 
 impl CpuQuota {
-    /// By share of a CPU.
+    /// Compares the shares of a CPU.
     fn compare(&self, other: &Self) -> std::cmp::Ordering {
         let cross = |a: &Self, b: &Self| i128::from(a.quota.get()) * i128::from(b.period.get());
         cross(self, other).cmp(&cross(other, self))
     }
 
-    /// How many CPUs' worth of time it allows.
+    /// Returns the quota in CPUs.
     #[must_use]
     pub fn processors(&self) -> f64 {
         self.quota.as_secs_f64() / self.period.as_secs_f64()
@@ -129,7 +129,7 @@ impl CpuQuota {
 }
 
 impl CgroupThrottling {
-    /// Reads `cpu.stat` of the own group and all above it; absent if none tells.
+    /// Reads `cpu.stat` of the own group and its ancestors; `None` if none is readable.
     #[must_use]
     pub fn read(root: &Root) -> Option<Self> {
         let branch = Branch::of(root, "cpu")?;
@@ -143,7 +143,7 @@ impl CgroupThrottling {
         })
     }
 
-    /// The files that [`Self::read`] sums, for a reader that keeps them open.
+    /// Returns the files that [`Self::read`] sums, for a reader that keeps them open.
     pub(super) fn paths(root: &Root) -> Vec<PathBuf> {
         Branch::of(root, "cpu").map_or_else(Vec::new, |branch| {
             branch
@@ -176,7 +176,7 @@ impl CgroupThrottling {
         })
     }
 
-    /// What came since `before`.
+    /// Returns the increments since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -186,7 +186,7 @@ impl CgroupThrottling {
     }
 }
 
-/// The CPUs of all isolated partitions; absent without a root control group of version 2.
+/// Returns the CPUs of all isolated partitions; absent without a root control group of version 2.
 pub(crate) fn cpus_of_isolated_partitions(root: &Root) -> Option<CpuList> {
     let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
     let mounted = mounts
@@ -200,7 +200,7 @@ pub(crate) fn cpus_of_isolated_partitions(root: &Root) -> Option<CpuList> {
         .find_map(|folder| root.cpu_list(folder.join("cpuset.cpus.isolated")))
 }
 
-/// The own group of one controller and all above it that are visible.
+/// The own group of one controller and its visible ancestors.
 struct Branch {
     group: String,
     /// Own group first, root last.
@@ -230,8 +230,8 @@ impl Branch {
                 }
                 None => mount.kind == "cgroup2",
             })?;
-        // In a container the mount may show only a part of the tree; what is above its root cannot
-        // be seen.
+        // In a container the mount may show only a part of the tree; the part above its root is
+        // invisible.
         let inside = Path::new(group)
             .strip_prefix(&mount.root)
             .or_else(|_| Path::new(group).strip_prefix("/"))

@@ -1,18 +1,17 @@
-//! Settings of a machine that are known to make tasks late, each with what it is, what it should
-//! be, why, and how to change it. Nothing is changed here.
+//! Checks machine settings that are known to cause latency; each check has a description, the
+//! expected value, the reason, and the remedy. Checks change nothing.
 //!
-//! A check reads the facts of a run where they tell, so that old runs and other machines can be
-//! checked, and files of the machine itself where only those do. What cannot be read is unknown,
-//! never good. Sources: Documentation/core-api/real-time of the kernel (kernel-configuration.rst
-//! and hardware.rst), Documentation/admin-guide (kernel-parameters.txt,
-//! kernel-per-CPU-kthreads.rst, sysctl/), TuneD's real-time profiles, the real-time guides of Red
-//! Hat and Ubuntu.
+//! A check reads the facts of a run if they suffice, so that old runs and other machines can be
+//! checked, and otherwise files of the machine. An unreadable setting is unknown, never good.
+//! Sources: Documentation/core-api/real-time of the kernel (kernel-configuration.rst and
+//! hardware.rst), Documentation/admin-guide (kernel-parameters.txt, kernel-per-CPU-kthreads.rst,
+//! sysctl/), TuneD's real-time profiles, the real-time guides of Red Hat and Ubuntu.
 //!
 //! Checks read the facts that a run stored, and files of this machine only if its boot id is the
 //! run's. Unreadable facts are unknown, never good.
 //!
 //! One table of checks serves `doctor` and `advise`. A row names the files that it needs. From
-//! these files, the tests build two more machines for each row: one without the files (no fault),
+//! these files, the tests derive two more machines for each row: one without the files (no fault),
 //! and one where they cannot be read (unknown). A row fails the tests unless it has a machine on
 //! which it is good and one on which it is a fault.
 
@@ -73,7 +72,7 @@ pub use self::stored::{StoredFinding, StoredState, stored};
 
 /// Every check, in the order of a report within a severity.
 pub const CHECKS: &[&Check] = &[
-    // The kernel and what it was built with.
+    // The kernel and its build options.
     &kernel_real_time::CHECK,
     &high_resolution_timers::CHECK,
     &preemption_mode::CHECK,
@@ -135,7 +134,7 @@ pub const CHECKS: &[&Check] = &[
     &start_parameters::SKEWED_TICKS,
     &other_tasks::TIME_SYNCHRONISATION,
     &other_tasks::TIMESTAMPS,
-    // Who may take a CPU, and how long.
+    // Which tasks may take a CPU, and for how long.
     &cpu_quota::CHECK,
     &rights::CPU_SET,
     &real_time_throttling::CHECK,
@@ -146,7 +145,7 @@ pub const CHECKS: &[&Check] = &[
     &other_tasks::STARVATION_DAEMON,
     &observers::SCHEDULER_EXTENSION,
     &rights::DEADLINE_ADMISSION,
-    // What comes to the CPUs of the work.
+    // Interrupts and tasks that reach the CPUs of the work.
     &isolation::CHECK,
     &partition::SETS,
     &partition::HOUSEKEEPING,
@@ -173,7 +172,7 @@ pub const CHECKS: &[&Check] = &[
     &rcu_callbacks::CHECK,
     &start_parameters::GRACE_PERIODS,
     &timer_migration::CHECK,
-    // What the kernel does in the background.
+    // Background activity of the kernel.
     &watchdog::CHECK,
     &background::NMI_WATCHDOG,
     &background::HUNG_TASKS,
@@ -207,7 +206,7 @@ pub const CHECKS: &[&Check] = &[
     &rights::LOCKDOWN,
 ];
 
-/// How much a setting that is not as it should be matters.
+/// The importance of a setting that differs from the recommendation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Importance {
@@ -221,47 +220,47 @@ pub enum Importance {
     Low,
 }
 
-/// What a check says of itself.
+/// The description of a check.
 #[derive(Debug)]
 pub struct Check {
-    /// Its name, for good.
+    /// Its permanent name.
     pub name: &'static str,
-    /// How much it matters.
+    /// Its importance.
     pub weight: Weight,
     /// The files that it needs, below the root: `*` is any part of a name, and of `a|b` one is
     /// enough. If one is there and cannot be read, nothing is called good.
     pub reads: &'static [&'static str],
     /// Why, in a sentence's end.
     pub why: &'static str,
-    /// Who says so.
+    /// The source of the recommendation.
     pub source: &'static str,
     pub look: fn(&CheckInput<'_>) -> State,
 }
 
-/// What was found.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum State {
-    /// It is as it should be.
+    /// The recommended value is set.
     Good { current: String },
     /// Changing it may make tasks less late.
     Improvable {
         current: String,
-        /// What it should be.
+        /// The recommended value.
         expected: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
-        /// Whether the system must be started again for it.
+        /// Whether it needs a reboot.
         needs_restart: bool,
     },
-    /// Worth knowing: whether it is good depends on what only the user knows.
+    /// Worth knowing: only the user can decide whether it is good.
     Noted { current: String },
-    /// It does not apply: the kernel, the machine or the profile has no such thing.
+    /// It does not apply: the kernel, the machine or the profile lacks it.
     NotApplicable {
-        /// What is not there.
+        /// The reason.
         because: String,
     },
-    /// It cannot be read.
+    /// Its value cannot be read.
     Unknown { missing: String },
 }
 
@@ -317,32 +316,32 @@ impl State {
     }
 }
 
-/// One check and what it found.
+/// One check and its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The check's name.
     pub check: &'static str,
-    /// How much it matters for the profile.
+    /// Its importance for the profile.
     pub importance: Importance,
-    /// What was found.
+    /// The result.
     #[serde(flatten)]
     pub state: State,
     /// Why it matters.
     pub why: &'static str,
-    /// Who says so.
+    /// The source of the recommendation.
     pub source: &'static str,
     pub reads: &'static [&'static str],
 }
 
 impl Finding {
-    /// Whether something can be improved.
+    /// Returns whether it can be improved.
     #[must_use]
     pub fn is_improvable(&self) -> bool {
         matches!(self.state, State::Improvable { .. })
     }
 }
 
-/// Looks at everything; what matters most first.
+/// Runs all checks; returns the most important findings first.
 #[must_use]
 pub fn look(examined: &CheckInput<'_>) -> Vec<Finding> {
     let finding = |check: &&Check| Finding {
@@ -359,8 +358,8 @@ pub fn look(examined: &CheckInput<'_>) -> Vec<Finding> {
 }
 
 impl Check {
-    /// What is found. A file that is there and cannot be read makes everything but a fault unknown:
-    /// the rest of the files does not tell.
+    /// Returns the result of the check. An existing but unreadable file turns every result except a
+    /// fault into unknown: the other files do not suffice.
     #[must_use]
     pub fn state(&self, examined: &CheckInput<'_>) -> State {
         match (self.look)(examined) {
@@ -370,12 +369,12 @@ impl Check {
     }
 }
 
-/// The state that an error of a reader stands for.
+/// Returns the state, or the state of a reader's error.
 fn either(state: Result<State, State>) -> State {
     state.unwrap_or_else(|state| state)
 }
 
-/// A number that should be one of few, with the command that makes it so.
+/// Checks that a number is one of a few, with the command that sets it.
 fn number_is(
     examined: &CheckInput<'_>,
     path: &str,

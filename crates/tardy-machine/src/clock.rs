@@ -1,19 +1,19 @@
-//! Whose time the machine's clock counts.
+//! Determines whether the machine's clock counts real or virtual time.
 
 use tardy_core::series::ClockKind;
 use tardy_core::units::Nanos;
 
 use super::root::Root;
 
-/// The word with which the lab tells its guests, on the kernel's command line, that their clock
-/// counts instructions: from within a guest it looks like any other clock.
+/// The word on a guest's kernel command line by which the lab marks a clock that counts
+/// instructions: from within a guest it looks like any other clock.
 pub const VIRTUAL_CLOCK_MARK: &str = "tardy.clock=virtual";
 
-/// The word with which the lab tells its guests how much virtual time each instruction takes: the
-/// clock divided by it counts instructions.
+/// The word by which the lab states the virtual time of each instruction: the clock divided by it
+/// counts instructions.
 pub const INSTRUCTION_MARK: &str = "tardy.instruction_ns=";
 
-/// Virtual time of one instruction, in a guest of the lab whose clock counts them.
+/// Returns the virtual time of one instruction, in a guest of the lab whose clock counts them.
 #[must_use]
 pub fn instruction_time(root: &Root) -> Option<Nanos> {
     let line = root.text("proc/cmdline")?;
@@ -25,7 +25,7 @@ pub fn instruction_time(root: &Root) -> Option<Nanos> {
     (time > 0 && clock_kind(root) == ClockKind::Virtual).then_some(Nanos(time))
 }
 
-/// The kind of this machine's clock.
+/// Returns the kind of this machine's clock.
 #[must_use]
 pub fn clock_kind(root: &Root) -> ClockKind {
     let line = root.text("proc/cmdline").unwrap_or_default();

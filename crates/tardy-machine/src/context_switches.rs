@@ -1,4 +1,4 @@
-//! Context switches of each CPU, where the kernel tells them.
+//! Context switches of each CPU, if the kernel reports them.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read};
@@ -8,7 +8,7 @@ use tardy_core::cpu::CpuId;
 
 use super::root::{Root, cpu_of_name};
 
-/// Where counts come from, and with it what exactly they count.
+/// The source of counts, which defines what they count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SwitchSource {
@@ -100,8 +100,8 @@ impl ContextSwitches {
         (!cpus.is_empty()).then_some(Self { source, cpus })
     }
 
-    /// What was counted since `before`, of the CPUs that both readings have; absent if the two
-    /// count different things.
+    /// Returns the increments since `before` for the CPUs in both readings; `None` if the two count
+    /// different things.
     #[must_use]
     pub fn since(&self, before: &Self) -> Option<Self> {
         if self.source != before.source {

@@ -14,7 +14,7 @@ use tardy_core::units::Nanos;
 
 use super::root::{Root, cpu_of_name};
 
-/// Time by what it was spent on: since the start of the system, or between two readings.
+/// Time by kind: since the start of the system, or between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CpuTime {
@@ -24,9 +24,9 @@ pub struct CpuTime {
     pub nice: Nanos,
     /// The kernel on behalf of programs.
     pub system: Nanos,
-    /// Nothing to do.
+    /// Idle time.
     pub idle: Nanos,
-    /// Nothing to do while a program of this CPU waits for a disk.
+    /// Idle time while a program of this CPU waits for a disk.
     pub iowait: Nanos,
     /// Interrupt handlers.
     pub irq: Nanos,
@@ -41,7 +41,7 @@ pub struct CpuTime {
 }
 
 impl CpuTime {
-    /// What passed since `before`, never negative.
+    /// Returns the time since `before`, never negative.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let grown = |after: Nanos, before: Nanos| (after - before).max(Nanos::ZERO);
@@ -61,7 +61,8 @@ impl CpuTime {
         }
     }
 
-    /// All time that was not idle: guests count once, in `user` and `nice`; stolen time counts.
+    /// Returns all time that was not idle: guests count once, in `user` and `nice`; steal time
+    /// counts.
     #[must_use]
     pub fn busy(&self) -> Nanos {
         self.user
@@ -89,13 +90,13 @@ impl CpuTimes {
     /// Reads `proc/stat`.
     ///
     /// # Errors
-    /// Those of reading the file.
+    /// Returns errors of reading the file.
     pub fn read(root: &Root) -> io::Result<Self> {
         let tick = tick_length(root);
         root.read("proc/stat").map(|text| Self::parse(&text, tick))
     }
 
-    /// Takes the text apart, with the length of a clock tick; what is not understood is left out.
+    /// Parses the text, with the length of a clock tick; unknown lines are skipped.
     #[must_use]
     pub fn parse(text: &str, tick: Nanos) -> Self {
         let mut times = Self::default();
@@ -109,7 +110,7 @@ impl CpuTimes {
         times
     }
 
-    /// What passed since `before`, of the CPUs that both readings have.
+    /// Returns the time since `before`, for the CPUs in both readings.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let grown = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
@@ -125,14 +126,14 @@ impl CpuTimes {
     }
 }
 
-/// What a line of /proc/stat says.
+/// A parsed line of /proc/stat.
 pub(super) enum StatEntry {
     Cpu(CpuId, CpuTime),
     ContextSwitches(u64),
     Forks(u64),
 }
 
-/// The lines that are understood; allocates nothing.
+/// Returns the lines that are understood; allocates nothing.
 pub(super) fn entries(text: &str, tick: Nanos) -> impl Iterator<Item = StatEntry> + '_ {
     text.split_inclusive('\n').filter_map(move |line| {
         // A last line without a line feed may be cut inside a number.
@@ -166,11 +167,11 @@ fn cpu_time(values: &str, tick: Nanos) -> Option<CpuTime> {
     })
 }
 
-/// The length of a clock tick of /proc/stat (USER_HZ): AT_CLKTCK of the auxiliary vector
-/// (getauxval(3)), which needs no system call of its own.
+/// Returns the length of a clock tick of /proc/stat (USER_HZ): AT_CLKTCK of the auxiliary vector
+/// (getauxval(3)), which needs no system call.
 ///
-/// Where that cannot be read it is 10 ms: USER_HZ is 100 in include/asm-generic/param.h, which
-/// every architecture of today but alpha uses.
+/// If it cannot be read, it is 10 ms: USER_HZ is 100 in include/asm-generic/param.h, which all
+/// current architectures but alpha use.
 #[must_use]
 pub fn tick_length(root: &Root) -> Nanos {
     const AT_CLKTCK: usize = 17;

@@ -1,4 +1,4 @@
-//! What the machine is: the part of it that does not change while a run lasts.
+//! The facts of the machine that do not change during a run.
 
 mod kernel;
 mod memory;
@@ -16,7 +16,7 @@ use super::cgroup::CgroupLimits;
 use super::root::Root;
 use super::throttling::ThrottlingSettings;
 
-/// The machine as found at the start of a run. Facts that are absent could not be read.
+/// The machine as found at the start of a run. Unreadable facts are absent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MachineFacts {
@@ -24,20 +24,20 @@ pub struct MachineFacts {
     pub host_name: Option<String>,
     /// `PRETTY_NAME` of os-release(5).
     pub distribution: Option<String>,
-    /// The board or model: of the device tree, else of the firmware (DMI).
+    /// The board or model: of the device tree, otherwise of the firmware (DMI).
     pub model: Option<String>,
     /// Random, new at each start of the system: two runs with the same one had the same boot.
     pub boot_id: Option<String>,
     pub kernel: KernelFacts,
     /// The CPUs.
     pub processors: ProcessorFacts,
-    /// Whether the machine is a virtual one.
+    /// Whether the machine is virtual.
     pub virtualization: Virtualization,
     /// Memory and swap.
     pub memory: MemoryFacts,
-    /// What may take CPUs from real-time tasks.
+    /// Mechanisms that may take CPUs from real-time tasks.
     pub throttling: ThrottlingSettings,
-    /// What limits this process.
+    /// The limits of this process.
     pub cgroup: CgroupLimits,
 }
 

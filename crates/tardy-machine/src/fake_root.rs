@@ -1,4 +1,4 @@
-//! A temporary folder that stands for `/` in tests.
+//! A temporary folder that replaces `/` in tests.
 
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,8 @@
-//! Control groups of the user's own: for the measuring threads, and for the loads.
+//! Control groups that the user supplies: for the measuring threads, and for the loads.
 //!
-//! A thread joins a group by itself where the group takes threads: `cgroup.threads` of a threaded
-//! group (Documentation/admin-guide/cgroup-v2.rst), `tasks` of version 1. So the tool's other
-//! threads stay where they were started.
+//! A thread joins a group itself if the group takes threads: `cgroup.threads` of a threaded group
+//! (Documentation/admin-guide/cgroup-v2.rst), `tasks` of version 1. So the tool's other threads
+//! stay where they were started.
 
 use std::io;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::undo;
 /// Puts the calling thread into the group in `folder`.
 ///
 /// # Errors
-/// Where the group takes no thread of this process.
+/// Returns an error if the group does not take a thread of this process.
 pub fn join_thread(folder: &Path) -> io::Result<()> {
     let own = tardy_sys::sched::thread_id().to_string();
     let (threaded, tasks) = (folder.join("cgroup.threads"), folder.join("tasks"));
@@ -29,22 +29,22 @@ pub fn join_thread(folder: &Path) -> io::Result<()> {
 /// Puts the calling process into the group in `folder`.
 ///
 /// # Errors
-/// Where the group takes no process.
+/// Returns an error if the group does not take a process.
 pub fn join_process(folder: &Path) -> io::Result<()> {
     std::fs::write(folder.join("cgroup.procs"), "0")
 }
 
-/// Makes a group and removes it. Only trying tells whether groups can be made there: they can be
-/// delegated to any user.
+/// Makes a group and removes it. Only an attempt shows whether groups can be made there: they can
+/// be delegated to any user.
 ///
 /// # Errors
-/// Those of mkdir(2) and rmdir(2).
+/// Returns errors of mkdir(2) and rmdir(2).
 pub fn check_can_be_made(group: &Path) -> io::Result<()> {
     std::fs::create_dir(group)?;
     undo::remove_group_without_subgroups(group)
 }
 
-/// The CPUs of the group in `folder`, where it has a cpuset (by the names of version 2 and 1).
+/// Returns the CPUs of the group in `folder`, if it has a cpuset (by the names of version 2 and 1).
 #[must_use]
 pub fn cpuset(folder: &Path) -> Option<CpuList> {
     let read = |name: &str| {
@@ -60,10 +60,11 @@ pub fn cpuset(folder: &Path) -> Option<CpuList> {
         .filter(|cpus| !cpus.is_empty())
 }
 
-/// What `work` gives on a thread in the group: how its cpuset bounds that thread, for one.
+/// Returns the result of `work` on a thread in the group, for example how its cpuset limits that
+/// thread.
 ///
 /// # Errors
-/// As [`join_thread`].
+/// Returns the errors of [`join_thread`].
 pub fn within<T: Send>(folder: &Path, work: impl FnOnce() -> T + Send) -> io::Result<T> {
     scoped::apart(|| join_thread(folder).map(|()| work()))?
 }

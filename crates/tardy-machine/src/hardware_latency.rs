@@ -1,6 +1,6 @@
-//! Time that hardware and firmware take, found by the kernel's own detector: a loop with interrupts
-//! off, on one CPU after the other (Documentation/trace/hwlat_detector.rst). It runs in a trace
-//! instance of its own.
+//! Time that hardware and firmware take, measured by the kernel's hwlat detector: a loop with
+//! interrupts off, on one CPU after the other (Documentation/trace/hwlat_detector.rst). It runs in
+//! a separate trace instance.
 
 use std::fs;
 use std::io;
@@ -24,10 +24,11 @@ pub enum DetectorError {
     Start(String),
 }
 
-/// What the detector found.
+/// The findings of the detector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HardwareLatency {
-    /// How long it ran. The kernel lets it loop for a part of each second, half of it by default.
+    /// Duration of the test. The kernel runs the loop for a part of each second, half of it by
+    /// default.
     pub span: Nanos,
     /// Gaps above the kernel's threshold, 10 us by default.
     pub gaps: u64,
@@ -35,10 +36,10 @@ pub struct HardwareLatency {
     pub longest: Nanos,
 }
 
-/// Lets the detector run on `cpus` in turn. Interrupts are off on a CPU while it looks there.
+/// Runs the detector on `cpus` in turn. Interrupts are off on a CPU during its test.
 ///
 /// # Errors
-/// [`DetectorError`].
+/// Returns [`DetectorError`].
 pub fn detect(root: &Root, cpus: &CpuList, span: Nanos) -> Result<HardwareLatency, DetectorError> {
     let tracefs = Tracefs::open(root).map_err(|error| DetectorError::Tracefs(error.to_string()))?;
     let tracers = fs::read_to_string(tracefs.path().join("available_tracers"))
@@ -55,7 +56,7 @@ pub fn detect(root: &Root, cpus: &CpuList, span: Nanos) -> Result<HardwareLatenc
         .map_err(|error| DetectorError::Start(error.to_string()))
 }
 
-/// Removed when dropped; that of a killed process by the next start.
+/// Removed on drop; that of a killed process by the next start.
 struct Instance {
     tracefs: Tracefs,
     name: String,
@@ -80,12 +81,12 @@ impl Drop for Instance {
     }
 }
 
-/// The samples stay in the buffer: it is the change of the tracer that would empty it.
+/// Returns the samples stay in the buffer: changing the tracer would empty it.
 fn stop(instance: &Path) {
     let _ = fs::write(instance.join("tracing_on"), "0");
 }
 
-/// Of lines as in `#1 inner/outer(us): 12/14 ts:1581527483.343962708 count:3`.
+/// Parses lines such as `#1 inner/outer(us): 12/14 ts:1581527483.343962708 count:3`.
 fn found(trace: &str, span: Nanos) -> HardwareLatency {
     let micros = |line: &str| {
         let (inner, outer) = line

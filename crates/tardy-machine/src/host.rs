@@ -1,17 +1,17 @@
-//! What loads, probes and costs can find on this machine: its kernel's file systems, scratch space
-//! and programs.
+//! The resources of this machine for loads, probes and costs: its kernel's file systems, scratch
+//! space and programs.
 
 use std::path::{Path, PathBuf};
 
 use tardy_sys::disk::{self, Room};
 
-/// Part of a file system that stays free, between a least and a most number of bytes: logs and the
-/// run itself need room, but a tenth of a large disk is more than they ever take.
+/// Share of a file system that stays free, within a minimum and a maximum number of bytes: logs and
+/// the run itself need space, but a tenth of a large disk is more than they ever take.
 const DISK_FLOOR_PART: u64 = 10;
 const DISK_FLOOR_MIN: u64 = 256 << 20;
 const DISK_FLOOR_MAX: u64 = 4 << 30;
 
-/// Where to look; tests point it at folders of their own.
+/// The roots to read from; tests use their own folders.
 #[derive(Debug, Clone)]
 pub struct Host {
     /// procfs.
@@ -20,19 +20,19 @@ pub struct Host {
     pub sys: PathBuf,
     /// Devices.
     pub dev: PathBuf,
-    /// Where scratch files go, on a real file system where there is one.
+    /// The folder for scratch files, on a real file system if possible.
     pub scratch: PathBuf,
-    /// The folder that the run is made in, where there is a run.
+    /// The run's folder, if there is a run.
     pub run: Option<PathBuf>,
-    /// Where programs are searched for.
+    /// Folders in which programs are searched.
     pub program_folders: Vec<PathBuf>,
     /// Whether the tool runs as the superuser.
     pub superuser: bool,
 }
 
 impl Host {
-    /// Those of this machine; scratch files go to `TMPDIR`, else to /var/tmp (on a disk), else to
-    /// /tmp.
+    /// Describes this machine; scratch files go to `TMPDIR`, otherwise to /var/tmp (on a disk),
+    /// otherwise to /tmp.
     #[must_use]
     pub fn of_this_machine() -> Self {
         let scratch = std::env::var_os("TMPDIR")
@@ -56,7 +56,7 @@ impl Host {
         }
     }
 
-    /// Those of this machine, for a run in `out`, which need not exist yet.
+    /// Describes this machine, for a run in `out`, which need not exist yet.
     #[must_use]
     pub fn of_run(out: &Path) -> Self {
         let out = std::path::absolute(out).unwrap_or_else(|_| out.to_owned());
@@ -69,7 +69,7 @@ impl Host {
         }
     }
 
-    /// The first program of this name on the path.
+    /// Returns the first program of this name on the path.
     #[must_use]
     pub fn program(&self, name: &str) -> Option<PathBuf> {
         use std::os::unix::fs::PermissionsExt;
@@ -83,8 +83,8 @@ impl Host {
             .find(executable)
     }
 
-    /// Bytes of memory that new processes can have without swapping, by the kernel's own estimate
-    /// (MemAvailable).
+    /// Returns the bytes of memory that new processes can use without swapping, by the kernel's own
+    /// estimate (MemAvailable).
     #[must_use]
     pub fn memory_available(&self) -> Option<u64> {
         let text = std::fs::read_to_string(self.proc.join("meminfo")).ok()?;
@@ -99,7 +99,7 @@ impl Host {
             .checked_mul(1024)
     }
 
-    /// How many processes the system can have at a time.
+    /// Returns the maximum number of processes.
     #[must_use]
     pub fn processes_max(&self) -> Option<u64> {
         let read = |name: &str| {
@@ -115,7 +115,7 @@ impl Host {
         }
     }
 
-    /// The room of the file system of `folder`.
+    /// Returns the space on the file system of `folder`.
     #[must_use]
     pub fn room(&self, folder: &Path) -> Option<Room> {
         disk::room(folder).ok()

@@ -1,5 +1,5 @@
-//! /proc/interrupts: how many interrupts of each kind every CPU took, and what came between two
-//! readings.
+//! /proc/interrupts: the number of interrupts of each kind on every CPU, and the increments between
+//! two readings.
 //!
 //! Format: Documentation/filesystems/proc.rst 1.2, `show_interrupts` in kernel/irq/proc.c,
 //! `arch_show_interrupts` of each architecture.
@@ -28,15 +28,15 @@ pub struct Interrupts {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InterruptLine {
-    /// A number for a device's interrupt, letters (`LOC`, `IPI0`) for the CPU's own.
+    /// A number for a device's interrupt, letters (`LOC`, `IPI0`) for CPU-local ones.
     pub label: String,
-    /// Chip, trigger and handler names, or what the letters mean; may be empty.
+    /// Chip, trigger and handler names, or the meaning of the letters; may be empty.
     pub description: String,
-    /// One count for each of [`Interrupts::cpus`]; shorter where the kernel printed fewer.
+    /// One count for each of [`Interrupts::cpus`]; shorter if the kernel printed fewer.
     pub counts: Vec<u64>,
 }
 
-/// What came between two readings: only lines and CPUs with a count above 0.
+/// The increments between two readings: only lines and CPUs with a count above 0.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InterruptDelta {
@@ -44,13 +44,13 @@ pub struct InterruptDelta {
     pub lines: Vec<InterruptLineDelta>,
 }
 
-/// What came of one kind.
+/// The increments of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InterruptLineDelta {
-    /// As in [`InterruptLine::label`].
+    /// Like [`InterruptLine::label`].
     pub label: String,
-    /// As in [`InterruptLine::description`].
+    /// Like [`InterruptLine::description`].
     pub description: String,
     /// Interrupts taken by each CPU.
     pub counts: BTreeMap<CpuId, u64>,
@@ -60,12 +60,12 @@ impl Interrupts {
     /// Reads `proc/interrupts`.
     ///
     /// # Errors
-    /// Those of reading the file.
+    /// Returns errors of reading the file.
     pub fn read(root: &Root) -> io::Result<Self> {
         root.read("proc/interrupts").map(|text| Self::parse(&text))
     }
 
-    /// Takes the table apart; what is not understood is left out.
+    /// Parses the table; unknown lines are skipped.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let cpus: Vec<CpuId> = columns(text).collect();
@@ -93,8 +93,8 @@ impl Interrupts {
         Self { cpus, lines }
     }
 
-    /// What came since `before`. A CPU that was offline at one of the readings is left out; a line
-    /// that is new counts from 0.
+    /// Returns the increments since `before`. A CPU that was offline at one of the readings is left
+    /// out; a new line counts from 0.
     #[must_use]
     pub fn since(&self, before: &Self) -> InterruptDelta {
         let old_lines: HashMap<&str, &InterruptLine> = before
@@ -139,7 +139,8 @@ impl Interrupts {
 }
 
 impl InterruptDelta {
-    /// What touched any of `cpus`, each line with the counts on those alone, largest sum first.
+    /// Returns the lines with interrupts on any of `cpus`, each with the counts on those alone,
+    /// largest sum first.
     #[must_use]
     pub fn on(&self, cpus: &CpuList) -> Vec<InterruptLineDelta> {
         let restricted = self.lines.iter().map(|line| InterruptLineDelta {
@@ -158,14 +159,14 @@ impl InterruptDelta {
 }
 
 impl InterruptLineDelta {
-    /// The sum over the CPUs.
+    /// Returns the sum over the CPUs.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.counts.values().sum()
     }
 
-    /// The device's interrupt number; absent for the CPU's own interrupts (timer, inter-CPU), which
-    /// cannot be moved.
+    /// Returns the device's interrupt number; `None` for CPU-local interrupts (timer, inter-CPU),
+    /// which cannot be moved.
     #[must_use]
     pub fn irq(&self) -> Option<u32> {
         self.label.parse().ok()

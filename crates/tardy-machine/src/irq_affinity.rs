@@ -18,14 +18,14 @@ use super::root::Root;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IrqState {
     pub irq: u32,
-    /// The names of its handlers; none if no driver has requested it.
+    /// The names of its handlers; empty if no driver has requested it.
     pub handlers: Vec<String>,
     /// The CPUs that it may be delivered to (`smp_affinity_list`).
     pub allowed: CpuList,
-    /// The CPUs that it is delivered to, where the kernel tells.
+    /// The CPUs to which it is delivered, if the kernel reports them.
     pub effective: Option<CpuList>,
-    /// Whether the file has a write bit: recent kernels leave it out for interrupts whose affinity
-    /// only the kernel manages.
+    /// Whether the file has a write bit: recent kernels omit it for interrupts whose affinity only
+    /// the kernel manages.
     pub writable: bool,
     /// The full path of `smp_affinity_list`.
     pub path: PathBuf,
@@ -38,13 +38,13 @@ pub struct IrqMove {
     pub irq: u32,
     /// The file that is written, `/proc/irq/N/smp_affinity_list`.
     pub path: PathBuf,
-    /// What it contains.
+    /// The old content.
     pub old: CpuList,
-    /// What it shall contain.
+    /// The new content.
     pub new: CpuList,
 }
 
-/// What is to be moved, and what stays.
+/// The interrupts to move, and those that stay.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IrqPlan {
@@ -84,13 +84,13 @@ pub enum Refusal {
          the devices fewer queues"
     )]
     NoVector,
-    /// The file may not be opened for writing.
+    /// The file cannot be opened for writing.
     #[error("permission denied: run as root")]
     NoRight,
     /// The file is gone: the driver freed the interrupt.
     #[error("the interrupt no longer exists: you can ignore this")]
     Gone,
-    /// Every CPU is to be freed.
+    /// The plan would free every CPU.
     #[error("every CPU is measured: measure fewer CPUs")]
     NoOtherCpu,
     /// A reason of a later version of this program, or an error that none of the others names.
@@ -99,12 +99,12 @@ pub enum Refusal {
     Other,
 }
 
-/// What was found when a move was undone.
+/// The state found when a move was undone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RestoreOutcome {
     /// The old value is in place; it was already, or it was written over the new one.
     Done,
-    /// The old value is in place, over a third one that somebody else had written in between.
+    /// The old value was restored over a third value, which another process had written in between.
     Over(CpuList),
     /// The interrupt no longer exists.
     Gone,
@@ -139,8 +139,8 @@ fn read_one(root: &Root, irq: u32) -> Option<IrqState> {
 }
 
 impl IrqPlan {
-    /// Plans to move everything that may reach `freed` to what it may reach beside, or else to all
-    /// of `online` that is not freed.
+    /// Plans to move every interrupt that may reach `freed` to its other CPUs, or if there are
+    /// none, to all of `online` outside `freed`.
     ///
     /// An interrupt that no driver has requested is left alone: it does not come.
     #[must_use]
@@ -190,19 +190,19 @@ impl IrqPlan {
 }
 
 impl IrqMove {
-    /// Writes the new value and gives what the file then contains.
+    /// Writes the new value and returns the resulting content of the file.
     ///
-    /// Where it is delivered (`effective_affinity_list`) may change only with the next interrupt:
-    /// see [`Self::effective`].
+    /// Its delivery (`effective_affinity_list`) may change only with the next interrupt: see
+    /// [`Self::effective`].
     ///
     /// # Errors
-    /// The refusal; the interrupt then stays where it was.
+    /// Returns the refusal; the interrupt is then unchanged.
     pub fn apply(&self) -> Result<CpuList, Refusal> {
         write(&self.path, &self.new)?;
         current(&self.path)
     }
 
-    /// Where it is delivered now, if the kernel tells.
+    /// Returns the CPUs of its current delivery, if the kernel reports them.
     #[must_use]
     pub fn effective(&self) -> Option<CpuList> {
         current(&self.path.with_file_name("effective_affinity_list"))
@@ -210,7 +210,7 @@ impl IrqMove {
             .filter(|cpus| !cpus.is_empty())
     }
 
-    /// Puts the old value back, whatever is there.
+    /// Restores the old value, whatever the current one is.
     ///
     /// # Errors
     /// The refusal, other than that the interrupt is gone.
@@ -237,7 +237,7 @@ fn current(path: &Path) -> Result<CpuList, Refusal> {
 }
 
 fn write(path: &Path, cpus: &CpuList) -> Result<(), Refusal> {
-    // Not created where it is missing: a fake file in /proc's place would look like success.
+    // Not created if missing: a regular file in a fake /proc would look like success.
     let mut file = OpenOptions::new()
         .write(true)
         .truncate(true)
@@ -255,8 +255,8 @@ fn refusal_to_open(error: &io::Error) -> Refusal {
     }
 }
 
-/// `write_irq_affinity` in kernel/irq/proc.c: EIO, in later versions EPERM, for what only the
-/// kernel may set.
+/// `write_irq_affinity` in kernel/irq/proc.c returns EIO, in later versions EPERM, for interrupts
+/// that only the kernel may set.
 fn refusal_to_write(error: &io::Error) -> Refusal {
     /// asm-generic/errno-base.h
     const EIO: i32 = 5;

@@ -1,10 +1,10 @@
-//! What outlives the tool when it is killed is written to a journal before it is done, so that the
-//! next start and `tardy restore` can put back what a SIGKILL or a power cut left.
+//! Every change that would survive a killed process is journaled before it is made, so that the
+//! next start or `tardy restore` can undo it after a SIGKILL or a power cut.
 //!
-//! One file for each thing that has an end of its own, removed when everything is back, and locked
-//! for as long as its process lives: the number of a process says nothing to who shares the folder
-//! from another container or host. Settings of the running kernel are gone after a restart: of the
-//! journal of another boot, only folders are looked after.
+//! Each independent change has a file, removed once everything is restored, and locked while its
+//! process lives: a process number is meaningless to users of the folder in another container or
+//! host. Kernel settings are lost at a reboot: of the journal of another boot, only folders are
+//! undone.
 //!
 //! One function makes all scratch folders and journals them first. A snapshot of a guest has 90 MB;
 //! folders made elsewhere in the code would be in no journal.
@@ -28,21 +28,21 @@ use crate::undo::{self, Claim, FOLDER_PREFIX, Undo, UndoError, pin};
 /// More than any journal has.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// What a journal file contains.
+/// The content of a journal file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entries {
     /// The boot in which the changes were made.
     pub boot_id: Option<String>,
     /// The process that made them.
     pub process: u32,
-    /// When that process started, in clock ticks since the boot; tells it from a later one with the
-    /// same number.
+    /// Start of that process, in clock ticks since the boot; distinguishes it from a later one with
+    /// the same number.
     pub process_start: Option<u64>,
     /// Interrupts that were moved.
     #[serde(default)]
     pub interrupts: Vec<IrqMove>,
-    /// What loads changed, which the guardian undoes too if it lives, and folders that commands
-    /// made; the name is that of older journals.
+    /// Changes of loads, which the supervisor undoes too if it lives, and folders that commands
+    /// made; the name is kept for older journals.
     #[serde(default)]
     pub loads: Vec<Undo>,
 }
@@ -68,15 +68,16 @@ pub struct JournalError {
     error: io::Error,
 }
 
-/// What became of one change.
+/// The result of undoing one change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UndoResult {
     pub setting: String,
-    /// What happened to it.
+    /// The result.
     pub result: Result<String, String>,
 }
 
-/// Where journals are: for root below /var/lib, else in the user's own state folder.
+/// Returns the folder of journals: for root below /var/lib, otherwise in the user's own state
+/// folder.
 #[must_use]
 pub fn folder() -> PathBuf {
     if let Some(folder) = std::env::var_os("TARDY_STATE_DIR").filter(|folder| !folder.is_empty()) {
@@ -93,10 +94,10 @@ pub fn folder() -> PathBuf {
 }
 
 impl Journal {
-    /// Writes down `interrupts` and what undoes `loads`, on the disk, before any of it is done.
+    /// Writes and syncs `interrupts` and the reversal of `loads`, before any of it is done.
     ///
     /// # Errors
-    /// [`JournalError`].
+    /// Returns [`JournalError`].
     pub fn write(
         folder: &Path,
         root: &Root,
@@ -123,21 +124,21 @@ impl Journal {
         })
     }
 
-    /// Puts everything back and removes the journal; what could not be put back is told, and stays
-    /// in the journal.
+    /// Restores everything and removes the journal; changes that could not be undone are returned,
+    /// and stay in the journal.
     pub fn undo(mut self) -> Vec<UndoResult> {
         self.is_undone = true;
         undo(&self.path, &self.entries, Claim::Own)
     }
 
-    /// Removes the journal of what was not done after all; nothing is put back.
+    /// Removes the journal of changes that were not made after all; restores nothing.
     pub fn withdraw(mut self) {
         self.is_undone = true;
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// A run that ends with an error, or a panic, puts back what it changed all the same.
+/// A run that ends with an error or a panic still restores its changes.
 impl Drop for Journal {
     fn drop(&mut self) {
         if !self.is_undone {
@@ -146,8 +147,8 @@ impl Drop for Journal {
     }
 }
 
-/// Writes a journal that nobody ever sees half of, under a name that no other has: in another
-/// container that shares the folder, a command can have the same number.
+/// Writes a journal atomically, under a unique name: in another container that shares the folder, a
+/// command can have the same process number.
 fn create(folder: &Path, entries: &Entries) -> io::Result<(File, PathBuf)> {
     static WRITTEN: AtomicU32 = AtomicU32::new(0);
     fs::create_dir_all(folder)?;
@@ -165,9 +166,10 @@ fn create(folder: &Path, entries: &Entries) -> io::Result<(File, PathBuf)> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             file => file?,
         };
-        // Where a file system has no locks, the process tells.
+        // On a file system without locks, the process number is used.
         let _ = file.try_lock();
-        // Who has the part has the name: nobody else makes such a journal meanwhile.
+        // The holder of the temporary file owns the name: no other process makes such a journal
+        // meanwhile.
         let written = if path.exists() {
             None
         } else {
@@ -193,7 +195,7 @@ fn fill(file: &mut File, part: &Path, path: &Path, entries: &Entries) -> io::Res
     File::open(path.parent().unwrap_or(path))?.sync_all()
 }
 
-/// What is back leaves the journal: the next start must not write over what somebody has set since.
+/// Restored settings leave the journal: the next start must not overwrite later changes by others.
 fn undo(path: &Path, entries: &Entries, claim: Claim) -> Vec<UndoResult> {
     let mut undone = Vec::new();
     let mut left = Entries {
@@ -246,13 +248,13 @@ fn undo(path: &Path, entries: &Entries, claim: Claim) -> Vec<UndoResult> {
     if left.interrupts.is_empty() && left.loads.is_empty() {
         let _ = fs::remove_file(path);
     } else if undone.iter().any(|undone| undone.result.is_ok()) {
-        // Another name than that of a journal that is written for the first time: two commands
-        // never write to one part.
+        // A different name from that of a new journal: two commands never write to one temporary
+        // file.
         let part = path.with_added_extension(PART.trim_start_matches('.'));
         let _ = (|| -> io::Result<()> {
             let mut file = File::create(&part)?;
-            // As of a journal that is written first: nobody takes it for what a killed command
-            // left.
+            // Locked like a new journal: no process mistakes it for the journal of a killed
+            // command.
             let _ = file.try_lock();
             fill(&mut file, &part, path, &left)
         })();
@@ -264,7 +266,7 @@ fn undo(path: &Path, entries: &Entries, claim: Claim) -> Vec<UndoResult> {
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
-    /// None where no journal can be written: the folder is of use all the same.
+    /// `None` if no journal can be written: the folder is useful anyway.
     journal: Option<Journal>,
 }
 
@@ -272,17 +274,17 @@ impl Scratch {
     /// Makes a folder in `parent`; `purpose` is part of its name.
     ///
     /// # Errors
-    /// Those of mkdir(2).
+    /// Returns errors of mkdir(2).
     pub fn make(parent: &Path, purpose: &str) -> io::Result<Self> {
         let scratch = Self::plan(parent, purpose)?;
         fs::create_dir(&scratch.path)?;
         Ok(scratch)
     }
 
-    /// As [`Scratch::make`], for who makes the folder itself.
+    /// Works like [`Scratch::make`], for a caller that makes the folder itself.
     ///
     /// # Errors
-    /// That `parent` is no folder.
+    /// Returns an error if `parent` is not a folder.
     pub fn plan(parent: &Path, purpose: &str) -> io::Result<Self> {
         let path = parent.canonicalize()?.join(format!(
             "{FOLDER_PREFIX}{purpose}-{}-{}",
@@ -299,13 +301,13 @@ impl Scratch {
         Ok(Self { path, journal })
     }
 
-    /// Where it is.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The purpose of the scratch folder at or above `path`, if there is one.
+    /// Returns the purpose of the scratch folder at or above `path`, if there is one.
     #[must_use]
     pub fn purpose(path: &Path) -> Option<&str> {
         let rest = path
@@ -324,7 +326,7 @@ impl Drop for Scratch {
     }
 }
 
-/// The end of the name of a journal that is being written.
+/// Suffix of the name of a journal that is being written.
 const PART: &str = ".part";
 
 /// A journal that was left behind.
@@ -336,18 +338,18 @@ pub struct LeftBehind {
     claim: Claim,
 }
 
-/// What processes that are gone have left.
+/// The leftovers of ended processes.
 #[derive(Debug, Default)]
 pub struct Leftovers {
     pub journals: Vec<LeftBehind>,
-    /// Journals that cannot be read, and why: nobody knows what they hold.
+    /// Journals that cannot be read, and why: their content is unknown.
     pub unreadable: Vec<(PathBuf, String)>,
 }
 
-/// Journals in `folder` whose process is gone.
+/// Returns journals in `folder` whose process is gone.
 ///
 /// # Errors
-/// Those of reading the folder.
+/// Returns errors of reading the folder.
 pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Leftovers> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Leftovers::default()),
@@ -371,7 +373,7 @@ pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Leftovers> {
             continue;
         };
         if rest.ends_with(PART) {
-            // What it was written for was not done.
+            // Its changes were never made.
             let writer = rest
                 .split('-')
                 .next()
@@ -403,7 +405,7 @@ pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Leftovers> {
                     });
                 }
             }
-            // Its process came to its end while this was looking.
+            // Its process ended during this scan.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => found.unreadable.push((path, error.to_string())),
         }
@@ -413,17 +415,16 @@ pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Leftovers> {
     Ok(found)
 }
 
-/// Whether somebody's journal is still in use.
+/// Returns whether a living process uses the journal.
 fn is_locked(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-/// How often a lock is asked for, and how long in between: who looks for journals holds each for a
-/// moment, who undoes one for longer.
+/// Lock attempts, and the pause between them: a scan holds the lock briefly, an undo longer.
 const LOCK_TRIES: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// The journal, locked; none where another process has it, or has removed or replaced it.
+/// Returns the locked journal; `None` if another process has it, or has removed or replaced it.
 fn lock(path: &Path) -> io::Result<Option<File>> {
     let file = File::open(path)?;
     let mut tries = 1;
@@ -434,13 +435,14 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
         tries += 1;
         thread::sleep(LOCK_PAUSE);
     }
-    // Where a file system has no locks, the journal is undone all the same.
+    // On a file system without locks, the journal is undone anyway.
     let (locked, there) = (file.metadata()?, fs::symlink_metadata(path)?);
     let is_same = (locked.dev(), locked.ino()) == (there.dev(), there.ino());
     Ok(is_same.then_some(file))
 }
 
-/// A journal names folders to remove and files to write: only one's own is believed.
+/// A journal names folders to remove and files to write, so only the user's own journals are
+/// trusted.
 fn read(path: &Path) -> io::Result<Entries> {
     let owner = fs::symlink_metadata(path)?.uid();
     if owner != user::user_and_group().0 {
@@ -452,10 +454,10 @@ fn read(path: &Path) -> io::Result<Entries> {
     parse(&regular_file::read(path, BYTES_MAX)?)
 }
 
-/// Reads what a journal says, and does nothing of it.
+/// Parses a journal without acting on it.
 ///
 /// # Errors
-/// `InvalidData`.
+/// Returns `InvalidData`.
 pub fn parse(text: &[u8]) -> io::Result<Entries> {
     serde_json::from_slice(text).map_err(|error| {
         io::Error::new(
@@ -466,7 +468,7 @@ pub fn parse(text: &[u8]) -> io::Result<Entries> {
 }
 
 impl LeftBehind {
-    /// The settings that are noted in it.
+    /// Returns the settings that are noted in it.
     #[must_use]
     pub fn settings(&self) -> Vec<String> {
         let describe = |to: &IrqMove| format!("{}: {} -> {}", to.path.display(), to.new, to.old);
@@ -485,15 +487,15 @@ impl LeftBehind {
             .collect()
     }
 
-    /// Where it is.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Puts its settings back, if they are of this boot, and removes it. Files of loads are there
-    /// after a restart, too. Nothing where another command, which found it as well, does so or has
-    /// done it.
+    /// Restores its settings if they are of this boot, and removes it. Files of loads survive a
+    /// reboot, so they are removed in any case. Does nothing if another command, which found it as
+    /// well, is doing so or has done it.
     #[must_use]
     pub fn undo(&self) -> Vec<UndoResult> {
         let (_file, entries) = match self.locked() {

@@ -1,5 +1,5 @@
-//! What the kernel was built with, from the folders where distributions keep it, else from the
-//! kernel itself.
+//! The kernel's build configuration, from the folders where distributions store it, otherwise from
+//! the kernel itself.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -9,8 +9,8 @@ use super::root::Root;
 /// A configuration has about 300 KiB.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// The options that are set. One that is not set is not listed, and one that this kernel does not
-/// know cannot be told from it.
+/// The options that are set. Unset options are not listed, so they cannot be distinguished from
+/// unknown ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KernelConfiguration {
     options: BTreeMap<String, String>,
@@ -18,7 +18,7 @@ pub struct KernelConfiguration {
 
 impl KernelConfiguration {
     /// Reads `boot/config-RELEASE`, `lib/modules/RELEASE/config` or `proc/config.gz`, the first
-    /// that there is.
+    /// existing one.
     #[must_use]
     pub fn read(root: &Root, release: Option<&str>) -> Option<Self> {
         let built = release.and_then(|release| {
@@ -40,7 +40,7 @@ impl KernelConfiguration {
             .filter(|found| !found.options.is_empty())
     }
 
-    /// Takes `CONFIG_NAME=value` apart, line by line.
+    /// Parses `CONFIG_NAME=value`, line by line.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let option = |line: &str| {
@@ -52,13 +52,13 @@ impl KernelConfiguration {
         }
     }
 
-    /// Whether an option is built in.
+    /// Returns whether an option is built in.
     #[must_use]
     pub fn is_built_in(&self, option: &str) -> bool {
         self.options.get(option).is_some_and(|value| value == "y")
     }
 
-    /// Whether an option is built in or a module.
+    /// Returns whether an option is built in or a module.
     #[must_use]
     pub fn is_on(&self, option: &str) -> bool {
         self.options
@@ -66,7 +66,7 @@ impl KernelConfiguration {
             .is_some_and(|value| value == "y" || value == "m")
     }
 
-    /// The value of an option, in the file's words.
+    /// Returns the value of an option, in the file's words.
     #[must_use]
     pub fn value(&self, option: &str) -> Option<&str> {
         self.options.get(option).map(String::as_str)

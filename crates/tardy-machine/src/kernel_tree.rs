@@ -1,5 +1,5 @@
-//! A kernel's source: where it is, whether it can be built from, and the programs that build it
-//! into a folder of its own.
+//! A kernel's source: its path, whether it can be built, and the programs that build it into a
+//! separate folder.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use super::unsupported::Unsupported;
 /// Memory of one compiler process, in bytes: gcc 12 has peaks of about 200 MiB on the kernel's
 /// largest files.
 pub const JOB_BYTES: u64 = 256 << 20;
-/// Room for the objects of x86-64's defconfig (1.5 GiB for 6.1, without debugging information),
+/// Space for the objects of x86-64's defconfig (1.5 GiB for 6.1, without debugging information),
 /// rounded up.
 pub const OBJECTS_BYTES: u64 = 2 << 30;
-/// Room for an unpacked tree (1.4 GiB), rounded up.
+/// Space for an unpacked tree (1.4 GiB), rounded up.
 pub const TREE_BYTES: u64 = 2 << 30;
-/// What a build needs; the package names are Debian's.
+/// The programs that a build needs; the package names are Debian's.
 pub const PROGRAMS: [(&str, &str); 6] = [
     ("make", "make"),
     ("gcc", "gcc"),
@@ -24,17 +24,17 @@ pub const PROGRAMS: [(&str, &str); 6] = [
     ("bison", "bison"),
     ("bc", "bc"),
 ];
-/// What unpacking an archive needs.
+/// The programs that unpacking an archive needs.
 pub const ARCHIVE_PROGRAMS: [(&str, &str); 2] = [("tar", "tar"), ("xz", "xz-utils")];
-/// What to say where a build failed.
+/// Remedy for a failed build.
 pub const MORE_PACKAGES: &str =
     "the kernel's configuration may need more packages, such as libelf-dev and libssl-dev";
 
-/// The tree or archive to build: the one given with `flag`, else that of the distribution's
-/// package.
+/// Returns the tree or archive to build: the one given with `flag`, otherwise that of the
+/// distribution's package.
 ///
 /// # Errors
-/// What is missing: a source, or one that was not built in.
+/// Returns what is missing: a source, or one that was not built in.
 pub fn find(given: Option<&Path>, flag: &str) -> Result<PathBuf, Unsupported> {
     let packaged = || {
         let remedy = format!("install the package linux-source, or give a kernel tree with {flag}");
@@ -73,7 +73,7 @@ pub fn unpack(mut command: Command, archive: &Path, tree: &Path) -> Command {
     command
 }
 
-/// The newest source that the distribution's package put there, by name.
+/// Returns the newest source that the distribution's package installed there, by name.
 fn packaged_source(folder: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder)
         .ok()?
@@ -107,8 +107,8 @@ fn check_tree(tree: &Path, flag: &str) -> Result<(), Unsupported> {
             "give the top folder of a kernel's source",
         ));
     }
-    // The kernel's own Makefile refuses to build elsewhere from such a tree, and to clean it would
-    // be to write to it.
+    // The kernel's own Makefile refuses to build elsewhere from such a tree, and cleaning it would
+    // write to it.
     if tree.join(".config").exists() || tree.join("include/config").exists() {
         return Err(Unsupported::new(
             format!("a clean kernel tree ({shown} has been built in)"),

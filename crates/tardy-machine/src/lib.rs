@@ -1,8 +1,8 @@
-//! What the machine is and what it does beside the measurement: facts, counters, settings.
+//! The machine and its activity beside the measurement: facts, counters, settings.
 //!
-//! Everything is read below a [`root::Root`], so that tests use a folder. Whatever cannot be read
-//! is absent, never 0. Only [`irq_affinity`], [`journal`], [`spool`] and [`undo`] write, and only
-//! what their callers have put into a plan and a journal before.
+//! Everything is read below a [`root::Root`], so that tests use a folder. An unreadable value is
+//! absent, never 0. Only [`irq_affinity`], [`journal`], [`spool`] and [`undo`] write, and only
+//! changes that their callers have put into a plan and a journal before.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 //!
 //! The header names the columns (`CPU0 CPU2 ...`): /proc/interrupts lists the CPUs that are online
 //! (`show_interrupts` in kernel/irq/proc.c), /proc/softirqs those that are possible
-//! (fs/proc/softirqs.c). A row is a label, a colon, at most one count a column, and, for
+//! (fs/proc/softirqs.c). A row is a label, a colon, at most one count per column, and, for
 //! interrupts, a description with blanks in it.
 
 use tardy_core::cpu::CpuId;
 
-/// One row as it stands in the text.
+/// One row of the text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row<'a> {
     pub(super) label: &'a str,
@@ -15,9 +15,9 @@ pub(super) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// The next count, which belongs to the next column; nothing at the end of the counts.
+    /// Returns the next count, which belongs to the next column; `None` at the end of the counts.
     ///
-    /// The caller stops after as many as there are columns, because a description may begin with a
+    /// The caller stops after as many as there are columns, because a description may start with a
     /// number.
     pub(super) fn next_count(&mut self) -> Option<u64> {
         let rest = self.rest.trim_start();
@@ -27,18 +27,19 @@ impl<'a> Row<'a> {
         Some(count)
     }
 
-    /// What follows the counts.
+    /// Returns the text after the counts.
     pub(super) fn description(&self) -> &'a str {
         self.rest.trim()
     }
 
-    /// Whether the row has one number for the machine: `ERR` and `MIS` on x86, `Err` on Arm.
+    /// Returns whether the row has one number for the machine: `ERR` and `MIS` on x86, `Err` on
+    /// Arm.
     pub(super) fn is_machine_wide(&self) -> bool {
         self.label.eq_ignore_ascii_case("err") || self.label == "MIS"
     }
 }
 
-/// The CPUs of the header, in the order of the columns.
+/// Returns the CPUs of the header, in the order of the columns.
 pub(super) fn columns(text: &str) -> impl Iterator<Item = CpuId> + '_ {
     let header = complete_lines(text).next().unwrap_or("");
     header
@@ -46,7 +47,7 @@ pub(super) fn columns(text: &str) -> impl Iterator<Item = CpuId> + '_ {
         .map_while(|name| name.strip_prefix("CPU")?.parse().ok().map(CpuId))
 }
 
-/// The rows below the header.
+/// Returns the rows below the header.
 pub(super) fn rows(text: &str) -> impl Iterator<Item = Row<'_>> {
     complete_lines(text).skip(1).filter_map(|line| {
         let (label, rest) = line.split_once(':')?;
@@ -57,16 +58,17 @@ pub(super) fn rows(text: &str) -> impl Iterator<Item = Row<'_>> {
     })
 }
 
-/// The kernel ends each line with a line feed: a last line without one may be cut inside a number.
+/// Returns the kernel ends each line with a line feed: a last line without one may be cut inside a
+/// number.
 fn complete_lines(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive('\n')
         .filter_map(|line| line.strip_suffix('\n'))
 }
 
-/// How far a counter went. The kernel keeps these counts in 32 bits (`struct irqstat`,
-/// `kernel_stat::softirqs`), and a local timer at 1 kHz passes them in 50 days; a counter that fell
-/// from the lower half was begun anew (the interrupt was freed and requested again), and has
-/// counted at least what it shows.
+/// Returns the increment of a counter. The kernel stores these counts in 32 bits (`struct irqstat`,
+/// `kernel_stat::softirqs`), and a local timer at 1 kHz overflows them in 50 days; a counter that
+/// fell from the lower half was reset (the interrupt was freed and requested again), and has
+/// counted at least its current value.
 pub(super) fn count_since(before: u64, after: u64) -> u64 {
     const WRAP: u64 = 1 << 32;
     match after.checked_sub(before) {

@@ -1,12 +1,11 @@
-//! Which CPUs there are for what: those that are set apart for real-time work, and those for
-//! everything else.
+//! Divides the CPUs: those isolated for real-time work, and the housekeeping CPUs.
 //!
-//! The shell's own affinity does not tell. `isolcpus=` moves the first process, and with it every
-//! shell, off the isolated CPUs: the place where real-time tasks run. What the kernel accepts
-//! tells, and a control group's cpuset still bounds it.
+//! The shell's own affinity is not enough. `isolcpus=` moves the first process, and with it every
+//! shell, off the isolated CPUs: the place where real-time tasks run. The affinity that the kernel
+//! accepts shows the usable CPUs, and a control group's cpuset still limits it.
 //!
 //! The kernel decides which CPUs exist. `isolcpus=` moves every shell off the isolated CPUs, so a
-//! thread asks for all CPUs and reads back its actual affinity; a cpuset still bounds it. Isolated
+//! thread requests all CPUs and reads back its actual affinity; a cpuset still limits it. Isolated
 //! CPUs are the default unless the process was restricted further, because real-time tasks run
 //! there; loads and the tool's threads stay on the others.
 
@@ -20,10 +19,10 @@ use super::root::Root;
 
 const FOLDER: &str = "sys/devices/system/cpu";
 
-/// The CPUs that the kernel keeps ordinary tasks off; absent if its files are.
+/// Returns the isolated CPUs; `None` if the files are missing.
 ///
-/// `sys/devices/system/cpu/isolated` has those of `isolcpus=` alone, as at boot. The root control
-/// group of version 2 adds those of isolated partitions (seen with Linux 6.12 and 7.3).
+/// `sys/devices/system/cpu/isolated` contains only those of `isolcpus=`, as at boot. The root
+/// control group of version 2 adds those of isolated partitions (seen with Linux 6.12 and 7.3).
 pub(crate) fn isolated(root: &Root) -> Option<CpuList> {
     let at_boot = root.cpu_list(format!("{FOLDER}/isolated"));
     let in_partitions = cgroup::cpus_of_isolated_partitions(root);
@@ -38,26 +37,26 @@ pub(crate) fn isolated(root: &Root) -> Option<CpuList> {
 /// The CPUs of this process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Processors {
-    /// Those that the kernel gives a thread that asks for them.
+    /// The CPUs that the kernel gives a thread on request.
     pub usable: CpuList,
-    /// Those that this process runs on as it was started; a user may have chosen them (`taskset`).
+    /// The CPUs that this process was started on; a user may have chosen them (`taskset`).
     pub own: CpuList,
-    /// The usable ones that the kernel keeps ordinary tasks off: `isolcpus=`, or an isolated
-    /// partition, whose CPUs are usable from its control group alone.
+    /// The usable isolated CPUs: by `isolcpus=`, or by an isolated partition, whose CPUs are usable
+    /// from its control group only.
     pub isolated: CpuList,
     /// The usable ones that stop their tick: `nohz_full=`.
     pub nohz_full: CpuList,
 }
 
 impl Processors {
-    /// Asks the kernel.
+    /// Reads them from the kernel.
     ///
     /// # Errors
-    /// Those of sched_getaffinity(2).
+    /// Returns errors of sched_getaffinity(2).
     pub fn read(root: &Root) -> io::Result<Self> {
         let list = |cpus: Vec<u32>| cpus.into_iter().map(CpuId).collect::<CpuList>();
         let own = list(affinity::get(0)?);
-        // What this process has it may use, whatever a sandbox says to the attempt.
+        // The process may use its current CPUs, even if a sandbox refuses the attempt.
         let usable: CpuList = list(affinity::obtainable().unwrap_or_default())
             .iter()
             .chain(own.iter())
@@ -71,13 +70,13 @@ impl Processors {
         })
     }
 
-    /// The usable CPUs that are set apart for real-time work, in one way or the other.
+    /// Returns the usable CPUs that are set apart for real-time work, in either way.
     #[must_use]
     pub fn set_apart(&self) -> CpuList {
         self.isolated.iter().chain(self.nohz_full.iter()).collect()
     }
 
-    /// The usable CPUs for everything else; all of them where every one is set apart.
+    /// Returns the usable CPUs for everything else; all of them if every one is set apart.
     #[must_use]
     pub fn housekeeping(&self) -> CpuList {
         let rest = self.usable.minus(&self.set_apart());
@@ -88,15 +87,15 @@ impl Processors {
         }
     }
 
-    /// Whether this process was kept off some housekeeping CPUs, which no `isolcpus=` does:
-    /// somebody chose where it runs.
+    /// Returns whether this process was kept off some housekeeping CPUs, which `isolcpus=` never
+    /// does: the user chose its CPUs.
     #[must_use]
     pub fn is_restricted(&self) -> bool {
         !self.housekeeping().minus(&self.own).is_empty()
     }
 
-    /// The CPUs to measure where none are named: those set apart, where there are any and nobody
-    /// chose others.
+    /// Returns the CPUs to measure by default: isolated ones, if there are any and the user chose
+    /// no others.
     #[must_use]
     pub fn by_default(&self) -> CpuList {
         let apart = self.set_apart();
@@ -107,9 +106,9 @@ impl Processors {
         }
     }
 
-    /// The CPUs for the tool's own threads beside `measured` ones: where ordinary tasks run, else
-    /// any that this process was started on; none where all of them are measured. Only a process
-    /// that was started on isolated CPUs alone goes elsewhere.
+    /// Returns the CPUs for the tool's own threads beside `measured` ones: housekeeping CPUs,
+    /// otherwise any that this process was started on; none if all of them are measured. Only a
+    /// process that was started exclusively on isolated CPUs leaves them.
     #[must_use]
     pub fn beside(&self, measured: &CpuList) -> CpuList {
         let housekeeping = self.housekeeping();
@@ -164,7 +163,7 @@ mod tests {
             (V2, vec![of_partition], Some("3-4")),
             (V2, vec![none_at_boot, of_partition], Some("3-4")),
             (V2, vec![of_boot, of_partition], Some("2-4")),
-            // As `tardy doctor --root` may find it, of a machine whose /proc was not copied.
+            // As `tardy doctor --root` may find it, for a machine whose /proc was not copied.
             ("", vec![of_boot, of_partition], Some("2-4")),
             (V1, vec![of_boot], Some("2")),
             (
@@ -197,7 +196,7 @@ mod tests {
             chosen(&processors("0-3", "0-1", "2", "2-3")),
             ("2-3".into(), "0-1".into())
         );
-        // nohz_full= alone leaves the shell where it was.
+        // nohz_full= alone does not move the shell.
         assert_eq!(
             chosen(&processors("0-3", "0-3", "", "3")),
             ("3".into(), "0-2".into())
@@ -218,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_choice_of_the_user_goes_before_isolation() {
-        // `taskset -c 0` on a machine with isolated CPUs: one of two housekeeping CPUs was left out
+        // `taskset -c 0` on a machine with isolated CPUs: one of two housekeeping CPUs was excluded
         // by hand.
         assert_eq!(chosen(&processors("0-3", "0", "2-3", "")).0, "0");
         assert_eq!(

@@ -1,5 +1,5 @@
-//! A running program whose threads must not be late: its memory, its threads, its limits. Format:
-//! proc_pid_status(5), proc_pid_limits(5).
+//! A running real-time program: its memory, its threads, its limits. Format: proc_pid_status(5),
+//! proc_pid_limits(5).
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,18 @@ use super::tasks::{self, Task};
 pub struct Program {
     pub process: u32,
     pub name: String,
-    /// Its threads at the second look.
+    /// Its threads at the second reading.
     pub threads: Vec<Task>,
-    /// Page faults of each thread between the looks: without and with a disk.
+    /// Page faults of each thread between the readings: without and with a disk.
     pub faults: BTreeMap<u32, (u64, u64)>,
     /// Memory that is locked, in KiB; absent if its status cannot be read.
     pub locked_kib: Option<u64>,
     /// Memory that is there, in KiB.
     pub resident_kib: Option<u64>,
-    /// How much later than asked the kernel may wake each ordinary thread, in ns; threads whose
-    /// file may not be read are left out.
+    /// Timer slack of each ordinary thread, in ns; threads with an unreadable file are left out.
     pub timer_slack_ns: BTreeMap<u32, u64>,
-    /// How long a real-time thread may run without sleeping before it gets a signal; absent if its
-    /// limits cannot be read.
+    /// Maximum run time of a real-time thread without sleeping before it gets a signal; absent if
+    /// its limits cannot be read.
     pub real_time_limit: Option<RealTimeLimit>,
 }
 
@@ -32,11 +31,11 @@ pub struct Program {
 pub enum RealTimeLimit {
     /// For ever.
     Unlimited,
-    /// So many us.
+    /// A number of us.
     Microseconds(u64),
 }
 
-/// The first look.
+/// The first reading.
 #[derive(Debug, Clone)]
 pub struct ProgramWatch {
     process: u32,
@@ -44,7 +43,7 @@ pub struct ProgramWatch {
 }
 
 impl ProgramWatch {
-    /// Looks for the first time; absent if there is no such process.
+    /// Takes the first reading; `None` if there is no such process.
     #[must_use]
     pub fn begin(root: &Root, process: u32) -> Option<Self> {
         let threads = tasks::of_process(root, process);
@@ -55,8 +54,8 @@ impl ProgramWatch {
         (!threads.is_empty()).then_some(Self { process, faults })
     }
 
-    /// Looks for the second time; absent if the process has ended. Faults of a thread that began in
-    /// between count from its beginning.
+    /// Takes the second reading; `None` if the process has ended. Faults of a thread that started
+    /// in between count from its start.
     #[must_use]
     pub fn end(self, root: &Root) -> Option<Program> {
         let process = self.process;

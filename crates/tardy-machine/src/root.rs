@@ -1,4 +1,4 @@
-//! The folder below which `proc`, `sys`, `dev` and `etc` lie: `/`, or a folder with fake files in
+//! The folder that contains `proc`, `sys`, `dev` and `etc`: `/`, or a folder with fake files in
 //! tests.
 
 use std::fs::{self, File};
@@ -10,27 +10,27 @@ use std::str::FromStr;
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_sys::regular_file;
 
-/// No kernel file that is read here comes near: /proc/interrupts of a machine with 1024 CPUs has
-/// about 10 MiB.
+/// Kernel files that are read here are much smaller: /proc/interrupts of a machine with 1024 CPUs
+/// has about 10 MiB.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// Where the machine's files are. Paths given to its methods are relative, as in `proc/stat`.
+/// The root of the machine's files. Paths given to its methods are relative, as in `proc/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root(PathBuf);
 
 impl Root {
-    /// The running machine.
+    /// Returns the running machine.
     #[must_use]
     pub fn system() -> Self {
         Self::at("/")
     }
 
-    /// The machine whose files lie below `folder`.
+    /// Makes the root of the machine whose files are below `folder`.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self(folder.into())
     }
 
-    /// The full path of a file.
+    /// Returns the full path of a file.
     pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
         let relative = relative.as_ref();
         // `join` would replace the root by an absolute path, and a test would then read the real
@@ -41,13 +41,14 @@ impl Root {
     /// Opens a file for reading.
     ///
     /// # Errors
-    /// Those of open(2).
+    /// Returns errors of open(2).
     pub fn open(&self, relative: impl AsRef<Path>) -> io::Result<File> {
         let path = self.path(relative);
         if self.0 != Path::new("/") {
             return regular_file::open(&path);
         }
-        // Devices are read here, too. A FIFO in the place of one would wait for ever for a writer.
+        // Devices are read here, too. Opening a FIFO in the place of one would wait for a writer
+        // without end.
         if fs::metadata(&path)?.file_type().is_fifo() {
             let what = format!("{} is a FIFO", path.display());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
@@ -55,11 +56,11 @@ impl Root {
         File::open(path)
     }
 
-    /// The whole content, at most 64 MiB of it; bytes that are not UTF-8 are replaced.
+    /// Returns the whole content, at most 64 MiB of it; bytes that are not UTF-8 are replaced.
     ///
     /// # Errors
-    /// Those of open(2) and read(2); many files of /proc and /sys refuse with EPERM, EINVAL or
-    /// ENODEV only when read.
+    /// Returns errors of open(2) and read(2); many files of /proc and /sys refuse with EPERM,
+    /// EINVAL or ENODEV only when read.
     pub fn read(&self, relative: impl AsRef<Path>) -> io::Result<String> {
         let mut bytes = Vec::new();
         self.open(relative)?
@@ -69,21 +70,21 @@ impl Root {
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }
 
-    /// The content without white space (and NUL, which the device tree appends) around it; absent
-    /// if unreadable or empty.
+    /// Returns the content without white space (and NUL, which the device tree appends) around it;
+    /// absent if unreadable or empty.
     pub fn text(&self, relative: impl AsRef<Path>) -> Option<String> {
         let content = self.read(relative).ok()?;
         let text = content.trim_matches(|c: char| c.is_whitespace() || c == '\0');
         (!text.is_empty()).then(|| text.to_owned())
     }
 
-    /// The content as one number.
+    /// Returns the content as one number.
     pub fn number<T: FromStr>(&self, relative: impl AsRef<Path>) -> Option<T> {
         self.text(relative)?.parse().ok()
     }
 
-    /// The content as a list of CPUs. An empty file is an empty list, and so is `(null)`, which
-    /// kernels print for an unset mask.
+    /// Returns the content as a list of CPUs. An empty file is an empty list, and so is `(null)`,
+    /// which kernels print for an unset mask.
     pub fn cpu_list(&self, relative: impl AsRef<Path>) -> Option<CpuList> {
         let content = self.read(relative).ok()?;
         match content.trim() {
@@ -92,7 +93,7 @@ impl Root {
         }
     }
 
-    /// The names in a folder, sorted; none if it is not there.
+    /// Returns the names in a folder, sorted; empty if the folder is absent.
     pub fn names(&self, relative: impl AsRef<Path>) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.path(relative)) else {
             return Vec::new();
@@ -104,7 +105,7 @@ impl Root {
         names
     }
 
-    /// The files that a pattern stands for, sorted: `*` in a name stands for any part of it, as in
+    /// Returns the files that match a pattern, sorted: `*` in a name matches any part of it, as in
     /// `sys/devices/system/cpu/cpu*/cpufreq/scaling_governor`.
     pub fn matching(&self, pattern: &str) -> Vec<String> {
         let mut found = vec![String::new()];
@@ -141,8 +142,8 @@ impl Root {
         found
     }
 
-    /// The CPUs that are online: from `sys/devices/system/cpu/online`, else from the `cpuN` lines
-    /// of `proc/stat` (which lists only those).
+    /// Returns the CPUs that are online: from `sys/devices/system/cpu/online`, otherwise from the
+    /// `cpuN` lines of `proc/stat` (which lists only those).
     pub fn online_cpus(&self) -> Option<CpuList> {
         let listed = self
             .cpu_list("sys/devices/system/cpu/online")
@@ -158,7 +159,7 @@ impl Root {
     }
 }
 
-/// `cpu12` -> 12; `cpu` alone is the sum of all and gives nothing.
+/// Parses `cpu12` to 12; `cpu` alone is the sum of all and gives `None`.
 pub(crate) fn cpu_of_name(name: &str) -> Option<CpuId> {
     name.strip_prefix("cpu")?.parse().ok().map(CpuId)
 }

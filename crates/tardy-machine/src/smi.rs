@@ -1,5 +1,5 @@
 //! System management interrupts: the firmware stops a CPU without the kernel's knowledge, and only
-//! a counter tells.
+//! a counter reveals it.
 //!
 //! MSR_SMI_COUNT (0x34) counts them in its low 32 bits on Intel CPUs since Nehalem (Intel SDM
 //! volume 4; turbostat of the kernel's tools reads the same). AMD has no such register, only a
@@ -16,8 +16,8 @@ use tardy_core::cpu::{CpuId, CpuList};
 use super::root::Root;
 
 const MSR_SMI_COUNT: u64 = 0x34;
-/// asm-generic/errno-base.h; the msr device gives it for a register that the CPU, or the
-/// hypervisor, does not have.
+/// asm-generic/errno-base.h; the msr device returns it for a register that the CPU, or the
+/// hypervisor, lacks.
 const EIO: i32 = 5;
 
 /// Counts since the start of the system or, from [`since`], between two readings.
@@ -77,7 +77,7 @@ impl SmiReader {
     /// Opens the devices of `cpus` and reads each once.
     ///
     /// # Errors
-    /// The first reason for which a count cannot be read.
+    /// Returns the first reason why a count cannot be read.
     pub fn open(root: &Root, cpus: &CpuList) -> Result<Self, SmiUnavailable> {
         let vendor = vendor(root).unwrap_or_else(|| "unknown".to_owned());
         if vendor != "GenuineIntel" {
@@ -96,12 +96,12 @@ impl SmiReader {
         Ok(reader)
     }
 
-    /// The counts of all CPUs that were opened. Each reading interrupts the CPU
+    /// Returns the counts of all CPUs that were opened. Each reading interrupts the CPU
     /// (`rdmsr_safe_on_cpu` in arch/x86/kernel/msr.c), so it belongs before and after a
     /// measurement.
     ///
     /// # Errors
-    /// The first reason for which a count cannot be read.
+    /// Returns the first reason why a count cannot be read.
     pub fn read(&self) -> Result<SmiCounts, SmiUnavailable> {
         let counts = self.devices.iter().map(|(cpu, device)| {
             let mut register = [0; 8];
@@ -115,7 +115,7 @@ impl SmiReader {
     }
 }
 
-/// How many there were between two readings, of the CPUs that both have.
+/// Returns the increments between two readings, for the CPUs in both.
 #[must_use]
 pub fn since(after: &SmiCounts, before: &SmiCounts) -> SmiCounts {
     after

@@ -23,12 +23,12 @@ impl Softirqs {
     /// Reads `proc/softirqs`.
     ///
     /// # Errors
-    /// Those of reading the file.
+    /// Returns errors of reading the file.
     pub fn read(root: &Root) -> io::Result<Self> {
         root.read("proc/softirqs").map(|text| Self::parse(&text))
     }
 
-    /// Takes the table apart; what is not understood is left out.
+    /// Parses the table; unknown lines are skipped.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let counts_of = |mut row: super::per_cpu_table::Row<'_>| {
@@ -44,7 +44,8 @@ impl Softirqs {
         }
     }
 
-    /// What ran since `before`: only counts above 0, and only of CPUs that both readings have.
+    /// Returns the increments since `before`: only counts above 0, and only of CPUs in both
+    /// readings.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let kinds = self.kinds.iter().filter_map(|(kind, counts)| {
@@ -60,7 +61,7 @@ impl Softirqs {
         }
     }
 
-    /// The kinds that ran on any of `cpus`, with the sum over those, largest first.
+    /// Returns the kinds that ran on any of `cpus`, with the sum over those, largest first.
     #[must_use]
     pub fn on(&self, cpus: &CpuList) -> Vec<(&str, u64)> {
         let sums = self.kinds.iter().map(|(kind, counts)| {

@@ -9,8 +9,8 @@ use crate::journal::{Journal, JournalError, UndoResult};
 use crate::root::Root;
 use crate::undo::{SPOOL_PREFIX, Undo};
 
-/// A folder that was made for the samples of one run. On drop they are moved to the run; those of a
-/// killed run are found in its journal.
+/// A folder for the samples of one run. On drop they are moved to the run; those of a killed run
+/// are found through its journal.
 #[derive(Debug)]
 pub struct Spool {
     path: PathBuf,
@@ -28,11 +28,11 @@ pub enum SpoolError {
 }
 
 impl Spool {
-    /// Makes a folder in `parent` for what will move to the existing folder `samples`, and notes it
-    /// in the folder `journals`.
+    /// Makes a folder in `parent` for files that will move to the existing folder `samples`, and
+    /// records it in the folder `journals`.
     ///
     /// # Errors
-    /// [`SpoolError`]; nothing is made then, and nothing of others is touched.
+    /// Returns [`SpoolError`]; then nothing was made or touched.
     pub fn make(
         journals: &Path,
         root: &Root,
@@ -59,19 +59,19 @@ impl Spool {
             samples,
         };
         let journal = Journal::write(journals, root, Vec::new(), vec![undo])?;
-        // On a file system without owners the samples would not be taken from it.
+        // On a file system without owners, moving the samples would be refused later.
         let check = || private_folder::open(&path).inspect_err(|_| drop(fs::remove_dir(&path)));
         match private_folder::make_new(&path).and_then(|()| check()) {
             Ok(_) => Ok(Self { path, journal }),
             Err(error) => {
-                // What has the name is somebody else's.
+                // The name belongs to another user's file.
                 journal.withdraw();
                 Err(error.into())
             }
         }
     }
 
-    /// Where it is.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

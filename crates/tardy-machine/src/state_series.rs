@@ -1,8 +1,8 @@
 //! The state of the system along a run, read about once a second by a thread that stays off the
 //! measured CPUs.
 //!
-//! Files stay open and one buffer serves all of them. Nothing is read that is known to interrupt a
-//! measured CPU: see [`StateOptions`].
+//! Files stay open and share one buffer. Reads nothing that is known to interrupt a measured CPU:
+//! see [`StateOptions`].
 
 mod kept_file;
 mod sample;
@@ -19,7 +19,7 @@ use super::cpu_time::{StatEntry, entries, tick_length};
 use super::per_cpu_table::{columns, rows};
 use super::root::Root;
 
-/// What a series covers.
+/// The scope of a series.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StateOptions {
     /// The CPUs of the samples.
@@ -28,7 +28,7 @@ pub struct StateOptions {
     /// (`aperfmperf_snapshot_cpu` in arch/x86/kernel/cpu/aperfmperf.c): leave the measured ones out
     /// there.
     pub frequency_of: CpuList,
-    /// Whether to read sensors that send an interrupt to a CPU for each reading, as Intel's do.
+    /// Whether to read sensors that interrupt a CPU for each reading, as Intel's do.
     pub disturbing_sensors: bool,
 }
 
@@ -50,7 +50,7 @@ pub struct StateReader {
 }
 
 impl StateReader {
-    /// Opens what is there; what is not stays absent in every sample.
+    /// Opens the existing files; values of absent files stay absent in every sample.
     #[must_use]
     pub fn open(root: &Root, options: &StateOptions) -> Self {
         let file = |path: String| KeptFile::new(root.path(path));
@@ -64,8 +64,8 @@ impl StateReader {
                 ))
             })
         };
-        // A count that is not there at the start never comes, and looking for it each second would
-        // be work for nothing.
+        // A count that is missing at the start never appears, and checking each second would be
+        // wasted work.
         let thermal = |cpu: &CpuId| {
             Some(file(format!(
                 "sys/devices/system/cpu/cpu{cpu}/thermal_throttle/core_throttle_count"
@@ -100,13 +100,13 @@ impl StateReader {
         }
     }
 
-    /// The names of the temperature sensors, in the order of the samples' values.
+    /// Returns the names of the temperature sensors, in the order of the samples' values.
     #[must_use]
     pub fn sensors(&self) -> &[String] {
         &self.sensor_names
     }
 
-    /// Reads everything into `sample`, whose memory is used again; `now` becomes its time.
+    /// Reads everything into `sample`, reusing its memory; `now` becomes its time.
     pub fn read_into(&mut self, now: Nanos, sample: &mut StateSample) {
         sample.at = now;
         sample.cpus.clear();

@@ -1,5 +1,5 @@
-//! All tasks of the machine, as the scheduler sees them. Format: proc_pid_stat(5),
-//! proc_pid_status(5), PF_ flags of include/linux/sched.h.
+//! All tasks of the machine and their scheduling. Format: proc_pid_stat(5), proc_pid_status(5), PF_
+//! flags of include/linux/sched.h.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ const KERNEL_THREAD: u32 = 0x0020_0000;
 /// PF_NO_SETAFFINITY: only the kernel chooses its CPUs.
 const BOUND_BY_THE_KERNEL: u32 = 0x0400_0000;
 
-/// How a task is scheduled.
+/// The scheduling policy of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
     /// SCHED_OTHER, SCHED_BATCH, SCHED_IDLE, or one that this program does not know.
@@ -33,11 +33,11 @@ pub struct Task {
     pub process: u32,
     /// Its name; 15 bytes at most.
     pub name: String,
-    /// Whether it is the kernel's own.
+    /// Whether it is a kernel thread.
     pub is_of_kernel: bool,
-    /// Whether nobody but the kernel may choose its CPUs.
+    /// Whether only the kernel may choose its CPUs.
     pub is_bound_by_kernel: bool,
-    /// How it is scheduled.
+    /// Its scheduling policy.
     pub policy: Policy,
     /// Its real-time priority, 1 to 99; 0 for an ordinary task.
     pub priority: u32,
@@ -45,20 +45,20 @@ pub struct Task {
     pub last_cpu: Option<CpuId>,
     /// The CPUs that it may run on; absent if its status could not be read.
     pub allowed: Option<CpuList>,
-    /// Page faults that needed no disk, since it began.
+    /// Page faults that needed no disk, since it started.
     pub minor_faults: u64,
-    /// Page faults that waited for a disk, since it began.
+    /// Page faults that waited for a disk, since it started.
     pub major_faults: u64,
 }
 
 impl Task {
-    /// Whether it runs before all ordinary tasks.
+    /// Returns whether it runs before all ordinary tasks.
     #[must_use]
     pub fn is_real_time(&self) -> bool {
         self.policy != Policy::Ordinary
     }
 
-    /// Whether it may run on one of `cpus`.
+    /// Returns whether it may run on one of `cpus`.
     #[must_use]
     pub fn may_run_on(&self, cpus: &CpuList) -> bool {
         self.allowed
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!((tasks[0].minor_faults, tasks[0].major_faults), (11, 12));
     }
 
-    /// The fields of a stat file, most of them 0.
+    /// Returns the fields of a stat file, most of them 0.
     fn fake_stat(name: &str, flags: u32, policy: u32, priority: u32) -> String {
         let zeros = "0 ".repeat(38 - 12);
         format!("1 ({name}) S 2 0 0 0 -1 {flags} 11 0 12 {zeros}3 {priority} {policy} 0 0 0\n")

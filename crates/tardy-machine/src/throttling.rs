@@ -1,5 +1,5 @@
-//! What can stop a task that is ready to run, for a known time, by rule: real-time throttling, the
-//! fair server, a hot CPU.
+//! Mechanisms that stop a runnable task for a known time by rule: real-time throttling, the fair
+//! server, a hot CPU.
 //!
 //! Sources: Documentation/scheduler/sched-rt-group.rst and sched-deadline.rst;
 //! `sysctl_sched_rt_runtime` in kernel/sched/rt.c; the fair server in kernel/sched/debug.c and
@@ -22,12 +22,13 @@ use super::root::Root;
 pub struct RealTimeThrottling {
     /// The period; 1 s by default.
     pub period: Nanos,
-    /// What real-time tasks may use of it, 950 ms by default; negative (-1 us) is no limit.
+    /// Time that real-time tasks may use per period, 950 ms by default; negative (-1 us) is no
+    /// limit.
     pub runtime: Nanos,
 }
 
-/// How much the fair server or the ext server of a CPU gives to ordinary tasks that real-time tasks
-/// starve.
+/// The share that the fair server or the ext server of a CPU gives to ordinary tasks starved by
+/// real-time tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FairServer {
@@ -39,16 +40,16 @@ pub struct FairServer {
     pub period: Nanos,
 }
 
-/// The settings by which the scheduler takes a CPU from real-time tasks.
+/// The settings by which the scheduler throttles real-time tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ThrottlingSettings {
     /// Absent without the sysctl.
     pub real_time: Option<RealTimeThrottling>,
-    /// Whether this kernel has a fair server, which took the place of real-time throttling in Linux
-    /// 6.12; absent if the release is not understood.
+    /// Whether this kernel has a fair server, which replaced real-time throttling in Linux 6.12;
+    /// absent if the release cannot be parsed.
     pub has_fair_server: Option<bool>,
-    /// The fair servers' values; absent where debugfs is not mounted, not for this user, or locked
+    /// The fair servers' values; absent if debugfs is not mounted, not for this user, or locked
     /// down.
     pub fair_servers: Option<Vec<FairServer>>,
     /// The values of the ext servers, which serve tasks of BPF schedulers (sched_ext); absent while
@@ -67,8 +68,8 @@ pub enum ThrottlingRule {
     RealTimeThrottling,
     /// The fair server with the values read.
     FairServer,
-    /// The fair server with the kernel's default values (50 ms in 1 s), because they could not be
-    /// read.
+    /// The fair server with the kernel's default values (50 ms in 1 s), because the actual ones are
+    /// unreadable.
     FairServerByDefault,
     /// The ext server, which serves tasks of a BPF scheduler.
     ExtServer,
@@ -103,17 +104,16 @@ impl std::fmt::Display for ThrottlingRule {
     }
 }
 
-/// For how long a rule can take a CPU from real-time tasks.
+/// The time for which a rule can throttle real-time tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThrottlingGap {
     pub rule: ThrottlingRule,
-    /// For how long, once in each period.
+    /// Its duration, once per period.
     pub gap: Nanos,
 }
 
-/// A latency within this share of the gap is called consistent with it: the wake-up that falls to
-/// the beginning of the gap waits for all of it, less at most a period of the probe, more by what
-/// else delays it.
+/// A latency within this share of the gap is called consistent with it: a wake-up at the start of
+/// the gap waits for all of it, minus at most a period of the probe, plus other delays.
 const TOLERANCE_PERCENT: i64 = 20;
 
 /// The fair server's default of kernel/sched/deadline.c, `sched_init_dl_servers`.
@@ -147,7 +147,7 @@ impl ThrottlingSettings {
         }
     }
 
-    /// The gaps that `cpu` can have, by the settings.
+    /// Returns the gaps that `cpu` can have, by the settings.
     #[must_use]
     pub fn gaps(&self, cpu: CpuId) -> Vec<ThrottlingGap> {
         let rule = |rule, gap: Nanos| (gap > Nanos::ZERO).then_some(ThrottlingGap { rule, gap });
@@ -180,8 +180,8 @@ impl ThrottlingSettings {
         gaps.into_iter().flatten().collect()
     }
 
-    /// The rule that a latency seen on `cpu` is consistent with: within 20 % of one of its gaps.
-    /// Not a proof, a hint where to look.
+    /// Returns the rule that a latency on `cpu` is consistent with: within 20 % of one of its gaps.
+    /// This is a hint, not a proof.
     #[must_use]
     pub fn consistent_with(&self, cpu: CpuId, latency: Nanos) -> Option<ThrottlingGap> {
         let near = |gap: &ThrottlingGap| {
@@ -204,7 +204,7 @@ impl RealTimeThrottling {
     }
 }
 
-/// The servers in a folder of debugfs.
+/// Returns the servers in a folder of debugfs.
 fn read_servers(root: &Root, name: &str) -> Option<Vec<FairServer>> {
     let folder = format!("sys/kernel/debug/sched/{name}");
     let mut servers: BTreeMap<(Nanos, Nanos), CpuList> = BTreeMap::new();
@@ -240,7 +240,7 @@ pub(super) fn release_numbers(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()??, numbers.next()??))
 }
 
-/// How often a CPU slowed down because of heat.
+/// How often a CPU was throttled by heat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ThermalThrottling {
@@ -250,7 +250,7 @@ pub struct ThermalThrottling {
     pub package: Option<u64>,
 }
 
-/// The counts of all online CPUs that have them (Intel), since the start of the system.
+/// Returns the counts of all online CPUs that have them (Intel), since the start of the system.
 #[must_use]
 pub fn thermal_counts(root: &Root) -> BTreeMap<CpuId, ThermalThrottling> {
     let cpus = root.online_cpus().unwrap_or_default();
@@ -273,7 +273,7 @@ pub fn thermal_counts(root: &Root) -> BTreeMap<CpuId, ThermalThrottling> {
         .collect()
 }
 
-/// What came between two readings of [`thermal_counts`], of the CPUs that both have.
+/// Returns the increments between two readings of [`thermal_counts`], for the CPUs in both.
 #[must_use]
 pub fn thermal_since(
     after: &BTreeMap<CpuId, ThermalThrottling>,

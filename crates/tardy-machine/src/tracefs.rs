@@ -1,5 +1,5 @@
-//! The kernel's tracing file system, and the instances that this tool makes in it: buffers, events
-//! and clocks of their own, beside which everybody else's tracing goes on as it is.
+//! The kernel's tracing file system, and the instances that this tool makes in it: separate
+//! buffers, events and clocks, which leave other tracing unaffected.
 
 use std::fs;
 use std::io;
@@ -11,17 +11,17 @@ use tardy_sys::mount;
 use crate::process;
 use crate::root::Root;
 
-/// The start of the name of every instance that this tool makes; behind it the process and its
-/// start time. Nothing else is ever removed.
+/// Prefix of the name of every instance that this tool makes, followed by the process and its start
+/// time. Other instances are never removed.
 pub const INSTANCE_PREFIX: &str = "tardy-";
-/// Where it may be mounted.
+/// Possible mount points.
 const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
 /// The file system, open.
 #[derive(Debug)]
 pub struct Tracefs {
     path: PathBuf,
-    /// A mount of our own, where nobody had mounted it.
+    /// A private mount, if it was not mounted.
     _mount: Option<OwnedFd>,
 }
 
@@ -29,8 +29,8 @@ impl Tracefs {
     /// Finds the file system, or mounts it for this process alone.
     ///
     /// # Errors
-    /// Those of mounting: `PermissionDenied` without CAP_SYS_ADMIN, ENODEV where the kernel has no
-    /// tracing. `PermissionDenied` also where it is mounted and may not be used.
+    /// Returns errors of mounting: `PermissionDenied` without CAP_SYS_ADMIN, ENODEV if the kernel
+    /// has no tracing. Returns `PermissionDenied` also if it is mounted and access is denied.
     pub fn open(root: &Root) -> io::Result<Self> {
         for place in PLACES {
             let path = root.path(place);
@@ -50,22 +50,23 @@ impl Tracefs {
         })
     }
 
-    /// Where its files are.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where the files of an instance are.
+    /// Returns the path of an instance.
     #[must_use]
     pub fn instance(&self, name: &str) -> PathBuf {
         self.path.join("instances").join(name)
     }
 
-    /// Removes an instance that a run made; one that is not there is no error.
+    /// Removes an instance that a run made; a missing one is not an error.
     ///
     /// # Errors
-    /// `InvalidInput` for a name that this tool does not use; EBUSY while somebody reads it.
+    /// Returns `InvalidInput` for a name that this tool does not use, and EBUSY while another
+    /// process reads it.
     pub fn remove_instance(&self, name: &str) -> io::Result<()> {
         if maker(name).is_none() {
             return Err(io::Error::new(
@@ -76,8 +77,8 @@ impl Tracefs {
         fs::remove_dir(self.instance(name)).or_else(unless_gone)
     }
 
-    /// Removes the instances of processes that are gone, and returns their names. What cannot be
-    /// removed is somebody's who reads it.
+    /// Removes the instances of ended processes, and returns their names. An instance stays if
+    /// another process is reading it.
     pub fn remove_left_behind(&self, root: &Root) -> Vec<String> {
         let entries = fs::read_dir(self.path.join("instances"))
             .into_iter()
@@ -95,7 +96,7 @@ impl Tracefs {
     }
 }
 
-/// The name of this process's instance.
+/// Returns the name of this process's instance.
 #[must_use]
 pub fn instance_name(root: &Root) -> String {
     let process = std::process::id();
@@ -105,14 +106,14 @@ pub fn instance_name(root: &Root) -> String {
     )
 }
 
-/// The process that made an instance, and when that one started.
+/// Returns the process that made an instance, and when that one started.
 fn maker(name: &str) -> Option<(u32, u64)> {
     let (process, start) = name.strip_prefix(INSTANCE_PREFIX)?.split_once('-')?;
     Some((process.parse().ok()?, start.parse().ok()?))
 }
 
-/// An instance that was removed meanwhile is no error. The kernel reports ENODEV if another process
-/// removed it during the call (`instance_rmdir` in kernel/trace/trace.c).
+/// A missing instance is not an error. The kernel reports ENODEV if another process removed it
+/// during the call (`instance_rmdir` in kernel/trace/trace.c).
 fn unless_gone(error: io::Error) -> io::Result<()> {
     const ENODEV: i32 = 19;
     if error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ENODEV) {

@@ -1,6 +1,6 @@
-//! What the tool and its loads change or make on the machine beyond their own processes, as values:
-//! journalled before it is done, undone at the end (of loads by the guardian), or by the next start
-//! and `tardy restore` when all of them were killed.
+//! Changes that the tool and its loads make to the machine beyond their own processes, as values:
+//! journaled before they are made, undone at the end (those of loads by the supervisor), or by the
+//! next start and `tardy restore` when all of them were killed.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -13,12 +13,12 @@ use tardy_sys::{console, kernel_file, private_folder, say};
 use crate::root::Root;
 use crate::tracefs::Tracefs;
 
-/// The start of the name of every folder that is made to be removed; nothing else ever is.
+/// Prefix of the name of every temporary folder; other folders are never removed.
 pub const FOLDER_PREFIX: &str = "tardy-scratch-";
 /// The start of the name of the folder that a run makes below `--spool`.
 pub const SPOOL_PREFIX: &str = "tardy-spool-";
 
-/// One change, by how it is undone. Doing it twice does no harm.
+/// One change, described by its reversal. Repeating it is harmless.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Undo {
@@ -39,7 +39,7 @@ pub enum Undo {
         path: PathBuf,
         value: String,
         /// The value that the tool wrote. If the file has another value when the change is undone,
-        /// somebody else changed it, and that value stays.
+        /// another process changed it, and that value stays.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         written: Option<String>,
     },
@@ -52,7 +52,7 @@ pub enum Undo {
     },
     /// Remove an instance of the kernel's tracing that a run made, by its name.
     RemoveTraceInstance(String),
-    /// Let the keyboard's lights show its state again.
+    /// Makes the keyboard's lights show its state again.
     FollowKeyboardState {
         /// Any open virtual terminal, as /dev/tty0.
         console: PathBuf,
@@ -66,18 +66,18 @@ pub enum UndoError {
     #[error("{} has a name that tardy does not use: remove it by hand if you do not need \
              it", .0.display())]
     NotOurs(PathBuf),
-    /// The same, of a file.
+    /// The path is not a kernel setting.
     #[error(
-        "{} is not a setting of the kernel, and tardy changes no others: nothing was written to it",
+        "{} is not a setting of the kernel, so tardy wrote nothing to it",
         .0.display()
     )]
     NotASetting(PathBuf),
     /// The kernel refused.
     #[error("{}: {source}; undo it by hand", path.display())]
     System {
-        /// What it was about.
+        /// The path in question.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
 }
@@ -115,12 +115,12 @@ impl Undo {
     /// Undoes the change; one that was never made, or is undone, is no error.
     ///
     /// # Errors
-    /// What is left, and that it has to be undone by hand.
+    /// Returns what is left, with the request to undo it by hand.
     pub fn run(&self) -> Result<(), UndoError> {
         self.run_as(Claim::Own)
     }
 
-    /// As [`Self::run`], of a change that `claim` says was made.
+    /// Works like [`Self::run`], for a change that `claim` describes.
     ///
     /// # Errors
     /// As there.
@@ -180,15 +180,15 @@ impl Undo {
 }
 
 impl Undo {
-    /// Whether the change is still there after a restart of the machine: files are, settings of the
-    /// running kernel are not.
+    /// Returns whether the change survives a reboot: files do, settings of the running kernel do
+    /// not.
     #[must_use]
     pub fn survives_restart(&self) -> bool {
         matches!(self, Self::RemoveFolder(_) | Self::StoreSamples { .. })
     }
 }
 
-/// No setting of a kernel is longer: a page.
+/// Maximum length of a kernel setting: a page.
 const SETTING_BYTES: u64 = 4096;
 
 /// The source of the claim that a change was made.
@@ -200,18 +200,19 @@ pub enum Claim {
     File,
 }
 
-/// The file of a setting, whatever takes its name from now on; none where it cannot be one.
+/// Opens the file of a setting, so that a later file of the same name is not used; returns `None`
+/// if the path cannot be a setting.
 ///
 /// # Errors
-/// As [`kernel_file::pin`].
+/// Returns the errors of [`kernel_file::pin`].
 pub fn pin(path: &Path, claim: Claim) -> io::Result<Option<File>> {
     let file = kernel_file::pin(path)?;
     let may_be_one = claim == Claim::Own || kernel_file::is_kernels(&file)?;
     Ok(may_be_one.then_some(file))
 }
 
-/// Writes a value back where it is not there already: a file that refuses to be written may never
-/// have been.
+/// Writes a value back unless the file has it already: a read-only file may never have been
+/// changed.
 fn write_back(path: &Path, setting: &File, value: &str, written: Option<&str>) -> io::Result<()> {
     let setting = private_folder::inside(setting);
     let mut found = String::new();
@@ -238,8 +239,8 @@ fn write_back(path: &Path, setting: &File, value: &str, written: Option<&str>) -
     }
 }
 
-/// Whether both are numbers, and differ. The kernel may print other values in another way than they
-/// are written.
+/// Returns whether both are numbers, and differ. The kernel may print other values in another form
+/// than they are written.
 fn is_another_number(found: &str, written: &str) -> bool {
     let number = |text: &str| text.trim().parse::<i64>().ok();
     number(found)
@@ -247,15 +248,14 @@ fn is_another_number(found: &str, written: &str) -> bool {
         .is_some_and(|(found, written)| found != written)
 }
 
-/// Undoes changes in the opposite of the order in which they were planned; each with what came of
-/// it.
+/// Undoes changes in reverse order of planning; returns each with its result.
 pub fn run_all(changes: &[Undo]) -> impl Iterator<Item = (&Undo, Result<(), UndoError>)> {
     changes.iter().rev().map(|undo| (undo, undo.run()))
 }
 
-/// Moves every file of `spool` to the existing folder `samples` and onto the disk, and removes
-/// `spool`. After a restart of the machine somebody else may have made a folder of that name, with
-/// links in it: nothing is taken from another user's, and no link is followed.
+/// Moves every file of `spool` to the existing folder `samples`, syncs them, and removes `spool`.
+/// After a reboot another user may have made a folder of that name, with links in it: files of
+/// other users are not taken, and links are not followed.
 fn store_samples(spool: &Path, samples: &Path) -> io::Result<()> {
     let (from, to) = (
         private_folder::open(spool)?,
@@ -453,7 +453,7 @@ mod tests {
         std::fs::set_permissions(&spool, std::fs::Permissions::from_mode(0o777)).unwrap();
         refused("other users may access the folder");
         std::fs::set_permissions(&spool, std::fs::Permissions::from_mode(0o700)).unwrap();
-        // Only root can make something that belongs to somebody else.
+        // Only root can make files for another owner.
         if tardy_sys::user::is_root() {
             chown(&spool, Some(65534), None).unwrap();
             refused("the folder belongs to user 65534");

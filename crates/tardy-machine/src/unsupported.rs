@@ -1,4 +1,4 @@
-//! What a machine lacks for something that was asked of it.
+//! The missing requirement of a requested feature.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-//! Counters that must stand still where tasks are to be on time, looked at twice: interrupts, time
-//! that a host took, system management interrupts.
+//! Counters that must not change on a tuned machine, read twice: interrupts, steal time, system
+//! management interrupts.
 
 use std::collections::BTreeMap;
 
@@ -27,14 +27,14 @@ pub struct Watch {
     smi: Result<(SmiReader, SmiCounts), SmiUnavailable>,
 }
 
-/// What came between two looks.
+/// The increments between two readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchDelta {
     /// How long it was, by the caller's clock.
     pub span: Nanos,
     /// The interrupts; absent if the table cannot be read.
     pub interrupts: Option<InterruptDelta>,
-    /// Time that the host gave to others, by CPU; absent where the kernel does not count it.
+    /// Time that the host gave to others, by CPU; absent if the kernel does not count it.
     pub stolen: Option<BTreeMap<CpuId, Nanos>>,
     /// System management interrupts, or why they cannot be counted.
     pub smi: Result<SmiCounts, SmiUnavailable>,
@@ -94,7 +94,7 @@ impl Watch {
     }
 }
 
-/// Of devices with hardware, or with what stands for it.
+/// Reads devices that have hardware, or a substitute for it.
 fn coalescing(root: &Root) -> Result<BTreeMap<String, Coalescing>, String> {
     let mut found = BTreeMap::new();
     for path in root.matching(NETWORK_DEVICES) {

@@ -1,5 +1,5 @@
 //! Defaults of a machine and of a user for `tardy run`: `/etc/tardy.toml`, and
-//! `~/.config/tardy.toml`, which goes before it. Flags go before both.
+//! `~/.config/tardy.toml`, which overrides it. Flags override both.
 //!
 //! ```toml
 //! cpus = "1-3"                # the flag --cpus, and so on
@@ -8,8 +8,8 @@
 //! [labels]
 //! board = "imx8-07"
 //! ```
-//! A file has the keys of [`keys`], each read as the flag of that name reads it. What would change
-//! a scenario, as its period does, is no default.
+//! A file has the keys of [`keys`], each read as the flag of that name reads it. Settings that
+//! would change a scenario, such as its period, have no default.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -22,7 +22,7 @@ use tardy_run::request::OPTIONS;
 use tardy_run::shell::quoted;
 use tardy_sys::regular_file;
 
-/// Names of the options that can have a default of the user's own.
+/// Returns the names of the options that can have a default in a file.
 pub fn keys() -> impl Iterator<Item = &'static str> {
     OPTIONS
         .iter()
@@ -32,7 +32,7 @@ pub fn keys() -> impl Iterator<Item = &'static str> {
 
 /// The table of labels.
 const LABELS: &str = "labels";
-/// Names a file to read in place of the two; none where it is empty.
+/// Environment variable that names a file to read instead of the two; an empty value reads none.
 const VARIABLE: &str = "TARDY_CONFIG";
 const MACHINE: &str = "/etc/tardy.toml";
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -71,7 +71,7 @@ pub struct DefaultValue {
     pub path: PathBuf,
 }
 
-/// What the files say.
+/// The content of the files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Configuration {
     /// By the name of the flag.
@@ -81,10 +81,10 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// The files of this machine and this user.
+    /// Returns the files of this machine and this user.
     ///
     /// # Errors
-    /// [`ConfigurationError`]. A file that is not there says nothing.
+    /// Returns [`ConfigurationError`]. A missing file sets nothing.
     pub fn read() -> Result<Self, ConfigurationError> {
         Self::read_of(paths(), env::var_os(VARIABLE).is_some())
     }
@@ -94,8 +94,8 @@ impl Configuration {
         for path in paths {
             match regular_file::read(&path, FILE_BYTES_MAX) {
                 Ok(text) => configuration.take(&path, &String::from_utf8_lossy(&text))?,
-                // HOME may be another user's, as under setpriv(1), so that nobody can say whether
-                // there is one.
+                // HOME may belong to another user, as under setpriv(1), so whether the file exists
+                // cannot be known.
                 Err(_) if !is_named && fs::symlink_metadata(&path).is_err() => {}
                 Err(error) => return Err(ConfigurationError::Unreadable { path, error }),
             }
@@ -103,10 +103,10 @@ impl Configuration {
         Ok(configuration)
     }
 
-    /// Adds what a file says; it goes before what was said so far.
+    /// Adds the settings of a file, which override earlier ones.
     ///
     /// # Errors
-    /// [`ConfigurationError`].
+    /// Returns [`ConfigurationError`].
     pub fn take(&mut self, path: &Path, text: &str) -> Result<(), ConfigurationError> {
         let owned = || path.to_owned();
         let table: toml::Table = text
@@ -151,7 +151,7 @@ impl Configuration {
     }
 }
 
-/// What was taken from the files, a sentence a file.
+/// Returns a sentence per file about the settings taken from it.
 #[must_use]
 pub fn sentences<'a>(used: impl IntoIterator<Item = (&'a str, &'a DefaultValue)>) -> Vec<String> {
     let mut by_file: BTreeMap<&Path, Vec<String>> = BTreeMap::new();
@@ -176,7 +176,7 @@ fn word(value: &toml::Value) -> Option<String> {
     }
 }
 
-/// The files, the one that goes before the others last.
+/// Returns the files, in increasing order of priority.
 fn paths() -> Vec<PathBuf> {
     let given = |name: &str| {
         env::var_os(name)

@@ -1,5 +1,5 @@
-//! The words of cyclictest's options as values: numbers, times, clocks and sets of CPUs as it reads
-//! them, and what threads of its kind are as a probe.
+//! Parses the values of cyclictest's options: numbers, times, clocks and CPU sets in its syntax,
+//! and the probe that its threads correspond to.
 //!
 //! `tardy cyclictest` is a normal run with another command line and output. Its options become a
 //! request like that of `tardy run`, and its output is read from the run's folder: the measurement
@@ -9,19 +9,19 @@
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 
-/// Threads of one interval, priority and offset, one a CPU: a probe.
+/// Threads of one interval, priority and offset, one per CPU: a probe.
 #[derive(Debug)]
 pub struct Group {
     pub name: String,
     pub interval: Nanos,
     pub priority: u32,
-    /// Of its due times, where they are aligned.
+    /// Offset of its due times, if they are aligned.
     pub offset: Option<Nanos>,
     pub cpus: CpuList,
 }
 
 impl Group {
-    /// The probe of this kind, as `--probe` takes it.
+    /// Returns the probe of this kind, as `--probe` takes it.
     #[must_use]
     pub fn probe(&self, kind: &str) -> String {
         let mut text = format!("{kind}:period={}:cpus={}", self.interval.exact(), self.cpus);
@@ -70,7 +70,7 @@ pub fn clock(text: &str) -> Result<u8, String> {
 /// A time as cyclictest reads it: seconds, or a number with m, h or d.
 ///
 /// # Errors
-/// What is no time.
+/// Returns a message for text that is not a time.
 pub fn duration(text: &str) -> Result<Nanos, String> {
     let (number, unit) = match text.char_indices().last() {
         Some((end, letter)) if letter.is_ascii_alphabetic() => (&text[..end], letter),
@@ -92,11 +92,11 @@ pub fn duration(text: &str) -> Result<Nanos, String> {
         .ok_or_else(|| format!("`{text}` is not a time: write seconds, or a number with m, h or d"))
 }
 
-/// CPUs as libnuma reads them: a list, `all` that may be used, or those of them that a list behind
-/// `!` does not name.
+/// Parses CPUs like libnuma: a list, `all` that may be used, or with `!`, all except those of a
+/// list.
 ///
 /// # Errors
-/// What is no list.
+/// Returns a message for text that is not a list.
 pub fn cpus(text: &str, usable: &CpuList) -> Result<CpuList, String> {
     let (is_all_but, list) = text
         .trim()

@@ -1,8 +1,8 @@
-//! How many descriptors the tool may have open at a time.
+//! The limit on open descriptors.
 //!
-//! Shells hand down a soft limit of 1024, for the sake of select(2), which the tool does not use
-//! with them. A series takes two, a counter of the kernel's events one each: machines of some fifty
-//! CPUs reach it. The hard limit is what the administrator means.
+//! Shells set a soft limit of 1024, because of select(2), which the tool does not use with them. A
+//! series takes two, a counter of the kernel's events one each: machines of some fifty CPUs reach
+//! it. The hard limit is the administrator's.
 
 use std::io;
 
@@ -11,8 +11,8 @@ use tardy_sys::rlimit::{self, Resource};
 /// EMFILE (include/uapi/asm-generic/errno-base.h).
 const TOO_MANY_OPEN: i32 = 24;
 
-/// Raises the soft limit to the hard one. Where that is refused the limit stays, and an error says
-/// so when it is reached.
+/// Raises the soft limit to the hard one. If that is refused the limit stays, and a later error
+/// reports it.
 pub fn raise_limit() {
     if let Ok((soft, hard)) = rlimit::get(Resource::OpenFiles)
         && soft < hard
@@ -21,7 +21,7 @@ pub fn raise_limit() {
     }
 }
 
-/// What helps against `error`, to be put behind it; nothing where it is another one.
+/// Returns the remedy against `error`, to be appended to it; empty for other errors.
 #[must_use]
 pub fn remedy(error: &io::Error) -> &'static str {
     match error.raw_os_error() {

@@ -1,12 +1,13 @@
-//! A run: what is asked for, what that comes to on this machine, and the measurement. Nothing here
-//! knows a command line.
+//! A run: the request, its plan for this machine, and the measurement. This crate is independent of
+//! the command line.
 //!
-//! - [`request`], [`scenario`]: what the user asks for, from flags or TOML; [`configuration`] has
-//!   the defaults of the machine and the user
-//! - [`plan`]: what that means on this machine. `Plan.origin` says where the scenario comes from
-//! - [`setup`]: what is changed for a run
-//! - [`measure`]: a run under way; the responder's own run ([`measure::responding`])
-//! - [`cyclictest_words`]: what the words of cyclictest's options mean
+//! - [`request`], [`scenario`]: the user's request, from flags or TOML; [`configuration`] has the
+//!   defaults of the machine and the user
+//! - [`plan`]: the request resolved for this machine. `Plan.origin` names the source of the
+//!   scenario
+//! - [`setup`]: changes to the machine for a run
+//! - [`measure`]: a run in progress; the responder's own run ([`measure::responding`])
+//! - [`cyclictest_words`]: the values of cyclictest's options
 //! - [`descriptors`]: how many files may be open
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_macros)]

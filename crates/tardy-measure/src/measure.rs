@@ -1,4 +1,4 @@
-//! Running a plan: arm, measure, disarm, and put everything back.
+//! Runs a plan: arms, measures, disarms, and restores everything.
 
 pub mod answering;
 mod clock_watch;

@@ -1,5 +1,5 @@
-//! A request, resolved against the machine: everything that will be done and changed, before
-//! anything is. What comes out is a [`tardy_run::plan::Plan`].
+//! Resolves a request against the machine: everything that will be done and changed, before it
+//! happens. The result is a [`tardy_run::plan::Plan`].
 //!
 //! Loads of built-in scenarios that can disturb people need `--allow`. Naming a scenario does not
 //! name its console load.

@@ -1,5 +1,5 @@
-//! The scenario that a request asks for: flags go before the scenario's own values. Pure but for
-//! reading a scenario's file.
+//! The scenario of a request: flags override the scenario's own values. Pure except for reading a
+//! scenario's file.
 //!
 //! A request is parsed once. Flags and TOML give the same values; the text of a probe is kept for
 //! messages only, and a program's arguments stay separate from the command line to `execve`.
@@ -12,14 +12,14 @@ use tardy_run::request::Request;
 
 use crate::scenario::{self, Order, PhaseRequest, ProbeRequest, Scenario, ScenarioError};
 
-/// The idle phase before a load that was named: long enough to see what the machine does by itself,
-/// never more than a third of the run.
+/// Maximum of the idle phase before a named load: long enough to show the machine's own activity,
+/// and never more than a third of the run.
 const IDLE_MAX: Nanos = Nanos::from_secs(10);
 /// Length of a run with `--load` and without `--for`.
 const LENGTH: Nanos = Nanos::from_secs(30);
 
-/// What in `request` would have no effect, and why; nothing where all of it has one. Names of loads
-/// are checked where they are planned.
+/// Returns why some part of `request` would have no effect, or `None`. Names of loads are checked
+/// when they are planned.
 #[must_use]
 pub fn contradiction(request: &Request) -> Option<&'static str> {
     let is_ordinary = request.policy == Some(PolicyName::Other);
@@ -41,7 +41,7 @@ pub fn contradiction(request: &Request) -> Option<&'static str> {
     }
 }
 
-/// Why a request asks for no scenario.
+/// Why a request gives no scenario.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
     /// The scenario is not there, or not one.
@@ -55,10 +55,10 @@ pub enum RequestError {
     },
 }
 
-/// The scenario that `request` asks for.
+/// Returns the scenario of `request`.
 ///
 /// # Errors
-/// [`RequestError`].
+/// Returns [`RequestError`].
 pub fn scenario(request: &Request) -> Result<Scenario, RequestError> {
     let mut scenario = match &request.scenario {
         Some(name) => scenario::find(name)?,
@@ -132,7 +132,7 @@ fn idle(length: Nanos) -> PhaseRequest {
     }
 }
 
-/// What is measured with where nothing is named.
+/// Returns the default probe.
 fn usual_probe() -> ProbeSpec {
     ProbeSpec::usual(probe::PROBES[0])
 }
@@ -155,8 +155,7 @@ fn override_probes(scenario: &mut Scenario, request: &Request) -> Result<(), Req
     }
     if !request.program.is_empty() {
         let app = ProbeRequest::new(ProbeSpec::of_program(request.program.clone()));
-        // With a program alone it is the one that is measured; scenarios and --probe name what is
-        // measured beside it.
+        // A program alone is the only probe; scenarios and --probe add others.
         if request.probes.is_empty() && request.scenario.is_none() {
             scenario.probes.clear();
         }

@@ -50,19 +50,19 @@ pub const PHASES_MAX: usize = 10_000;
 pub struct Scenario {
     /// Name, for reports.
     pub name: String,
-    /// What it is for, and where it comes from.
+    /// Its purpose and source.
     #[serde(default)]
     pub about: String,
-    /// Where it comes from.
+    /// Its source.
     #[serde(skip, default = "built_in_origin")]
     pub origin: Origin,
     /// The file that it was read from; absent for built-in ones, and those made of flags.
     #[serde(skip)]
     pub file: Option<PathBuf>,
-    /// In which order the phases come.
+    /// The order of the phases.
     #[serde(default)]
     pub order: Order,
-    /// How often all phases are gone through.
+    /// How often the sequence of phases is repeated.
     #[serde(default = "one", deserialize_with = "values::repeats")]
     pub repeats: u32,
     /// How long probes run before the first phase.
@@ -76,15 +76,15 @@ pub struct Scenario {
     pub phases: Vec<PhaseRequest>,
 }
 
-/// In which order phases come.
+/// The order of phases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// As written.
     #[default]
     Fixed,
-    /// Drawn anew in each repeat from the run's seed, so that a load's effect can be told from its
-    /// place.
+    /// Random in each repeat, drawn from the run's seed, so that a load's effect can be separated
+    /// from its position.
     Shuffled,
 }
 
@@ -92,11 +92,11 @@ pub enum Order {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeRequest {
-    /// As for `--probe`, the key `name`: its name, with values of its own where there are some,
-    /// which go before the keys here and before flags.
+    /// As for `--probe`, the key `name`: the probe's name, optionally with values, which override
+    /// the keys here and the flags.
     #[serde(rename = "name", with = "values::probe")]
     pub spec: ProbeSpec,
-    /// Time between two wake-ups, or time asked for; the probe's usual one if absent.
+    /// Time between two wake-ups, or requested time; by default the probe's own.
     #[serde(
         default,
         with = "values::positive_duration_if_given",
@@ -113,18 +113,18 @@ pub struct ProbeRequest {
         skip_serializing_if = "Option::is_none"
     )]
     pub priority: Option<u32>,
-    /// Widest random move of a due time; none if absent.
+    /// Maximum random offset of a due time; none if absent.
     #[serde(
         default,
         with = "values::duration_if_given",
         skip_serializing_if = "Option::is_none"
     )]
     pub dither: Option<Nanos>,
-    /// Clock of its timer; CLOCK_MONOTONIC if absent.
+    /// Clock of its timer; by default CLOCK_MONOTONIC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<SystemClock>,
-    /// Clock on which its due times are whole multiples of its period; they begin with the run if
-    /// absent.
+    /// Clock on which its due times are whole multiples of its period; if absent, they start with
+    /// the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub align: Option<SystemClock>,
 }
@@ -133,16 +133,16 @@ pub struct ProbeRequest {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PhaseRequest {
-    /// Its name; phases of the same name are the same phase, repeated.
+    /// Its name; phases of the same name are repetitions of one phase.
     pub name: String,
-    /// How long it lasts; where it is counted in cycles, about how long these take.
+    /// Its length; if it is counted in cycles, an estimate.
     #[serde(
         default,
         with = "values::positive_duration",
         skip_serializing_if = "is_zero"
     )]
     pub length: Nanos,
-    /// Cycles that each probe makes in it, in place of a length.
+    /// Number of cycles of each probe, used instead of a length.
     #[serde(
         default,
         deserialize_with = "values::cycles",
@@ -169,8 +169,8 @@ impl ProbeRequest {
         }
     }
 
-    /// `spec` with the values of this one. A probe that is no real-time task by itself does not
-    /// become one with them.
+    /// Returns `spec` with the values of this one. A probe without a real-time policy does not get
+    /// one from them.
     #[must_use]
     pub fn with(&self, spec: ProbeSpec) -> Self {
         let is_ordinary = spec.info.policy == PolicyName::Other;
@@ -181,7 +181,7 @@ impl ProbeRequest {
         }
     }
 
-    /// The probe as it will run, and its description.
+    /// Returns the resolved probe, and its description.
     #[must_use]
     pub fn plan(&self) -> (&'static ProbeInfo, ProbePlan) {
         let asked = &self.spec;
@@ -223,7 +223,7 @@ fn one() -> u32 {
     1
 }
 
-/// What no file says is one of the tool's own; [`find`] knows of files.
+/// Without a file, a scenario is built in; [`find`] sets the path of files.
 fn built_in_origin() -> Origin {
     Origin::BuiltIn
 }
@@ -238,14 +238,14 @@ pub enum ScenarioError {
         did_you_mean(name, built_in::names())
     )]
     Unknown {
-        /// As asked for.
+        /// As the user gave it.
         name: String,
     },
     /// The file cannot be read.
     #[error("cannot read {path}: {error}")]
     Unreadable {
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: std::io::Error,
     },
     /// Phases that last as long as their cycles take.
@@ -258,21 +258,21 @@ pub enum ScenarioError {
     #[error("{path}: {error}")]
     Malformed {
         path: PathBuf,
-        /// What is wrong, with line and key.
+        /// The parse error, with line and key.
         error: ParseError,
     },
 }
 
-/// What is wrong in the text of a scenario.
+/// An error in the text of a scenario.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseError {
     /// Not TOML, an unknown key, or a wrong value.
     #[error("{0}")]
     Toml(#[from] toml::de::Error),
-    /// Nothing to measure with.
+    /// The scenario has no probe.
     #[error("the scenario has no [[probe]]: add one, as in name = \"cyclic\"")]
     NoProbe,
-    /// Nothing to measure.
+    /// The scenario has no phase.
     #[error("the scenario has no [[phase]]: add one, with a name and a length")]
     NoPhase,
     /// A phase without an end, or with two.
@@ -288,7 +288,7 @@ pub enum ParseError {
 /// Reads the text of a scenario.
 ///
 /// # Errors
-/// [`ParseError`], which names line and key.
+/// Returns [`ParseError`], which names line and key.
 pub fn parse(text: &str) -> Result<Scenario, ParseError> {
     let mut scenario: Scenario = toml::from_str(text)?;
     if let Some(phase) = scenario
@@ -311,7 +311,7 @@ pub fn parse(text: &str) -> Result<Scenario, ParseError> {
     }
 }
 
-/// The text of a scenario; [`parse`] reads it back.
+/// Returns the text of a scenario; [`parse`] reads it back.
 #[must_use]
 pub fn to_text(scenario: &Scenario) -> String {
     let mut scenario = scenario.clone();
@@ -323,10 +323,10 @@ pub fn to_text(scenario: &Scenario) -> String {
     toml::to_string(&scenario).expect("a scenario has text keys and values that TOML knows")
 }
 
-/// The built-in scenario of that name, or the one in that file.
+/// Returns the built-in scenario of that name, or the one in that file.
 ///
 /// # Errors
-/// [`ScenarioError`].
+/// Returns [`ScenarioError`].
 pub fn find(name_or_file: &str) -> Result<Scenario, ScenarioError> {
     match built_in::find(name_or_file) {
         Some(built_in) => Ok(built_in.scenario()),
@@ -340,7 +340,7 @@ pub fn find(name_or_file: &str) -> Result<Scenario, ScenarioError> {
 /// Reads the scenario in `path`.
 ///
 /// # Errors
-/// [`ScenarioError`].
+/// Returns [`ScenarioError`].
 pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
     let unreadable = |error| ScenarioError::Unreadable {
         path: path.to_owned(),
@@ -361,7 +361,8 @@ pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
 }
 
 impl Scenario {
-    /// Length of all phases, repeats and warm-up included; what loads take to end comes on top.
+    /// Returns the length of all phases, repeats and warm-up included, without the time that loads
+    /// take to stop.
     #[must_use]
     pub fn length(&self) -> Nanos {
         let once = self
@@ -371,14 +372,14 @@ impl Scenario {
         Nanos(once.get().saturating_mul(i64::from(self.repeats))).saturating_add(self.warm_up)
     }
 
-    /// Whether a phase of it is counted in cycles.
+    /// Returns whether one of its phases is counted in cycles.
     #[must_use]
     pub fn counts_cycles(&self) -> bool {
         self.phases.iter().any(|phase| phase.cycles.is_some())
     }
 
-    /// Cycles after which the run ends, each probe with its own: where there is one phase and no
-    /// load, nothing needs them to end together.
+    /// Returns the cycles after which the run ends, for each probe separately: with one phase and
+    /// no load, the probes need not end together.
     #[must_use]
     pub fn only_cycles(&self) -> Option<u64> {
         match self.phases.as_slice() {
@@ -389,7 +390,8 @@ impl Scenario {
         }
     }
 
-    /// Gives phases that are counted in cycles the length of so many periods of the slowest probe.
+    /// Gives phases that are counted in cycles the length of that many periods of the slowest
+    /// probe.
     pub fn estimate_lengths(&mut self) {
         let cycles = self
             .probes
@@ -408,8 +410,8 @@ impl Scenario {
         }
     }
 
-    /// The same scenario, every phase longer or shorter by the same factor, so that all together
-    /// take `length`.
+    /// Returns the scenario with all phases scaled by the same factor, so that their sum is
+    /// `length`.
     #[must_use]
     pub fn stretched_to(mut self, length: Nanos) -> Self {
         let phases = (self.length() - self.warm_up).get().max(1);
@@ -420,7 +422,7 @@ impl Scenario {
                     as i64,
             );
         }
-        // What was rounded away, so that the run is as long as was asked for to the ns.
+        // The rounding error, so that the run has the requested length to the ns.
         let rest = (length - self.length()).get().max(0) / i64::from(self.repeats.max(1));
         if let Some(last) = self.phases.last_mut() {
             last.length += Nanos(rest);

@@ -1,4 +1,4 @@
-//! Preparing the machine for a run, and putting back what was changed.
+//! Prepares the machine for a run, and restores its settings.
 
 pub mod cpu_latency;
 pub mod resume_latency;

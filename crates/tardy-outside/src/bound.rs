@@ -1,43 +1,43 @@
 //! The bound of the scheduling latency by the theory of de Oliveira, Casini, de Oliveira and
-//! Cucinotta, "Demystifying the Real-Time Linux Scheduling Latency" (ECRTS 2020), from stretches
-//! that were watched.
+//! Cucinotta, "Demystifying the Real-Time Linux Scheduling Latency" (ECRTS 2020), from watched
+//! intervals.
 //!
 //! Theorem 8: the latency is at most the least positive L with
-//! `L = max(D_ST, D_POID) + D_PAIE + D_PSD + I(L)`, where I(L) is what hard interrupts take within
-//! L. Everything here is in instructions; nothing here reads a file.
+//! `L = max(D_ST, D_POID) + D_PAIE + D_PSD + I(L)`, where I(L) is the time of hard interrupts
+//! within L. Everything here is in instructions; this module reads no files.
 //!
 //! The plugin measures the terms of the scheduling latency's bound, and reports only the longest of
 //! each. All of them would double the record. Preemption off counts as off to schedule from where
-//! it was switched off if `__schedule` is entered before it is on again. The idle task's way from
+//! it was switched off if `__schedule` is entered before it is on again. The idle task's path from
 //! due to the scheduler counts as D_PAIE as a whole, because that task is not preemptible and
 //! polls.
 //!
 //! An interrupt counts whole if any of it can lie within the latency, unlike the paper's window of
-//! arrivals: the one that makes the switch due began before it was due.
+//! arrivals: the one that makes the switch due started before it was due.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A longer bound than this many times the longest stretch without interrupts is none.
+/// A bound longer than this many times the longest interval without interrupts is treated as none.
 const CONVERGENCE: u64 = 100;
 const STEPS_MAX: u32 = 10_000;
 
-/// What is assumed of the interrupts that come within the latency (section 5 of the paper).
+/// The assumption about interrupts within the latency (section 5 of the paper).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Interrupts {
-    /// None comes, not even the one that makes the switch due.
+    /// No interrupt comes, not even the one that makes the switch due.
     Nothing,
     /// One, the longest of all.
     WorstSingle,
     /// The longest one of each kind.
     OneOfEach,
-    /// Each kind as often as the shortest time between two allows, as long as its longest.
+    /// Each kind as often as its shortest distance allows, and as long as its longest instance.
     Sporadic,
-    /// Each kind as it came in the worst window that was seen, each as long as it was.
+    /// Each kind as in its worst observed window, each with its own length.
     SlidingWindow,
-    /// The same, each as long as the longest of its kind.
+    /// Each kind as in its worst observed window, each as long as the longest of its kind.
     SlidingWindowWorst,
 }
 
@@ -52,7 +52,7 @@ impl Interrupts {
         Self::SlidingWindowWorst,
     ];
 
-    /// What tables call it.
+    /// Returns its name in tables.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -66,7 +66,7 @@ impl Interrupts {
     }
 }
 
-/// The longest stretches without hard interrupts, in instructions.
+/// The longest intervals without hard interrupts, in instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stretches {
     /// `D_POID`.
@@ -80,7 +80,7 @@ pub struct Stretches {
 }
 
 impl Stretches {
-    /// The latency without interrupts, at most.
+    /// Returns the latency without interrupts, at most.
     #[must_use]
     pub fn sum(self) -> u64 {
         self.before_scheduler
@@ -90,8 +90,8 @@ impl Stretches {
     }
 }
 
-/// The interrupts of one guest in one phase, by kind: when each began, and how long it was, in the
-/// order of time.
+/// The interrupts of one guest in one phase, by kind: when each started, and how long it was, in
+/// the order of time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Instances(BTreeMap<u64, Vec<(u64, u64)>>);
 
@@ -101,7 +101,7 @@ impl Instances {
         self.0.entry(kind).or_default().push((began, length));
     }
 
-    /// How many.
+    /// Returns how many.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0
@@ -111,7 +111,7 @@ impl Instances {
     }
 }
 
-/// The bound, in instructions; `None` where it does not converge.
+/// Returns the bound, in instructions; `None` if it does not converge.
 ///
 /// An interrupt counts whole if any of it can lie within the latency, so also the one that makes
 /// the switch due.
@@ -139,7 +139,7 @@ pub fn bound(stretches: Stretches, guests: &[Instances], interrupts: Interrupts)
 /// All interrupts of a kind.
 struct OfKind<'a> {
     longest: u64,
-    /// The shortest time from the beginning of one to that of the next.
+    /// The shortest time between the starts of two instances.
     gap: Option<u64>,
     /// By guest.
     instances: Vec<&'a [(u64, u64)]>,
@@ -167,14 +167,14 @@ fn kinds(guests: &[Instances]) -> Vec<OfKind<'_>> {
     kinds.into_values().collect()
 }
 
-/// What interrupts take within a window of this length.
+/// Returns the time of interrupts within a window of this length.
 fn taken(kinds: &[OfKind<'_>], interrupts: Interrupts, window: u64) -> u64 {
     let sum = |of: &dyn Fn(&OfKind<'_>) -> u64| kinds.iter().map(of).fold(0, u64::saturating_add);
     match interrupts {
         Interrupts::Nothing => 0,
         Interrupts::WorstSingle => kinds.iter().map(|kind| kind.longest).max().unwrap_or(0),
         Interrupts::OneOfEach => sum(&|kind| kind.longest),
-        // One that began before the window may reach into it.
+        // One that started before the window may reach into it.
         Interrupts::Sporadic => sum(&|kind| {
             let count = kind.gap.map_or(1, |gap| {
                 window.saturating_add(kind.longest) / gap.max(1) + 1
@@ -200,12 +200,12 @@ fn taken(kinds: &[OfKind<'_>], interrupts: Interrupts, window: u64) -> u64 {
     }
 }
 
-/// The most that lie in a window, at least in part: how many, and how long they are in all. Either
-/// from another window.
+/// Returns the maximum number that lie in a window, at least partly, and the maximum total length.
+/// Both maxima may come from different windows.
 fn worst_window(instances: &[(u64, u64)], window: u64) -> (u64, u64) {
     let (mut count, mut whole, mut sum, mut behind) = (0, 0, 0_u64, 0);
     for (first, (began, length)) in instances.iter().enumerate() {
-        // The window begins as this one ends.
+        // The window starts as this one ends.
         while behind < instances.len()
             && instances[behind].0 <= began.saturating_add(*length).saturating_add(window)
         {

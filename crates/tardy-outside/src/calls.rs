@@ -1,8 +1,8 @@
-//! Which functions per guest executed before a sample: calls found from the blocks of code that were
-//! executed, one after another.
+//! Finds the functions that a guest executed before a sample: derives calls from the sequence of
+//! executed code blocks.
 //!
-//! A block at the beginning of a function is a call; one at the address behind a block that called
-//! is the return. What was called before the first block is told by what returns to it.
+//! A block at the start of a function is a call; one at the address after a block that called is
+//! the return. Calls before the first block are inferred from their returns.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::stream::{Block, Step, Window};
 /// Kernel addresses of x86-64.
 const KERNEL_HALF: u64 = 0xffff_8000_0000_0000;
 
-/// Jumps by way of these belong to whoever makes them.
+/// Jumps by way of these are attributed to the function that makes them.
 const THUNKS: [&str; 6] = [
     "__x86_indirect_",
     "__x86_return_",
@@ -25,7 +25,7 @@ const THUNKS: [&str; 6] = [
 /// Names of a function's own parts that the compiler put elsewhere.
 const PARTS: [&str; 1] = [".cold"];
 
-/// Whether the processor calls a function by itself.
+/// Returns whether the processor itself calls a function.
 fn is_entry(name: &str) -> bool {
     [
         "asm_sysvec_",
@@ -40,10 +40,10 @@ fn is_entry(name: &str) -> bool {
     .any(|prefix| name.starts_with(prefix))
 }
 
-/// What is on a call's level.
+/// The object at a call's level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Callee {
-    /// A task of the guest, by its number: what all its calls are below.
+    /// A task of the guest, by its number: the root of all its calls.
     Task(u32),
     /// The program itself, outside of the kernel.
     Program,
@@ -56,14 +56,14 @@ pub enum Callee {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call {
     pub callee: Callee,
-    /// Place of the caller's call, which begins earlier and ends later; none for a task.
+    /// Index of the caller's call, which starts earlier and ends later; `None` for a task.
     pub parent: Option<usize>,
     /// In ns from the window's due time.
     pub begin: i64,
     pub end: i64,
 }
 
-/// A stretch in which one call was the innermost.
+/// An interval in which one call was the innermost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stretch {
     pub call: usize,
@@ -71,7 +71,7 @@ pub struct Stretch {
     pub end: i64,
 }
 
-/// What happens at a moment, beside calls.
+/// An event other than a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     /// In ns from the window's due time.
@@ -83,15 +83,15 @@ pub struct Moment {
 pub enum MomentKind {
     /// A task gets the CPU.
     Task { task: u32, priority: i32 },
-    /// What forbids to interrupt or to switch changes.
+    /// The conditions that forbid interrupts or switches change.
     Context(crate::stream::Context),
-    /// A call begins, by its place.
+    /// A call starts, by its place.
     Called(usize),
     /// A call ends.
     Returned(usize),
 }
 
-/// What was executed before a sample.
+/// The code executed before a sample.
 #[derive(Debug, Clone, Default)]
 pub struct Calls {
     /// Names of functions.
@@ -100,7 +100,7 @@ pub struct Calls {
     /// In the order of time, without a gap, from the first block to the last.
     pub stretches: Vec<Stretch>,
     pub moments: Vec<Moment>,
-    /// Whether the CPU stood still when the sample was due, until the first stretch.
+    /// Whether the CPU was idle when the sample was due, until the first interval.
     pub was_idle: bool,
 }
 
@@ -115,7 +115,7 @@ impl Calls {
         }
     }
 
-    /// The functions of a call and its callers, the innermost first.
+    /// Returns the functions of a call and its callers, the innermost first.
     pub fn path(&self, call: usize) -> impl Iterator<Item = &Arc<str>> {
         std::iter::successors(Some(call), |&call| self.calls[call].parent).filter_map(|call| {
             match self.calls[call].callee {
@@ -125,7 +125,7 @@ impl Calls {
         })
     }
 
-    /// The innermost call at a moment.
+    /// Returns the innermost call at a moment.
     #[must_use]
     pub fn at(&self, moment: i64) -> Option<usize> {
         let behind = self
@@ -136,14 +136,14 @@ impl Calls {
     }
 }
 
-/// What is known of a block.
+/// The description of a block.
 #[derive(Debug, Clone, Copy)]
 struct Code {
     begin: u64,
     end: u64,
     function: Option<u32>,
     is_program: bool,
-    /// Whether it begins the function.
+    /// Whether it starts the function.
     is_first: bool,
     is_thunk: bool,
 }
@@ -151,7 +151,7 @@ struct Code {
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     callee: Callee,
-    /// Where it returns to; 0 where that is not known, or the processor called it.
+    /// Its return address; 0 if unknown, or if the processor called it.
     back: u64,
     is_entry: bool,
     call: usize,
@@ -233,7 +233,7 @@ impl Reader {
         }
     }
 
-    /// The calls of a window. `blocks` only grow from one window to the next.
+    /// Returns the calls of a window. `blocks` only grow from one window to the next.
     #[must_use]
     pub fn calls(&mut self, window: &Window, blocks: &[Block], instruction_ns: u64) -> Calls {
         for block in &blocks[self.codes.len()..] {
@@ -242,7 +242,7 @@ impl Reader {
         let nanos = |instructions: u64| {
             i64::try_from(instructions.saturating_mul(instruction_ns)).unwrap_or(i64::MAX)
         };
-        // What was before the CPU stood still is at no known time.
+        // The time of blocks before the idle time is unknown.
         let first = window
             .steps
             .iter()
@@ -304,7 +304,7 @@ impl Reader {
 struct Walk<'a> {
     reader: &'a Reader,
     result: Calls,
-    /// Of each task.
+    /// The frames of each task.
     frames: HashMap<u32, Vec<Frame>>,
     task: Option<u32>,
     /// The first call since the task has the CPU.
@@ -443,14 +443,14 @@ impl Walk<'_> {
             return;
         }
         let entry = self.stack().iter().rposition(|frame| frame.is_entry);
-        // The end of an interrupt: what it interrupted goes on.
+        // The end of an interrupt: the interrupted code resumes.
         if let Some(entry) =
             entry.filter(|&entry| entry > 0 && self.stack()[entry - 1].callee == callee)
         {
             self.pop_to(entry);
             return;
         }
-        // What was jumped to has its caller's place.
+        // The target of a jump replaces its caller.
         if let Some(place) = self
             .stack()
             .iter()
@@ -478,7 +478,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether a function is not one by which the kernel leaves an interrupt.
+    /// Returns whether a function is not one by which the kernel leaves an interrupt.
     fn is_of_other_code(&mut self, entry: usize, function: u32) -> bool {
         const LEAVING: [&str; 8] = [
             "common_interrupt_return",
@@ -501,8 +501,8 @@ impl Walk<'_> {
                 .is_some_and(|parent| matches!(self.result.calls[parent].callee, Callee::Task(_)))
     }
 
-    /// A function goes on that was not seen to be called: it was under way before the first block
-    /// of its task, and called all that was seen since then.
+    /// A function resumes whose call was not seen: it was active before the first block of its
+    /// task, and made all calls seen since then.
     fn insert_caller(&mut self, callee: Callee) {
         let root = self.stack()[0].call;
         let begin = self.result.calls[root].begin;
@@ -580,8 +580,8 @@ mod tests {
         "entry_SYSCALL_64",
     ];
 
-    /// Blocks of 0x10 bytes and 4 instructions, each told by its function and the place of 0x10
-    /// bytes in it; `None` is the program.
+    /// Makes blocks of 0x10 bytes and 4 instructions, each given by its function and its offset of
+    /// 0x10 bytes; `None` is the program.
     fn window(blocks: &[Option<(usize, u64)>]) -> (Vec<Block>, Window) {
         let pc = |block: &Option<(usize, u64)>| {
             block.map_or(0x40_0000, |(function, place)| {
@@ -613,7 +613,7 @@ mod tests {
         )
     }
 
-    /// The functions of each block, the innermost first.
+    /// Returns the functions of each block, the innermost first.
     fn paths(blocks: &[Option<(usize, u64)>]) -> Vec<String> {
         let (known, window) = window(blocks);
         let calls = Reader::new(&functions(&NAMES)).calls(&window, &known, 4);
@@ -723,8 +723,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is executed: stretches follow one another without a gap, and each call lies
-        /// within its caller's.
+        /// For any execution: intervals follow one another without a gap, and each call lies within
+        /// its caller's.
         #[test]
         fn any_steps_make_whole_calls(
             steps in proptest::collection::vec((0_usize..9, 0_u64..16, 0_u32..12), 0..80),

@@ -25,7 +25,7 @@ use crate::theory::{
     GuestTotals, LongestRow, SchedulingBound, SectionLatencyRow, scheduling_bound, section_latency,
 };
 
-/// What a guest's program says when the next phase begins (`tardy_sys::watched::PHASE`).
+/// Message of a guest's program at the start of the next phase (`tardy_sys::watched::PHASE`).
 const PHASE: u64 = 3;
 /// Lengths are counted by powers of two ns, up to 2^63.
 const BINS: usize = 64;
@@ -49,14 +49,13 @@ pub enum CensusError {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Census {
     pub groups: Vec<Group>,
-    /// How often interrupts came although they were taken for off.
+    /// Number of interrupts that came although interrupts seemed to be off.
     pub corrected: u64,
     /// Sections left out because there were too many places.
     pub unstored: u64,
     /// Whether sections with preemption off could be seen in every guest.
     pub knows_preemption: bool,
-    /// Longest stretches, and worst samples, of which it could not be kept what was executed before
-    /// them.
+    /// Longest intervals, and worst samples, for which the preceding code could not be stored.
     pub left_out_windows: u64,
 }
 
@@ -65,22 +64,22 @@ pub struct Census {
 pub struct Group {
     /// The kernel with its preemption model.
     pub variant: String,
-    /// The loads, or the phase's name where there are none.
+    /// The loads, or the phase's name without loads.
     pub load: String,
     /// Guests.
     pub runs: u32,
     /// Time in which instructions were executed; an idle CPU executes none.
     pub executed_ns: Nanos,
     pub kinds: Vec<KindCensus>,
-    /// Whether the kernel takes the CPU from its own code, where that is known.
+    /// Whether the kernel takes the CPU from its own code, if that is known.
     pub is_preemptible: Option<bool>,
-    /// The longest of each kind, with how it was called; none of guests that an older version
+    /// The longest of each kind, with its call path; empty for guests that an older version
     /// watched.
     pub longest: Vec<LongestRow>,
-    /// The bound of the scheduling latency; absent where the kernel is not preemptible, for which
-    /// the theory does not hold.
+    /// The bound of the scheduling latency; absent if the kernel is not preemptible, for which the
+    /// theory does not hold.
     pub bound: Option<SchedulingBound>,
-    /// The latency by sections beside the probes'; absent where no probe ran.
+    /// The latency by sections next to the probes'; absent if no probe ran.
     pub section_latency: Option<SectionLatencyRow>,
 }
 
@@ -93,21 +92,21 @@ pub struct KindCensus {
     pub longest_ns: Nanos,
     /// Sections by length: entry `n` counts those of 2^(n-1) to below 2^n ns, the first those of 0.
     pub histogram: Vec<u64>,
-    /// Where they begin and end, the longest first.
+    /// Their starts and ends, the longest first.
     pub places: Vec<Place>,
 }
 
 /// Sections between two functions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Place {
-    /// The function in which they begin: the caller where a function only locks for it; for an
+    /// The function in which they start: the caller if a function only locks for it; for an
     /// interrupt the kernel's entry.
     pub begin: String,
     pub end: String,
     pub count: u64,
     pub total_ns: Nanos,
     pub longest_ns: Nanos,
-    /// The task that had the CPU at the beginning of the longest.
+    /// The task that had the CPU at the start of the longest.
     pub task: String,
 }
 
@@ -119,7 +118,7 @@ struct Tally {
     task: u32,
 }
 
-/// What one guest adds to a group, by kind and place.
+/// The contribution of one guest to a group, by kind and place.
 #[derive(Debug, Default)]
 struct Part {
     executed: u64,
@@ -128,7 +127,7 @@ struct Part {
     interrupts: Instances,
     /// When its mark was met.
     began: u64,
-    /// Of [`Kind::Blocked`]: the end, from there on, and the length, in ns.
+    /// For [`Kind::Blocked`]: the end, and the length, in ns.
     blocked: Vec<(u64, u64)>,
     longest: Vec<LongestRow>,
 }
@@ -167,10 +166,10 @@ impl Part {
     }
 }
 
-/// The census of a run folder, or of all run folders of an experiment of the lab.
+/// Returns the census of a run folder, or of all run folders of an experiment of the lab.
 ///
 /// # Errors
-/// [`CensusError`].
+/// Returns [`CensusError`].
 pub fn census(folder: &Path) -> Result<Census, CensusError> {
     let mut census = Census {
         groups: Vec::new(),
@@ -215,31 +214,31 @@ pub fn census(folder: &Path) -> Result<Census, CensusError> {
     Ok(census)
 }
 
-/// The runs in a folder that were watched: itself, or those of an experiment.
+/// Returns the watched runs in a folder: itself, or those of an experiment.
 ///
 /// # Errors
-/// [`CensusError`].
+/// Returns [`CensusError`].
 pub fn watched_runs(folder: &Path) -> Result<Vec<PathBuf>, CensusError> {
     let mut runs = Vec::new();
     find_runs(folder, 2, &mut runs)?;
     Ok(runs.into_iter().map(|(run, _)| run).collect())
 }
 
-/// Whether a folder holds runs that were watched, in itself or as an experiment does.
+/// Returns whether a folder holds runs that were watched, in itself or as an experiment does.
 #[must_use]
 pub fn is_watched(folder: &Path) -> bool {
     let mut runs = Vec::new();
     find_runs(folder, 2, &mut runs).is_ok() && !runs.is_empty()
 }
 
-/// Whether a folder is shown and compared by its sections: it holds watched runs, and is no run
-/// itself.
+/// Returns whether a folder is shown and compared by its sections: it holds watched runs, and is no
+/// run itself.
 #[must_use]
 pub fn is_census(folder: &Path) -> bool {
     !folder.join("run.json").exists() && is_watched(folder)
 }
 
-/// Whether these are two folders to compare by their sections.
+/// Returns whether these are two folders to compare by their sections.
 #[must_use]
 pub fn are_censuses<P: AsRef<Path>>(folders: &[P]) -> bool {
     folders.len() == 2 && folders.iter().all(|folder| is_census(folder.as_ref()))
@@ -459,8 +458,8 @@ fn add_longest(rows: &mut Vec<LongestRow>, row: LongestRow) {
 /// four billion of these.
 const LATENCIES_MAX: usize = 1 << 24;
 
-/// A sample's latency, and those that the due times skipped because of it would have had: they fell
-/// into the same section.
+/// Returns a sample's latency, and those that its skipped due times would have had: they fell into
+/// the same section.
 fn latencies(sample: Sample, schedule: &Schedule) -> impl Iterator<Item = u64> {
     let period = if let Schedule::Grid { period, .. } = schedule {
         period.0
@@ -486,9 +485,9 @@ fn gather(gathered: &mut Vec<u64>, sample: Sample, schedule: &Schedule) {
     gathered.extend(latencies(sample, schedule).take(LATENCIES_MAX.saturating_sub(gathered.len())));
 }
 
-/// The phase's virtual length, its sections, and the latencies of its samples. Sections after the
-/// phase, while its load ends, are left out; where the CPU was idle for a part of the phase, that
-/// much after it is taken for it. What of the samples cannot be read is said by who shows the run.
+/// Adds the phase's virtual length, its sections, and the latencies of its samples. Sections after
+/// the phase, while its load ends, are left out; if the CPU was idle for a part of the phase, that
+/// much time after it is included instead. The display reports unreadable samples.
 fn add_samples(
     gathered: &mut GuestTotals,
     run: &Path,
@@ -564,7 +563,7 @@ fn add_place(
     }
 }
 
-/// The variant's name in the lab's record, or the folder's.
+/// Returns the variant's name in the lab's record, or the folder's.
 fn variant_of(run: &Path) -> String {
     let record = regular_file::read(
         &run.join(guest_start::PROVENANCE_NAME),
@@ -587,8 +586,8 @@ fn variant_of(run: &Path) -> String {
     )
 }
 
-/// The labels of the phases of a run in tables: their load, or their name if they have none or
-/// several.
+/// Returns the labels of the phases of a run in tables: their load, or their name if they have none
+/// or several.
 fn labels_of(record: &RunRecord) -> Vec<String> {
     let label = |name: &str, loads: Vec<String>| match loads.as_slice() {
         [load] => load.clone(),
@@ -625,7 +624,7 @@ impl Census {
         places
     }
 
-    /// By kind, function of beginning and end: how many and the longest, over all groups.
+    /// Returns the number and the maximum by kind, function of start and end, over all groups.
     #[must_use]
     pub fn by_place(&self) -> BTreeMap<(Kind, String, String), (u64, Nanos)> {
         let mut sum: BTreeMap<(Kind, String, String), (u64, Nanos)> = BTreeMap::new();

@@ -6,7 +6,7 @@ use tardy_core::units::Nanos;
 use crate::census::Census;
 use crate::kind::Kind;
 
-/// What became of the sections between two functions.
+/// The change of the sections between two functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
@@ -23,7 +23,7 @@ pub struct Difference {
     pub begin: String,
     pub end: String,
     pub change: Change,
-    /// The longest in the first census; absent where there is none.
+    /// The longest in the first census; absent if there is none.
     pub base_ns: Option<Nanos>,
     /// The longest in the second.
     pub candidate_ns: Option<Nanos>,
@@ -31,9 +31,9 @@ pub struct Difference {
     pub candidate_count: u64,
 }
 
-/// Compares the longest sections of each kind between the same two functions. One counts as changed
-/// where it is longer or shorter by more than a fifth and by `least`; one that only one side has,
-/// where it is at least that long. The largest differences come first.
+/// Compares the longest sections of each kind between the same two functions. A difference counts
+/// as a change if it exceeds a fifth and `least`; a section on one side only counts if it is at
+/// least that long. The largest differences come first.
 #[must_use]
 pub fn compare(base: &Census, candidate: &Census, least: Nanos) -> Vec<Difference> {
     let (before, after) = (base.by_place(), candidate.by_place());

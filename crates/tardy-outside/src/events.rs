@@ -1,5 +1,5 @@
-//! What a guest executed before a sample, as the events that a trace of it would have: interrupts,
-//! softirqs, timers, the waking, switches.
+//! Converts the code that a guest executed before a sample to the events of a trace: interrupts,
+//! softirqs, timers, the wake-up, switches.
 
 use tardy_trace::event::{Event, Head, Kind as EventKind, Thread};
 use tardy_trace::text::Text;
@@ -9,7 +9,7 @@ use crate::stream::{Context, Window};
 
 /// The function of a timer that wakes a sleeping thread.
 const WAKER: &str = "hrtimer_wakeup";
-/// Which functions serve softirqs, by their numbers.
+/// The functions that serve softirqs, by their numbers.
 const SOFTIRQS: [(&str, i64); 13] = [
     ("tasklet_hi_action", 0),
     ("run_timer_softirq", 1),
@@ -26,10 +26,11 @@ const SOFTIRQS: [(&str, i64); 13] = [
     ("rcu_process_callbacks", 9),
 ];
 const HRTIMER_SOFTIRQ: i64 = 8;
-/// The one timer that the model is told of, by an address that is none.
+/// The only timer in the model, at an invalid address.
 const TIMER: u64 = 1;
 
-/// The kernel's number of a task is not known; that of the idle one is 0.
+/// Returns an assumed kernel number of a task, because the real one is unknown; that of the idle
+/// one is 0.
 pub(crate) fn pid(task: u32, tasks: &[String]) -> i32 {
     let is_idle = tasks
         .get(task as usize)
@@ -41,7 +42,7 @@ pub(crate) fn pid(task: u32, tasks: &[String]) -> i32 {
     }
 }
 
-/// What a trace would have.
+/// Returns the events of a trace.
 pub(crate) fn events(
     window: &Window,
     calls: &Calls,
@@ -95,7 +96,7 @@ pub(crate) fn events(
                 };
                 if !has_timer {
                     (has_timer, teller.thread) = (true, own_thread);
-                    // A CPU that stands still when the sample is due executes nothing until later.
+                    // A CPU that is idle when the sample is due executes nothing until later.
                     let before = moment.at.min(-1);
                     teller.tell(before, timer, 0);
                     teller.thread = next;
@@ -254,14 +255,14 @@ fn vector(function: &str) -> Option<(EventKind, EventKind)> {
 /// The calls that woke the thread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WakingCalls {
-    /// Of the timer's function; none where no timer woke it.
+    /// Index of the timer's function; `None` if no timer woke it.
     timer: Option<usize>,
-    /// Of the scheduler's.
+    /// Index of the scheduler's function.
     waker: usize,
 }
 
-/// Finds the waker of the thread: the timer that it slept on; else another timer from its due time
-/// on; else the call that made the switch to it due.
+/// Finds the waker of the thread: the timer that it slept on; otherwise another timer from its due
+/// time on; otherwise the call that made the switch to it due.
 pub(crate) fn waking(window: &Window, calls: &Calls) -> Option<WakingCalls> {
     if slept_on_timer(window, calls) {
         return woken_by_sleep(window, calls);
@@ -281,7 +282,7 @@ pub(crate) fn waking(window: &Window, calls: &Calls) -> Option<WakingCalls> {
 }
 
 impl WakingCalls {
-    /// The name of the timer's function.
+    /// Returns the name of the timer's function.
     pub(crate) fn timer_name<'a>(&self, calls: &'a Calls) -> Option<&'a str> {
         self.timer.map(|timer| name(calls, timer))
     }
@@ -299,7 +300,7 @@ fn outwards(calls: &Calls, call: usize) -> impl Iterator<Item = usize> {
     std::iter::successors(Some(call), |&call| calls.calls[call].parent)
 }
 
-/// The function of a high-resolution timer that made this call.
+/// Returns the function of a high-resolution timer that made this call.
 fn timer_function(calls: &Calls, call: usize) -> Option<usize> {
     let is_run = |call: usize| name(calls, call).starts_with("__hrtimer_run_queues");
     outwards(calls, call).find(|&call| calls.calls[call].parent.is_some_and(is_run))
@@ -317,7 +318,7 @@ fn got_cpu(window: &Window, calls: &Calls) -> Option<i64> {
     })
 }
 
-/// Whether the thread returns from a sleep on a timer once it has the CPU.
+/// Returns whether the thread returns from a sleep on a timer once it has the CPU.
 fn slept_on_timer(window: &Window, calls: &Calls) -> bool {
     let Some(since) = got_cpu(window, calls) else {
         return false;
@@ -329,8 +330,9 @@ fn slept_on_timer(window: &Window, calls: &Calls) -> bool {
     (0..calls.calls.len()).any(|call| calls.calls[call].begin >= since && is_sleep(call))
 }
 
-/// The first waking by a timer's function from the due time on, other than that of a sleep; else
-/// the last one before it since the thread gave the CPU up: a device's due times are estimates.
+/// Returns the first wake-up by a timer's function from the due time on, except that of a sleep;
+/// otherwise the last one before it since the thread gave up the CPU: a device's due times are
+/// estimates.
 fn woken_by_timer(window: &Window, calls: &Calls) -> Option<usize> {
     let is_waking = |&place: &usize| {
         name(calls, place).starts_with("try_to_wake_up")
@@ -351,7 +353,8 @@ fn woken_by_timer(window: &Window, calls: &Calls) -> Option<usize> {
     since_due.or_else(|| places().rev().find(|place| begin(place) >= slept_since))
 }
 
-/// The waking in which the switch to the thread became due: the last before it got the CPU.
+/// Returns the wake-up in which the switch to the thread became due: the last before it got the
+/// CPU.
 fn switch_made_due(window: &Window, calls: &Calls) -> Option<usize> {
     let until = got_cpu(window, calls).unwrap_or(i64::MAX);
     let (mut is_due, mut due_since) = (false, None);
@@ -371,8 +374,8 @@ fn switch_made_due(window: &Window, calls: &Calls) -> Option<usize> {
     (0..calls.calls.len()).rev().find(is_waking)
 }
 
-/// The thread slept on a timer when it was due, and the last timer's function of the first timer
-/// interrupt from then on that wakes a thread woke it: a timer that is due earlier is called
+/// Returns the thread slept on a timer when it was due, and the last timer's function of the first
+/// timer interrupt from then on that wakes a thread woke it: a timer that is due earlier is called
 /// earlier.
 fn woken_by_sleep(window: &Window, calls: &Calls) -> Option<WakingCalls> {
     let run = |call| {

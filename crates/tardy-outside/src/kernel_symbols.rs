@@ -1,12 +1,12 @@
-//! The symbols of a guest's kernel, from its own /proc/kallsyms: what the plugin must know, and
-//! names for addresses.
+//! The symbols of a guest's kernel, from its own /proc/kallsyms: the input of the plugin, and names
+//! for addresses.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-/// What a kernel lacks so that it cannot be watched.
+/// A missing requirement for watching a kernel.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SymbolsError {
     /// Names of Linux 5.8 and later, amd64.
@@ -32,15 +32,15 @@ struct Symbol {
     is_code: bool,
 }
 
-/// What is asked of the plugin.
+/// Options of the plugin.
 #[derive(Debug, Clone, Copy)]
 pub struct PluginOptions {
     /// Virtual time of an instruction.
     pub instruction_ns: u64,
-    /// Of how many samples of each phase, the worst ones, what was executed before them is kept; at
+    /// For how many of the worst samples of each phase to store the code executed before them; at
     /// most 1024.
     pub worst: u32,
-    /// Whether it is kept how the longest stretches of each kind were called.
+    /// Whether the call paths of the longest intervals of each kind are stored.
     pub paths: bool,
 }
 
@@ -50,8 +50,8 @@ pub struct KernelSymbols {
     symbols: Vec<Symbol>,
 }
 
-/// Functions that lock, unlock, switch bottom halves off and on, or ask whether a switch is due,
-/// for their caller, who is the one to name.
+/// Functions that lock, unlock, disable or enable bottom halves, or check for a pending switch, on
+/// behalf of their caller, which is named instead.
 const WRAPPERS: [&str; 11] = [
     "_raw_spin_",
     "_raw_read_",
@@ -90,7 +90,7 @@ impl KernelSymbols {
         Self { symbols }
     }
 
-    /// The address of a symbol.
+    /// Returns the address of a symbol.
     #[must_use]
     pub fn address(&self, name: &str) -> Option<u64> {
         self.symbols
@@ -99,8 +99,8 @@ impl KernelSymbols {
             .map(|symbol| symbol.address)
     }
 
-    /// The function that an address belongs to; of several names for one place the first in the
-    /// kernel's list that is no padding.
+    /// Returns the function that an address belongs to; of several names for one place the first in
+    /// the kernel's list that is no padding.
     #[must_use]
     pub fn function(&self, address: u64) -> Option<&str> {
         let behind = self
@@ -121,7 +121,7 @@ impl KernelSymbols {
             .map(|symbol| symbol.name.as_str())
     }
 
-    /// The functions that these addresses belong to, in the order of addresses, each once.
+    /// Returns the functions that these addresses belong to, in the order of addresses, each once.
     pub(crate) fn functions(&self, addresses: impl Iterator<Item = u64>) -> Vec<Function> {
         let mut found = BTreeMap::new();
         for address in addresses {
@@ -149,7 +149,7 @@ impl KernelSymbols {
         found.into_values().collect()
     }
 
-    /// Where the code after a symbol begins.
+    /// Returns the start of the code after a symbol.
     fn end_of(&self, symbol: &Symbol) -> u64 {
         let behind = self
             .symbols
@@ -159,10 +159,10 @@ impl KernelSymbols {
             .map_or(symbol.address, |next| next.address)
     }
 
-    /// What the plugin has to know, as the lines that it reads; `memory_mib` is the guest's memory.
+    /// Returns the input of the plugin, as lines; `memory_mib` is the guest's memory.
     ///
     /// # Errors
-    /// [`SymbolsError`].
+    /// Returns [`SymbolsError`].
     pub fn known(&self, memory_mib: u32, asked: PluginOptions) -> Result<String, SymbolsError> {
         let required = |name: &'static str| self.address(name).ok_or(SymbolsError::Missing(name));
         let mut text = String::new();
@@ -178,8 +178,8 @@ impl KernelSymbols {
         line("paths", asked.paths.into());
         line("per_cpu_offset", required("__per_cpu_offset")?);
         line("init_task", required("init_task")?);
-        // Of the CPU's own variables: from 6.2 to 6.14 both stand in one structure (struct
-        // pcpu_hot, arch/x86/include/asm/current.h: a pointer, then the count).
+        // Of the CPU's own variables: from 6.2 to 6.14 both are in one structure (struct pcpu_hot,
+        // arch/x86/include/asm/current.h: a pointer, then the count).
         let (count, current) = match self.address("pcpu_hot") {
             Some(hot) => (hot.wrapping_add(8), hot),
             None => (required("__preempt_count")?, required("current_task")?),
@@ -213,7 +213,7 @@ impl KernelSymbols {
             {
                 line("chance_of_lock", symbol.address);
             }
-            // Wrappers may be any of those: who called is told for each.
+            // Wrappers may be any of those, so their caller is recorded.
             if WRAPPERS.iter().any(|wrapper| name.starts_with(wrapper)) {
                 line("wrapper_begin", symbol.address);
                 line("wrapper_end", self.end_of(symbol));

@@ -1,8 +1,8 @@
-//! Kinds of sections, and of stretches of which only the longest is told.
+//! Kinds of sections, and of intervals of which only the longest is stored.
 
 use serde::{Deserialize, Serialize};
 
-/// Why nothing else could run, or no other interrupt come. The order is that of the plugin's
+/// Why no other task could run, or no other interrupt come. The order is that of the plugin's
 /// numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -15,7 +15,7 @@ pub enum Kind {
     Softirq,
     /// A hard interrupt, from the kernel's entry until it counts itself out of it.
     Interrupt,
-    /// Any of these: no other task could have run, whatever its priority.
+    /// Any of these: no other task could have run, at any priority.
     Blocked,
 }
 
@@ -29,7 +29,7 @@ impl Kind {
         Self::Blocked,
     ];
 
-    /// The one with this number.
+    /// Returns the one with this number.
     #[must_use]
     pub fn of_number(number: u64) -> Option<Self> {
         Self::ALL.get(usize::try_from(number).ok()?).copied()
@@ -41,7 +41,7 @@ impl Kind {
         self as usize
     }
 
-    /// What tables call it.
+    /// Returns its name in tables.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -54,15 +54,15 @@ impl Kind {
     }
 }
 
-/// Stretches of which the plugin tells the longest of each phase. The order is that of its numbers,
-/// which follow those of [`Kind`].
+/// Intervals of which the plugin reports the longest of each phase. The order is that of its
+/// numbers, which follow those of [`Kind`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stretch {
     /// Interrupts or preemption are off, but not to call the scheduler (`D_POID` of ECRTS 2020),
     /// without hard interrupts.
     BeforeScheduler,
-    /// Both are on although a switch is due (`D_PAIE`), without hard interrupts; of the idle task
+    /// Both are on although a switch is due (`D_PAIE`), without hard interrupts; for the idle task
     /// everything from due until it calls the scheduler.
     SwitchDue,
     /// Preemption is off to call the scheduler, until it is on again (`D_PSD`), without hard
@@ -74,7 +74,7 @@ pub enum Stretch {
     /// A task keeps the kernel without a chance to switch to another: from entry or chance to the
     /// next or to the return to its program.
     NoChance,
-    /// From the moment that a switch is due until the scheduler is done, whatever interrupts it.
+    /// From the time that a switch is due until the scheduler is done, including interrupts.
     SwitchDelay,
 }
 
@@ -96,7 +96,7 @@ impl Stretch {
     }
 }
 
-/// What a phase's longest is told of.
+/// The kind of a phase's longest interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Longest {
@@ -105,7 +105,7 @@ pub enum Longest {
 }
 
 impl Longest {
-    /// The one with the plugin's number.
+    /// Returns the one with the plugin's number.
     #[must_use]
     pub fn of_number(number: u64) -> Option<Self> {
         let index = usize::try_from(number).ok()?;

@@ -1,7 +1,7 @@
-//! Late samples of a watched guest: who held the CPU from due to the clock read, by the model that
-//! explains traced runs, and which functions were executed.
+//! Late samples of a watched guest: the holder of the CPU from due to the clock read, by the model
+//! that explains traced runs, and the executed functions.
 //!
-//! The model is told what was executed as a trace would tell it: `events.rs`.
+//! The model gets the executed code as events of a trace: `events.rs`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -20,17 +20,17 @@ use crate::kind::Kind;
 use crate::store::{self, StoreError, WatchedGuest};
 use crate::stream::{Item, Window};
 
-/// A section that lay in the way of a sample.
+/// A section that delayed a sample.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SectionInTheWay {
     pub kind: Kind,
-    /// The function in which it begins.
+    /// The function in which it starts.
     pub begins_in: String,
     pub ends_in: String,
-    /// When it began, from due; before that it is negative.
+    /// When it started, from due; before that it is negative.
     pub begin_ns: Nanos,
     pub length_ns: Nanos,
-    /// The task that had the CPU at its beginning.
+    /// The task that had the CPU at its start.
     pub task: String,
 }
 
@@ -38,18 +38,18 @@ pub struct SectionInTheWay {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FunctionRow {
     pub function: String,
-    /// With what it called, interrupts included.
+    /// Including its callees and interrupts.
     pub inclusive_ns: u64,
     /// Its own instructions.
     pub exclusive_ns: u64,
-    /// How often it was called, or was gone on with.
+    /// How often it was called or resumed.
     pub calls: u64,
 }
 
 /// A stack of functions and how long its innermost one was executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackTime {
-    /// Place of the piece's holder.
+    /// Index of the piece's holder.
     pub holder: usize,
     /// The innermost first.
     pub functions: Vec<Arc<str>>,
@@ -62,14 +62,14 @@ pub struct LateSample {
     /// The name of the thread that took it.
     pub thread: String,
     pub latency: u64,
-    /// As in a file of delays: one sample, and its holders.
+    /// Like a file of delays: one sample, and its holders.
     pub delay: DelayChunk,
-    /// Sections that lay in the way, the longest first.
+    /// Sections that delayed it, the longest first.
     pub sections: Vec<SectionInTheWay>,
-    /// The most time of their own first.
+    /// Sorted by self time, largest first.
     pub functions: Vec<FunctionRow>,
     pub stacks: Vec<StackTime>,
-    /// What the model was told, with times on the guest's clock.
+    /// The model's input, with times on the guest's clock.
     pub events: Vec<Event>,
 }
 
@@ -81,10 +81,10 @@ impl LateSample {
     }
 }
 
-/// Visits the late samples of a run folder, in the order in which the guest told them.
+/// Visits the late samples of a run folder, in the guest's order.
 ///
 /// # Errors
-/// [`StoreError`].
+/// Returns [`StoreError`].
 pub fn late_samples(
     run: &Path,
     facts: Facts,
@@ -186,11 +186,11 @@ fn late_sample(window: &Window, calls: Calls, facts: Facts, tasks: &[String]) ->
     }
 }
 
-/// Where a piece lies, from due.
+/// Position of a piece, from due.
 type Place = (usize, i64, i64);
 
-/// The way of a sample as files of delays have it, with the functions that held the CPU at the end
-/// of each piece.
+/// Returns the pieces of a sample as in files of delays, with the functions that held the CPU at
+/// the end of each piece.
 fn in_words(
     window: &Window,
     delay: &Delay,
@@ -261,12 +261,12 @@ fn in_words(
     (chunk, places)
 }
 
-/// The innermost of the calls that held the CPU for most of an interval: going inwards as long as
-/// one call has more than half of it.
+/// Returns the innermost of the calls that held the CPU for most of an interval: going inwards as
+/// long as one call has more than half of it.
 fn longest_path(calls: &Calls, begin: i64, end: i64) -> Option<usize> {
     let inside = |call: &Call| call.end.min(end) - call.begin.max(begin);
     let mut innermost = None;
-    // Callers stand before what they call, but those that were found by a return.
+    // Callers precede their callees, except callers that were found by a return.
     loop {
         let next = calls
             .calls
@@ -280,7 +280,7 @@ fn longest_path(calls: &Calls, begin: i64, end: i64) -> Option<usize> {
     }
 }
 
-/// How long each stack of functions was executed, by the piece of the way that it lies in.
+/// Returns the execution time of each stack of functions, by the piece that contains it.
 fn stacks(sample: &SampleDelay, places: &[Place], calls: &Calls) -> Vec<StackTime> {
     let mut by_call: BTreeMap<(usize, usize), u64> = BTreeMap::new();
     for &(holder, begin, end) in places {

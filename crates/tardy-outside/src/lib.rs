@@ -1,8 +1,8 @@
-//! A guest's kernel seen from outside: what the plugin of QEMU in `outside/` wrote down while the
-//! guest executed, read and counted.
+//! Analyses a guest's kernel by the output of the QEMU plugin in `outside/`, which records the
+//! guest's execution.
 //!
-//! The guest does not notice the plugin: its clock counts its own instructions. Nothing here starts
-//! a guest; `tardy-lab` does.
+//! The guest does not notice the plugin: its clock counts its own instructions. This crate starts
+//! no guest; `tardy-lab` does.
 #![forbid(unsafe_code)]
 
 pub mod bound;

@@ -1,4 +1,4 @@
-//! The latency by non-preemptable sections as abeni2002 models it: a due time at a random moment
+//! The latency by non-preemptible sections as abeni2002 models it: a due time at a random moment
 //! waits for the rest of the section that it falls into.
 
 /// The distribution that sections of known lengths make, in a phase of a known length. Any one unit
@@ -7,7 +7,7 @@
 pub struct SectionLatency {
     /// The longest first.
     lengths: Vec<u64>,
-    /// Of the sections up to each, in all.
+    /// Running sum of the sections.
     sums: Vec<f64>,
     phase: f64,
 }
@@ -32,13 +32,13 @@ impl SectionLatency {
         })
     }
 
-    /// The longest section; 0 where there is none.
+    /// Returns the longest section; 0 if there is none.
     #[must_use]
     pub fn longest(&self) -> u64 {
         self.lengths.first().copied().unwrap_or(0)
     }
 
-    /// The share of the phase that is in sections.
+    /// Returns the share of the phase that is in sections.
     #[must_use]
     pub fn share(&self) -> f64 {
         (self.sums.last().copied().unwrap_or(0.0) / self.phase).min(1.0)
@@ -54,15 +54,15 @@ impl SectionLatency {
         ((sum - longer as f64 * x as f64) / self.phase).min(1.0)
     }
 
-    /// The largest distance between the shares of samples and of the model that are above x, for
-    /// every x from `from` on. Each sample has `way` in it besides the section: the way of a sample
-    /// that waits for none.
+    /// Returns the largest distance between the shares of samples and of the model that are above
+    /// x, for every x from `from` on. Each sample includes `way` in addition to the section: the
+    /// time of a sample that waits for none.
     ///
     /// `samples` are sorted. Also the critical value at 5 % (1.358 / sqrt(n), the asymptotic one of
     /// Kolmogorov's test; for a part of the axis it is on the safe side).
     #[must_use]
     pub fn distance(&self, samples: &[u64], way: u64, from: u64) -> Option<Distance> {
-        /// Of Kolmogorov's limiting distribution.
+        /// Critical value of Kolmogorov's limiting distribution.
         const CRITICAL: f64 = 1.358;
         let (first, count) = (
             samples.partition_point(|sample| *sample < from),
@@ -97,13 +97,13 @@ impl SectionLatency {
     }
 }
 
-/// How far samples lie from the model.
+/// The distance of samples from the model.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Distance {
     pub samples: u64,
     /// The largest difference between both shares.
     pub distance: f64,
-    /// What it exceeds in one of twenty cases although the model is right.
+    /// The value that it exceeds in one of twenty cases although the model is right.
     pub critical: f64,
 }
 

@@ -8,14 +8,14 @@
 //! The plugin has no header and no library. QEMU's header is in no package, and linking a C library
 //! would tie a copied program to that library, while QEMU has already loaded its own.
 
-/// The shared library; empty where this program was built for another architecture than that of the
-/// machine that built it, or without a C compiler.
+/// The shared library; empty if this program was built for another architecture than the building
+/// machine's, or without a C compiler.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tardy_outside.so"));
 
-/// Its source (GPL-2.0-or-later), for a machine that has a compiler and needs a library of its own.
+/// Its source (GPL-2.0-or-later), for a machine that has a compiler and needs a custom library.
 pub const SOURCE: &str = include_str!("../../../outside/tardy_outside.c");
 
-/// What the compiler needs for it, before the names of the files.
+/// The compiler options that it needs, before the names of the files.
 pub const COMPILER_OPTIONS: [&str; 8] = [
     "-std=gnu11",
     "-O2",

@@ -1,5 +1,5 @@
-//! What stays of a watched guest in its run folder: every section, compressed, and the names of the
-//! functions where they begin and end.
+//! The stored data of a watched guest in its run folder: every section, compressed, and the names
+//! of the functions where they start and end.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -24,11 +24,11 @@ const DESCRIPTION_NAME: &str = "outside.json";
 const DESCRIPTION_BYTES_MAX: u64 = 256 << 20;
 /// QEMU takes no slower clock (`-icount shift`, at most 10).
 const INSTRUCTION_NS_MAX: u64 = 1 << 10;
-/// Version of [`WatchedGuest`]. History: 1, the first; 2, what was executed before the worst
-/// samples; 3, the longest stretches.
+/// Version of [`WatchedGuest`]. Version 1 has sections; 2 adds the code executed before the worst
+/// samples; 3 adds the longest intervals.
 const VERSION: u32 = 3;
 
-/// What is known of a watched guest besides its sections.
+/// The data of a watched guest apart from its sections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchedGuest {
     /// Version of this file.
@@ -37,7 +37,7 @@ pub struct WatchedGuest {
     pub instruction_ns: u64,
     /// Sections stored.
     pub sections: u64,
-    /// How often interrupts came although they were taken for off.
+    /// Number of interrupts that came although interrupts seemed to be off.
     pub corrected: u64,
     /// Sections left out because there were too many places.
     pub unstored: u64,
@@ -45,24 +45,24 @@ pub struct WatchedGuest {
     pub knows_preemption: bool,
     /// Names of functions by address (hexadecimal).
     pub functions: BTreeMap<String, String>,
-    /// Samples of which is known what was executed before them.
+    /// Samples with known preceding code.
     #[serde(default)]
     pub windows: u64,
-    /// Samples among the worst of which it could not be kept.
+    /// Worst samples whose preceding code could not be stored.
     #[serde(default)]
     pub left_out_windows: u64,
     /// Whether the scheduler was seen at work.
     #[serde(default)]
     pub knows_scheduler: bool,
-    /// Longest stretches of which it could not be kept how they were called.
+    /// Longest intervals whose call path could not be stored.
     #[serde(default)]
     pub left_out_paths: u64,
-    /// The functions whose code was executed before them, and before the longest stretches.
+    /// The functions whose code was executed before them, and before the longest intervals.
     #[serde(default)]
     pub code: Vec<Function>,
 }
 
-/// Why what was seen cannot be kept or read.
+/// Why the plugin's output cannot be stored or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("{}: {error}", path.display())]
@@ -81,10 +81,10 @@ fn file_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError + use<> {
     move |error| StoreError::File { path, error }
 }
 
-/// Moves what the plugin wrote to `raw` into the run folder.
+/// Moves the plugin's output in `raw` into the run folder.
 ///
 /// # Errors
-/// [`StoreError`].
+/// Returns [`StoreError`].
 pub fn keep(
     raw: &Path,
     run: &Path,
@@ -163,10 +163,10 @@ pub fn keep(
     Ok(watched)
 }
 
-/// What is known of the guest whose run folder this is; `None` where it was not watched.
+/// Returns the data of the guest of this run folder; `None` if it was not watched.
 ///
 /// # Errors
-/// [`StoreError`].
+/// Returns [`StoreError`].
 pub fn read(run: &Path) -> Result<Option<WatchedGuest>, StoreError> {
     let path = run.join(FOLDER).join(DESCRIPTION_NAME);
     let bytes = match regular_file::read(&path, DESCRIPTION_BYTES_MAX) {
@@ -197,7 +197,7 @@ pub fn read(run: &Path) -> Result<Option<WatchedGuest>, StoreError> {
 /// Reads the sections of a run folder, in the order of their ends.
 ///
 /// # Errors
-/// [`StoreError`].
+/// Returns [`StoreError`].
 pub fn read_items(
     run: &Path,
     mut take: impl FnMut(Item, &StreamReader<BufReader<DeflateDecoder<BufReader<File>>>>),

@@ -1,5 +1,5 @@
-//! What the plugin writes: a stream of items, read one by one. No bytes make the reader panic, and
-//! a stream that was cut ends with an error that says so.
+//! The plugin's output: a stream of items, read one by one. The reader must not panic on any bytes,
+//! and returns an error for a truncated stream.
 //!
 //! Numbers are little-endian base-128, as in Perfetto and DWARF (unsigned LEB128); addresses are
 //! eight bytes. The format has one version; `outside/README.md` describes it.
@@ -12,8 +12,8 @@ use crate::kind::{Kind, Longest};
 
 /// The first bytes.
 const MAGIC: &[u8; 8] = b"tardyout";
-/// History: 1, the first; 2, what was executed before the worst samples; 3, the longest stretches
-/// of each phase and how they were called.
+/// Version 1 has sections; 2 adds the code executed before the worst samples; 3 adds the longest
+/// intervals of each phase and their call paths.
 const VERSION: u64 = 3;
 /// Length of a task's name in the kernel (TASK_COMM_LEN).
 const NAME_BYTES: usize = 16;
@@ -25,8 +25,8 @@ const STEPS_MAX: u64 = 1 << 23;
 /// A block ends with the second page that it reaches into at the latest.
 const BLOCK_BYTES_MAX: u64 = 1 << 13;
 
-/// More instructions, or ns, than any guest executes: 13 days at one a ns. Times of a damaged
-/// stream can thus be added up.
+/// Upper bound of the instructions, or ns, of any guest: 13 days at one a ns. It keeps sums of a
+/// damaged stream's times from overflowing.
 const TIME_MAX: u64 = 1 << 50;
 
 const TAG_SITE: u64 = 0;
@@ -48,7 +48,7 @@ pub enum StreamError {
          measure again"
     )]
     Cut,
-    /// It holds what no plugin writes.
+    /// Its content is not from the plugin.
     #[error("the record of sections is damaged at byte {0}: measure again")]
     Damaged(u64),
     /// A newer plugin's.
@@ -65,18 +65,18 @@ impl From<io::Error> for StreamError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => Self::Cut,
-            // Of a compressed stream: its own checks.
+            // For a compressed stream: its own checks.
             io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => Self::Damaged(0),
             _ => Self::Io(error),
         }
     }
 }
 
-/// Where sections of a kind begin and end.
+/// Start and end of sections of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Site {
     pub kind: Kind,
-    /// Address of the instruction that began it; for an interrupt that of the kernel's entry.
+    /// Address of the instruction that started it; for an interrupt that of the kernel's entry.
     pub begin_pc: u64,
     /// Address of the instruction at which it was over.
     pub end_pc: u64,
@@ -87,9 +87,9 @@ pub struct Site {
 pub struct Section {
     /// Its place, by number.
     pub site: u32,
-    /// The task that had the CPU at its beginning, by number; 0 where it is not known.
+    /// The task that had the CPU at its start, by number; 0 if it is not known.
     pub task: u32,
-    /// When it ended: instructions executed since the guest's program began. An idle CPU executes
+    /// When it ended: instructions executed since the guest's program started. An idle CPU executes
     /// none.
     pub ended_at: u64,
     /// Instructions executed in it.
@@ -103,18 +103,18 @@ pub struct Block {
     pub pc: u64,
     /// Its length in bytes.
     pub bytes: u64,
-    /// How many instructions it has.
+    /// Number of its instructions.
     pub instructions: u64,
 }
 
-/// What was executed before a sample, up to where it was handed over.
+/// The code executed before a sample, until the sample was announced.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Window {
     /// When the sample was due, on the guest's clock.
     pub due: i64,
-    /// How late it was, in ns.
+    /// Its latency, in ns.
     pub latency: u64,
-    /// The task that took it, by number.
+    /// Number of the task that took it.
     pub task: u32,
     /// The program's last clock read, in the instructions of [`Section::ended_at`].
     pub clock_at: u64,
@@ -123,21 +123,21 @@ pub struct Window {
     pub steps: Vec<Step>,
 }
 
-/// The longest stretch of a kind in the phase that ends behind it.
+/// The longest interval of a kind in the phase that ends after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LongestStretch {
     pub what: Longest,
-    /// Addresses of the instructions that began and ended it.
+    /// Addresses of the instructions that started and ended it.
     pub begin_pc: u64,
     pub end_pc: u64,
-    /// The task that had the CPU at its beginning, by number.
+    /// The task that had the CPU at its start, by number.
     pub task: u32,
-    /// When it ended, as [`Section::ended_at`] since the guest's program began.
+    /// When it ended, as [`Section::ended_at`] since the guest's program started.
     pub ended_at: u64,
     /// Instructions executed in it, by the kind without hard interrupts.
     pub length: u64,
-    /// What was executed until it began, as a sample's window that ends there; without steps where
-    /// it was not kept.
+    /// The code executed before its start, as a sample's window that ends there; without steps if
+    /// it was not stored.
     pub before: Window,
 }
 
@@ -153,13 +153,13 @@ pub enum Step {
         /// The kernel's priority of it.
         priority: i32,
     },
-    /// What forbids to interrupt or to switch changes.
+    /// The conditions that forbid interrupts or switches change.
     Context(Context),
-    /// The CPU stands still until the next interrupt.
+    /// The CPU is idle until the next interrupt.
     Halt,
 }
 
-/// What forbids to interrupt the code that is executed, or to switch to another task.
+/// The conditions that forbid interrupting the executed code, or switching to another task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Context(pub u32);
 
@@ -188,7 +188,7 @@ impl Context {
         self.0 & 0x10_0000 != 0
     }
 
-    /// The task was asked to give the CPU up.
+    /// Returns whether the task was asked to give up the CPU.
     #[must_use]
     pub fn is_switch_due(self) -> bool {
         self.0 & 0x20_0000 != 0
@@ -201,7 +201,7 @@ pub enum Item {
     Section(Section),
     Window(Box<Window>),
     Longest(Box<LongestStretch>),
-    /// The guest said something (`tardy_sys::watched`).
+    /// A message of the guest (`tardy_sys::watched`).
     Mark {
         what: u64,
         at: u64,
@@ -209,21 +209,21 @@ pub enum Item {
     End(End),
 }
 
-/// What the plugin says at the end.
+/// The plugin's final item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End {
-    /// How often interrupts came although they were taken for off: what turned them on was not
+    /// Number of interrupts that came although interrupts seemed to be off: the enabling was not
     /// seen.
     pub corrected: u64,
     /// Sections left out because there were too many places.
     pub unstored: u64,
     /// Whether the preemption count was found in the guest's memory.
     pub knows_preemption: bool,
-    /// Samples among the worst of which it could not be kept what was executed before them.
+    /// Worst samples whose preceding code could not be stored.
     pub left_out_windows: u64,
     /// Whether the scheduler was seen at work: without, nothing is known of switches.
     pub knows_scheduler: bool,
-    /// Longest stretches of which it could not be kept how they were called.
+    /// Longest intervals whose call path could not be stored.
     pub left_out_paths: u64,
 }
 
@@ -244,7 +244,7 @@ impl<R: BufRead> StreamReader<R> {
     /// Reads the head.
     ///
     /// # Errors
-    /// [`StreamError`].
+    /// Returns [`StreamError`].
     pub fn new(source: R) -> Result<Self, StreamError> {
         let mut reader = Self {
             source,
@@ -267,10 +267,10 @@ impl<R: BufRead> StreamReader<R> {
         }
     }
 
-    /// The next item; the last one is [`Item::End`].
+    /// Returns the next item; the last one is [`Item::End`].
     ///
     /// # Errors
-    /// [`StreamError`].
+    /// Returns [`StreamError`].
     pub fn next_item(&mut self) -> Result<Item, StreamError> {
         loop {
             match self.number()? {
@@ -353,19 +353,19 @@ impl<R: BufRead> StreamReader<R> {
         }
     }
 
-    /// The places told so far, by their numbers.
+    /// Returns the places so far, by their numbers.
     #[must_use]
     pub fn sites(&self) -> &[Site] {
         &self.sites
     }
 
-    /// The tasks' names told so far, by their numbers; the first is empty.
+    /// Returns the tasks' names so far, by their numbers; the first is empty.
     #[must_use]
     pub fn tasks(&self) -> &[String] {
         &self.tasks
     }
 
-    /// The blocks of code told so far, by their numbers.
+    /// Returns the blocks of code so far, by their numbers.
     #[must_use]
     pub fn blocks(&self) -> &[Block] {
         &self.blocks

@@ -1,6 +1,6 @@
 //! Theory beside measurement: from the sections of a phase the bound of the scheduling latency
-//! (ECRTS 2020) and the distribution of the latency by sections (abeni2002), each beside what the
-//! same guests measured.
+//! (ECRTS 2020) and the distribution of the latency by sections (abeni2002), each beside the
+//! measurement in the same guests.
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -11,26 +11,26 @@ use crate::lnp::{Distance, SectionLatency};
 
 /// Latencies at which the shares of model and probe are set side by side.
 const LIMITS_US: [u64; 8] = [5, 10, 20, 50, 100, 500, 1_000, 5_000];
-/// Below, the way of an undisturbed sample differs from one to the next by as much as short
-/// sections last: model and samples are compared from here on, behind the way of a sample that
-/// waits for no section.
+/// Below, the time of undisturbed samples varies by as much as short sections last: model and
+/// samples are compared from here on, in addition to the time of a sample that waits for no
+/// section.
 const COMPARED_FROM_NS: u64 = 10_000;
 
 /// Points of the curve in a factor of ten.
 const POINTS_A_DECADE: f64 = 40.0;
 
-/// The longest stretch of a kind, and how it came about.
+/// The longest interval of a kind, and its cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LongestRow {
     pub what: Longest,
     pub length_ns: Nanos,
-    /// The functions in which it begins and ends.
+    /// The functions in which it starts and ends.
     pub begin: String,
     pub end: String,
-    /// The task that had the CPU at its beginning.
+    /// The task that had the CPU at its start.
     pub task: String,
-    /// The function that was executed as it began, and its callers, outwards; empty where that was
-    /// not kept.
+    /// The function that was executing at its start, and its callers, outwards; empty if not
+    /// stored.
     pub path: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ pub struct LongestRow {
 pub struct SchedulingBound {
     /// `max(D_ST, D_POID) + D_PAIE + D_PSD`.
     pub without_interrupts_ns: Nanos,
-    /// The longest such latency of all switches of the same guests; absent where none was due.
+    /// The longest such latency of all switches of the same guests; absent if none was due.
     pub observed_ns: Option<Nanos>,
     /// Hard interrupts that were seen.
     pub interrupts: u64,
@@ -51,29 +51,30 @@ pub struct SchedulingBound {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AssumedBound {
     pub interrupts: Interrupts,
-    /// Absent where it does not converge.
+    /// Absent if it does not converge.
     pub bound_ns: Option<Nanos>,
     /// The bound by the longest observed.
     pub ratio: Option<f64>,
 }
 
-/// abeni2002's distribution beside the probes'.
+/// abeni2002's distribution and the probes'.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SectionLatencyRow {
     /// Virtual time of the phase over all guests.
     pub phase_ns: Nanos,
-    /// The way of a sample that waits for no section: the median of those.
+    /// Time of a sample that waits for no section: the median of those.
     pub way_ns: Nanos,
     pub shares: Vec<ShareAbove>,
-    /// The same from that way to the longest latency of both, as densely as a picture shows.
+    /// The distributions from that time to the longest latency of both, as densely as a picture
+    /// shows.
     #[serde(skip)]
     pub curve: Vec<ShareAbove>,
-    /// From this latency on both are compared.
+    /// Latency from which on both are compared.
     pub compared_from_ns: Nanos,
     pub distance: Distance,
 }
 
-/// The share of latencies above a limit, in which the way of an undisturbed sample is counted.
+/// The share of latencies above a limit, which includes the time of an undisturbed sample.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ShareAbove {
     pub above_ns: Nanos,
@@ -81,19 +82,19 @@ pub struct ShareAbove {
     pub by_probes: f64,
 }
 
-/// What guests add up to for one variant and load.
+/// Totals of guests for one variant and load.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GuestTotals {
-    /// Of each guest.
+    /// One for each guest.
     pub interrupts: Vec<Instances>,
-    /// Lengths of the stretches in which no other task could run, in ns.
+    /// Lengths of the intervals in which no other task could run, in ns.
     pub blocked: Vec<u64>,
     pub phase_ns: u64,
     /// Latencies of the probes, in ns.
     pub samples: Vec<u64>,
 }
 
-/// The bound, where the plugin told the stretches that it is made of.
+/// Returns the bound, if the plugin reported the intervals that it consists of.
 pub(crate) fn scheduling_bound(
     longest: &[LongestRow],
     gathered: &GuestTotals,
@@ -135,14 +136,14 @@ pub(crate) fn scheduling_bound(
     })
 }
 
-/// The place of the median of those sorted samples that wait for no section: of the lowest share.
-/// The very shortest would not do: a due time within a timer's interrupt has its wake-up without
-/// one of its own.
+/// Returns the index of the median of those sorted samples that wait for no section: of the lowest
+/// share. The minimum would be wrong: a due time within a timer's interrupt gets its wake-up
+/// without a separate interrupt.
 fn undisturbed_middle(samples: usize, share: f64) -> usize {
     (samples as f64 * (1.0 - share) / 2.0) as usize
 }
 
-/// abeni2002's distribution, where there are samples to set it beside.
+/// Returns abeni2002's distribution, if there are samples to compare it with.
 pub(crate) fn section_latency(gathered: &mut GuestTotals) -> Option<SectionLatencyRow> {
     let model = SectionLatency::new(std::mem::take(&mut gathered.blocked), gathered.phase_ns)?;
     let samples = &mut gathered.samples;
@@ -257,12 +258,12 @@ mod tests {
             .iter()
             .find(|share| share.above_ns == Nanos(50_000))
             .unwrap();
-        // Of both sections, what is longer than 36 us.
+        // The part of both sections that is longer than 36 us.
         assert!(
             (share.by_sections - 0.228).abs() < 1e-9 && (share.by_probes - 0.25).abs() < 1e-9,
             "{share:?}"
         );
-        // From that way to the end of the longest section behind it, downwards.
+        // From that time to the end of the longest section after it, downwards.
         let (first, last) = (row.curve.first().unwrap(), row.curve.last().unwrap());
         assert_eq!(
             (
@@ -281,7 +282,7 @@ mod tests {
             "{:?}",
             row.curve
         );
-        // One sample without an interrupt of its own is not taken for the way.
+        // One sample without a separate interrupt does not determine the path.
         let samples = vec![2_000, 14_000, 14_000, 14_000, 14_000, 64_000];
         let mut gathered = GuestTotals {
             blocked: vec![100_000, 200_000],

@@ -1,4 +1,4 @@
-//! Claims: what a paper says, in short and in our words, and the rule by which it is tested.
+//! Claims: the statement of a paper, summarised in our words, and the rule by which it is tested.
 //!
 //! Claims are data, and their rules are tested on the paper's own numbers. A rule that those break
 //! would test something that the paper does not claim. Numbers of papers are kept once, each table
@@ -41,7 +41,7 @@ pub struct Paper {
     pub figures: Vec<Figure>,
 }
 
-/// What a paper says.
+/// The statement of a paper.
 #[derive(Debug, Clone)]
 pub struct Claim {
     /// Its name, unique among all papers.
@@ -57,13 +57,13 @@ pub struct Claim {
     pub values: Vec<Value>,
     /// A note for the reader of the outcome, such as the stand-in for a device of the paper.
     pub note: Option<String>,
-    /// Why it does not hold here, where that is known.
+    /// Why it does not hold here, if that is known.
     pub reason: Option<Reason>,
-    /// Why it cannot be tested in the lab; absent where it can.
+    /// Why it cannot be tested in the lab; absent if it can.
     pub lab: Option<String>,
-    /// Why it cannot be tested on this machine alone; absent where it can.
+    /// Why it cannot be tested on this machine alone; absent if it can.
     pub local: Option<String>,
-    /// The paper's own numbers break the rule: it contradicts itself, or says it of another
+    /// The paper's own numbers break the rule: it contradicts itself, or refers to another
     /// experiment.
     pub contradicts: bool,
 }
@@ -95,22 +95,22 @@ pub struct TableBeside {
     /// The table's name.
     pub published: String,
     pub experiment: String,
-    /// The unit of its cells, as of [`PublishedCell`]; `own` where the row's cell `unit` or the
-    /// column's ending says it.
+    /// The unit of its cells, as in [`PublishedCell`]; `own` if the row's cell `unit` or the
+    /// column's suffix states it.
     pub unit: String,
-    /// Keys of its rows, with commas between, and the words that stand for them in a quantity:
-    /// [`NOTHING`] where nothing of ours does.
+    /// Keys of its rows, separated by commas, and their words in a quantity: [`NOTHING`] without a
+    /// counterpart of ours.
     pub rows: Vec<(String, String)>,
     /// Its columns, with the rest of the quantity, or [`NOTHING`].
     pub columns: Vec<(String, String)>,
     /// Columns are kernels, and rows the rest of a quantity.
     #[serde(default)]
     pub is_of_services: bool,
-    /// Why there is nothing of ours, or how to read it.
+    /// Why our value is missing, or how to read it.
     pub note: Option<String>,
 }
 
-/// In place of words: the paper's number stands alone.
+/// Instead of words: the paper's number has no counterpart.
 pub const NOTHING: &str = "-";
 
 #[derive(Deserialize)]
@@ -303,8 +303,8 @@ impl WrittenClaim {
 }
 
 impl Claim {
-    /// Whether the paper's own numbers keep the rule; `None` where it printed none for one of the
-    /// values.
+    /// Returns whether the paper's own numbers keep the rule; `None` if it printed none for one of
+    /// the values.
     #[must_use]
     pub fn holds_in_the_paper(&self) -> Option<bool> {
         let value = |name: &str| {
@@ -321,7 +321,7 @@ impl Claim {
 }
 
 impl TableBeside {
-    /// The published number of a cell, if the paper has one.
+    /// Returns the published number of a cell, if the paper has one.
     #[must_use]
     pub fn published(&self, row: &str, column: &str) -> Option<PublishedCell> {
         // Spaces within a key would end it.
@@ -342,11 +342,11 @@ impl TableBeside {
         of_row.or_else(|| column.rsplit_once('_').map(|(_, unit)| unit))
     }
 
-    /// Our number for a cell, by the words of its row and column; `None` where nothing of ours
-    /// stands for it.
+    /// Returns our counterpart for a cell, by the words of its row and column; `None` if there is
+    /// none.
     ///
     /// # Errors
-    /// [`QuantityError`] for words that are no quantity.
+    /// Returns [`QuantityError`] for words that are no quantity.
     pub fn quantity(&self, row: &str, column: &str) -> Result<Option<Quantity>, QuantityError> {
         let (kernel, rest) = if self.is_of_services {
             (column, row)

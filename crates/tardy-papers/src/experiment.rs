@@ -35,7 +35,7 @@ pub enum Extent {
 pub struct Experiment {
     /// Its name, and that of its folder.
     pub name: String,
-    /// What it repeats, and what it does otherwise.
+    /// The experiment it repeats, and the differences.
     pub about: String,
     /// Arguments of `tardy run`.
     #[serde(default)]
@@ -46,7 +46,7 @@ pub struct Experiment {
     /// The same where it is as long as the paper's.
     #[serde(default)]
     pub full: Vec<String>,
-    /// Services whose cost is measured with `tardy cost`, in place of latencies.
+    /// Services whose cost is measured with `tardy cost`, instead of latencies.
     pub cost: Option<Vec<String>>,
     /// Kernels of the lab: each the name, then `preempt=MODEL` or other words of its command line.
     /// None: not for the lab.
@@ -58,8 +58,8 @@ pub struct Experiment {
     /// Further options of `tardy run` on this machine.
     #[serde(default)]
     pub local: Vec<String>,
-    /// Whether it is run to learn who makes samples late: no claim is tested on it, because being
-    /// looked at takes time.
+    /// Whether it looks for the causes of late samples: no claim is tested on it, because tracing
+    /// takes time.
     #[serde(default)]
     pub is_for_culprits: bool,
 }
@@ -69,7 +69,7 @@ pub struct Experiment {
 const GUEST_LIMITS: [&str; 4] = ["--time-limit", "60h", "--wall-limit", "10000h"];
 
 impl Experiment {
-    /// The command without `--out`; `None` where it cannot run there.
+    /// Returns the command without `--out`; `None` if it cannot run there.
     #[must_use]
     pub fn command(&self, place: Place, extent: Extent, replicas: u32) -> Option<Vec<String>> {
         let length = match extent {
@@ -108,7 +108,7 @@ impl Experiment {
             ),
             (Place::Lab, _) if self.kernels.is_empty() => None,
             (Place::Lab, metrics) => {
-                // Most of what a short experiment takes would else be boots.
+                // Otherwise boots would take most of a short experiment.
                 let mut command = words(&[
                     "lab",
                     "run",
@@ -133,7 +133,7 @@ impl Experiment {
         }
     }
 
-    /// The names of its kernels in the lab, as claims have them.
+    /// Returns the names of its kernels in the lab, as claims have them.
     #[must_use]
     pub fn kernel_names(&self) -> Vec<String> {
         let name = |kernel: &String| {

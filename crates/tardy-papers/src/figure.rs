@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// What is drawn.
+/// The kind of drawing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FigureKind {
@@ -29,14 +29,14 @@ pub enum FigureKind {
 pub struct Figure {
     /// Its number in the paper.
     pub place: String,
-    /// What ours shows, and what it does otherwise.
+    /// The content of our version, and the differences.
     pub about: String,
     pub kind: FigureKind,
     /// The experiments whose runs are drawn: of a sweep one a point, otherwise one.
     pub experiments: Vec<String>,
     /// Kernels, as claims name them.
     pub kernels: Vec<String>,
-    /// The probe; absent where there is one.
+    /// The probe; absent if there is one.
     pub probe: Option<String>,
     /// Whether each kernel has its own chart, where one could have all.
     #[serde(default)]
@@ -46,7 +46,7 @@ pub struct Figure {
     /// Of a sweep: the number of each experiment, in their order.
     #[serde(default)]
     pub at: Vec<u32>,
-    /// Of a sweep: what the numbers are, as the axis names them.
+    /// For a sweep: the name of the numbers on the axis.
     #[serde(default)]
     pub axis: String,
     /// Of a sweep and of total delay: the curves' names, each with the rest of a quantity behind the kernel.

@@ -1,5 +1,5 @@
-//! What papers published and claimed, as data: their tables, the experiments that repeat theirs,
-//! and claims with the rules that test them. Measures and reads nothing.
+//! Published tables and claims of papers as data, with the experiments that repeat theirs, and the
+//! rules that test the claims. Measures and reads nothing.
 #![forbid(unsafe_code)]
 
 pub mod claim;

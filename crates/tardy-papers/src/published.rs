@@ -3,7 +3,7 @@
 /// A published table.
 #[derive(Debug)]
 pub struct Table {
-    /// As [`find`] takes it: the paper, and what it is of.
+    /// Its name for [`find`]: the paper, and the subject.
     pub name: &'static str,
     text: &'static str,
 }
@@ -35,14 +35,14 @@ tables![
     "koolwal2009_lmbench_cut",
 ];
 
-/// The table of this name.
+/// Returns the table of this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Table> {
     TABLES.iter().find(|table| table.name == name)
 }
 
 impl Table {
-    /// The paper, by its name in this project.
+    /// Returns the paper, by its name in this project.
     #[must_use]
     pub fn paper(&self) -> &'static str {
         self.name
@@ -50,7 +50,7 @@ impl Table {
             .map_or(self.name, |(paper, _)| paper)
     }
 
-    /// Where its numbers come from, and what must be known to read them.
+    /// Returns the source of its numbers, and caveats for reading them.
     #[must_use]
     pub fn source(&self) -> &'static str {
         self.text
@@ -60,7 +60,7 @@ impl Table {
             .unwrap_or_default()
     }
 
-    /// The names of its columns.
+    /// Returns the names of its columns.
     #[must_use]
     pub fn head(&self) -> Vec<&'static str> {
         self.lines().next().unwrap_or_default()
@@ -72,8 +72,8 @@ impl Table {
         self.lines().skip(1).collect()
     }
 
-    /// What is printed in `column` of the row that begins with `keys`, in which an underscore may
-    /// stand for a space; empty where the paper has nothing, `None` where there is no such cell.
+    /// Returns the text in `column` of the row that starts with `keys`, in which an underscore may
+    /// replace a space; empty if the paper's cell is, `None` if there is no such cell.
     #[must_use]
     pub fn cell(&self, keys: &[&str], column: &str) -> Option<&'static str> {
         let place = self.head().iter().position(|name| *name == column)?;
@@ -85,7 +85,7 @@ impl Table {
         row.get(place).copied()
     }
 
-    // No cell is quoted.
+    // The tables contain no quoted cells.
     fn lines(&self) -> impl Iterator<Item = Vec<&'static str>> {
         self.text
             .lines()

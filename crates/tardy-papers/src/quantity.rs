@@ -12,7 +12,7 @@ use crate::published;
 /// Every kernel of the experiment in turn, as the name of a kernel.
 pub const EACH: &str = "each";
 
-/// What numbers are.
+/// The unit of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
@@ -64,12 +64,12 @@ pub enum Statistic {
     Samples,
     /// Between the smallest and the largest.
     Range,
-    /// The largest, whatever its sign.
+    /// The largest absolute value.
     Magnitude,
 }
 
 impl Statistic {
-    /// What its numbers are.
+    /// Returns the unit of its numbers.
     #[must_use]
     pub fn unit(self) -> Unit {
         match self {
@@ -115,16 +115,16 @@ impl FromStr for Statistic {
 /// One number of one experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quantity {
-    /// The experiment, where it is not that of the claim.
+    /// The experiment, if it is not that of the claim.
     pub experiment: Option<String>,
     /// Which kernel: `none`, `voluntary`, `full`, `lazy`, `rt`, with `+ticks` where timers fire on
     /// ticks only and `older` before it; or [`EACH`].
     pub kernel: String,
-    /// What is taken of it.
+    /// The source of the value.
     pub of: QuantitySource,
 }
 
-/// What is taken of an experiment.
+/// The source of a value in an experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub enum QuantitySource {
     /// Samples of a phase, of the probe named or the only one.
@@ -133,12 +133,13 @@ pub enum QuantitySource {
         probe: Option<String>,
         statistic: Statistic,
     },
-    /// What one operation of a service costs.
+    /// The cost of one operation of a service.
     Cost { metric: String },
 }
 
 impl Quantity {
-    /// What its numbers are: the lab counts the instructions of a service, and a machine its time.
+    /// Returns the unit of its numbers: the lab counts the instructions of a service, and a machine
+    /// its time.
     #[must_use]
     pub fn unit(&self, place: Place) -> Unit {
         match (&self.of, place) {

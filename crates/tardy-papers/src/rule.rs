@@ -61,7 +61,7 @@ pub struct RuleError {
 }
 
 impl Rule {
-    /// The names in it, each once.
+    /// Returns the names in it, each once.
     #[must_use]
     pub fn names(&self) -> Vec<&str> {
         let sides = self
@@ -82,7 +82,7 @@ impl Rule {
         names
     }
 
-    /// Whether it holds; `None` where a value is not known.
+    /// Returns whether it holds; `None` if a value is not known.
     #[must_use]
     pub fn holds(&self, value: &dyn Fn(&str) -> Option<f64>) -> Option<bool> {
         let holds = self

@@ -1,5 +1,5 @@
 //! The user's own loops as probes: a program reports each cycle by two calls (`include/tardy.h`,
-//! `crates/tardy-app`) into memory that is shared with the tool; a thread of the tool hands the
+//! `crates/tardy-app`) into memory that is shared with the tool; a thread of the tool passes the
 //! cycles on, into the same rings, files and verdicts as those of any other probe.
 //!
 //! A user's loop writes into memory that the tool made, and never waits for the tool. The memory is

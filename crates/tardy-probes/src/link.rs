@@ -3,15 +3,15 @@
 //! `tardy respond` there.
 //!
 //! A link is one file in this folder and one line in [`LINKS`]. The file has the link's
-//! [`LinkInfo`], and its [`Place`]: where it leads, and how both ends open.
+//! [`LinkInfo`], and its [`Place`]: if it leads, and how both ends open.
 //!
 //! A stimulus without an answer is a sample of the time-out, so it fails any shorter deadline.
 //! Stimuli sent after the last answer do not count as samples, because a dead responder is not a
 //! late one.
 //!
-//! A round trip in which the initiator was interrupted stays. A second series holds the longest
-//! time between two of its polls. Answers of the other machine's kernel have a series of another
-//! name than answers of a process.
+//! A round trip in which the initiator was interrupted is kept. A second series contains the
+//! longest time between two of its polls. Answers of the other machine's kernel have a series of
+//! another name than answers of a process.
 
 pub mod answer_log;
 mod budget;
@@ -42,7 +42,7 @@ use initiation::Initiation;
 use respond::Responder;
 use secret::{Secret, SecretError};
 
-/// Every kind of link, in the order in which they are listed.
+/// All kinds of links, in the order of listing.
 pub const LINKS: &[&LinkInfo] = &[
     &icmp::INFO,
     &udp::INFO,
@@ -56,23 +56,23 @@ pub const LINKS: &[&LinkInfo] = &[
 /// A kind of link.
 #[derive(Debug)]
 pub struct LinkInfo {
-    /// What stands before the place, as in `udp:board7`.
+    /// The kind, which precedes the place, as in `udp:board7`.
     pub name: &'static str,
-    /// What stands behind the name, as help writes it: `HOST[:PORT]`. Empty where the link leads to
-    /// one place only.
+    /// Form of the place, as shown in help: `HOST[:PORT]`. Empty if the link leads to one place
+    /// only.
     pub form: &'static str,
     /// A place as an error message proposes it.
     pub example: &'static str,
-    /// What carries stimuli and answers, in one line.
+    /// The medium of stimuli and answers, in one line.
     pub carries: &'static str,
-    /// Who answers, in one line.
+    /// The answering side, in one line.
     pub answered_by: &'static str,
     /// Reads the place; it is not empty, unless `form` is.
     pub parse: fn(&str) -> Result<Arc<dyn Place>, ParseLinkError>,
 }
 
 impl LinkInfo {
-    /// How it is written, as in `udp:HOST[:PORT]`.
+    /// Returns its syntax, as in `udp:HOST[:PORT]`.
     #[must_use]
     pub fn written(&self) -> String {
         if self.form.is_empty() {
@@ -83,55 +83,55 @@ impl LinkInfo {
     }
 }
 
-/// Where a link leads: as text what stands behind its name.
+/// The destination of a link; its text is the part after the link's name.
 pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
-    /// Opens the initiator's end, and sees that somebody answers.
+    /// Opens the initiator's end, and checks that the other end answers.
     ///
     /// # Errors
-    /// Nobody answers, or those of the device or the name.
+    /// Returns an error if the other end does not answer, and errors of the device or the name.
     fn initiate(&self) -> io::Result<Initiation>;
 
     /// Opens the responder's end.
     ///
     /// # Errors
-    /// `Unsupported` for links that need no responder; those of the device or the address.
+    /// Returns `Unsupported` for links that need no responder; errors of the device or the address.
     fn respond(&self) -> io::Result<Box<dyn Responder>>;
 
-    /// What to do where [`initiate`](Self::initiate) fails with `error`.
+    /// Returns the remedy if [`initiate`](Self::initiate) fails with `error`.
     fn remedy(&self, error: &io::Error) -> &'static str;
 
-    /// What to do where [`respond`](Self::respond) fails; nothing where the error says it.
+    /// Returns the remedy if [`respond`](Self::respond) fails, or `None` if the error contains it.
     fn responders_remedy(&self) -> Option<&'static str> {
         None
     }
 
-    /// The same place, where a session begins with showing that both ends know a secret; nothing
-    /// where nobody but the other end can reach it.
+    /// Returns the same place with authentication by a shared secret; `None` if only the other end
+    /// can reach the link.
     fn with_secret(&self, _: Secret) -> Option<Arc<dyn Place>> {
         None
     }
 
-    /// What a user should know of whom a responder here answers.
+    /// Returns a note about which peers a responder here answers.
     fn responders_note(&self) -> Option<&'static str> {
         None
     }
 
-    /// Whether the kernel of the responder's machine stamps what comes.
+    /// Returns whether the kernel of the responder's machine stamps received stimuli.
     fn has_stamps(&self) -> bool {
         false
     }
 
-    /// What every round trip includes beside the two machines; nothing where it is nothing worth a
-    /// note.
+    /// Returns what every round trip includes apart from the two machines; `None` if that is
+    /// negligible.
     fn includes(&self) -> Option<&'static str> {
         None
     }
 }
 
-/// What to do where a name or a device is not there.
+/// Remedy for an unknown name or device.
 const NAME_REMEDY: &str = "is the name right?";
 
-/// A link to one place. Two are equal where they are written the same.
+/// A link to one place. Two links are equal if their texts are.
 #[derive(Debug, Clone)]
 pub struct Link {
     info: &'static LinkInfo,
@@ -139,16 +139,16 @@ pub struct Link {
 }
 
 impl Link {
-    /// Where it leads.
+    /// Returns its destination.
     #[must_use]
     pub fn place(&self) -> &dyn Place {
         &*self.place
     }
 
-    /// The same link, where both ends show that they know what is in this file.
+    /// Returns the same link with authentication by the secret in this file.
     ///
     /// # Errors
-    /// [`SecretError`].
+    /// Returns [`SecretError`].
     pub fn with_secret(&self, file: &Path) -> Result<Self, SecretError> {
         let place = self
             .place
@@ -173,15 +173,15 @@ pub enum ParseLinkError {
     /// Not one of the kinds.
     #[error("`{0}` is not a link: write {forms}", forms = forms())]
     Unknown(String),
-    /// Nothing behind the kind.
+    /// The place after the kind is missing.
     #[error("`{0}` has no destination: write {0}:{1}")]
     NoPlace(&'static str, &'static str),
-    /// No place of this kind; what would be one.
+    /// An invalid place, with an example of a valid one.
     #[error("{0}")]
     BadPlace(String),
 }
 
-/// All forms, as in `icmp:HOST, udp:HOST[:PORT] or loopback`.
+/// Returns all forms, as in `icmp:HOST, udp:HOST[:PORT] or loopback`.
 fn forms() -> String {
     let forms: Vec<String> = LINKS.iter().map(|info| info.written()).collect();
     forms

@@ -3,38 +3,38 @@
 //!
 //! Its [`ProbeInfo`] describes it: what it times, where its timer expires, its parameters, its
 //! series, where it runs ([`Placement`]), what it waits for, which system calls its loop makes,
-//! whose cycles it times. A description says only what differs from `ProbeInfo::USUAL`. Every probe
-//! also has `period`, `policy`, `priority`, `dither`, `offset` and `name`. Parameters are kinds of
-//! [`tardy_run::parameter`]. Two functions belong to it:
+//! whose cycles it times. A description lists only the differences from `ProbeInfo::USUAL`. Every
+//! probe also has `period`, `policy`, `priority`, `dither`, `offset` and `name`. Parameters are
+//! kinds of [`tardy_run::parameter`]. Two functions belong to it:
 //!
 //! - `resolve` checks the request (exit code 2) and the machine (3). It changes nothing.
-//! - `open` takes hold of what one place needs. It runs on the main thread before any thread of the
-//!   run exists, and returns [`ProbeInstance`]: the [`Member`]s, notes for the reader, and the
+//! - `open` acquires the resources of one place. It runs on the main thread before any thread of
+//!   the run exists, and returns [`ProbeInstance`]: the [`Member`]s, notes for the reader, and the
 //!   error of the probe's clock.
 //!
 //! **Threads.** A [`Member`] is one thread: its CPUs, its policy, its closure. [`StartGate::wait`]
-//! separates preparation from the loop and hands over the start time and the stop signal. One
-//! thread and one series is the usual case ([`member::one_thread`]; start from `cyclic.rs`). A pair
-//! of threads is two members of one `open`. They share what `open` made, such as an `Arc` or two
-//! ends of a pipe. `role` names the second one in reports.
-//! Behind its loop each thread calls [`Control::leave`](crate::recording::control::Control::leave),
-//! before it closes or frees anything, and returns its value.
+//! separates preparation from the loop and supplies the start time and the stop signal. One thread
+//! and one series is the usual case ([`member::one_thread`]; start from `cyclic.rs`). A pair of
+//! threads is two members of one `open`. They share the resources that `open` made, such as an
+//! `Arc` or two ends of a pipe. `role` names the second one in reports. After its loop each thread
+//! calls [`Control::leave`](crate::recording::control::Control::leave), before it closes or frees
+//! anything, and returns its value.
 //!
 //! **Series.** `open` receives a producer for each series, in the order of [`ProbeInfo::series`].
-//! Whoever takes one must close it. The first series has the probe's name, the others are called
-//! `PROBE.PART`. Each has its own file, row and comparison. [`SeriesKind`] says when samples are
-//! due and what values mean; `is_outside_verdict` keeps values that are not lateness out of
-//! verdicts. On a grid the clock tells how many samples to expect; elsewhere `begin_cycle` counts
-//! them.
+//! The thread that takes a producer must close it. The first series has the probe's name, the
+//! others are called `PROBE.PART`. Each has its own file, row and comparison. [`SeriesKind`]
+//! defines when samples are due and the meaning of values; `is_outside_verdict` excludes values
+//! that are not latencies from verdicts. On a grid the clock gives the number of expected samples;
+//! elsewhere `begin_cycle` counts them.
 //!
-//! **Gaps.** A probe of gaps has the parameter `least`. Shorter gaps come too often to hand over
+//! **Gaps.** A probe of gaps has the parameter `least`. Shorter gaps are too frequent to pass on
 //! one by one, so the ring counts them in bins (`bins_below_least`, `Producer::count`): recorded,
-//! not stored, in the histogram. `Producer::observed` says how long the probe looked for gaps. The
-//! share of time in the summary rests on it.
+//! not stored, in the histogram. `Producer::observed` adds the time during which the probe looked
+//! for gaps. The share of time in the summary is relative to it.
 //!
-//! **Tests.** Kernel calls of the loop stand in `tardy-sys`. `tests/alone/hot_loop.rs` walks
-//! [`PROBES`]: no loop allocates, and none makes a system call that its description does not name.
-//! Tests of one probe's own behaviour go into `tests/integration/probes.rs`.
+//! **Tests.** Kernel calls of the loop are in `tardy-sys`. `tests/alone/hot_loop.rs` checks for
+//! each of [`PROBES`] that its loop does not allocate, and makes only the system calls of its
+//! description. Tests of one probe's behaviour belong into `tests/integration/probes.rs`.
 //!
 //! Probes open before any thread starts. A signal must be blocked in every thread, or it kills the
 //! process.
@@ -77,7 +77,7 @@ pub use member::{DetectedGrid, Member, OpenContext, ProbeInstance, StartGate};
 pub use request::ProbeSpec;
 pub use series_info::{SeriesInfo, SeriesKind};
 
-/// Every probe that there is, in the order in which they are listed.
+/// All probes, in the order of listing.
 pub const PROBES: &[&ProbeInfo] = &[
     &cyclic::INFO,
     &nanosleep::INFO,
@@ -103,10 +103,10 @@ pub const PROBES: &[&ProbeInfo] = &[
     &media::INFO,
 ];
 
-/// Names that probes had before, with those that they have: found for one minor version more.
+/// Old names of probes, with the new ones: accepted for one more minor version.
 pub const RENAMED: &[(&str, &str)] = &[("spin", "oslat"), ("deadline", "sched-deadline")];
 
-/// The probe of that name, or that had it before.
+/// Returns the probe of that name, or that had it before.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static ProbeInfo> {
     let name = RENAMED

@@ -1,9 +1,8 @@
-//! A unit of work of known length: what a task does once it has been woken up.
+//! A unit of work of known length: the work of a task after its wake-up.
 //!
 //! A task is in time when its work is done, not when it starts (mckenney2009, section 1). The
-//! length is calibrated before anything is measured, on the CPU that will do it, undisturbed as far
-//! as the machine lets it: what a run then finds above it was taken by others, or by a kernel that
-//! works more slowly.
+//! length is calibrated before the measurement, on the CPU that will do the work, as undisturbed as
+//! possible: time above it during a run was taken by other tasks, or by a slower kernel.
 
 mod calibrate;
 mod compute;
@@ -22,7 +21,8 @@ use compute::Compute;
 use memory::Memory;
 use syscalls::SystemCalls;
 
-/// So many steps of one kind. All that it needs is made and touched before the first one is done.
+/// A number of steps of one kind. All that it needs is made and touched before the first one is
+/// done.
 #[derive(Debug)]
 pub struct UnitOfWork {
     body: Body,
@@ -41,12 +41,12 @@ impl UnitOfWork {
     /// than most shares of a last-level one.
     pub const AREA_BYTES: u64 = 32 << 20;
 
-    /// A unit that takes `length` where nothing disturbs it; `area_bytes` is what `memory` goes
-    /// through. The calling thread should be on the CPU that will do it, and takes at most about
-    /// half a second of it, or three lengths where they are more.
+    /// Makes a unit that takes `length` without disturbance; `area_bytes` is the area of `memory`.
+    /// The calling thread should be on the CPU that will do it, and takes at most about half a
+    /// second of it, or three lengths if that is more.
     ///
     /// # Errors
-    /// Those of making a pipe, and of its system calls.
+    /// Returns errors of making a pipe, and of its system calls.
     pub fn calibrated(
         kind: WorkKind,
         length: Nanos,
@@ -71,7 +71,7 @@ impl UnitOfWork {
     /// Does the work once.
     ///
     /// # Errors
-    /// Those of the system calls made; `compute` and `memory` make none.
+    /// Returns errors of the system calls made; `compute` and `memory` make none.
     #[inline]
     pub fn run(&mut self) -> io::Result<()> {
         match &mut self.body {

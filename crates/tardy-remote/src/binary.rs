@@ -1,4 +1,4 @@
-//! The binary for a board: this one where it is of the same architecture, else one that stands
+//! The binary for a board: this one where it is of the same architecture, otherwise one that stands
 //! beside it.
 
 use std::path::{Path, PathBuf};
@@ -40,10 +40,11 @@ const ARCHITECTURES: [(&str, &str, &str); 7] = [
     ("riscv64", "riscv64", "riscv64gc-unknown-linux-gnu"),
 ];
 
-/// The file to copy to a board whose `uname -m` says `machine`; `given` where the user named one.
+/// Returns the file to copy to a board whose `uname -m` says `machine`; `given` where the user
+/// named one.
 ///
 /// # Errors
-/// [`BinaryError`].
+/// Returns [`BinaryError`].
 pub fn for_machine(machine: &str, given: Option<&Path>) -> Result<PathBuf, BinaryError> {
     let known = |machine: &str| ARCHITECTURES.iter().find(|(name, ..)| *name == machine);
     let Some((_, architecture, target)) = known(machine) else {
@@ -79,7 +80,7 @@ pub fn for_machine(machine: &str, given: Option<&Path>) -> Result<PathBuf, Binar
 /// SHA-256 of a file, as `sha256sum` writes it.
 ///
 /// # Errors
-/// Those of reading.
+/// Returns errors of reading.
 pub fn digest(path: &Path) -> std::io::Result<String> {
     Ok(Sha256::digest(regular_file::read(path, BYTES_MAX)?)
         .iter()

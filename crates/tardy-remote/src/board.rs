@@ -18,7 +18,7 @@ use super::on_board::{self, BoardOutput, COMMAND};
 use super::ssh::{Ssh, UNREACHED};
 use super::step::{Limits, PATIENCE, Step, WaitKind};
 
-/// How the name of a folder on a board begins.
+/// How the name of a folder on a board starts.
 const FOLDER: &str = "tardy-on.";
 const FINDING: &str = "looking for a folder";
 /// Makes the folder `$name` on a disk from which programs may run; memory is the last resort but
@@ -45,10 +45,10 @@ const REMOVE_FOLDER: &str =
 const CLEANING: Duration = Duration::from_secs(10);
 /// Seconds to wait before each further try to reach a board whose connection broke.
 const PAUSES: [u64; 6] = [1, 2, 5, 10, 20, 30];
-/// How long to try. The last try may begin later, and a board that hangs lets each one wait for
+/// How long to try. The last try may start later, and a board that hangs lets each one wait for
 /// ssh's ConnectTimeout.
 const TRIES: Duration = Duration::from_secs(60);
-/// A connection that lasted so long was a working one: the tries begin again.
+/// Duration after which a connection counts as working, so that the attempts start again.
 const WORKING: Duration = Duration::from_secs(300);
 
 /// Why a command on a board has no result.
@@ -86,7 +86,7 @@ pub enum BoardError {
         address: Address,
         folder: String,
     },
-    /// The connection broke while the command was started, and nobody can tell whether it was.
+    /// The connection broke while the command was started, and whether it started is unknown.
     #[error(
         "the connection broke while the command was started ({said}); the command may continue \
          there. To get its results: tardy fetch {address}{folder}"
@@ -120,13 +120,13 @@ pub struct Order {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Word {
     Text(String),
-    /// What stands before it, and a file of this machine that the command reads.
+    /// The text before it, and a file of this machine that the command reads.
     File(String, PathBuf),
     /// Where the command puts what it makes.
     Out,
 }
 
-/// What is told meanwhile.
+/// A progress event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     Copied {
@@ -140,7 +140,7 @@ pub enum Event {
     Started {
         folder: String,
     },
-    /// The connection broke, and is tried again for about so long.
+    /// The connection broke; attempts continue for about this time.
     Interrupted {
         said: String,
         left: Duration,
@@ -162,10 +162,11 @@ pub struct Board<'a> {
 }
 
 impl Board<'_> {
-    /// Carries out `order`; what it makes becomes `out`.
+    /// Executes `order`; its output becomes `out`.
     ///
     /// # Errors
-    /// [`BoardError`]. Nothing stays on the board, unless the error or [`Event::Left`] names it.
+    /// Returns [`BoardError`]. Nothing stays on the board, unless the error or [`Event::Left`]
+    /// names it.
     pub fn carry_out(
         &self,
         order: &Order,
@@ -200,7 +201,7 @@ impl Board<'_> {
         })
     }
 
-    /// The board's architecture, and a new folder on it.
+    /// Returns the board's architecture, and a new folder on it.
     fn find_folder(&self, tell: &dyn Fn(Event)) -> Result<(String, String), BoardError> {
         let name = new_name();
         let line = |script: &str| {
@@ -255,7 +256,7 @@ impl Board<'_> {
     /// there.
     ///
     /// # Errors
-    /// [`BoardError`].
+    /// Returns [`BoardError`].
     pub fn fetch(
         &self,
         folder: &str,
@@ -287,7 +288,7 @@ impl Board<'_> {
     /// Asks the command in `folder` to end early.
     ///
     /// # Errors
-    /// [`BoardError`].
+    /// Returns [`BoardError`].
     pub fn stop(&self, folder: &str) -> Result<(), BoardError> {
         let stop = self.on_board(folder, "stop");
         self.capture("ending it early", stop, WaitKind::Answer)
@@ -411,7 +412,7 @@ impl Board<'_> {
         let error = match received {
             Ok(returned) => return Ok(returned),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => error,
-            // The board may send without end: nobody waits for that.
+            // The board may send without end, so its output is not awaited.
             Err(error) => return Err(taken(error)),
         };
         match step.finish() {
@@ -476,7 +477,7 @@ impl Board<'_> {
         }
     }
 
-    /// What a command on the board printed.
+    /// Returns the output of a command on the board.
     fn capture(
         &self,
         step: &'static str,
@@ -525,7 +526,7 @@ impl Board<'_> {
     }
 }
 
-/// The name of a folder that no other command uses.
+/// Returns the name of a folder that no other command uses.
 fn new_name() -> String {
     let number = RandomState::new().build_hasher().finish();
     format!("{FOLDER}{number:016x}")
@@ -535,8 +536,8 @@ fn name_there(folder: &str, index: usize) -> String {
     format!("{folder}/files/{index}")
 }
 
-/// Whether a board's folder is one that was made for a command: nothing else is removed, and a
-/// shell takes nothing of it apart.
+/// Returns whether a board's folder was made for a command, so that no other is removed, and
+/// contains no shell syntax.
 #[must_use]
 pub fn is_ours(folder: &str) -> bool {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-".contains(letter);
@@ -548,7 +549,7 @@ pub fn is_ours(folder: &str) -> bool {
         && name.starts_with(FOLDER)
 }
 
-/// The last line that ssh wrote.
+/// Returns the last line that ssh wrote.
 fn last_line(words: &[u8]) -> String {
     let text = String::from_utf8_lossy(words);
     let line = text

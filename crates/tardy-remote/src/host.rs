@@ -63,8 +63,7 @@ impl FromStr for Address {
                     .ok_or_else(refused)?,
             ),
         };
-        // What begins with a dash would be an option, and what a shell or ssh takes apart is no
-        // name.
+        // A leading dash would be an option, and syntax of a shell or ssh is not part of a name.
         let is_name = |text: &str| {
             !text.is_empty()
                 && !text.starts_with('-')
@@ -103,8 +102,7 @@ impl fmt::Display for Address {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     Machine(Address),
-    /// A line per machine: its address, with a name before it where it shall have another; `#` begins
-    /// a comment.
+    /// A line per machine: its address, optionally preceded by a name; `#` starts a comment.
     List(PathBuf),
 }
 
@@ -154,10 +152,10 @@ pub enum ListError {
     Twice(String),
 }
 
-/// All machines, each with a name of its own.
+/// Returns all machines, each with a unique name.
 ///
 /// # Errors
-/// [`ListError`].
+/// Returns [`ListError`].
 pub fn all(places: &[Place]) -> Result<Vec<Host>, ListError> {
     let mut hosts = Vec::new();
     for place in places {

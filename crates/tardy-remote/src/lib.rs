@@ -1,9 +1,9 @@
 //! Commands of tardy on other machines: the binary is copied there, runs without the connection,
 //! and its folder is brought back.
 //!
-//! The engine is OpenSSH's client, so that its configuration, keys and jump hosts hold. What runs
-//! on the board is the same binary ([`on_board`]); of the board itself only a shell, `uname`,
-//! `mktemp`, `cat`, `chmod` and `rm` are needed.
+//! The engine is OpenSSH's client, so that its configuration, keys and jump hosts hold. The board
+//! runs the same binary ([`on_board`]); the board itself needs only a shell, `uname`, `mktemp`,
+//! `cat`, `chmod` and `rm`.
 //!
 //! Defaults files are those of the board (`/etc/tardy.toml` there): the CPUs of this machine mean
 //! nothing on the board.

@@ -1,5 +1,4 @@
-//! The side of the board: what the copied binary does there, so that the command goes on when the
-//! connection does not.
+//! The board's side: the copied binary, which keeps the command running when the connection breaks.
 //!
 //! ```text
 //! FOLDER/tardy            the binary
@@ -38,7 +37,7 @@ use tardy_sys::signal::INTERRUPT;
 
 /// The hidden command that does it.
 pub const COMMAND: &str = "on-board";
-/// How long the command's process may take to begin.
+/// How long the command's process may take to start.
 const START: Duration = Duration::from_secs(20);
 
 /// The folder of a command on its board.
@@ -46,7 +45,7 @@ const START: Duration = Duration::from_secs(20);
 pub struct Job(PathBuf);
 
 impl Job {
-    /// The one in `folder`.
+    /// Returns the one in `folder`.
     #[must_use]
     pub fn at(folder: &Path) -> Self {
         Self(folder.to_owned())
@@ -57,11 +56,11 @@ impl Job {
     }
 
     /// Starts this binary with `words`, and returns once it runs; it needs neither this process nor
-    /// the connection from then on. What was started before is not started again: who lost the
-    /// connection meanwhile may ask twice.
+    /// the connection from then on. A command that was started already is not started again,
+    /// because a client that lost the connection may repeat the request.
     ///
     /// # Errors
-    /// Those of starting it; `TimedOut`.
+    /// Returns errors of starting it; `TimedOut`.
     pub fn start(&self, words: &[String]) -> io::Result<()> {
         match fs::create_dir(self.0.join("job")) {
             Ok(()) => {}
@@ -119,10 +118,10 @@ impl Job {
         Ok(())
     }
 
-    /// Runs `words` to their end in a session of its own, and notes how they ended.
+    /// Runs `words` to their end in a separate session, and records how they ended.
     ///
     /// # Errors
-    /// Those of starting them, and of files.
+    /// Returns errors of starting them, and of files.
     pub fn supervise(&self, words: &[String]) -> io::Result<()> {
         process::new_session()?;
         let lock = File::create(self.file("lock"))?;
@@ -134,7 +133,7 @@ impl Job {
             .stderr(File::create(self.file("stderr"))?);
         let mut child = command.spawn()?;
         if let Err(error) = self.note("pid", &child.id().to_string()) {
-            // Nobody could stop it, and its folder is removed.
+            // The process could not be stopped, and its folder is removed.
             if let Ok(pid) = i32::try_from(child.id()) {
                 let _ = process::kill(pid, INTERRUPT);
             }
@@ -160,11 +159,12 @@ impl Job {
         fs::rename(part, self.file(name))
     }
 
-    /// Waits until the command has ended, without waking meanwhile; how it ended, nothing where
+    /// Waits until the command has ended, without waking meanwhile; how it ended, nothing if
     /// something ended it with its supervisor, as a restart does.
     ///
     /// # Errors
-    /// Those of files; `NotFound` where no command was started, `TimedOut` where it does not begin.
+    /// Returns errors of files; `NotFound` if no command was started, `TimedOut` if it does not
+    /// start.
     pub fn wait(&self) -> io::Result<Option<i32>> {
         if !self.0.join("job").is_dir() {
             let text = format!(
@@ -188,10 +188,10 @@ impl Job {
             .ok()
     }
 
-    /// Asks the command to end early, as Ctrl-C would; nothing where it has ended.
+    /// Stops the command early, like Ctrl-C; does nothing if it has ended.
     ///
     /// # Errors
-    /// Those of files and of kill(2).
+    /// Returns errors of files and of kill(2).
     pub fn stop(&self) -> io::Result<()> {
         // While its supervisor holds the lock, the number is that of the command and of no other
         // process.
@@ -205,11 +205,11 @@ impl Job {
         )
     }
 
-    /// Writes what the command said and made as a tar archive; the last entry says that it is
-    /// whole.
+    /// Writes the messages and the output of the command as a tar archive; the last entry marks it
+    /// as complete.
     ///
     /// # Errors
-    /// Those of reading and writing.
+    /// Returns errors of reading and writing.
     pub fn send(&self, to: impl Write) -> io::Result<()> {
         let mut archive = tar::Builder::new(to);
         archive.follow_symlinks(false);
@@ -239,11 +239,10 @@ const WORDS_BYTES_MAX: u64 = 64 << 20;
 /// The entry that ends what is sent.
 const COMPLETE: &str = "complete";
 
-/// What a command left on its board.
+/// The files that a command left on its board.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoardOutput {
-    /// What it ended with; nothing where something ended it from outside, as a restart of the
-    /// board.
+    /// Its exit code; `None` if it was ended externally, for example by a reboot of the board.
     pub code: Option<i32>,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
@@ -282,7 +281,7 @@ impl<R: io::Read> io::Read for BoundedReader<'_, R> {
     }
 }
 
-/// The error of an unpacked file with the reason below it, which its own text lacks.
+/// Returns the error of an unpacked file with the reason below it, which its own text lacks.
 fn with_reason(error: io::Error) -> io::Error {
     let mut reason = error.get_ref().and_then(std::error::Error::source);
     while let Some(deeper) = reason.and_then(std::error::Error::source) {
@@ -294,7 +293,7 @@ fn with_reason(error: io::Error) -> io::Error {
     }
 }
 
-/// The error of reading a header, whose own text repeats what the board sent.
+/// Returns the error of reading a header, whose own text repeats what the board sent.
 fn in_plain_words(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::Other => io::Error::new(
@@ -321,11 +320,12 @@ fn check_disk(folder: &Path) -> io::Result<()> {
     ))
 }
 
-/// Unpacks what [`Job::send`] wrote: what the command made becomes `out`, all of it or nothing.
+/// Unpacks the archive of [`Job::send`]: the command's output becomes `out`, completely or not at
+/// all.
 ///
 /// # Errors
-/// Those of reading and writing; `InvalidData` for what no board sends, `UnexpectedEof` where the
-/// end is missing, `AlreadyExists`.
+/// Returns errors of reading and writing; `InvalidData` for an invalid archive, `UnexpectedEof` if
+/// the end is missing, `AlreadyExists`.
 pub fn receive(from: impl io::Read, out: &Path) -> io::Result<BoardOutput> {
     let place = out
         .parent()

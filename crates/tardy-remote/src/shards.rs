@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// one machine would have left them. A shard that is not there is left out.
 ///
 /// # Errors
-/// Those of the file system; what was not moved stays where it was.
+/// Returns errors of the file system; files that were not moved stay.
 pub fn bring_together(shards: &[PathBuf], out: &Path) -> io::Result<()> {
     for shard in shards.iter().filter(|shard| shard.exists()) {
         for variant in entries(shard)? {

@@ -20,7 +20,7 @@ pub const UNREACHED: i32 = 255;
 /// How machines are reached.
 #[derive(Debug, Clone, Default)]
 pub struct Ssh {
-    /// In place of the user's configuration (`ssh -F`).
+    /// Replaces the user's configuration (`ssh -F`).
     pub configuration: Option<PathBuf>,
     /// Whether it may ask for a password; of several machines at once none may.
     pub may_ask: bool,
@@ -66,7 +66,7 @@ impl Ssh {
         command
     }
 
-    /// The same for a program and its words, whatever they contain.
+    /// Returns the command for a program and its words, quoted for any content.
     #[must_use]
     pub fn program<S: AsRef<str>>(&self, address: &Address, words: &[S]) -> Command {
         self.shell(address, &shell::line(words))

@@ -77,7 +77,7 @@ impl<'a> Step<'a> {
     /// Starts `command`, which reads `input`.
     ///
     /// # Errors
-    /// Those of starting it.
+    /// Returns errors of starting it.
     pub(crate) fn start(
         mut command: Command,
         input: Option<File>,
@@ -114,8 +114,8 @@ impl<'a> Step<'a> {
     /// Reads its whole output and waits for its end.
     ///
     /// # Errors
-    /// Those of reading; `TimedOut`, `ConnectionAborted` if the user stopped the command, and
-    /// `FileTooLarge`.
+    /// Returns errors of reading; `TimedOut`, `ConnectionAborted` if the user stopped the command,
+    /// and `FileTooLarge`.
     pub(crate) fn printed(mut self) -> io::Result<StepOutput> {
         let mut output = Vec::new();
         (&mut self)
@@ -141,7 +141,7 @@ impl<'a> Step<'a> {
     /// Waits for its end; returns its status, and the end of its standard error.
     ///
     /// # Errors
-    /// As [`Self::printed`].
+    /// Returns the errors of [`Self::printed`].
     pub(crate) fn finish(mut self) -> io::Result<(ExitStatus, Vec<u8>)> {
         loop {
             if let Some(status) = self.child.try_wait()? {

@@ -1,5 +1,5 @@
-//! What run folders say, for readers: text and pages ([`report`]). Everything shown is computed by
-//! `tardy_results`, and charts are of `tardy_chart`.
+//! Presents run folders to readers, as text and pages ([`report`]). `tardy_results` computes all
+//! numbers, and `tardy_chart` draws the charts.
 #![forbid(unsafe_code)]
 
 pub mod report;

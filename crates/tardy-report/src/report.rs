@@ -1,4 +1,4 @@
-//! How results are shown.
+//! The presentation of results.
 
 pub mod advise;
 pub mod atlas_html;

@@ -1,5 +1,5 @@
-//! An atlas: kernels under loads. Each cell has the latencies of several replicas, and between
-//! releases stands what got worse or better.
+//! An atlas: kernels under loads. Each cell has the latencies of several replicas, and the changes
+//! from release to release are listed.
 
 mod changes;
 
@@ -16,14 +16,14 @@ use crate::summary::read::{LoadedRun, read};
 
 pub use changes::{Change, Statistic};
 
-/// A kernel as it was asked for.
+/// A kernel as the user named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelInput {
     /// Its name in tables.
     pub name: String,
     /// The package that it comes from.
     pub package: Option<String>,
-    /// Further words of its command line; kernels with different ones are not compared.
+    /// Additional words of its command line; kernels with different ones are not compared.
     pub words: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ pub struct KernelInput {
 pub struct CellInput {
     pub kernel: usize,
     pub load: usize,
-    /// Its run folder, or why there is none.
+    /// Its run folder, or the failure.
     pub result: Result<PathBuf, CellFailure>,
 }
 
@@ -44,21 +44,21 @@ pub struct CellFailure {
     pub is_of_kernel: bool,
 }
 
-/// What an atlas is made from.
+/// The input of an atlas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AtlasInput {
-    /// What the figures mean.
+    /// The meaning of the figures.
     pub meaning: String,
     pub kernels: Vec<KernelInput>,
     /// Kernels that are not in it, with the reason.
     pub absent: Vec<(String, String)>,
     pub loads: Vec<String>,
     pub replicas: u32,
-    /// Those that there are, in the order of replicas.
+    /// The existing cells, in the order of replicas.
     pub cells: Vec<CellInput>,
 }
 
-/// The table, and what changed from release to release.
+/// The table, and the changes from release to release.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Atlas {
     pub meaning: String,
@@ -82,10 +82,10 @@ pub struct AtlasKernel {
     pub name: String,
     pub package: Option<String>,
     pub words: Vec<String>,
-    /// `uname -r`; absent where no run says it.
+    /// `uname -r`; `None` if no run records it.
     pub release: Option<String>,
-    /// How it preempts: none, voluntary, full, lazy, rt, or rt with a model other than full, as
-    /// rt-lazy.
+    /// Its preemption model: none, voluntary, full, lazy, rt, or rt with a model other than full,
+    /// such as rt-lazy.
     pub model: Option<String>,
 }
 
@@ -96,7 +96,7 @@ pub struct AtlasCell {
     pub runs: u32,
     /// Why the others have none.
     pub failures: Vec<CellFailure>,
-    /// Absent where there is no sample.
+    /// Absent without samples.
     pub numbers: Option<CellNumbers>,
 }
 
@@ -123,7 +123,7 @@ struct CellRuns {
 }
 
 impl Atlas {
-    /// Reads all runs. One that cannot be read counts as failed.
+    /// Reads all runs. An unreadable run counts as failed.
     #[must_use]
     pub fn new(input: AtlasInput) -> Self {
         let AtlasInput {
@@ -167,7 +167,7 @@ impl Atlas {
         }
     }
 
-    /// How many replicas of cells there are, and how many there are to be.
+    /// Returns how many replicas of cells exist, and how many are planned.
     #[must_use]
     pub fn complete(&self) -> (usize, usize) {
         let of_cell = |cell: &AtlasCell| cell.runs as usize + cell.failures.len();
@@ -213,7 +213,7 @@ fn gather<'a>(
 }
 
 impl CellRuns {
-    /// The last phase is the one under load: where a load is named, an idle one comes before it.
+    /// Adds a run; the last phase is the one under load: with a named load, an idle phase precedes it.
     fn add(&mut self, run: &LoadedRun) {
         let phase = run.record.phases.last().map(|phase| phase.name.as_str());
         let probe = run.probes().first().copied();
@@ -259,14 +259,14 @@ impl CellRuns {
     }
 }
 
-/// The sample of that rank.
+/// Returns the sample of that rank.
 fn quantile(latency: &Histogram, share: f64) -> Option<Nanos> {
     let samples = latency.count();
     let rank = ((share * samples as f64).ceil() as u64).clamp(1, samples.max(1));
     latency.values_at(&[rank])[0].map(Nanos)
 }
 
-/// In the words of `preempt=`.
+/// Returns the preemption model as a value of `preempt=`.
 fn model(kernel: &KernelFacts) -> Option<String> {
     let preemption = kernel.preemption.as_ref()?;
     let mode = preemption.mode.as_deref();

@@ -1,18 +1,18 @@
-//! Runs against runs: what differs, by how much at least and at most, whether that matters, and
-//! what else changed between them.
+//! Compares runs: the differences with their intervals, whether they matter, and what else changed
+//! between the runs.
 //!
 //! Four runs per side or more are compared run by run (Hodges and Lehmann's shift), fewer by blocks
 //! of time, histograms alone by order statistics; below four, chance cannot be excluded at 95 %.
 //! Block intervals are widened to hold together over all rows (Bonferroni), run intervals over all
-//! tables, because quantiles of one run move together. A row's verdict is that of its interval; a
+//! tables, because quantiles of one run move together. A row's verdict follows from its interval; a
 //! load's own table can make a comparison worse, never inconclusive.
 //!
 //! With fewer than four runs per side, quantiles need 30 independent samples beyond them unless the
-//! user named them; with four or more, 10 samples in the shortest run. A bound takes four, but the
+//! user named them; with four or more, 10 samples in the shortest run. A bound needs four, but the
 //! difference of two such bounds decides nothing and would keep the whole comparison undecided. The
 //! smaller of extremal index and time blocks determines how many are independent.
 //!
-//! A run in virtual time is not a sample. With one replica a side the values are compared without
+//! A run in virtual time is not a sample. With one replica per side the values are compared without
 //! an interval, with several by one number per replica.
 
 mod alike;

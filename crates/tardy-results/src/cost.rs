@@ -1,4 +1,4 @@
-//! What runs of kind `cost` say, and published numbers to set beside them.
+//! Summaries of runs of kind `cost`, and published numbers to compare them with.
 
 pub mod reference;
 pub mod run;

@@ -11,7 +11,7 @@ use tardy_core::units::Nanos;
 use tardy_core::verdict::Outcome;
 use tardy_machine::facts::{CompiledPreemption, MachineFacts, Preemption};
 
-/// How much a kernel gives up for response, least first.
+/// Preemption models, ordered by how much throughput a kernel gives up for response, least first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PreemptionModel {
@@ -45,9 +45,9 @@ pub struct MeasuredKernel {
     pub model: Option<PreemptionModel>,
     /// Its verdict on the deadline; absent without one, and in virtual time.
     pub outcome: Option<Outcome>,
-    /// Whether it failed because it skipped more periods than are allowed, and for no other reason.
+    /// Whether it failed only because it skipped more periods than allowed.
     pub skipped_too_many: bool,
-    /// The largest latency, with the work where that is known.
+    /// The largest latency, including the work if known.
     pub largest: Nanos,
     /// Whether no load ran.
     pub is_idle: bool,
@@ -59,7 +59,7 @@ impl MeasuredKernel {
         self.model == Some(PreemptionModel::RealTime)
     }
 
-    /// Whether it is known to be a kernel without PREEMPT_RT.
+    /// Returns whether it is known to be a kernel without PREEMPT_RT.
     fn is_without_real_time(&self) -> bool {
         self.model
             .is_some_and(|model| model != PreemptionModel::RealTime)
@@ -76,7 +76,7 @@ pub struct RuleAnswer {
     pub needs_real_time: bool,
     /// Why, as a clause.
     pub reason: String,
-    /// Which paper, and where in it.
+    /// The paper and section.
     pub source: String,
 }
 
@@ -85,7 +85,7 @@ pub struct RuleAnswer {
 pub struct Question {
     pub kernels: Vec<MeasuredKernel>,
     pub deadline: Option<Nanos>,
-    /// Whether the machine that was measured, or this one, is virtual.
+    /// Whether the measured machine, or this one, is virtual.
     pub is_virtual_machine: bool,
     /// Absent if the work was not described.
     pub rules: Option<RuleAnswer>,
@@ -121,7 +121,7 @@ pub struct Decision {
     /// The kernel that the reason is about: the least change that suffices, or the nearest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// All of it as text.
+    /// The complete text.
     pub text: String,
 }
 
@@ -483,7 +483,7 @@ mod tests {
         assert_eq!(found.answer, Answer::Unknown, "{}", found.text);
         let found = of(&[unknown(Outcome::Passed), ordinary.clone()]);
         assert_eq!(found.answer, Answer::No, "{}", found.text);
-        // Nor does a kernel on which no load ran.
+        // A kernel on which no load ran does not either.
         let idle = MeasuredKernel {
             is_idle: true,
             ..ordinary

@@ -1,5 +1,4 @@
-//! What `tardy doctor` found of a machine: the table of checks for one profile, and what that comes
-//! to.
+//! The result of `tardy doctor`: the table of checks for one profile, and the overall verdict.
 
 use serde::Serialize;
 use tardy_core::cpu::CpuList;
@@ -15,26 +14,26 @@ pub struct Diagnosis {
     pub machine: String,
     /// The kind of work.
     pub profile: Profile,
-    /// The CPUs whose tasks must not be late.
+    /// The CPUs of the real-time tasks.
     pub cpus: CpuList,
     /// The program that was looked at, if one was named: its name and number.
     pub program: Option<String>,
     /// Whether PREEMPT_RT is needed, without a measurement.
     pub decision: Decision,
-    /// Every row of the table, what matters most first.
+    /// All rows of the table, the most important first.
     pub findings: Vec<Finding>,
 }
 
 impl Diagnosis {
-    /// What should be otherwise, what matters most first; rows of equal weight in the order of the
-    /// table.
+    /// Returns the rows with a fault, the most important first; rows of equal weight in the order
+    /// of the table.
     pub fn faults(&self) -> impl Iterator<Item = &Finding> {
         self.findings
             .iter()
             .filter(|finding| finding.is_improvable())
     }
 
-    /// How many findings are in a state.
+    /// Returns the number of findings in a state.
     pub fn count(&self, is_wanted: fn(&State) -> bool) -> usize {
         self.findings
             .iter()
@@ -42,8 +41,8 @@ impl Diagnosis {
             .count()
     }
 
-    /// What to end with if faults of this importance and above fail: one that cannot be seen leaves
-    /// the answer open.
+    /// Returns the exit code if faults of this importance and above fail; unknown ones make the
+    /// result inconclusive.
     #[must_use]
     pub fn exit(&self, fail_on: Option<Importance>) -> Exit {
         let Some(least) = fail_on else {

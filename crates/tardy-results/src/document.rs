@@ -1,22 +1,22 @@
-//! JSON documents of commands: the first key of each says what it is, so that a reader can refuse
-//! what it does not know.
+//! JSON documents of commands: the first key of each names its format, so that a reader can refuse
+//! unknown formats.
 //!
-//! Schemas are kept, not derived, so that a build for users has no further macro on three hundred
-//! types. They cannot differ from the documents: tests read every document with a schema that
-//! forbids keys which it does not name, although readers must skip such keys.
+//! Schemas are stored files, not derived, so that the build needs no further macro on three hundred
+//! types. They match the documents: tests check every document with a schema that forbids unknown
+//! keys, although readers must skip such keys.
 //!
-//! A format is a name and a version in one key, which no type of results has. A document that is
-//! cut out of its file still names its format.
+//! A format is a name and a version in one key, which no type of results has. An extracted document
+//! still names its format.
 
 use serde::Serialize;
 
-/// What a document is, as key `format`.
+/// Format of a document, stored under the key `format`.
 ///
-/// The version grows when a key gets another meaning or goes away. Keys that come are no new
-/// version: readers skip those they do not know.
+/// The version grows when a key changes its meaning or is removed. New keys do not change the
+/// version: readers skip unknown ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Format {
-    /// As `tardy schema` calls it.
+    /// Its name in `tardy schema`.
     pub name: &'static str,
     /// From 1.
     pub version: u32,
@@ -83,10 +83,10 @@ impl Format {
         Self { name, version: 1 }
     }
 
-    /// The document with this content, which must be one of keys, and a last line end.
+    /// Returns the document with this content, which must be an object, and a final line end.
     ///
     /// # Panics
-    /// Where the content is no object of plain data; all types of results are.
+    /// Panics if the content is not an object of plain data; all types of results are.
     #[must_use]
     pub fn document(self, content: &impl Serialize) -> String {
         let document = Document {
@@ -98,7 +98,7 @@ impl Format {
             + "\n"
     }
 
-    /// The same on one line, without its end.
+    /// Returns the document on one line, without a line end.
     ///
     /// # Panics
     /// As [`Self::document`].

@@ -8,7 +8,7 @@ use tardy_run::record::State;
 
 use crate::summary::model::Summary;
 
-/// What the tool ends with.
+/// Exit codes of the tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// Done, and any verdict passed.
@@ -17,16 +17,15 @@ pub enum Exit {
     Failed = 1,
     /// Wrong use or bad input.
     Usage = 2,
-    /// This machine cannot do what was asked.
+    /// This machine lacks a requirement.
     Machine = 3,
     /// Too few samples, a degraded set-up, samples lost or not stored.
     Inconclusive = 4,
     /// `lab check` only: the kernel does not boot, so that `git bisect run` skips it.
     Skip = 125,
-    /// `lab check` only: this machine cannot tell, so that `git bisect run` stops, which it does
-    /// from 128 on.
+    /// `lab check` only: this machine cannot decide; `git bisect run` aborts at 128 and above.
     StopBisect = 128,
-    /// Ended by a signal, with what was measured kept.
+    /// Stopped by a signal; the measured data are stored.
     Interrupted = 130,
 }
 
@@ -37,8 +36,8 @@ impl From<Exit> for ExitCode {
 }
 
 impl Exit {
-    /// What a run ends with: a failed verdict before an inconclusive one, and that before an
-    /// interruption.
+    /// Returns the exit code of a run: a failed verdict has priority over an inconclusive one,
+    /// which has priority over an interruption.
     #[must_use]
     pub fn of_run(summary: &Summary) -> Self {
         let decides_nothing = |warning: &Warning| {

@@ -1,8 +1,8 @@
-//! Who made a thread late, from a trace: wake-ups counted, ranked by who held the CPU, the worst
-//! ones whole, and rules for loops.
+//! Explains late wake-ups in a trace: counts them, ranks the holders of the CPU, shows the worst
+//! wake-ups in full, and checks loops against rules.
 //!
-//! A trace is read twice: once for which clock its stamps are of, once for all else. Nothing of it
-//! is kept but a number a wake-up and component, one row a holder, and the worst wake-ups.
+//! A trace is read twice: first for the clock of its stamps, then for everything else. Memory holds
+//! one number per wake-up and component, one row per holder, and the worst wake-ups.
 
 pub mod cycles;
 mod due;
@@ -39,38 +39,37 @@ pub use self::story::{Mark, Story, StoryPiece};
 pub use self::tally::{ComponentRow, HolderRow, Lateness};
 pub use self::threshold::{Late, Ordinary, Threshold, ThresholdSource};
 
-/// What is asked of a trace.
+/// Parameters for explaining a trace.
 #[derive(Debug, Clone)]
 pub struct Question {
     /// Whose wake-ups.
     pub target: Target,
-    /// The instance whose buffer is read; without it the one that has events.
+    /// The instance whose buffer is read; by default the one that has events.
     pub buffer: Option<String>,
-    /// How many of the worst wake-ups are told whole.
+    /// How many of the worst wake-ups are shown in full.
     pub worst: usize,
-    /// Which wake-ups are ranked.
+    /// The wake-ups to rank.
     pub late: Late,
-    /// Whether the kernel takes the CPU from kernel code, if the user says so.
+    /// Whether the kernel preempts its own code, if the user stated it.
     pub preemption: Option<Preemption>,
-    /// The thread's period, where due times are to be taken from a grid of it that is fitted to its
-    /// wake-ups.
+    /// The thread's period, if due times come from a grid that is fitted to its wake-ups.
     pub period: Option<Nanos>,
 }
 
 /// Why a trace is not explained.
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
-    /// It cannot be read.
+    /// The trace cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// It has no buffer of the name that was given.
+    /// There is no buffer of the given name.
     #[error("the trace has no buffer {asked:?}: it has {}", there.join(", "))]
     Buffer {
         asked: String,
-        /// Those that there are.
+        /// The existing buffers.
         there: Vec<String>,
     },
-    /// Its stamps are no times.
+    /// Its stamps are not times.
     #[error(
         "the trace was recorded with the clock {0}, whose stamps are not times: record the trace \
          with `trace-cmd record -C mono`"
@@ -86,7 +85,7 @@ pub enum ExplainError {
         /// Threads that are woken in it.
         there: String,
     },
-    /// There are too few wake-ups for a grid.
+    /// Too few wake-ups for a grid.
     #[error(
         "the trace has fewer than two periods in which an interrupt woke {asked}: no due times \
          can be fitted; omit --period"
@@ -100,7 +99,7 @@ pub enum ExplainError {
 /// A trace explained.
 #[derive(Debug, Serialize)]
 pub struct Explanation {
-    /// What was read.
+    /// Facts about the trace that was read.
     pub trace: TraceFacts,
     /// Whose wake-ups.
     pub thread: ThreadFacts,
@@ -108,54 +107,53 @@ pub struct Explanation {
     pub wake_ups: WakeUpCounts,
     /// The threshold of ranked wake-ups.
     pub threshold: Threshold,
-    /// How late, of those that are ranked; nothing where none is.
+    /// Latencies of the ranked wake-ups; `None` if none is ranked.
     pub lateness: Option<Lateness>,
-    /// Where on the way the time went, in the order of the way.
+    /// The time per component, in order of the path.
     pub components: Vec<ComponentRow>,
-    /// Who held the CPU, most lateness first.
+    /// The holders of the CPU, sorted by the latency they caused, largest first.
     pub holders: Vec<HolderRow>,
     /// All other wake-ups; absent if all are ranked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ordinary: Option<Ordinary>,
-    /// Of the lateness that is ranked, what has no holder, because events were lost or the trace
-    /// began later.
+    /// Ranked latency without a known holder, because events were lost or the trace started later.
     pub unexplained_ns: u64,
-    /// Of it what is one of two causes.
+    /// The part of it that has two possible causes.
     pub cannot_tell_ns: u64,
     /// The worst wake-ups, the worst first.
     pub worst: Vec<Story>,
     /// Rules of a real-time loop.
     pub rules: Vec<RuleRow>,
-    /// What a trace for Perfetto does not have, where one was written and it lacks something.
+    /// What the Perfetto file omits, if one was written and is incomplete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_out_of_perfetto: Option<LeftOut>,
 }
 
-/// What was read.
+/// Facts about the trace that was read.
 #[derive(Debug, Default, Serialize)]
 pub struct TraceFacts {
     /// The release, as in 6.1.0-32-rt-amd64.
     pub kernel: Option<String>,
-    /// The clock of the stamps as the file names it; trace-cmd extract names that of another buffer
-    /// at times.
+    /// The clock of the stamps as the file names it; trace-cmd extract sometimes names that of
+    /// another buffer.
     pub clock: String,
-    /// Whether the stamps are of the monotonic clock, as their distance from what timers read
-    /// shows. If not, due times are off by what the timer interrupt takes to get to its timers,
-    /// about 1 us: too late, which makes latenesses too small.
+    /// Whether the stamps are of the monotonic clock, judged by their distance from the times that
+    /// timers read. If not, due times are late by the time from the timer interrupt to its timers,
+    /// about 1 us, which makes latencies too small.
     pub is_monotonic: bool,
     /// CPUs with events.
     pub cpus: usize,
     pub events: u64,
-    /// From the first to the last.
+    /// From the first to the last event.
     pub length_ns: u64,
-    /// Places where events were lost.
+    /// Number of gaps.
     pub losses: u64,
-    /// Events that were lost, as far as the kernel counted them.
+    /// Lost events, as far as the kernel counted them.
     pub lost_events: u64,
     /// Damage of the file, the first kinds.
     pub damage: Vec<String>,
-    /// Whether it has `sched_waking`; if not, `sched_wakeup`, which comes about 1 us later, stands
-    /// for it.
+    /// Whether it has `sched_waking`; if not, `sched_wakeup`, which comes about 1 us later,
+    /// replaces it.
     pub has_waking: bool,
     /// Switches to the idle thread, and from it: some kernels do not trace the latter.
     pub switches_into_idle: u64,
@@ -169,42 +167,42 @@ pub struct TraceFacts {
 #[derive(Debug, Serialize)]
 pub struct ThreadFacts {
     pub name: String,
-    /// Its numbers, outside of any container.
+    /// Its numbers, outside any container.
     pub pids: BTreeSet<i32>,
     /// The kernel's priority when it was woken last: -1 deadline, 0 to 98 real-time (99 minus the
     /// priority), 100 to 139 others.
     pub priority: i32,
-    /// Where due times are those of a grid: the period that was fitted to the wake-ups, in ns.
+    /// The period fitted to the wake-ups, in ns, if due times lie on a grid.
     pub period_ns: Option<f64>,
 }
 
-/// How many wake-ups.
+/// Counts of wake-ups.
 #[derive(Debug, Default, Serialize)]
 pub struct WakeUpCounts {
-    /// All that ended.
+    /// Completed ones.
     pub all: u64,
-    /// Those whose timer says when they were due.
+    /// Those with a due time from their timer.
     pub timed: u64,
-    /// Those whose period says when they were due.
+    /// Those with a due time from their period.
     pub periodic: u64,
-    /// Those later than what was asked for.
+    /// Wake-ups above the requested latency.
     pub ranked: u64,
-    /// Those whose switch is not in the trace.
+    /// Those whose switch the trace lacks.
     pub lower_bounds: u64,
     /// Those that did not end in the trace.
     pub unfinished: u64,
 }
 
-/// How far a timer's event may be behind the reading of its clock, at its nearest, for stamps to be
-/// of that clock.
+/// Maximum of the smallest distance between a timer's event and its clock reading, if both use the
+/// same clock.
 const SAME_CLOCK_NS: u64 = 20_000;
-/// How many items are read to find that out.
+/// Number of items read to decide that.
 const CLOCK_ITEMS_MAX: usize = 1_000_000;
-/// Threads named where the one asked for is not there.
+/// Maximum number of threads listed if the requested one is missing.
 const THREADS_NAMED: usize = 12;
 
-/// Explains the wake-ups of a thread. Where `perfetto` is given, the schedule and all wake-ups go
-/// there too, as a trace for Perfetto.
+/// Explains the wake-ups of a thread. With `perfetto`, also writes the schedule and all wake-ups
+/// there, as a trace for Perfetto.
 ///
 /// # Errors
 /// If the trace cannot be read, or has none; if `perfetto` cannot be written.
@@ -317,7 +315,7 @@ pub fn explain(
     Ok(explanation)
 }
 
-/// How late all wake-ups are.
+/// Returns the latencies of all wake-ups.
 fn latenesses(mut explainer: Explainer, items: impl Iterator<Item = Item>) -> Histogram {
     let mut found = Histogram::new(Budget::ANALYSIS);
     for item in items {
@@ -349,7 +347,7 @@ fn buffer<'a, 'b>(
     })
 }
 
-/// Whether stamps are of the clock that timers read, if the trace has timers of that clock.
+/// Returns whether stamps use the clock of timers, if the trace has timers of that clock.
 fn is_monotonic(items: impl Iterator<Item = Item>) -> Option<bool> {
     let distance = |item| match item {
         Item::Event(event) => match event.kind {
@@ -367,7 +365,7 @@ fn is_monotonic(items: impl Iterator<Item = Item>) -> Option<bool> {
         .map(|nearest| nearest < SAME_CLOCK_NS)
 }
 
-/// What there is in a trace, whosever it is.
+/// The contents of a trace, for all threads.
 #[derive(Debug, Default)]
 struct TraceContents {
     kinds: RecordedKinds,

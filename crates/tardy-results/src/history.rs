@@ -1,5 +1,5 @@
-//! Builds of many boards over time: after which build numbers became worse, and whether somebody
-//! accepted that.
+//! Builds of many boards over time: the build at which each number became worse, and whether that
+//! was accepted.
 
 mod accepted;
 mod collected;
@@ -19,12 +19,12 @@ use crate::compare::group::Key;
 use crate::compare::margin::Margin;
 use crate::compare::model::Outcome;
 
-/// Builds of boards, and what changed.
+/// Builds of boards, and the changes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct History {
-    /// Worse where a change for the worse is open.
+    /// Worse if a change for the worse is open.
     pub verdict: Outcome,
-    /// The same in words.
+    /// The verdict in words.
     pub reason: String,
     /// Difference that does not matter.
     pub margin: Margin,
@@ -38,7 +38,7 @@ pub struct History {
     pub changes: Vec<LastingChange>,
 }
 
-/// What was built, and measured on any board.
+/// A build that was measured on any board.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Build {
     /// The label `build`, or the day of the start.
@@ -47,18 +47,18 @@ pub struct Build {
     pub started_realtime_ns: Nanos,
     /// Runs on all boards.
     pub runs: usize,
-    /// Whether changes that begin with it are accepted.
+    /// Whether changes that start with it are accepted.
     pub is_accepted: bool,
 }
 
-/// One number a build.
+/// One number per build.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Series {
     pub board: String,
-    /// Which probe, quantity and load.
+    /// The probe, quantity and load.
     pub key: Key,
     pub quantile: f64,
-    /// Geometric mean of the runs of each build; absent where the board did not run it.
+    /// Geometric mean of the runs of each build; absent if the board did not run it.
     pub values_ns: Vec<Option<f64>>,
 }
 
@@ -67,25 +67,24 @@ pub struct Series {
 pub struct LastingChange {
     /// What changed, in words.
     pub what: String,
-    /// Places of its series.
+    /// Indices of its series.
     pub series: Vec<usize>,
-    /// Place of the first build after it.
+    /// Index of the first build after the change.
     pub from: usize,
-    /// Place of the build with which it was found.
+    /// Index of the build that revealed the change.
     pub found: usize,
-    /// Share of the level before by which it is higher, on the mean of its series.
+    /// Relative increase over the previous level, as the mean of its series.
     pub share: f64,
-    /// Of such a difference by chance, before it is shared out among all that were looked for.
+    /// Probability of such a difference by chance, before the correction for all tests.
     pub probability: f64,
-    /// Whether it is for the worse, not accepted, and not made up for since.
+    /// Whether it is for the worse, not accepted, and not reversed since.
     pub is_open: bool,
-    /// What two runs of one board, before and after, say of their machines and plans that is not
-    /// the same.
+    /// Differences between the machines and plans of two runs of one board, before and after.
     pub changed: Vec<FactDifference>,
 }
 
-/// What the runs that were collected come to; a change that begins with one of the `accepted`
-/// builds is the new normal.
+/// Computes the history of the collected runs; a change that starts at one of the `accepted` builds
+/// defines the new normal.
 #[must_use]
 pub fn history(runs: &RunCollection, accepted: &BTreeSet<String>, margin: Margin) -> History {
     let (builds, places) = runs.builds(accepted);
@@ -111,8 +110,8 @@ pub fn history(runs: &RunCollection, accepted: &BTreeSet<String>, margin: Margin
     }
 }
 
-/// Series that may change together, each family with its name: each alone, those of a load on a
-/// board and on all, of a board, and all.
+/// Returns the groups of series that may change together, each with its name: single series, those
+/// of a load on a board and on all, those of a board, and all.
 fn families(series: &[Series]) -> Vec<(String, Vec<usize>)> {
     let percent = |series: &Series| {
         format!(

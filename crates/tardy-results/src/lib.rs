@@ -1,24 +1,22 @@
-//! What run folders say: numbers, bounds and models of one run, comparisons of several; and what
-//! the kernel's traces say of lateness. Nothing here measures, draws or writes anything.
+//! Reads run folders and kernel traces: numbers, bounds and models of one run, comparisons of
+//! several, and explanations of latencies. This crate does not measure, draw or write anything.
 //!
-//! - [`summary`]: from the folder to what its series hold (`read`), and from there to numbers
-//!   (`summarize`)
-//! - [`statistics`]: a run in three layers: what was observed, bounds, and a model of the tail
-//!   behind its gate
+//! - [`summary`]: reads a folder's series (`read`), and turns them into numbers (`summarize`)
+//! - [`statistics`]: a run in three layers: observations, bounds, and a model of the tail behind
+//!   its gate
 //! - [`compare`]: runs against runs: time blocks, intervals, verdicts, changed facts, change points
-//! - [`history`]: builds of boards: what is kept of a run (`run`), of many (`collected`), families
-//!   of series, changes that lasted, builds that were accepted
-//! - [`cost`]: what folders of kind `cost` say, with published numbers beside them
-//! - [`atlas`]: kernels under loads: cells of several replicas, and what changed from release to
-//!   release
+//! - [`history`]: builds of boards: the stored part of a run (`run`), of many (`collected`),
+//!   families of series, lasting changes, accepted builds
+//! - [`cost`]: summaries of folders of kind `cost`, next to published numbers
+//! - [`atlas`]: kernels under loads: cells of several replicas, and changes from release to release
 //! - [`reproduce`]: claims of papers tested on the folders of their experiments
-//! - [`explain`]: what a trace says in sum: ranking, the worst wake-ups, rules for loops, due times
-//!   on a fitted grid. `tardy-trace` finds who held each wake-up
+//! - [`explain`]: a trace in sum: ranking, the worst wake-ups, rules for loops, due times on a
+//!   fitted grid. `tardy-trace` finds the holders of the CPU for each wake-up
 //! - [`attach`]: wake-ups of a running program by its timers, counted as they come
 //! - [`decision`]: whether a deadline needs PREEMPT_RT, from measurements, the machine, or rules
 //! - [`doctor`]: the findings of the checks as one diagnosis
 //! - [`exit`]: exit codes, which follow from results
-//! - [`document`]: the format and version that every JSON document begins with; schemas are in
+//! - [`document`]: the format and version that every JSON document starts with; schemas are in
 //!   `crates/tardy/schemas`
 #![forbid(unsafe_code)]
 

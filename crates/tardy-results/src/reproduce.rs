@@ -1,5 +1,5 @@
-//! What papers claimed, tested on runs: the folders of their experiments, read back to quantities,
-//! and each claim's outcome by its rule.
+//! Tests the claims of papers on runs: reads the folders of their experiments back to quantities,
+//! and applies each claim's rule.
 //!
 //! Reports of `reproduce` contain no time and no path, so that two invocations in the lab write the
 //! same bytes.
@@ -18,17 +18,17 @@ use tardy_papers::quantity::{EACH, Quantity, Unit};
 use culprits::{Culprit, culprits};
 use measured::{PaperRuns, Refusal};
 
-/// All that was reproduced.
+/// All results of reproductions.
 #[derive(Debug, Clone, Serialize)]
 pub struct Reproduction {
     pub place: Place,
     pub extent: Extent,
     pub papers: Vec<PaperResult>,
-    /// Claims that hold, do not hold, and cannot be tested.
+    /// Numbers of claims that hold, do not hold, and cannot be tested.
     pub counts: Counts,
 }
 
-/// How many claims came out how.
+/// Numbers of claims by outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Counts {
     pub hold: usize,
@@ -46,22 +46,22 @@ pub struct PaperResult {
     pub tables: Vec<TableResult>,
 }
 
-/// An experiment, and what there is of it.
+/// An experiment and its results.
 #[derive(Debug, Clone, Serialize)]
 pub struct ExperimentResult {
     pub name: String,
     pub about: String,
-    /// What a user types for it; absent where it cannot run here.
+    /// The command that a user types for it; `None` if it cannot run here.
     pub command: Option<String>,
     /// The kernels measured, each with the number of its replicas.
     pub kernels: Vec<(String, usize)>,
-    /// What was not as asked for: loads that did not run, folders that cannot be read.
+    /// Deviations from the experiment: loads that did not run, folders that cannot be read.
     pub remarks: Vec<String>,
-    /// Who made samples late, where it was run to learn that.
+    /// The causes of late samples, if the experiment looks for them.
     pub culprits: Vec<Culprit>,
 }
 
-/// How a claim came out.
+/// The outcome of a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome")]
 pub enum Outcome {
@@ -84,16 +84,16 @@ pub struct ClaimResult {
     /// As written in the table of claims.
     pub rule: String,
     pub values: Vec<ValueResult>,
-    /// Whether the paper's own numbers keep the rule; absent where it printed none.
+    /// Whether the paper's own numbers satisfy the rule; absent if it printed none.
     pub holds_in_the_paper: Option<bool>,
-    /// How often the rule was tested: replicas, times kernels where it is about each.
+    /// Number of tests of the rule: replicas, times kernels if it is about each.
     pub cases: usize,
-    /// How often it held.
+    /// Number of tests that held.
     pub held: usize,
     #[serde(flatten)]
     pub outcome: Outcome,
     pub note: Option<String>,
-    /// Why it does not hold; absent where it holds or is not tested.
+    /// Why it does not hold; absent if it holds or is not tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
 }
@@ -102,31 +102,31 @@ pub struct ClaimResult {
 #[derive(Debug, Clone, Serialize)]
 pub struct ValueResult {
     pub name: String,
-    /// As the paper prints it.
+    /// As printed in the paper.
     pub published: Option<String>,
     /// Ours: the median of the cases, then the least and the largest; times in ns, shares of 1.
-    /// Absent where there is none.
+    /// Absent without a value.
     pub ours: Option<[f64; 3]>,
     pub unit: Unit,
 }
 
-/// A published table beside ours.
+/// A published table with our values.
 #[derive(Debug, Clone, Serialize)]
 pub struct TableResult {
     /// Where it was published.
     pub source: &'static str,
     pub columns: Vec<String>,
     pub rows: Vec<TableRow>,
-    /// Why there is nothing of ours, or how to read it.
+    /// Why our value is missing, or how to read it.
     pub note: Option<String>,
 }
 
-/// One row of both.
+/// A row with both values.
 #[derive(Debug, Clone, Serialize)]
 pub struct TableRow {
-    /// As in the paper.
+    /// Its name in the paper.
     pub published_name: String,
-    /// What stands for it here.
+    /// Our counterpart of it.
     pub our_name: String,
     /// Published, and ours as the median of the replicas.
     pub cells: Vec<(Option<String>, Option<String>)>,
@@ -200,7 +200,7 @@ fn of_paper(
     }
 }
 
-/// The command line as a user types it, with quotes where a shell needs them.
+/// Returns the command line as a user types it, quoted for a shell.
 #[must_use]
 pub fn typed(words: &[String]) -> String {
     let quoted = |word: &String| {
@@ -259,7 +259,7 @@ fn of_claim(claim: &Claim, measured: &PaperRuns, place: Place) -> ClaimResult {
     }
 }
 
-/// The rule on one replica, and on one kernel where it is about each.
+/// The rule on one replica, and on one kernel if it is about each.
 struct Case {
     holds: bool,
     /// In the order of the claim's values.
@@ -289,7 +289,7 @@ fn test(claim: &Claim, measured: &PaperRuns) -> Result<Vec<Case>, Refusal> {
             .map(|quantity| measured.replicas(quantity, &claim.experiment))
             .min()
             .unwrap_or(0);
-        // Without a replica, the first is asked for all the same, to learn why there is none.
+        // Without a replica, the first is tried anyway, to get the reason.
         for replica in 0..replicas.max(1) {
             let values: Vec<f64> = quantities
                 .iter()
@@ -326,7 +326,7 @@ fn with_kernel(quantity: &Quantity, kernel: Option<&str>) -> Quantity {
     }
 }
 
-/// The lower median, which is a value that occurred, the least and the largest.
+/// Returns the lower median, which is a value that occurred, the least and the largest.
 fn middle(mut values: Vec<f64>) -> Option<[f64; 3]> {
     values.sort_by(f64::total_cmp);
     Some([

@@ -1,5 +1,5 @@
-//! Statistics of a run in three layers that are never mixed in one number: what was observed,
-//! bounds that assume no distribution, and a model of the tail behind its gate.
+//! Statistics of a run in three layers that are never mixed in one number: observations, bounds
+//! that assume no distribution, and a model of the tail behind its gate.
 
 pub mod bounds;
 pub mod observed;

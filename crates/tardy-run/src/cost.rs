@@ -1,10 +1,10 @@
-//! What `run.json` of a folder of kind `cost` says beyond that of other runs.
+//! The additional part of `run.json` in a folder of kind `cost`.
 //!
-//! Each metric is an event series: a sample is a trial, due when it began (ns on the run's clock),
-//! its value the time of *one operation* in the unit of the descriptor (`ps`), so that less is
-//! better for every metric, bandwidths included, and values of two runs can be divided by each
-//! other whatever the loops' lengths were. Trials come in rounds, which are the run's phases; in
-//! each round every metric is prepared anew.
+//! Each metric is an event series: a sample is a trial, due when it started (ns on the run's
+//! clock), its value the time of *one operation* in the unit of the descriptor (`ps`), so that less
+//! is better for every metric, bandwidths included, and values of two runs can be divided by each
+//! other for any lengths of the loops. Trials come in rounds, which are the run's phases; each
+//! round prepares every metric again.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
@@ -13,33 +13,33 @@ use tardy_core::units::Nanos;
 /// `cost` of `run.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CostRecord {
-    /// What was measured.
+    /// The set of operations that were measured.
     pub set: CostSet,
     /// The command, for sets of one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// CPU that everything was bound to; absent where nothing was.
+    /// CPU that everything was bound to; absent if nothing was.
     pub cpu: Option<CpuId>,
     /// CPU of the second thread, for metrics of two.
     pub other_cpu: Option<CpuId>,
-    /// How often each metric was prepared and measured anew.
+    /// How often each metric was prepared and measured.
     pub rounds: u32,
     /// Trials of each metric in a round.
     pub trials: u32,
-    /// Length of a trial that the number of operations was chosen for; 0 where a trial is one
+    /// Length of a trial that the number of operations was chosen for; 0 if a trial is one
     /// operation.
     pub trial_length_ns: Nanos,
-    /// Cost of one read of the clock, which was taken off each trial.
+    /// Cost of one read of the clock, subtracted from each trial.
     pub clock_read_ns: Nanos,
-    /// What values count.
+    /// The unit of the values.
     pub unit: CostUnit,
     /// The metrics that were measured, in the order of tables.
     pub metrics: Vec<MetricRecord>,
-    /// Those that were not, and why.
+    /// Metrics that were not measured, and why.
     pub left_out: Vec<LeftOut>,
 }
 
-/// What was measured.
+/// The set of operations that were measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CostSet {
@@ -51,7 +51,7 @@ pub enum CostSet {
     Command,
 }
 
-/// What the values of a run count.
+/// The unit of a run's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "counts", rename_all = "kebab-case")]
 pub enum CostUnit {
@@ -66,7 +66,7 @@ pub enum CostUnit {
 }
 
 impl CostUnit {
-    /// As in the descriptor of a series.
+    /// Returns its name in the descriptor of a series.
     #[must_use]
     pub fn descriptor_unit(self) -> &'static str {
         match self {
@@ -90,19 +90,19 @@ impl CostUnit {
 pub struct MetricRecord {
     /// Its name.
     pub name: String,
-    /// Where it stands in tables.
+    /// Its group in tables.
     pub group: Group,
-    /// What one operation is.
+    /// Description of one operation.
     pub operation: String,
     /// Bytes that one operation moves, for bandwidths.
     pub bytes: Option<u64>,
-    /// In which state operations found caches.
+    /// State of the caches when operations start.
     pub state: CacheState,
     /// The program of LMbench that measures the same.
     pub lmbench: Option<String>,
     /// Operations of one trial.
     pub operations: u64,
-    /// How much of its trials was waiting; only where instructions are counted.
+    /// Waiting time of its trials; only if instructions are counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<IdleTime>,
     /// Its series in `samples/`.
@@ -113,14 +113,14 @@ pub struct MetricRecord {
 /// idle, without any instruction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleTime {
-    /// How long the CPU was idle, as the kernel tells it, to 10 ms a round.
+    /// Idle time of the CPU according to the kernel, to 10 ms per round.
     pub idle_ns: Nanos,
     /// Length of all trials.
     pub of_ns: Nanos,
 }
 
 impl IdleTime {
-    /// The idle part of the time; 0 of no time.
+    /// Returns the idle part of the time; 0 of no time.
     #[must_use]
     pub fn share(self) -> f64 {
         if self.of_ns > Nanos::ZERO {
@@ -137,7 +137,7 @@ impl IdleTime {
 pub enum Group {
     /// System calls, signals and processes.
     Processor,
-    /// From one process to the next.
+    /// Switches from one process to the next.
     ContextSwitch,
     /// There and back between two processes.
     Communication,
@@ -145,14 +145,14 @@ pub enum Group {
     FileAndMemory,
     /// Bytes a second.
     Bandwidth,
-    /// What today's programs wait for.
+    /// Services that today's programs use.
     Today,
     /// A program, whole.
     Program,
 }
 
 impl Group {
-    /// As the table calls it.
+    /// Returns its name in tables.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -166,7 +166,7 @@ impl Group {
         }
     }
 
-    /// As on the command line.
+    /// Returns its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -181,11 +181,11 @@ impl Group {
     }
 }
 
-/// In which state the operations find caches.
+/// State of the caches when operations start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheState {
-    /// The same was done just before: code and data are in the caches that they fit into, files in
+    /// The operation was just done: code and data are in the caches that they fit into, files in
     /// the page cache.
     Warm,
     /// Each operation works on memory or files that are new.

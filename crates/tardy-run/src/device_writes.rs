@@ -1,5 +1,5 @@
-//! How much a run's loads write to devices: flash wears by it, so that it is said before they
-//! start.
+//! Estimates how much a run's loads write to devices: flash wears out by writing, so the amount is
+//! announced before the loads start.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 use tardy_core::bytes::format_bytes;
 use tardy_core::units::Nanos;
 
-/// What a load writes to a device.
+/// The writes of a load to a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceWrites {
-    /// The device, or the kind of file system where the device is not known.
+    /// The device, or the kind of file system if the device is unknown.
     pub device: String,
     /// Bytes a second, over all workers.
     pub rate: u64,
-    /// Whether the rate is what such work usually comes to; else the load never exceeds it.
+    /// Whether the rate is the usual one of such work; otherwise the load never exceeds it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_estimate: bool,
 }
 
 impl DeviceWrites {
-    /// Bytes in so long a time. A load may write a second's worth as soon as it starts.
+    /// Returns the bytes written in a time. A load may write a second's worth as soon as it starts.
     #[must_use]
     pub fn bytes_in(&self, length: Nanos) -> u64 {
         let bytes = u128::from(self.rate)
@@ -30,8 +30,8 @@ impl DeviceWrites {
     }
 }
 
-/// One line a device: how much is written to it at most, and by which loads. Each load is its
-/// label, what it writes, and how long it runs.
+/// Formats one line per device: the maximum number of bytes written to it, and the loads that write
+/// them. Each load is a label, its writes, and its run time.
 pub fn lines<'a>(
     loads: impl IntoIterator<Item = (&'a str, &'a DeviceWrites, Nanos)>,
 ) -> Vec<String> {

@@ -18,48 +18,49 @@ use tardy_samples::hours::{self, Hours};
 use tardy_samples::reserved_file::{self, ReservedFile};
 use tardy_samples::segments::{segment_path, segments_behind};
 
-/// Room for the last `run.json`, in bytes; a machine of 1000 interrupts and 256 CPUs fits.
+/// Space reserved for the last `run.json`, in bytes; it fits a machine of 1000 interrupts and 256
+/// CPUs.
 const RECORD_BYTES_RESERVED: usize = 1 << 20;
 /// Largest `run.json` that is believed, in bytes.
 const RECORD_BYTES_MAX: u64 = 256 << 20;
 
-/// How deep below a folder its runs may lie: `lab run` puts those of a variant into
+/// Maximum depth of runs below a folder: `lab run` puts those of a variant into
 /// `VARIANT/replica-000`, and shards of it have a folder each.
 const DEPTH: usize = 3;
 
 /// Why a folder cannot be made or opened.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// It is there already.
+    /// The folder exists already.
     #[error(
         "{0} exists already, and a run is never overwritten: give another folder with --out, or \
          remove it"
     )]
     Exists(PathBuf),
-    /// It could not be made or written.
+    /// The folder could not be made or written.
     #[error("cannot write {path}: {error}: give another folder with --out")]
     Unwritable {
-        /// What was to be written.
+        /// The path to write.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
-    /// There is no run there.
+    /// The path is not a run.
     #[error("{path} is not a run folder ({error}): give a folder that `tardy run` made")]
     NotARun {
-        /// What was looked at.
+        /// The path to read.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
-    /// `run.json` is not what it should be.
+    /// `run.json` is invalid.
     #[error("{path}: line {line}: {reason}: the file was damaged or written by hand")]
     Malformed {
         /// The `run.json` that was read.
         path: PathBuf,
         /// Where.
         line: usize,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// `run.json` has a time that no run has.
@@ -81,14 +82,14 @@ pub enum FolderError {
 }
 
 impl FolderError {
-    /// Whether the place cannot be written, which is no fault of the command line.
+    /// Returns whether the path cannot be written, which is not a mistake on the command line.
     #[must_use]
     pub fn is_unwritable(&self) -> bool {
         matches!(self, Self::Unwritable { .. })
     }
 }
 
-/// A folder as it was made, which another one at its path is not.
+/// Identifies a folder, so that a later one at its path is recognised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderIdentity {
     path: PathBuf,
@@ -97,10 +98,10 @@ pub struct FolderIdentity {
 }
 
 impl FolderIdentity {
-    /// That of the folder that is at `path` now.
+    /// Returns the identity of the folder that is currently at `path`.
     ///
     /// # Errors
-    /// Those of stat(2).
+    /// Returns errors of stat(2).
     pub fn of(path: &Path) -> io::Result<Self> {
         let metadata = fs::metadata(path)?;
         Ok(Self {
@@ -110,7 +111,7 @@ impl FolderIdentity {
         })
     }
 
-    /// Whether the same folder is at its path still.
+    /// Returns whether the same folder is still at its path.
     #[must_use]
     pub fn is_there(&self) -> bool {
         Self::of(&self.path).is_ok_and(|now| now == *self)
@@ -123,15 +124,15 @@ pub struct RunFolder {
     path: PathBuf,
     identity: FolderIdentity,
     reserved: Option<ReservedFile>,
-    /// Locked for as long as it is open.
+    /// Locked while it is open.
     lock: File,
 }
 
 impl RunFolder {
-    /// Makes the folder, and takes the room for its last `run.json`.
+    /// Makes the folder, and reserves space for its last `run.json`.
     ///
     /// # Errors
-    /// [`FolderError::Exists`], [`FolderError::Unwritable`].
+    /// Returns [`FolderError::Exists`], [`FolderError::Unwritable`].
     pub fn create(path: &Path) -> Result<Self, FolderError> {
         let unwritable = |error| FolderError::Unwritable {
             path: path.to_owned(),
@@ -164,10 +165,10 @@ impl RunFolder {
         })
     }
 
-    /// The same folder where it was moved to.
+    /// Returns the same folder after it was moved to `path`.
     ///
     /// # Errors
-    /// [`FolderError::Unwritable`].
+    /// Returns [`FolderError::Unwritable`].
     pub(crate) fn moved_to(self, path: &Path) -> Result<Self, FolderError> {
         let reopened = || -> io::Result<Self> {
             let reserved = ReservedFile::new(&path.join("run.json"), RECORD_BYTES_RESERVED)?;
@@ -184,19 +185,19 @@ impl RunFolder {
         })
     }
 
-    /// Where it is.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What tells it from another one that may come to be where it is.
+    /// Returns the identity that distinguishes the folder from a later one at its path.
     #[must_use]
     pub fn identity(&self) -> &FolderIdentity {
         &self.identity
     }
 
-    /// Where its series are.
+    /// Returns the path of its series.
     #[must_use]
     pub fn samples(&self) -> PathBuf {
         self.path.join("samples")
@@ -205,7 +206,7 @@ impl RunFolder {
     /// Replaces `run.json`.
     ///
     /// # Errors
-    /// [`FolderError::Unwritable`]; the old one then stands.
+    /// Returns [`FolderError::Unwritable`]; the old record then stays.
     pub fn update(&self, record: &RunRecord) -> Result<(), FolderError> {
         self.put(&encode(record), reserved_file::replace)
     }
@@ -214,7 +215,7 @@ impl RunFolder {
     /// but not a failure of power.
     ///
     /// # Errors
-    /// [`FolderError::Unwritable`]; the old one then stands.
+    /// Returns [`FolderError::Unwritable`]; the old record then stays.
     pub fn publish(&self, record: &RunRecord) -> Result<(), FolderError> {
         self.put(&encode(record), reserved_file::replace_in_memory)
     }
@@ -225,7 +226,7 @@ impl RunFolder {
         replace: impl FnOnce(&Path, &[u8]) -> io::Result<()>,
     ) -> Result<(), FolderError> {
         let path = self.path.join("run.json");
-        // What stands at the folder's path now may be another one.
+        // Another folder may have taken the path by now.
         let gone = || {
             io::Error::new(
                 io::ErrorKind::NotFound,
@@ -240,16 +241,16 @@ impl RunFolder {
         replaced.map_err(|error| FolderError::Unwritable { path, error })
     }
 
-    /// `run.json`'s path and what is to stand in it, for whoever replaces it later.
+    /// Returns the path and the content of `run.json`, for a caller that replaces it later.
     #[must_use]
     pub fn encoded(&self, record: &RunRecord) -> (PathBuf, Vec<u8>) {
         (self.path.join("run.json"), encode(record))
     }
 
-    /// Replaces `run.json` for the last time, in the room reserved at the start.
+    /// Replaces `run.json` for the last time, in the space reserved at the start.
     ///
     /// # Errors
-    /// [`FolderError::Unwritable`].
+    /// Returns [`FolderError::Unwritable`].
     pub fn finish(&mut self, record: &RunRecord) -> Result<(), FolderError> {
         self.put_last(&encode(record))
     }
@@ -262,10 +263,10 @@ impl RunFolder {
     }
 }
 
-/// Locks the folder at `path` for as long as the file is open; `None` where another tool does.
+/// Locks the folder at `path` for as long as the file is open; `None` if another tool does.
 pub(crate) fn lock(path: &Path) -> io::Result<Option<File>> {
     let folder = File::open(path)?;
-    // Where a file system has no locks, the process tells who makes a run.
+    // On a file system without locks, the process number shows whether a run is in progress.
     Ok((!matches!(folder.try_lock(), Err(TryLockError::WouldBlock))).then_some(folder))
 }
 
@@ -279,7 +280,7 @@ fn encode(record: &RunRecord) -> Vec<u8> {
 /// Reads the `run.json` of a folder.
 ///
 /// # Errors
-/// [`FolderError::NotARun`], [`FolderError::Malformed`], [`FolderError::TooNew`].
+/// Returns [`FolderError::NotARun`], [`FolderError::Malformed`], [`FolderError::TooNew`].
 pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
     let path = folder.join("run.json");
     let not_a_run = |error| FolderError::NotARun {
@@ -305,7 +306,7 @@ pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
             path,
         });
     }
-    // Read from the text, which tells the line of what is wrong.
+    // Parsed from the text, so that an error names the line.
     let text = if harmless(&mut value) {
         serde_json::to_vec_pretty(&value).map_err(malformed)?
     } else {
@@ -329,10 +330,10 @@ pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
     Ok(record)
 }
 
-/// Changes the `run.json` of a folder that nobody writes to.
+/// Changes the `run.json` of a folder that no process writes to.
 ///
 /// # Errors
-/// As [`open`], and [`FolderError::Unwritable`].
+/// Returns the errors of [`open`], and [`FolderError::Unwritable`].
 pub fn rewrite(folder: &Path, change: impl FnOnce(&mut RunRecord)) -> Result<(), FolderError> {
     let mut record = open(folder)?;
     change(&mut record);
@@ -341,7 +342,7 @@ pub fn rewrite(folder: &Path, change: impl FnOnce(&mut RunRecord)) -> Result<(),
         .map_err(|error| FolderError::Unwritable { path, error })
 }
 
-/// Whether other files have samples of a series whose own file is empty.
+/// Returns whether other files have samples of a series whose own file is empty.
 fn has_samples(series: &Path) -> bool {
     let gave_way = Hours::read(&hours::path(series))
         .is_ok_and(|hours| hours.is_some_and(|hours| hours.through > 0));
@@ -351,8 +352,8 @@ fn has_samples(series: &Path) -> bool {
     gave_way || segments_behind(series, 0).is_ok_and(|numbers| numbers.into_iter().any(is_written))
 }
 
-/// The run folders at or below `path`; `path` itself where there are none, so that opening it says
-/// what is wrong.
+/// Returns the run folders at or below `path`, or `path` itself if there are none, so that opening
+/// it reports the error.
 #[must_use]
 pub fn folders(path: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -380,7 +381,7 @@ fn find(path: &Path, depth: usize, seen: &mut HashSet<(u64, u64)>, found: &mut V
             .filter_map(|entry| Some(entry.ok()?.path()))
             .filter(|path| path.is_dir())
             .collect();
-        // Folders before links to them: a run is shown by its own name.
+        // Folders before links to them, so that a run is shown by its own name.
         children.sort_by_key(|child| (child.is_symlink(), child.clone()));
         children
             .iter()

@@ -1,5 +1,5 @@
-//! How the guest of a run began, for runs that come out of the lab: as much of `lab.json` as
-//! comparisons must know.
+//! How the guest of a run started, for runs of the lab: the part of `lab.json` that comparisons
+//! need.
 
 use std::path::Path;
 
@@ -11,14 +11,14 @@ pub const PROVENANCE_NAME: &str = "lab.json";
 /// More than any has.
 pub const PROVENANCE_BYTES_MAX: u64 = 16 << 20;
 
-/// Where a guest began.
+/// The starting state of a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestStart {
     /// Digest of its kernel.
     pub kernel: String,
     /// The kernel's whole command line.
     pub command_line: String,
-    /// Digest of the state that it went on from; absent where it booted.
+    /// Digest of the snapshot from which the guest resumed; `None` if it booted.
     pub snapshot: Option<String>,
 }
 
@@ -46,7 +46,8 @@ struct Kernel {
 }
 
 impl GuestStart {
-    /// Of the run in `folder`; `None` where it was made on no guest, or its record cannot be read.
+    /// Reads the start of the run in `folder`; `None` if it was not made in a guest, or its record
+    /// cannot be read.
     #[must_use]
     pub fn read(folder: &Path) -> Option<Self> {
         let record: Provenance = serde_json::from_slice(

@@ -1,12 +1,12 @@
-//! What `run.json` keeps of an import: where the numbers come from, and what the other tool stated
-//! about them.
+//! The origin of an imported run, and the totals that the other tool stated, as stored in
+//! `run.json`.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::histogram::Histogram;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
 
-/// Format of what `tardy attach` saw, which is no file.
+/// Format name of runs of `tardy attach`, which import no file.
 pub(crate) const FORMAT_OF_TIMERS: &str = "tardy-attach";
 
 /// Key `imported` of `run.json`.
@@ -16,54 +16,54 @@ pub struct ImportRecord {
     pub format: String,
     /// The file, as on the command line.
     pub file: String,
-    /// Command line of the other tool, where its output has it.
+    /// Command line of the other tool, if its output contains it.
     pub command_line: Option<String>,
     /// One for each series, in the order of the record's series.
     pub series: Vec<StatedTotals>,
-    /// Whether only the order of the samples is known: the n-th one then stands at n ns.
+    /// Whether only the order of the samples is known: the n-th one is then placed at n ns.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_no_times: bool,
 }
 
 impl ImportRecord {
-    /// Whether `tardy attach` saw each timer of the program: every due time is known then, though
-    /// no period is.
+    /// Returns whether `tardy attach` saw each timer of the program: every due time is then known,
+    /// though no period is.
     #[must_use]
     pub fn is_of_timers(&self) -> bool {
         self.format == FORMAT_OF_TIMERS
     }
 }
 
-/// What the other tool says of a series; absent what it does not say.
+/// The totals that the other tool states for a series; unstated ones are absent.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct StatedTotals {
-    /// How many samples it took.
+    /// Number of samples.
     pub samples: Option<u64>,
     /// The smallest value.
     pub min_ns: Option<Nanos>,
     /// The largest value.
     pub max_ns: Option<Nanos>,
-    /// The mean, which knows what a histogram's last bucket does not.
+    /// The mean, which includes the samples beyond a histogram's last bucket.
     pub mean_ns: Option<f64>,
     /// Values are multiples of this, rounded down.
     pub resolution_ns: Nanos,
-    /// How far below its value a sample may lie, because a bucket is counted at its end.
+    /// Maximum difference of a sample below its value, because a bucket is counted at its end.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub below_ns: Nanos,
-    /// Samples whose limits alone are known; they are counted at the maximum.
+    /// Samples with only known limits; they are counted at the maximum.
     pub overflow: Option<Overflow>,
-    /// Samples about which nothing is known.
+    /// Samples without information.
     #[serde(default)]
     pub lost: u64,
-    /// Periods that passed while the wake-up before them was still late; absent where the tool does
+    /// Periods that passed while the wake-up before them was still late; absent if the tool does
     /// not count them.
     #[serde(default, alias = "missed", skip_serializing_if = "Option::is_none")]
     pub skipped: Option<u64>,
 }
 
 impl StatedTotals {
-    /// From where on the file knows samples by their number alone: they are counted at the maximum,
-    /// and may lie anywhere below it. Absent where every sample has its place.
+    /// Returns the value from which on the file contains only the number of samples: they are
+    /// counted at the maximum, and may lie anywhere below it. Absent if every sample has its place.
     #[must_use]
     pub fn open_from(&self) -> Option<Nanos> {
         let overflow = self.overflow?;
@@ -73,25 +73,25 @@ impl StatedTotals {
         (!is_placed).then_some(overflow.from_ns)
     }
 
-    /// How far above its value a sample may lie, because values are rounded down.
+    /// Returns the maximum difference of a sample above its value, because values are rounded down.
     #[must_use]
     pub fn above(&self) -> Nanos {
         Nanos((self.resolution_ns.get() - 1).max(0))
     }
 
-    /// Whether samples may lie beside their values.
+    /// Returns whether samples may differ from their values.
     #[must_use]
     pub fn is_rounded(&self) -> bool {
         self.above() > Nanos::ZERO || self.below_ns > Nanos::ZERO
     }
 
-    /// A window that each value misses whose sample may have missed `window`.
+    /// Returns a window that each value misses whose sample may have missed `window`.
     #[must_use]
     pub fn maybe_missed(&self, window: Window) -> Window {
         self.moved(window, (self.above(), self.below_ns))
     }
 
-    /// A window that no value misses whose sample may have met `window`.
+    /// Returns a window that no value misses whose sample may have met `window`.
     #[must_use]
     pub fn surely_missed(&self, window: Window) -> Window {
         let outwards = |by: Nanos| Nanos(-by.get());
@@ -107,9 +107,9 @@ impl StatedTotals {
         }
     }
 
-    /// The fewest and the most samples that missed `window`, by a histogram of the values: samples
-    /// lie in the range of their bucket, and those without a bucket anywhere up to the maximum, but
-    /// for the one that is the maximum.
+    /// Returns the minimum and maximum number of samples that missed `window`, by a histogram of
+    /// the values: samples lie in the range of their bucket, and those without a bucket anywhere up
+    /// to the maximum, except for the maximum itself.
     #[must_use]
     pub fn misses_in_buckets(&self, values: &Histogram, window: Window) -> (u64, u64) {
         let (surely, maybe) = (self.surely_missed(window), self.maybe_missed(window));
@@ -138,7 +138,7 @@ impl StatedTotals {
                 most += samples;
             }
         }
-        // The maximum is one of the samples, and known better than its bucket.
+        // The maximum is one of the samples, and more exact than its bucket.
         let is_late = self.max_ns.is_some_and(|max| max > window.latest);
         (fewest.max(u64::from(is_late && most > 0)), most)
     }
@@ -152,7 +152,7 @@ fn is_zero(time: &Nanos) -> bool {
     *time == Nanos::ZERO
 }
 
-/// Samples whose buckets are not in the file, as a rule because they lie beyond the last one.
+/// Samples whose buckets are not in the file, usually because they lie beyond the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overflow {
     /// How many.

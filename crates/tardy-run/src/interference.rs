@@ -1,4 +1,4 @@
-//! What else touched the measured CPUs while a run lasted.
+//! Other activity on the measured CPUs during a run.
 
 use std::collections::BTreeMap;
 
@@ -18,22 +18,22 @@ pub struct Interference {
     pub interrupts: Vec<InterruptLineDelta>,
     /// Deferred interrupt work by kind, largest sum first.
     pub softirqs: Vec<(String, u64)>,
-    /// How each CPU spent its time.
+    /// Time of each CPU by kind.
     pub cpu_times: BTreeMap<CpuId, CpuTime>,
     /// Context switches of the whole machine.
     pub context_switches: Option<u64>,
-    /// Context switches of each CPU, where the kernel tells.
+    /// Context switches of each CPU, if the kernel reports them.
     pub context_switches_by_cpu: Option<ContextSwitches>,
     /// System-management interrupts of each CPU; absent with the reason below.
     pub management_interrupts: Option<BTreeMap<CpuId, u64>>,
     /// Why they are absent.
     pub management_interrupts_absent: Option<String>,
-    /// What the control group's quota took.
+    /// The throttling by the control group's quota.
     pub cgroup: Option<CgroupThrottling>,
 }
 
 impl Interference {
-    /// What a reader must know of it.
+    /// Returns the warnings that it implies.
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();

@@ -1,4 +1,4 @@
-//! Which samples go to the disk.
+//! Which samples are stored.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 use tardy_core::sample::Sample;
 use tardy_core::units::{Nanos, ParseNanosError};
 
-/// Which samples go to the disk.
+/// Which samples are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeptSamples {
     /// Every one.
     #[default]
     All,
-    /// Those at least this late, and a histogram of all.
+    /// Those with at least this latency, and a histogram of all.
     Tail(Nanos),
-    /// None, but a histogram of all.
+    /// Only a histogram of all.
     Histogram,
 }
 
 impl KeptSamples {
-    /// Whether `sample` goes to the disk.
+    /// Returns whether `sample` is stored.
     #[must_use]
     pub fn stores(self, sample: &Sample) -> bool {
         match self {

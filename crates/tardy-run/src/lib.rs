@@ -1,7 +1,7 @@
-//! The run folder: what one measurement was to do, on what machine, and everything that it
-//! produced. All else is derived from it.
+//! The run folder: the plan of one measurement, the facts of the machine, and all data that the
+//! measurement produced. All results are derived from it.
 //!
-//! `run.json` is a [`record::RunRecord`], which holds the [`plan::Plan`]. The samples beside it
+//! `run.json` is a [`record::RunRecord`], which contains the [`plan::Plan`]. The samples next to it
 //! belong to `tardy_samples`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

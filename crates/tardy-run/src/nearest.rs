@@ -1,22 +1,23 @@
-//! The name that was meant where one was mistyped.
+//! Suggests the intended name for a mistyped one.
 
-/// Names that are less alike say nothing; 1 is the same. By trial: a letter left out, added,
-/// changed or swapped in names of this tool lies above.
+/// Minimum similarity for a suggestion; 1 is equal. Found by trial: a letter omitted, added,
+/// changed or swapped in names of this tool exceeds it.
 const LIKENESS_MIN: f64 = 0.6;
 
-/// ` (did you mean NAME?)` with the name that is most like `given`; nothing where none is.
+/// Returns ` (did you mean NAME?)` with the name most similar to `given`, or nothing if no name is
+/// similar.
 #[must_use]
 pub fn did_you_mean<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     nearest(given, names).map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))
 }
 
-/// The name that is most like `given`, if any is.
+/// Returns the name that is most like `given`, if any is.
 #[must_use]
 pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let given = given.to_lowercase();
     let likeness = |name: &str| {
         let edits = strsim::normalized_damerau_levenshtein(&given, &name.to_lowercase());
-        // A beginning is meant as the name that it begins.
+        // A start is meant as the name that it starts.
         if given.chars().count() > 2 && name.starts_with(&given) {
             edits.max(LIKENESS_MIN)
         } else {

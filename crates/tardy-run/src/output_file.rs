@@ -1,7 +1,8 @@
-//! Files that a user asks for: whole or not there, in place of another file only.
+//! Output files that a user names: written completely or not at all, and replacing regular files
+//! only.
 //!
-//! One function writes all files that users ask for. It refuses links: following one would write a
-//! half file at its target, and replacing it would cut the link.
+//! One function writes all files that users ask for. It refuses links: following one would write an
+//! incomplete file at its target, and replacing it would cut the link.
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -13,7 +14,7 @@ use tardy_sys::{regular_file, unnamed_file};
 
 use tardy_samples::reserved_file::sync_name;
 
-/// What a run folder consists of, beside its folders.
+/// The files of a run folder, apart from its subfolders.
 const FILES_OF_A_RUN: [&str; 8] = [
     "run.json",
     "state.jsonl",
@@ -26,13 +27,13 @@ const FILES_OF_A_RUN: [&str; 8] = [
 ];
 const FOLDERS_OF_A_RUN: [&str; 3] = ["samples", "trace", "outside"];
 
-/// Writes a file beside `path`, brings it to the disk and renames it, so that nobody reads half a
-/// file and a full disk takes no good one. Where another is replaced, its mode is kept, and its
-/// owner and group where this process may set them.
+/// Writes a file next to `path`, syncs and renames it, so that readers never see half a file and a
+/// full disk destroys no existing one. A replaced file's mode is kept, and its owner and group if
+/// this process may set them.
 ///
 /// # Errors
-/// Those of writing and of `write`; `InvalidInput` where `path` names something that is no file, or
-/// a file that a run consists of. Nothing is changed then.
+/// Returns errors of writing and of `write`, and `InvalidInput` if `path` is not a regular file, or
+/// belongs to a run. On error nothing is changed.
 pub fn replace<T, E: From<io::Error>>(
     path: &Path,
     write: impl FnOnce(&File) -> Result<T, E>,
@@ -41,10 +42,10 @@ pub fn replace<T, E: From<io::Error>>(
     replace_in_run(path, write)
 }
 
-/// As [`replace`], also for files that a run consists of.
+/// Works like [`replace`], also for files of a run.
 ///
 /// # Errors
-/// As [`replace`].
+/// Returns the errors of [`replace`].
 pub fn replace_in_run<T, E: From<io::Error>>(
     path: &Path,
     write: impl FnOnce(&File) -> Result<T, E>,
@@ -61,7 +62,7 @@ pub fn replace_in_run<T, E: From<io::Error>>(
     ));
     let part: PathBuf = path.with_file_name(name);
     let written = (|| {
-        // Where the file system has files without names, a process that is killed leaves nothing.
+        // On file systems with unnamed files, a killed process leaves nothing.
         let unnamed = unnamed_file::create(
             part.parent()
                 .filter(|parent| !parent.as_os_str().is_empty())
@@ -83,8 +84,8 @@ pub fn replace_in_run<T, E: From<io::Error>>(
         let value = write(&file)?;
         file.sync_all()?;
         if is_unnamed {
-            // One call where nothing is to be replaced: between two, a kill would leave the name of
-            // the first.
+            // A single call if there is no file to replace: a kill between two calls would leave
+            // the temporary name.
             match unnamed_file::give_name(&file, path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     unnamed_file::give_name(&file, &part)?
@@ -106,8 +107,7 @@ pub fn replace_in_run<T, E: From<io::Error>>(
     written
 }
 
-/// Gives `file` the owner, group and mode of the one that it replaces, before there is anything in
-/// it to read.
+/// Gives `file` the owner, group and mode of the one that it replaces, before it has any content.
 fn keep_rights(old: &Metadata, file: &File) -> io::Result<()> {
     let new = file.metadata()?;
     let mut mode = old.mode() & 0o777;
@@ -115,7 +115,7 @@ fn keep_rights(old: &Metadata, file: &File) -> io::Result<()> {
         let has_group = fchown(file, Some(old.uid()), Some(old.gid()))
             .or_else(|_| fchown(file, None, Some(old.gid())))
             .is_ok();
-        // What the old file's group might do is not for another group.
+        // The rights of the old file's group must not pass to another group.
         mode &= if has_group { 0o777 } else { 0o707 };
     }
     // A file system without modes refuses to set any.
@@ -126,11 +126,11 @@ fn keep_rights(old: &Metadata, file: &File) -> io::Result<()> {
     }
 }
 
-/// Writes `bytes` as [`replace`] does; where the path is `-`, to standard output, whose reader may
-/// have seen enough.
+/// Writes `bytes` like [`replace`]; if the path is `-`, to standard output, whose reader may close
+/// it early.
 ///
 /// # Errors
-/// As [`replace`]; those of writing.
+/// Returns the errors of [`replace`] and of writing.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if !is_standard_output(path) {
         return replace(path, |mut file| file.write_all(bytes));
@@ -142,7 +142,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Whether the path stands for standard output.
+/// Returns whether the path means standard output.
 #[must_use]
 pub fn is_standard_output(path: &Path) -> bool {
     path == Path::new("-")
@@ -153,8 +153,7 @@ fn refused(words: &str) -> io::Result<()> {
 }
 
 fn refuse_no_file(path: &Path) -> io::Result<()> {
-    // A rename would put a file in the place of a device, and of a link instead of what it leads
-    // to.
+    // A rename would replace a device by a file, and a link instead of its target.
     if let Ok(there) = fs::symlink_metadata(path)
         && let Some(name) = regular_file::name(there.file_type())
     {

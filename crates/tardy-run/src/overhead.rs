@@ -1,13 +1,13 @@
-//! What the tool itself cost; reported with every result, never subtracted from it.
+//! The cost of the tool itself; reported with every result, never subtracted from it.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 
-/// Of the whole run.
+/// Overhead of the whole run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Overhead {
-    /// One read of the monotonic clock: the median of many.
+    /// Cost of one read of the monotonic clock: the median of many.
     pub clock_read_ns: Nanos,
     /// The measuring threads.
     pub threads: Vec<ThreadOverhead>,
@@ -17,10 +17,10 @@ pub struct Overhead {
     pub resident_bytes_max: u64,
 }
 
-/// Of one measuring thread, between arming and disarming.
+/// Overhead of one measuring thread, between arming and disarming.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadOverhead {
-    /// The probe that the thread is of.
+    /// The thread's probe.
     pub probe: String,
     /// The CPU that it was bound to.
     pub cpu: Option<CpuId>,
@@ -30,6 +30,6 @@ pub struct ThreadOverhead {
     pub faults: u64,
     /// Context switches because it slept.
     pub switches_voluntary: u64,
-    /// Context switches because another one was to run.
+    /// Context switches because the kernel preempted the thread.
     pub switches_involuntary: u64,
 }

@@ -9,7 +9,7 @@ use tardy_core::bytes::{format_bytes, parse_bytes};
 use tardy_core::cpu::{CpuList, ParseCpuListError};
 use tardy_core::units::Nanos;
 
-/// What kind of value a parameter takes, with the limits that are refused beyond.
+/// The type of a parameter's value, with its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A size, read as `64MiB`; within the limits, in bytes.
@@ -37,7 +37,7 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// A file or folder.
     Path,
-    /// A name of lower-case letters, digits and dashes, that begins with a letter.
+    /// A name of lower-case letters, digits and dashes, that starts with a letter.
     Name,
     /// A list of CPUs, as in `1-3,6`.
     Cpus,
@@ -70,19 +70,19 @@ impl std::fmt::Display for Kind {
 pub struct Parameter {
     /// Its name in a request.
     pub name: &'static str,
-    /// What it sets, one line.
+    /// One line about its effect.
     pub means: &'static str,
-    /// What it takes.
+    /// The type of its value.
     pub kind: Kind,
-    /// Its value where the request gives none, as a request would write it; without one, the
-    /// parameter may stay unset.
+    /// The value if the request gives none, in the syntax of a request; without one, the parameter
+    /// may stay unset.
     pub default: Option<&'static str>,
-    /// Whether a request must give it, because no default could know.
+    /// Whether a request must give it, because there is no sensible default.
     pub needed: bool,
 }
 
 impl Parameter {
-    /// A parameter that has a default, or may stay unset where that is the default.
+    /// Describes a parameter that has a default, or may stay unset.
     const fn new(
         name: &'static str,
         means: &'static str,
@@ -134,7 +134,7 @@ impl Parameter {
         Self::new(name, means, Kind::Duration { min, max }, Some(default))
     }
 
-    /// One of some words; the first is the default.
+    /// Describes a choice of words; the first is the default.
     #[must_use]
     pub const fn choice(
         name: &'static str,
@@ -151,7 +151,7 @@ impl Parameter {
     }
 }
 
-/// Names stand in file names and tables.
+/// Names occur in file names and tables.
 fn is_name(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     text.len() <= 32
@@ -165,17 +165,17 @@ fn is_name(text: &str) -> bool {
 pub enum Value {
     /// A size in bytes.
     Bytes(u64),
-    /// How many of something.
+    /// A count.
     Count(u64),
     /// A time in ns.
     Duration(Nanos),
-    /// A word of the parameter's list.
+    /// One of the parameter's words.
     Word(String),
-    /// Any text: it takes the rest of a request, so that no other value can stand behind it.
+    /// Any text: it takes the rest of a request, so no other value can follow it.
     Text(String),
     /// A file or folder.
     Path(PathBuf),
-    /// A program and its arguments, each as the program gets it; no text of a request gives one.
+    /// A program and its arguments, each passed unchanged; the text of a request cannot express it.
     Words(Vec<String>),
 }
 
@@ -194,15 +194,15 @@ impl std::fmt::Display for Value {
 
 /// The values of the parameters of one load or probe, by name.
 ///
-/// A request's text is checked against the table of parameters, and defaults are filled in from
-/// there: a name asked for below is one that the table has.
+/// A request's text is checked against the table of parameters, which also supplies the defaults:
+/// the names used below are in the table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Values(BTreeMap<String, Value>);
 
 impl Values {
-    /// The size in bytes, or the number, of a parameter; 0 where it has none, which the table rules
-    /// out for those with a default.
+    /// Returns the size in bytes, or the number, of a parameter; 0 if it has none, which the table
+    /// rules out for those with a default.
     #[must_use]
     pub fn number(&self, name: &str) -> u64 {
         match self.0.get(name) {
@@ -211,7 +211,7 @@ impl Values {
         }
     }
 
-    /// The time of a parameter; zero where it has none.
+    /// Returns the time of a parameter; zero if it has none.
     #[must_use]
     pub fn duration(&self, name: &str) -> Nanos {
         match self.0.get(name) {
@@ -220,7 +220,7 @@ impl Values {
         }
     }
 
-    /// The word or text of a parameter; empty where it has none.
+    /// Returns the word or text of a parameter; empty if it has none.
     #[must_use]
     pub fn text(&self, name: &str) -> &str {
         match self.0.get(name) {
@@ -229,7 +229,7 @@ impl Values {
         }
     }
 
-    /// The path of a parameter.
+    /// Returns the path of a parameter.
     #[must_use]
     pub fn path(&self, name: &str) -> Option<&std::path::Path> {
         match self.0.get(name) {
@@ -238,7 +238,7 @@ impl Values {
         }
     }
 
-    /// The words of a parameter: a program and its arguments.
+    /// Returns the words of a parameter that is a program and its arguments.
     #[must_use]
     pub fn words(&self, name: &str) -> Option<&[String]> {
         match self.0.get(name) {
@@ -247,7 +247,7 @@ impl Values {
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -301,7 +301,7 @@ pub enum ValueError {
     NotDuration {
         /// Whose value.
         parameter: &'static str,
-        /// What is wrong with it.
+        /// The parse error.
         source: tardy_core::units::ParseNanosError,
     },
     /// Not one of the words.
@@ -311,7 +311,7 @@ pub enum ValueError {
         parameter: &'static str,
         /// As given.
         text: String,
-        /// What there is.
+        /// The valid choices.
         choices: &'static [&'static str],
     },
     /// No name.
@@ -325,12 +325,12 @@ pub enum ValueError {
         /// As given.
         text: String,
     },
-    /// No list of CPUs.
+    /// Not a list of CPUs.
     #[error("`{parameter}`: {source}")]
     NotCpus {
         /// Whose value.
         parameter: &'static str,
-        /// What is wrong with it.
+        /// The parse error.
         source: ParseCpuListError,
     },
     /// Beyond a limit.
@@ -345,7 +345,7 @@ pub enum ValueError {
         /// The largest that is taken, as a user writes it.
         max: String,
     },
-    /// Nothing at all.
+    /// An empty value.
     #[error("`{parameter}` is empty: give it a value")]
     Empty {
         /// Whose value.
@@ -357,7 +357,7 @@ impl Parameter {
     /// Reads a value as a request writes it.
     ///
     /// # Errors
-    /// What is wrong with it, and what would be right.
+    /// Returns the error and an example of a valid value.
     pub fn parse(&self, text: &str) -> Result<Value, ValueError> {
         let parameter = self.name;
         let owned = || text.to_owned();
@@ -429,21 +429,21 @@ impl Parameter {
     }
 }
 
-/// Why the part of a request behind its name is refused.
+/// Why the part of a request after its name is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParameterError {
-    /// There is no parameter of this name.
+    /// Unknown parameter.
     Unknown {
         /// As given.
         name: String,
-        /// What there is.
+        /// The valid names.
         known: Vec<&'static str>,
     },
     /// More values than parameters.
     TooMany {
         /// The first that has no parameter.
         value: String,
-        /// How many parameters there are.
+        /// Number of parameters.
         count: usize,
     },
     /// The same parameter twice.
@@ -452,11 +452,11 @@ pub enum ParameterError {
     Value(ValueError),
 }
 
-/// The values in `text`, the part of a request behind its name: `64MiB:block=1MiB`, by name or in
-/// the order of `parameters`.
+/// Parses `text`, the part of a request after its name: `64MiB:block=1MiB`, by name or in the order
+/// of `parameters`.
 ///
 /// # Errors
-/// [`ParameterError`].
+/// Returns [`ParameterError`].
 pub fn parse_values(
     parameters: &[&'static Parameter],
     text: &str,
@@ -475,8 +475,7 @@ pub fn parse_values(
             name.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !name.is_empty()
         });
         let (parameter, value) = match named {
-            // A command may contain `a=b`: where a text is taken, only the parameters that there
-            // are are names.
+            // A command may contain `a=b`: if a text is expected, only known parameters are names.
             Some((name, value))
                 if !takes_text || parameters.iter().any(|parameter| parameter.name == name) =>
             {

@@ -1,4 +1,4 @@
-//! What a run will do, as a value: stored in its folder, and the same for a guest, a board over SSH
+//! The plan of a run, as a value: stored in its folder, and the same for a guest, a board over SSH
 //! and this machine.
 //!
 //! A probe's name is the name of its series; its kind identifies the probe. Several of one kind run
@@ -32,22 +32,22 @@ use crate::tracing::ExplainLevel;
 
 /// Name of a responder's probe and series, and of its run's scenario.
 pub const RESPOND: &str = "respond";
-/// Length that the last phase of a run without an end has in its plan, 100 years: what adds lengths
-/// and times goes on to work, and no run comes to its end.
+/// Planned length of the last phase of an endless run, 100 years: additions of lengths and times
+/// keep working, and no run reaches it.
 pub const UNTIL_STOPPED_LENGTH: Nanos = Nanos::from_secs(100 * 365 * 86_400);
-/// The part of a run without an end that amounts of its plan are told for: bytes on the disk, and
-/// those that loads write.
+/// The period for which an endless run states its amounts: bytes on the disk, and bytes that loads
+/// write.
 pub const UNTIL_STOPPED_PART: Nanos = Nanos::from_secs(3600);
 /// Name of the scenario that flags make.
 pub const FLAGS: &str = "flags";
 
-/// Where a scenario comes from, and so what asks for it again.
+/// The source of a scenario, and how to request it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
     /// The flags of `tardy run`.
     Flags,
-    /// A scenario of the tool's own, by its name.
+    /// A built-in scenario, by its name.
     BuiltIn,
     /// The file in [`Plan::scenario_file`].
     File,
@@ -55,18 +55,18 @@ pub enum Origin {
     Responder,
 }
 
-/// What will be done. Serialisable: a guest, a board over SSH and this machine take the same plan.
+/// The plan of a run. Serialisable: a guest, a board over SSH and this machine take the same plan.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Plan {
     /// Name of the scenario.
     pub scenario: String,
-    /// Where the scenario comes from; absent in plans of older tools, see [`Plan::origin`].
+    /// The source of the scenario; absent in plans of older tools, see [`Plan::origin`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
-    /// Its file, as given; absent for scenarios of the tool's own.
+    /// Its file, as given; absent for built-in scenarios.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario_file: Option<PathBuf>,
-    /// Whether phases come in a drawn order, so that loads can be ranked.
+    /// Whether phases come in random order, so that loads can be ranked.
     pub is_shuffled: bool,
     /// How long probes run before the first phase.
     #[serde(rename = "warm_up_ns")]
@@ -77,16 +77,16 @@ pub struct Plan {
     pub threads: Vec<ThreadEntry>,
     /// CPUs to measure.
     pub measured_cpus: CpuList,
-    /// CPUs for the tool's own threads; the measured ones where none is left.
+    /// CPUs for the tool's own threads; the measured ones if no other is left.
     #[serde(rename = "tool_cpus")]
     pub housekeeping_cpus: CpuList,
     /// Phases in their order.
     pub phases: Vec<PhasePlan>,
-    /// Cycles after which each thread ends by itself: where the only phase is counted in them, and
-    /// has no load.
+    /// Cycles after which each thread ends by itself: if the only phase is counted in them, and has
+    /// no load.
     pub cycles: Option<u64>,
-    /// Whether the run has no end of its own: the last phase lasts until somebody stops it, and its
-    /// length says nothing.
+    /// Whether the run lasts until the user stops it: the length of the last phase is then
+    /// meaningless.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub until_stopped: bool,
     /// Allowed latencies.
@@ -98,20 +98,21 @@ pub struct Plan {
     pub skipped_allowed: Option<u64>,
     /// Samples to store.
     pub keep: KeptSamples,
-    /// Bytes that the run's folder may take: older samples give way to histograms by hour.
+    /// Disk budget of the run's folder in bytes; beyond it, the oldest samples are folded into
+    /// hourly histograms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<u64>,
     /// Folder in memory to write to while measuring.
     pub spool: Option<PathBuf>,
-    /// Wake-up latency in us to ask the power management for; absent to leave it.
+    /// Wake-up latency in us to request from power management; absent to leave it.
     pub cpu_dma_latency_us: Option<i32>,
-    /// The same of the measured CPUs alone, in its place.
+    /// Replaces it by a request for the measured CPUs alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_latency_us: Option<u32>,
-    /// Control group of the measuring threads; that of the tool if absent.
+    /// Control group of the measuring threads; by default that of the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_cgroup: Option<PathBuf>,
-    /// Control group of the loads; that of the tool if absent.
+    /// Control group of the loads; by default that of the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_cgroup: Option<PathBuf>,
     /// Seed of everything random.
@@ -121,39 +122,40 @@ pub struct Plan {
     /// Latency that stops the run.
     #[serde(rename = "stop_above_ns")]
     pub stop_above: Option<Nanos>,
-    /// Whether that also switches off the kernel's tracing.
+    /// Whether a stop also switches off the kernel's tracing.
     pub tracing_off: bool,
-    /// What is done at that latency; nothing but to stop if empty.
+    /// The actions at that latency; if empty, the run only stops.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on_threshold: Vec<ThresholdAction>,
-    /// What of the kernel's trace is recorded to explain samples.
+    /// The amount of kernel tracing that explains samples.
     #[serde(default, skip_serializing_if = "ExplainLevel::is_off")]
     pub explain: ExplainLevel,
-    /// Whether all of that is kept.
+    /// Whether the whole trace is stored.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_trace: bool,
     /// Settings of the machine that are changed for the run, with their old values.
     pub changes: Vec<Change>,
-    /// What one wake-up costs here; absent where the period is long enough on any machine.
+    /// The cost of one wake-up here; absent if the period is long enough on any machine.
     #[serde(rename = "wake_up_cost_ns")]
     pub wake_up_cost: Option<Nanos>,
-    /// Bytes that the run will take, at most about this; in an hour, where it has no end.
+    /// Bytes that the run will take, at most about this; in an hour, if it has no end.
     pub bytes_estimated: u64,
-    /// What the user keeps with the run, by name.
+    /// The user's labels of the run, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Options as they were asked for, by name, where no other field has their values.
+    /// Options as the user gave them, by name, if no other field has their values.
     #[serde(default, skip_serializing_if = "Request::is_empty")]
     pub asked: Request,
     /// Defaults that come from files of the machine or the user, a sentence a file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub defaults: Vec<String>,
-    /// What is known to fall short before the start.
+    /// Shortcomings that are known before the start.
     pub warnings: Vec<Warning>,
 }
 
 impl Plan {
-    /// What the loads write to devices, a line a device, for who would spare them.
+    /// Returns one line per device with the bytes that the loads write to it, so that a user can
+    /// spare the device.
     #[must_use]
     pub fn device_writes(&self) -> Vec<String> {
         let length = |phase: &PhasePlan| {
@@ -181,8 +183,8 @@ impl Plan {
             .collect()
     }
 
-    /// Where the scenario comes from. Of an older tool's plan its name tells, which a user's file
-    /// may have too: the file goes before it.
+    /// Returns the source of the scenario. An older tool's plan has only its name, which a user's
+    /// file may have too: the file has priority.
     #[must_use]
     pub fn origin(&self) -> Origin {
         self.origin
@@ -194,7 +196,7 @@ impl Plan {
             })
     }
 
-    /// What the run is held to.
+    /// Returns the requirement that the run must meet.
     #[must_use]
     pub fn requirement(&self) -> Requirement {
         Requirement {
@@ -219,22 +221,22 @@ impl Plan {
 /// One probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbePlan {
-    /// Its name, as that of its series: the probe's own, or another one where several of a kind run
+    /// Its name, like that of its series: the probe's own, or another one if several of a kind run
     /// side by side.
     pub name: String,
-    /// The probe's own name, where that is another one; see [`ProbePlan::kind`].
+    /// The probe's own name, if different; see [`ProbePlan::kind`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Time between two wake-ups, or time asked for.
+    /// Time between two wake-ups, or requested time.
     #[serde(rename = "period_ns")]
     pub period: Nanos,
     /// Widest random move of a due time.
     #[serde(rename = "dither_ns")]
     pub dither: Nanos,
-    /// The first due time after the start, where it was asked for; drawn otherwise.
+    /// The first due time after the start, if the user gave it; random otherwise.
     #[serde(rename = "offset_ns", default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<Nanos>,
-    /// Measured CPUs that it runs on, where it was asked to keep to some.
+    /// Measured CPUs that it is limited to, if the user limited it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuList>,
     /// Clocks of its timer and of its due times.
@@ -244,7 +246,7 @@ pub struct ProbePlan {
     pub policy: PolicyName,
     /// Real-time priority; absent for ordinary tasks.
     pub priority: Option<u32>,
-    /// What it waits for.
+    /// The event that it waits for.
     #[serde(default)]
     pub waits_for: WaitsFor,
     /// Its own parameters, by name.
@@ -253,7 +255,7 @@ pub struct ProbePlan {
 }
 
 impl ProbePlan {
-    /// Which probe it is: the name that `tardy list probes` has it under.
+    /// Returns the kind of probe: its name in `tardy list probes`.
     #[must_use]
     pub fn kind(&self) -> &str {
         self.kind.as_deref().unwrap_or(&self.name)
@@ -270,7 +272,7 @@ impl std::fmt::Display for ProbePlan {
             write!(formatter, ":{name}={value}")?;
         }
         self.clocks.fmt(formatter)?;
-        // The period of an import need not be known.
+        // The period of an import may be unknown.
         if self.waits_for != WaitsFor::Nothing && self.period > Nanos::ZERO {
             write!(formatter, " every {}", self.period.exact())?;
         }
@@ -281,25 +283,25 @@ impl std::fmt::Display for ProbePlan {
     }
 }
 
-/// What a probe waits for, as far as readers of its latencies must know.
+/// The event that a probe waits for, as far as it affects its latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WaitsFor {
-    /// A timer of its own, after whose expiry its latencies count.
+    /// The probe's own timer, after whose expiry its latencies count.
     #[default]
     Timer,
     /// Another thread, program, machine or device; or a timer that only shows its intervals.
     Event,
-    /// Nothing: it looks for gaps all the time, and has no period.
+    /// No event: it looks for gaps all the time, and has no period.
     Nothing,
 }
 
-/// One place of a probe: a measuring thread, or the threads that measure together there.
+/// One place of a probe: a measuring thread, or a group of threads that measure together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadEntry {
     /// The probe that it belongs to.
     pub probe: String,
-    /// What it will do.
+    /// The plan of the threads.
     #[serde(flatten)]
     pub plan: ThreadPlan,
 }
@@ -307,12 +309,12 @@ pub struct ThreadEntry {
 /// One phase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PhasePlan {
-    /// As tables name it.
+    /// Its name in tables.
     pub name: String,
-    /// How long it lasts; where it is counted in cycles, about how long these take.
+    /// Its length; if it is counted in cycles, an estimate.
     #[serde(rename = "length_ns")]
     pub length: Nanos,
-    /// Cycles that each measuring thread makes in it at least, in place of the length.
+    /// Minimum number of cycles of each measuring thread in the phase, used instead of the length.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycles: Option<u64>,
     /// Loads of the phase.
@@ -323,32 +325,32 @@ pub struct PhasePlan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "kebab-case")]
 pub enum Change {
-    /// /dev/cpu_dma_latency is held open with this value; the kernel takes it back when the tool
-    /// ends, however it ends.
+    /// Holds /dev/cpu_dma_latency open with this value; the kernel withdraws it when the tool ends
+    /// in any way.
     CpuDmaLatency {
         /// In us.
         value_us: i32,
     },
-    /// The wake-up latency that the power management may take on one CPU
-    /// (`pm_qos_resume_latency_us`); put back at the end, or by `tardy restore`.
+    /// Sets the wake-up latency that power management may add on one CPU
+    /// (`pm_qos_resume_latency_us`); restored at the end, or by `tardy restore`.
     ResumeLatency {
         /// The CPU's file below /sys.
         path: PathBuf,
-        /// What it contains.
+        /// The old content.
         old: String,
-        /// What it shall contain.
+        /// The new content.
         new: String,
     },
-    /// An interrupt is moved; put back at the end, or by `tardy restore`.
+    /// Moves an interrupt; restored at the end, or by `tardy restore`.
     Interrupt {
-        /// From where to where.
+        /// The old and the new CPUs.
         #[serde(flatten)]
         to: IrqMove,
     },
 }
 
 impl Plan {
-    /// The bytes of `--disk` for explanations: a quarter, where there are any.
+    /// Returns the share of `--disk` for explanations: a quarter, if there are any.
     #[must_use]
     pub fn disk_of_explanations(&self) -> Option<u64> {
         self.disk
@@ -356,19 +358,20 @@ impl Plan {
             .map(Self::share_of_explanations)
     }
 
-    /// The share of explanations in a `--disk` of so many bytes.
+    /// Returns the share of explanations in a `--disk` of so many bytes.
     #[must_use]
     pub fn share_of_explanations(disk: u64) -> u64 {
         disk / 4
     }
 
-    /// The least `--disk` with which a run of so many series can be explained, in bytes.
+    /// Returns the minimum `--disk` with which a run of this many series can be explained, in
+    /// bytes.
     #[must_use]
     pub fn disk_least_explained(series: usize) -> u64 {
         (series as u64).max(16) << 20
     }
 
-    /// The bytes of `--disk` for all but explanations.
+    /// Returns the bytes of `--disk` for all but explanations.
     #[must_use]
     pub fn disk_of_samples(&self) -> Option<u64> {
         let explanations = self.disk_of_explanations().unwrap_or(0);
@@ -383,13 +386,13 @@ impl Plan {
             .fold(self.warm_up, |sum, phase| sum.saturating_add(phase.length))
     }
 
-    /// The same of a run that has an end of its own.
+    /// Returns the planned length, or `None` for an endless run.
     #[must_use]
     pub fn planned_length(&self) -> Option<Nanos> {
         (!self.until_stopped).then(|| self.length())
     }
 
-    /// The probe of that name.
+    /// Returns the probe of that name.
     #[must_use]
     pub fn probe(&self, name: &str) -> Option<&ProbePlan> {
         self.probes.iter().find(|probe| probe.name == name)
@@ -419,13 +422,13 @@ impl std::fmt::Display for Change {
     }
 }
 
-/// One place of a probe: all that its threads need to know. Times are offsets from the run's start
-/// until [`ThreadPlan::at`].
+/// The plan of one place of a probe: everything its threads need. Times are offsets from the run's
+/// start until [`ThreadPlan::at`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadPlan {
     /// CPU that is measured; absent for copies that move among the measured ones.
     pub cpu: Option<CpuId>,
-    /// Which copy this is, for probes that run side by side without a CPU of their own.
+    /// Number of the copy, for probes whose copies have no fixed CPU.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub copy: Option<u32>,
     /// When samples of the first series are due.
@@ -435,20 +438,20 @@ pub struct ThreadPlan {
     /// Cycles after which the probe ends; until it is stopped if absent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cycles: Option<u64>,
-    /// Latency from which on all probes stop; none if absent.
+    /// Latency at which all probes stop; if absent, none stops them.
     #[serde(
         rename = "stop_above_ns",
         skip_serializing_if = "Option::is_none",
         default
     )]
     pub stop_above: Option<Nanos>,
-    /// The clocks that its timer and its grid are on, where one of them is not the run's.
+    /// The clocks of its timer and its grid, if one of them is not the run's.
     #[serde(skip_serializing_if = "ThreadClocks::are_plain", default)]
     pub clocks: ThreadClocks,
 }
 
 impl ThreadPlan {
-    /// The same with its grid on the clock of a run that starts at `start`.
+    /// Returns the plan with its grid on the clock of a run that starts at `start`.
     #[must_use]
     pub fn at(&self, start: Nanos) -> Self {
         let first = |period, offset| match self.clocks.grid {
@@ -474,11 +477,10 @@ impl ThreadPlan {
     }
 }
 
-/// A load as it will run; stored in the run and handed to the guardian.
+/// A resolved load; stored in the run and sent to the guardian.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadPlan {
-    /// What it is called in events and reports: the request as written, numbered where the same was
-    /// asked for twice.
+    /// Its name in events and reports: the request as written, numbered if it was given twice.
     pub label: String,
     /// The load's name.
     pub name: String,
@@ -486,39 +488,40 @@ pub struct LoadPlan {
     pub parameters: Values,
     /// The CPUs it runs on.
     pub cpus: CpuList,
-    /// Whether each CPU has a worker of its own; else one worker uses them all.
+    /// Whether each CPU has its own worker; otherwise one worker uses them all.
     pub each_cpu: bool,
-    /// What it takes at most, over all workers.
+    /// Its resource limits over all workers.
     pub budget: Budget,
-    /// How long it may take to end by itself when asked to; then it is killed, and the run says so.
+    /// Time to stop on request; after it, the load is killed, and the run reports that.
     pub finish_limit: Nanos,
-    /// Where its named scratch files go, for a load that needs names.
+    /// Path of its named scratch files, for a load that needs names.
     pub scratch: Option<PathBuf>,
-    /// What it changes on the machine, to be journalled before the start and undone by whoever
-    /// survives it.
+    /// The changes it makes to the machine, journaled before the start and undone by the surviving
+    /// process.
     pub undo: Vec<Undo>,
-    /// What it writes to a device; nothing where it writes to none.
+    /// Its writes to a device; `None` if it writes to none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_writes: Option<DeviceWrites>,
-    /// What falls short of the load as it is described, on this machine.
+    /// Differences from the load's description on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// How it gets its share of the CPUs beside the others of its phase.
+    /// How it gets its share of the CPUs among the loads of its phase.
     #[serde(default, skip_serializing_if = "Share::is_of_tasks")]
     pub share: Share,
-    /// How many other loads its phase has.
+    /// Number of other loads in its phase.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub beside: u32,
 }
 
-/// How a load gets its share of the CPUs beside others.
+/// How a load gets its share of the CPUs among others.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Share {
-    /// Each of its tasks has one, as any other task: it is alone, or the kernel can do no better.
+    /// Each of its tasks has one, like any other task: it is alone, or the kernel offers no
+    /// grouping.
     #[default]
     Tasks,
-    /// Each of its workers has one, as a session of its own.
+    /// Each of its workers has its own, as a session.
     Session,
     /// Each of its workers has one, as a control group: this path with a dash and the worker's
     /// number.
@@ -538,8 +541,8 @@ fn is_zero(count: &u32) -> bool {
 }
 
 impl LoadPlan {
-    /// What it writes to a device, where it does, in so long a time: as [`device_writes::lines`]
-    /// takes it.
+    /// Returns its device writes in a time, if any, in the form that [`device_writes::lines`]
+    /// takes.
     #[must_use]
     pub fn writes_for(&self, length: Nanos) -> Option<(&str, &DeviceWrites, Nanos)> {
         self.device_writes
@@ -547,14 +550,14 @@ impl LoadPlan {
             .map(|writes| (self.label.as_str(), writes, length))
     }
 
-    /// How many workers it has.
+    /// Returns the number of its workers.
     #[must_use]
     pub fn worker_count(&self) -> usize {
         if self.each_cpu { self.cpus.len() } else { 1 }
     }
 }
 
-/// What a load takes at most, over all of its workers.
+/// Resource limits of a load over all of its workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Budget {
     /// Bytes of memory.
@@ -581,7 +584,7 @@ impl PolicyName {
     /// Every one.
     pub const ALL: [Self; 3] = [Self::Fifo, Self::Rr, Self::Other];
 
-    /// As on the command line.
+    /// Returns its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -591,7 +594,8 @@ impl PolicyName {
         }
     }
 
-    /// The kernel's policy: `Fifo` and `Rr` need a priority, and are an ordinary task without one.
+    /// Returns the kernel's policy: `Fifo` and `Rr` need a priority, and are an ordinary task
+    /// without one.
     #[must_use]
     pub fn policy(self, priority: Option<u32>) -> sched::Policy {
         match (self, priority) {

@@ -1,8 +1,8 @@
-//! `run.json`: what was planned, what the machine is, what happened, and how it ended.
+//! `run.json`: the plan, the facts of the machine, the events of the run, and how it ended.
 //!
-//! Every time is in ns, on the run's monotonic clock unless the key says otherwise. Unknown keys
-//! are skipped by readers, so that a later minor addition does not break an older tool; `format`
-//! rises when that would not be enough.
+//! Every time is in ns, on the run's monotonic clock unless the key says otherwise. Readers skip
+//! unknown keys, so a later minor addition does not break an older tool; `format` rises when that
+//! is not enough.
 //!
 //! History of `format`: 1 (2026-11): first.
 
@@ -28,25 +28,25 @@ use crate::tracing::TracingRecord;
 /// The version that this tool writes.
 pub const FORMAT: u32 = 1;
 
-/// What a run measured.
+/// The kind of measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunKind {
-    /// How late tasks start.
+    /// Latencies of task starts.
     Latency,
-    /// What operations cost.
+    /// The cost of operations.
     Cost,
     /// Made from another tool's output.
     Imported,
 }
 
-/// How far a run has come.
+/// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// It is under way, or was cut off.
+    /// It is in progress, or was interrupted.
     Running,
-    /// It ran to its planned end.
+    /// It reached its planned end.
     Finished,
     /// A signal ended it before its time.
     Interrupted,
@@ -61,41 +61,42 @@ pub enum State {
 pub struct Tool {
     /// `tardy`.
     pub name: String,
-    /// As in `tardy --version`.
+    /// As printed by `tardy --version`.
     pub version: String,
-    /// The process; with the machine's boot, tells whether a run is still under way.
+    /// The process that makes the run; with the boot ID, it shows whether the run is still in
+    /// progress.
     pub process: u32,
 }
 
-/// A phase as it happened, never as planned.
+/// A phase as it happened, which may differ from the plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseRecord {
-    /// That of the planned phase.
+    /// Name of the planned phase.
     pub name: String,
     /// Loads that ran in it.
     pub loads: Vec<String>,
-    /// When it began.
+    /// When it started.
     pub begin_ns: Nanos,
-    /// When it ended; absent while it lasts. Its loads work for a part of it:
+    /// Its end; absent while it lasts. Its loads work during a part of it:
     /// [`RunRecord::under_load`].
     pub end_ns: Option<Nanos>,
-    /// When it was to begin and to end.
+    /// Planned start and end.
     pub planned_ns: (Nanos, Nanos),
-    /// Time that each CPU was not idle, whoever used it; absent where /proc/stat does not tell.
+    /// Time that each CPU was not idle, over all tasks; absent if /proc/stat lacks it.
     #[serde(default)]
     pub cpu_busy_ns: BTreeMap<CpuId, Nanos>,
 }
 
-/// What one load did in one phase.
+/// The work of one load in one phase.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadWork {
-    /// Place of the phase in the list of phases.
+    /// Index of the phase in the list of phases.
     pub phase: usize,
-    /// The label that the plan gives it.
+    /// The load's label in the plan.
     pub load: String,
     /// CPU that this part of it ran on.
     pub cpu: Option<CpuId>,
-    /// What it did.
+    /// The number of operations.
     pub operations: u64,
     /// Bytes that it moved.
     pub bytes: u64,
@@ -103,7 +104,7 @@ pub struct LoadWork {
     pub errors: u64,
     /// CPU time that it used.
     pub cpu_time_ns: Nanos,
-    /// What of it was in the kernel; absent in runs of older tools.
+    /// The part of it in the kernel; absent in older files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_time_ns: Option<Nanos>,
     /// When this part of it was at work for the first time; absent in runs of older tools.
@@ -112,7 +113,7 @@ pub struct LoadWork {
     /// When it stopped working, or when its last process was gone; absent while it works, and in runs of older tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_ns: Option<Nanos>,
-    /// For how long it was away in between: it died and was started again.
+    /// Total time between its deaths and restarts.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub away_ns: Nanos,
 }
@@ -123,7 +124,7 @@ fn is_zero(time: &Nanos) -> bool {
 }
 
 impl LoadWork {
-    /// A part of a load that has not told anything yet.
+    /// Makes the record of a part of a load that has not reported anything yet.
     #[must_use]
     pub fn new(phase: usize, load: &str, cpu: Option<CpuId>) -> Self {
         Self {
@@ -142,15 +143,15 @@ impl LoadWork {
     }
 }
 
-/// Why some samples that were to be stored are not.
+/// Why some samples could not be stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreFailure {
     /// Due time of the first sample that was not stored.
     #[serde(rename = "since_ns")]
     pub since: Nanos,
-    /// What the system said.
+    /// The error of the system.
     pub error: String,
-    /// How many samples it concerns.
+    /// Number of affected samples.
     pub samples: u64,
 }
 
@@ -165,60 +166,60 @@ pub struct SeriesRecord {
     pub cpu: Option<CpuId>,
     /// The counts at the end; absent while it lasts.
     pub counts: Option<Counts>,
-    /// For how long gaps were looked for, in series of gaps.
+    /// For how long the probe looked for gaps, in series of gaps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_ns: Option<Nanos>,
-    /// Why samples that were to be stored are not.
+    /// Why samples could not be stored.
     pub failure: Option<StoreFailure>,
-    /// Which of its samples another CPU took, where the kernel tells; stretch by stretch.
+    /// The samples that another CPU took, as a list of intervals, if the kernel reports the CPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub elsewhere: Vec<MovedStretch>,
 }
 
 impl SeriesRecord {
-    /// Samples that could not be stored.
+    /// Returns the number of samples that could not be stored.
     #[must_use]
     pub fn not_stored(&self) -> u64 {
         self.failure.as_ref().map_or(0, |failure| failure.samples)
     }
 }
 
-/// Samples in a row that a bound probe took on another CPU than its own.
+/// Consecutive samples that a bound probe took on the wrong CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MovedStretch {
-    /// The CPU; of the last stretch that there is room for, the first of those after it.
+    /// The CPU; the last interval covers all later ones, and has the CPU of the first.
     pub cpu: CpuId,
     /// When the first of them was due.
     pub first_due_ns: Nanos,
     /// When the last of them was due.
     pub last_due_ns: Nanos,
-    /// How many they are.
+    /// Their number.
     pub samples: u64,
 }
 
-/// A measuring thread that was scheduled in another way than it began.
+/// A measuring thread that was scheduled in another way than it started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchedulingChange {
     /// Its name, as in `overhead`.
     pub thread: String,
-    /// Its CPU, where it has one.
+    /// Its CPU, if bound.
     pub cpu: Option<CpuId>,
     /// When it was seen, at most a second late.
     pub seen_ns: Nanos,
-    /// How it began.
+    /// Its initial scheduling.
     pub before: String,
-    /// How it was then.
+    /// Its new scheduling.
     pub after: String,
 }
 
-/// A stretch in which nobody made the run: its tool had ended, or the machine was off.
+/// An interval without measurement: the tool had ended, or the machine was off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interruption {
     /// When the last sample before it was taken.
     pub from_ns: Nanos,
-    /// When the run went on.
+    /// When the run resumed.
     pub to_ns: Nanos,
-    /// Whether the machine was started anew in between.
+    /// Whether the machine rebooted in between.
     pub is_reboot: bool,
 }
 
@@ -227,7 +228,7 @@ pub struct Interruption {
 pub struct StartTime {
     /// Wall-clock time, ns since 1970; for people, never for data.
     pub realtime_ns: Nanos,
-    /// The same moment on the run's clock.
+    /// The same time on the run's clock.
     pub monotonic_ns: Nanos,
 }
 
@@ -236,11 +237,11 @@ pub struct StartTime {
 pub struct RunRecord {
     /// Version of the format.
     pub format: u32,
-    /// What was measured.
+    /// The kind of measurement.
     pub kind: RunKind,
-    /// Who wrote it.
+    /// The tool that wrote it.
     pub tool: Tool,
-    /// How far it came.
+    /// The state.
     pub state: State,
     /// Clock of all times.
     pub clock: ClockKind,
@@ -248,54 +249,53 @@ pub struct RunRecord {
     pub started: StartTime,
     /// When its last probe ended; absent while it lasts.
     pub ended_ns: Option<Nanos>,
-    /// What must be known before the numbers.
+    /// Caveats to read before the numbers.
     pub warnings: Vec<Warning>,
-    /// What was to be done.
+    /// The plan of the run.
     pub plan: Plan,
-    /// What operations were timed, in folders of kind `cost`.
+    /// The operations that were timed, in folders of kind `cost`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<CostRecord>,
-    /// Where the numbers come from, in folders of kind `imported`.
+    /// The source of the numbers, in folders of kind `imported`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<ImportRecord>,
     /// CPUs that were measured.
     pub measured_cpus: CpuList,
-    /// Stretches in which nobody made it: see `--resume`.
+    /// Intervals without measurement: see `--resume`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interruptions: Vec<Interruption>,
     /// Phases as they happened.
     pub phases: Vec<PhaseRecord>,
-    /// What the loads did.
+    /// The work that the loads did.
     pub load_work: Vec<LoadWork>,
-    /// Moments that somebody marked while the run lasted.
+    /// Times that were marked during the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks_ns: Vec<Nanos>,
-    /// Where the series are while they are not yet in `samples/`: see `--spool`.
+    /// Path of the series while they are not yet in `samples/`: see `--spool`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples_folder: Option<PathBuf>,
     /// One for each file of samples.
     pub series: Vec<SeriesRecord>,
-    /// Measuring threads whose policy, priority or CPUs somebody else changed.
+    /// Measuring threads whose policy, priority or CPUs another process changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scheduling_changes: Vec<SchedulingChange>,
-    /// What else touched the measured CPUs.
+    /// Other activity on the measured CPUs.
     pub interference: Option<Interference>,
     /// The recording of the kernel's trace, in runs with `--explain`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracing: Option<TracingRecord>,
-    /// What the tool itself cost.
+    /// The cost of the tool itself.
     pub overhead: Option<Overhead>,
     /// The machine at the start.
     pub machine: MachineFacts,
-    /// What `tardy doctor` found for the measured CPUs at the start; empty in older folders and
+    /// Findings of `tardy doctor` for the measured CPUs at the start; empty in older folders and
     /// imported ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doctor: Vec<StoredFinding>,
 }
 
 impl RunRecord {
-    /// Of a run that this tool is about to make, in the machine's own time: nothing has happened
-    /// yet.
+    /// Returns the record of a run that is about to start, in the machine's real time.
     #[must_use]
     pub fn begun(kind: RunKind, plan: Plan, machine: MachineFacts, started: StartTime) -> Self {
         Self {

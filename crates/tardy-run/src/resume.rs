@@ -1,18 +1,18 @@
-//! A run with `--disk` that goes on in its folder after its tool has ended: in order, by a kill, or
+//! Resumes a run with `--disk` in its folder after its tool ended normally, was killed, or stopped
 //! with the machine.
 //!
-//! All of its samples give way to histograms by hour. Times are put on the clock as it runs now:
-//! the clock of runs begins anew with each boot, and the time of day says how far apart the two
-//! are. That is made in a folder beside the run's, and both change places in one step: a crash
+//! All of its samples are folded into hourly histograms. Times are converted to the current clock:
+//! the clock of runs restarts with each boot, and the time of day gives the distance between both.
+//! The new state is made in a folder next to the run's, and both change places in one step: a crash
 //! leaves the old one whole, or the new one.
 //!
 //! A run that lost samples is refused, because no later number would include them.
 //!
 //! A resumed run is rebuilt beside its folder, and the two are exchanged in one step. All samples
 //! of the earlier part are folded into hourly histograms, and the time of day maps their times to
-//! the current clock. Moving times in place would need a separate journal: a crash in the middle
-//! would have moved some of them twice. Without single samples of the earlier part, a series keeps
-//! one grid of due times, and readers need no change.
+//! the current clock. Moving times in place would need a separate journal: after a crash in the
+//! middle, some times would be moved and others not. Because the earlier part has no individual
+//! samples, a series keeps one grid of due times, and readers need no change.
 
 use std::fs::{self, File};
 use std::io;
@@ -34,8 +34,8 @@ use tardy_samples::hours::{self, Hours};
 use tardy_samples::reserved_file;
 use tardy_samples::rotation::{DiskDivision, Rotation, RotationRule};
 
-/// What a run that goes on has in its folder, with what waits to replace it. All else is
-/// somebody's, and stays there; so it is in `samples`: see [`is_of_series`].
+/// The entries of a resumed run's folder, including replacements that wait to be moved. All other
+/// entries belong to the user, and stay; [`is_of_series`] does the same for `samples`.
 const OWN: [&str; 6] = [
     "run.json",
     "run.json.new",
@@ -45,13 +45,13 @@ const OWN: [&str; 6] = [
     "state.jsonl.new",
 ];
 
-/// Why a run cannot go on.
+/// Why a run cannot be resumed.
 #[derive(Debug, thiserror::Error)]
 pub enum ResumeError {
-    /// It is no run, or its folder cannot be written.
+    /// It is not a run, or its folder cannot be written.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// Samples of other kinds of runs cannot give way to histograms by hour.
+    /// Samples of other kinds of runs cannot be folded into hourly histograms.
     #[error(
         "{0} cannot be resumed: only a run of `tardy run --until-stopped --disk SIZE` without \
          loads, or one of `tardy attach` with these options, can be resumed; give another folder with --out"
@@ -65,7 +65,7 @@ pub enum ResumeError {
     Other {
         /// The folder.
         path: PathBuf,
-        /// What is not the same.
+        /// The aspect that differs.
         what: &'static str,
     },
     /// Kernels are compared, and not added up.
@@ -78,30 +78,29 @@ pub enum ResumeError {
         /// The kernel that it was measured on.
         release: String,
     },
-    /// Its tool is at it.
+    /// Its tool is still running.
     #[error(
         "{0} is still being measured by process {1}: stop it, or give another folder with \
          --out"
     )]
     UnderWay(PathBuf, u32),
-    /// What it has cannot be read, or be written anew.
+    /// A part of the run cannot be read or rewritten.
     #[error("{path} cannot be resumed: {error}")]
     System {
         /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
 }
 
-/// Takes the run in `path` up, which `plan` is to go on with at `now`. `None` where there is
-/// nothing at `path`.
+/// Resumes the run in `path` at `now` under `plan`. Returns `None` if `path` does not exist.
 ///
-/// The record that comes with it is that of the part before, on the clock as it runs now; it ends
-/// with the interruption that lasts until `now`.
+/// The returned record is that of the earlier part, on the current clock; it ends with the
+/// interruption that lasts until `now`.
 ///
 /// # Errors
-/// [`ResumeError`]; the run is then as it was.
+/// Returns [`ResumeError`]; the run is then unchanged.
 pub fn resume(
     path: &Path,
     plan: &Plan,
@@ -116,7 +115,7 @@ pub fn resume(
         path: path.to_owned(),
         error,
     };
-    // Where `path` is a link, what it leads to is taken up, on the disk that it is on.
+    // If `path` is a link, its target is resumed, on the target's disk.
     let run = fs::canonicalize(path).map_err(system)?;
     // A process of another container has no number here, and another one may take the run up at the
     // same time.
@@ -125,7 +124,7 @@ pub fn resume(
     };
     let record = folder::open(path)?;
     check(path, &record, plan, root)?;
-    // What a resumption that was cut off left: the run itself is whole.
+    // Remains of an interrupted resumption: the run itself is whole.
     let beside = beside(&run);
     if beside.exists() {
         remove(&beside, &run, &record).map_err(system)?;
@@ -148,8 +147,8 @@ pub fn resume(
     Ok(Some((taken_up.moved_to(path)?, record)))
 }
 
-/// Locks the run's folder; `None` where another tool has it, or took it up just now and put another
-/// one in its place.
+/// Locks the run's folder; `None` if another tool has it, or has just resumed the run and replaced
+/// the folder.
 fn lock(run: &Path) -> io::Result<Option<File>> {
     let Some(folder) = folder::lock(run)? else {
         return Ok(None);
@@ -158,14 +157,14 @@ fn lock(run: &Path) -> io::Result<Option<File>> {
     Ok(((locked.dev(), locked.ino()) == (there.dev(), there.ino())).then_some(folder))
 }
 
-/// Removes the folder beside the run's, but for what is not of a run: that goes into the run's own.
+/// Removes the folder next to the run's; entries that no run made are moved into the run's folder.
 /// `record` is that of the run.
 fn remove(beside: &Path, run: &Path, record: &RunRecord) -> io::Result<()> {
     keep_of_others(beside, run, |entry| {
         OWN.iter().any(|own| entry.file_name() == *own)
     })?;
     let samples = beside.join("samples");
-    // What a link leads to is removed by nobody.
+    // The target of a link is never removed.
     if fs::symlink_metadata(&samples).is_ok_and(|samples| samples.is_dir()) {
         keep_of_others(&samples, &run.join("samples"), |entry| {
             is_of_series(entry, record)
@@ -174,12 +173,12 @@ fn remove(beside: &Path, run: &Path, record: &RunRecord) -> io::Result<()> {
     fs::remove_dir_all(beside)
 }
 
-/// Moves what is not the tool's `own` out of a folder that is to be removed.
+/// Moves entries that are not `own` out of a folder before it is removed.
 fn keep_of_others(from: &Path, to: &Path, own: impl Fn(&fs::DirEntry) -> bool) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let place = to.join(entry.file_name());
-        // Of the same name, the one in the run's own folder is the newer.
+        // If both have the same name, the one in the run's own folder is newer.
         if !own(&entry) && fs::symlink_metadata(&place).is_err() {
             fs::rename(entry.path(), place)?;
         }
@@ -187,8 +186,8 @@ fn keep_of_others(from: &Path, to: &Path, own: impl Fn(&fs::DirEntry) -> bool) -
     Ok(())
 }
 
-/// Whether the run in `record` made a file of `samples`: the head of a series, a segment, the
-/// hours, or what waits to replace one of them.
+/// Returns whether the run in `record` made a file of `samples`: the head of a series, a segment,
+/// the hours, or a replacement of one of them.
 fn is_of_series(entry: &fs::DirEntry, record: &RunRecord) -> bool {
     let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
     let Some(name) = entry.file_name().into_string().ok().filter(|_| is_file) else {
@@ -273,7 +272,7 @@ fn fill(
         );
         let mut hours = rotation.with_all_segments()?;
         refuse_gone(series, &rotation, &hours)?;
-        // One that has not begun yet begins with the rest of the run.
+        // A series that has not started yet starts with the rest of the run.
         if hours.through > 0 {
             // `run.json` also counts chunks that did not fit on a full disk.
             if let Some(counts) = series.counts {
@@ -288,7 +287,8 @@ fn fill(
         .filter_map(|(_, _, hours)| hours.last_wake())
         .max()
         .unwrap_or(record.started.monotonic_ns);
-    // A part that was killed before its first sample ends where it began: its gap is noted already.
+    // A part that was killed before its first sample ends at its start: its gap is recorded
+    // already.
     let noted = record
         .interruptions
         .last()
@@ -296,8 +296,8 @@ fn fill(
     let last = record.ended_ns.unwrap_or(last).max(last).max(noted);
     let boot = root.text("proc/sys/kernel/random/boot_id");
     let is_reboot = boot.is_none() || record.machine.boot_id != boot;
-    // A time of day that is behind, as on a board without a clock of its own, makes nothing come
-    // after the present.
+    // A time of day that is behind, as on a board without a battery-backed clock, must not put past
+    // samples into the future.
     let by = if is_reboot {
         ahead(record.started) - ahead(now)
     } else {
@@ -321,7 +321,7 @@ fn fill(
     });
     record.state = State::Running;
     record.ended_ns = None;
-    // They are told anew when the run ends; until then the samples tell them.
+    // They are recorded again when the run ends; until then the samples replace them.
     record
         .series
         .iter_mut()
@@ -353,7 +353,7 @@ fn refuse_gone(series: &SeriesRecord, rotation: &Rotation, found: &Hours) -> io:
     // The tool may have been killed before the first due time.
     let is_begun = fs::metadata(file).is_ok_and(|head| head.len() > 0) || found.through > 0;
     let has_lost_hours = is_begun && rotation.has_lost_hours()?;
-    // In a run that was cut off, the counts of later chunks keep reporting the loss.
+    // In an interrupted run, the counts of later chunks keep reporting the loss.
     if !has_lost_hours && (gone == 0 || series.counts.is_none()) {
         return Ok(());
     }
@@ -374,7 +374,7 @@ fn missing(file: &Path, what: &str) -> io::Error {
     ))
 }
 
-/// How far the time of day is ahead of the run's clock.
+/// Returns how far the time of day is ahead of the run's clock.
 fn ahead(started: StartTime) -> Nanos {
     started.realtime_ns - started.monotonic_ns
 }
@@ -412,7 +412,7 @@ fn shift(record: &mut RunRecord, by: Nanos) {
 }
 
 impl RunRecord {
-    /// Puts what happened before `earlier` was interrupted into this record of a run that goes on.
+    /// Adds the history of `earlier`, which was interrupted, to this record of the resumed run.
     pub fn go_on(&mut self, earlier: &Self) {
         self.started = earlier.started;
         self.interruptions.clone_from(&earlier.interruptions);
@@ -439,7 +439,7 @@ impl RunRecord {
         }
     }
 
-    /// Notes when the first due times are counted from, of the whole run or of what goes on of it.
+    /// Records the origin of the first due times, of the whole run or of its resumed part.
     pub fn begin_at(&mut self, start: Nanos) {
         let Some(last) = self.interruptions.last_mut() else {
             self.started.realtime_ns += start - self.started.monotonic_ns;
@@ -457,7 +457,7 @@ impl RunRecord {
         }
     }
 
-    /// Adds what is known of the series of `earlier` beside their samples.
+    /// Adds the recorded data of the series of `earlier`, apart from their samples.
     pub fn add_series_of(&mut self, earlier: &Self) {
         for series in &mut self.series {
             if let Some(before) = earlier
@@ -479,7 +479,7 @@ impl RunRecord {
         }
     }
 
-    /// For how long nobody made the run between `begin` and `end`.
+    /// Returns the time between `begin` and `end` during which the run was interrupted.
     #[must_use]
     pub fn away(&self, begin: Nanos, end: Nanos) -> Nanos {
         let within =
@@ -491,7 +491,7 @@ impl RunRecord {
     }
 }
 
-/// Where a run is made anew before it takes its place.
+/// Returns the path where a run is rebuilt before it replaces the old one.
 fn beside(path: &Path) -> PathBuf {
     let name = path
         .file_name()

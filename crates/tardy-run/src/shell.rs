@@ -1,6 +1,6 @@
 //! Words as a shell reads them.
 
-/// A word as a shell reads it back: in quotes where it has to be.
+/// Quotes a word for a shell if necessary.
 #[must_use]
 pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+@%".contains(c);

@@ -1,13 +1,13 @@
-//! Clocks that timers and grids of due times can be on, beside the run's own.
+//! The clocks that timers and grids of due times can use, in addition to the run's own.
 //!
 //! All times of a run are of CLOCK_MONOTONIC. The others run at its rate, adjustments by NTP and
-//! PTP included, and differ from it by a number of ns that changes in steps alone. So a due time on
-//! another clock is one on the run's, as long as nobody steps that clock.
+//! PTP included, and differ from it by a number of ns that changes only in steps. So a due time on
+//! another clock equals one on the run's, until that clock is stepped.
 //!
 //! Times of a run are CLOCK_MONOTONIC, independent of the timers' clock. The clocks run at one rate
 //! and differ by a number that changes only in steps. `run.json` stores it per thread, exact to the
 //! ns, read from the coarse clocks that the kernel moves together. After a step, timers are set
-//! again, a signal cuts short waits that would last as long as the step, and the run decides
+//! again, a signal interrupts waits that would last as long as the step, and the run decides
 //! nothing.
 
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ pub enum SystemClock {
     /// CLOCK_MONOTONIC, the run's own
     #[default]
     Monotonic,
-    /// CLOCK_REALTIME: UTC, set by people and by time synchronisation
+    /// CLOCK_REALTIME: UTC, which an administrator or time synchronisation can set
     Realtime,
     /// CLOCK_TAI: like CLOCK_REALTIME, but without leap seconds; the time scale of TSN and PTP
     Tai,
@@ -32,25 +32,25 @@ impl SystemClock {
     /// Names as in requests, in the order of the variants.
     pub const NAMES: &[&str] = &["monotonic", "realtime", "tai"];
 
-    /// The clock of that name.
+    /// Returns the clock of that name.
     #[must_use]
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|clock| clock.name() == name)
     }
 
-    /// Its name in requests.
+    /// Returns its name in requests.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 
-    /// Whether it is the clock that all times of a run are of.
+    /// Returns whether it is the clock of all times of a run.
     #[must_use]
     pub fn is_of_the_run(&self) -> bool {
         *self == Self::Monotonic
     }
 
-    /// The same clock for system calls.
+    /// Returns the clock for system calls.
     #[must_use]
     pub fn of_the_system(self) -> tardy_sys::clock::Clock {
         match self {
@@ -60,7 +60,7 @@ impl SystemClock {
         }
     }
 
-    /// How far it is ahead of the run's clock now.
+    /// Reads how far it is ahead of the run's clock now.
     #[must_use]
     pub fn read(self) -> ClockReading {
         ClockReading {
@@ -80,11 +80,11 @@ impl std::fmt::Display for SystemClock {
     }
 }
 
-/// A clock, and how far it was ahead of the run's when the run began: add that to a time of the run
-/// for the time on this clock.
+/// A clock, and how far it was ahead of the run's when the run started: add that to a time of the
+/// run for the time on this clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ClockReading {
-    /// Which clock was read.
+    /// The clock that was read.
     pub clock: SystemClock,
     /// How far it was ahead.
     #[serde(rename = "ahead_ns")]
@@ -92,8 +92,8 @@ pub struct ClockReading {
 }
 
 impl ClockReading {
-    /// The first time at `start` or later that is `offset` after a whole multiple of `period` on
-    /// this clock. All but `offset` and `period` are times of the run.
+    /// Returns the first time at `start` or later that is `offset` after a whole multiple of
+    /// `period` on this clock. All arguments but `offset` and `period` are times of the run.
     #[must_use]
     pub fn first_multiple(&self, start: Nanos, period: Nanos, offset: Nanos) -> Nanos {
         let on_clock = i128::from(start.get()) + i128::from(self.ahead.get());
@@ -103,7 +103,7 @@ impl ClockReading {
     }
 }
 
-/// The clocks that are asked for of a probe.
+/// The requested clocks of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ProbeClocks {
     /// Clock of its timer.
@@ -113,7 +113,7 @@ pub struct ProbeClocks {
         skip_serializing_if = "SystemClock::is_of_the_run"
     )]
     pub timer: SystemClock,
-    /// Clock on which its due times are whole multiples of its period, where they are; its offset
+    /// Clock on which its due times are whole multiples of its period, if they are; its offset
     /// comes on top.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub align: Option<SystemClock>,
@@ -129,19 +129,19 @@ impl std::fmt::Display for ProbeClocks {
     }
 }
 
-/// The same of a measuring thread, with what the clocks showed when the run began.
+/// The clocks of a measuring thread, with their readings when the run started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ThreadClocks {
-    /// That of its timer.
+    /// Reading of its timer's clock.
     #[serde(default)]
     pub timer: ClockReading,
-    /// That of its grid.
+    /// Reading of its grid's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grid: Option<ClockReading>,
 }
 
 impl ThreadClocks {
-    /// Those of a plan: what the clocks show is not known before the run.
+    /// Returns the clocks of a plan: their readings are unknown before the run.
     #[must_use]
     pub fn planned(clocks: ProbeClocks) -> Self {
         let unread = |clock| ClockReading {
@@ -154,7 +154,7 @@ impl ThreadClocks {
         }
     }
 
-    /// The same as the clocks are now.
+    /// Returns the current readings of the clocks.
     #[must_use]
     pub fn read(&self) -> Self {
         Self {
@@ -163,7 +163,7 @@ impl ThreadClocks {
         }
     }
 
-    /// Whether all is of the run's own clock, and no grid is aligned.
+    /// Returns whether everything uses the run's own clock, and no grid is aligned.
     #[must_use]
     pub fn are_plain(&self) -> bool {
         self.timer.clock.is_of_the_run() && self.grid.is_none()

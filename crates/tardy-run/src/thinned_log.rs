@@ -1,5 +1,5 @@
-//! A file of lines that grows no further than it may: when it is full, every second line gives way,
-//! so that the oldest are the furthest apart.
+//! A line-based log of bounded length: when it is full, every second line is dropped, so that the
+//! oldest lines are the furthest apart.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -11,7 +11,8 @@ use tardy_samples::reserved_file;
 /// bytes then, if the lines themselves are not.
 ///
 /// # Errors
-/// Those of reading and writing; where lines give way, the file is the old or the new one.
+/// Returns errors of reading and writing; when lines are dropped, the file is either the old or the
+/// new one.
 pub fn append(path: &Path, lines: &[u8], length_max: u64) -> io::Result<()> {
     let mut length = fs::metadata(path)?.len();
     let more = lines.len() as u64;
@@ -28,7 +29,7 @@ pub fn append(path: &Path, lines: &[u8], length_max: u64) -> io::Result<()> {
         .open(path)
         .and_then(|mut file| file.write_all(lines));
     written.inspect_err(|_| {
-        // Half a line would spoil the next one.
+        // Half a line would corrupt the next one.
         let _ = OpenOptions::new()
             .write(true)
             .open(path)
@@ -36,7 +37,7 @@ pub fn append(path: &Path, lines: &[u8], length_max: u64) -> io::Result<()> {
     })
 }
 
-/// The first of every two lines.
+/// Returns the first of every two lines.
 fn every_second(content: &[u8]) -> Vec<u8> {
     let lines: Vec<&[u8]> = content.split_inclusive(|&byte| byte == b'\n').collect();
     let kept = if lines.len() > 1 {

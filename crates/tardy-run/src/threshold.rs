@@ -1,4 +1,4 @@
-//! What is done when a latency is above the threshold, in the words of rtla.
+//! Actions on a latency above the threshold, named as in rtla.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,20 +9,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ThresholdAction {
-    /// Keep the kernel's trace of it.
+    /// Store the kernel's trace of it.
     Trace,
     /// Run a command in a shell.
     Shell(String),
     /// Send SIGTERM to a process.
     Signal(i32),
-    /// Send a signal of this number to a process: to the tool's parent where none is named.
+    /// Send a signal of this number to a process: by default to the tool's parent.
     SignalNumber {
         /// As in signal(7).
         num: i32,
-        /// Nobody for the parent.
+        /// `None` sends it to the parent.
         pid: Option<i32>,
     },
-    /// Go on measuring.
+    /// Keep measuring.
     Continue,
 }
 
@@ -47,7 +47,8 @@ impl fmt::Display for ThresholdAction {
     }
 }
 
-/// `num=10,pid=1234`, in any order, as rtla has it; `pid=parent` is whoever started the tool.
+/// Parses `num=10,pid=1234`, in any order, as in rtla; `pid=parent` is the process that started the
+/// tool.
 fn signal_number(text: &str) -> Option<ThresholdAction> {
     let (mut num, mut pid) = (None, None);
     for part in text.split(',') {

@@ -1,4 +1,4 @@
-//! What a run recorded of the kernel's trace, and how far that explains its samples.
+//! What a run recorded of the kernel's trace, and how many samples it explains.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
@@ -7,7 +7,7 @@ use tardy_trace::event::Thread;
 use tardy_trace::explain::Rules;
 use tardy_trace::text::Text;
 
-/// How much is recorded to explain samples.
+/// The amount of tracing that explains samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ExplainLevel {
@@ -16,7 +16,7 @@ pub enum ExplainLevel {
     Off,
     /// Events of stock kernels.
     Events,
-    /// These, and the functions that were under way when a probe was due and when it got the CPU.
+    /// These, and the functions that were running when a probe was due and when it got the CPU.
     Stacks,
     /// Events, and the kernel's tracer timerlat as a second opinion.
     Timerlat,
@@ -26,7 +26,7 @@ impl ExplainLevel {
     /// Every one.
     pub const ALL: [Self; 4] = [Self::Off, Self::Events, Self::Stacks, Self::Timerlat];
 
-    /// As on the command line.
+    /// Returns its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -48,13 +48,13 @@ impl ExplainLevel {
 pub struct TracingRecord {
     /// 1 events of stock kernels, 2 stacks of the kernel too, 3 events and the tracer timerlat.
     pub level: u32,
-    /// The instance of tracefs, which is gone when the run is over.
+    /// The instance of tracefs, which is removed after the run.
     pub instance: String,
     /// Events that were recorded, as SYSTEM:EVENT.
     pub events: Vec<String>,
     /// Events that explanations use and that this kernel does not have.
     pub absent: Vec<String>,
-    /// What wake-ups of the tool's own showed before the run.
+    /// Results of the tool's own wake-ups before the run.
     pub calibration: Calibration,
     /// Events that were read.
     #[serde(default)]
@@ -62,87 +62,87 @@ pub struct TracingRecord {
     /// Pages that were read.
     #[serde(default)]
     pub pages_read: u64,
-    /// Places where events were lost.
+    /// Number of gaps.
     #[serde(default)]
     pub losses: u64,
-    /// Events that were lost there, as far as the kernel counted them.
+    /// Number of lost events, as far as the kernel counted them.
     #[serde(default)]
     pub lost_events: u64,
     /// CPU time of reading, decoding and matching.
     #[serde(default)]
     pub cpu_time_ns: Nanos,
-    /// Whether the kernel hides the addresses of its functions, so that they have no names.
+    /// Whether the kernel hides the addresses of its functions, so that their names are unknown.
     #[serde(default)]
     pub are_functions_hidden: bool,
     /// Stacks that were read, at level 2.
     #[serde(default)]
     pub stacks_read: u64,
-    /// Why there are none, though they were asked for.
+    /// Why stacks are missing despite the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_stacks: Option<String>,
-    /// At level 3, what the kernel's tracer timerlat says of wake-ups of its own thread, beside
-    /// what events say.
+    /// At level 3, the comparison of the kernel's timerlat tracer with events, for wake-ups of
+    /// timerlat's thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_opinion: Option<SecondOpinion>,
-    /// Why there is none, though it was asked for.
+    /// Why it is missing despite the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_second_opinion: Option<String>,
     /// The series whose samples are explained.
     #[serde(default)]
     pub series: Vec<ExplainedSeries>,
-    /// Loops of programs, and what they did that a loop on time does not.
+    /// Program loops, and their deviations from a correct periodic loop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loops: Vec<LoopRules>,
 }
 
 impl TracingRecord {
-    /// The level at which stacks are recorded: each costs the measured CPU up to tens of
-    /// microseconds, so the latencies are those of another machine.
+    /// The level with stacks: each costs the measured CPU up to tens of microseconds, so the
+    /// latencies are not those of the untraced machine.
     pub const STACKS: u32 = 2;
-    /// The level at which the tracer timerlat runs, whose thread takes the CPU every millisecond.
+    /// The level with the timerlat tracer, whose thread takes the CPU every millisecond.
     pub const TIMERLAT: u32 = 3;
 
-    /// Whether the run's numbers must not be compared.
+    /// Returns whether the run's numbers must not be compared.
     #[must_use]
     pub fn is_beyond_comparison(&self) -> bool {
         self.level >= Self::STACKS
     }
 }
 
-/// What wake-ups of the tool's own, before the run, showed of the kernel's trace.
+/// Findings about the kernel's trace from wake-ups of the tool's own threads before the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Calibration {
     /// Sleeps that were made.
     pub sleeps: u64,
-    /// Of these the wake-ups that were found.
+    /// Number of these wake-ups in the trace.
     pub wake_ups: u64,
-    /// Of these with the timer's due time.
+    /// Number of these with the timer's due time.
     pub timed: u64,
-    /// Of these with the switch to the thread.
+    /// Number of these with the switch to the thread.
     pub switches: u64,
     /// Switches from a thread to the idle one that were seen in the same time.
     pub into_idle: u64,
-    /// Switches from the idle one: 0 where the kernel does not trace them.
+    /// Switches from the idle one: 0 if the kernel does not trace them.
     pub out_of_idle: u64,
 }
 
-/// What timerlat says of wake-ups of its thread, beside what events say of the same.
+/// Comparison of timerlat's records with events for the same wake-ups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SecondOpinion {
     /// Wake-ups that were compared.
     pub wake_ups: u64,
-    /// From due to its timer's function.
+    /// Time from due to the timer's function.
     pub interrupt: Agreement,
-    /// From due to its thread's clock read.
+    /// Time from due to the thread's clock read.
     pub thread: Agreement,
 }
 
-/// How far two figures of the same wake-ups agree.
+/// The agreement of two figures for the same wake-ups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Agreement {
     /// How many.
     pub compared: u64,
-    /// Those within [`Agreement::WITHIN_NS`], or 2 %.
+    /// Wake-ups that agree within [`Agreement::WITHIN_NS`], or 2 %.
     pub agreeing: u64,
     /// The smallest and largest of timerlat's figure minus ours.
     pub difference_min_ns: i64,
@@ -159,7 +159,7 @@ impl Agreement {
     pub const WITHIN_PART: u64 = 50;
 }
 
-/// How often a loop did what one that must be on time does not.
+/// Counts of actions that a real-time loop must avoid.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LoopRules {
     /// Name of its thread.
@@ -167,11 +167,11 @@ pub struct LoopRules {
     /// The kernel's priority of it: -1 deadline, 0 to 98 real-time (99 minus the priority), 100 to
     /// 139 others.
     pub priority: i32,
-    /// What the trace has events for; without them nothing can be said, and the counts are 0.
+    /// The kinds of events in the trace; a count without its event is 0 and means nothing.
     pub recorded: RecordedKinds,
     /// Pages that the program touched and that were not there.
     pub page_faults_user: u64,
-    /// The same in the kernel on the program's behalf.
+    /// Page faults in the kernel on the program's behalf.
     pub page_faults_kernel: u64,
     /// Page faults before the first wake-up by a timer, which are in none of the other counts.
     pub page_faults_at_start: u64,
@@ -187,7 +187,7 @@ pub struct LoopRules {
     pub woken_from_softirq: u64,
     /// Waits for locks of the kernel.
     pub lock_waits: u64,
-    /// All of them together.
+    /// Sum of all waits.
     pub lock_waits_sum_ns: u64,
     /// The longest of them.
     pub lock_waits_max_ns: u64,
@@ -211,7 +211,7 @@ pub struct RecordedKinds {
 /// A thread of lower priority that woke a loop.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LowerWaker {
-    /// As the kernel has it.
+    /// As the kernel stores it.
     pub name: String,
     /// The kernel's.
     pub priority: i32,
@@ -220,7 +220,7 @@ pub struct LowerWaker {
 }
 
 impl LoopRules {
-    /// From what was counted of a thread.
+    /// Makes the record from the counts of a thread.
     #[must_use]
     pub fn of(thread: Thread, rules: &Rules, recorded: RecordedKinds) -> Self {
         let waker = |(&(name, priority), &count): (&(Text, i32), &u64)| LowerWaker {
@@ -249,7 +249,7 @@ impl LoopRules {
     }
 }
 
-/// How far one series is explained.
+/// How many samples of one series are explained.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedSeries {
     /// The series' file.
@@ -258,15 +258,15 @@ pub struct ExplainedSeries {
     pub probe: String,
     /// The CPU that the probe was bound to.
     pub cpu: Option<CpuId>,
-    /// Samples that were to be explained: those that were late, by whatever little.
+    /// Number of samples to explain: those with any latency above 0.
     pub samples: u64,
-    /// Of these the ones that have an explanation; each adds up to its latency.
+    /// Number of them with an explanation; each adds up to its latency.
     pub explained: u64,
-    /// Those of them that are explained in part, because events were lost or came too late.
+    /// Number of these that are explained only partly, because events were lost or late.
     pub with_unknown: u64,
-    /// Samples that did not reach the explainer, because it was behind.
+    /// Number of samples that did not reach the explainer, because it was late.
     pub left_out: u64,
-    /// Those whose explanation gave way to newer ones in a run with `--disk`.
+    /// Number of explanations dropped for newer ones in a run with `--disk`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub given_way: u64,
     /// Bytes written to their files.

@@ -1,9 +1,9 @@
 //! When the loads of a phase were at work: the samples of that time are the phase's, and those
 //! before and after it belong to no phase.
 //!
-//! Samples belong to a load while it worked. Each worker reports its begin and the init its end
+//! Samples belong to a load while it worked. Each worker reports its start and the init its end
 //! (`load_work` in `run.json`); all other samples count in the whole run and in no phase. With
-//! several loads it is the time when all worked. Tables, charts, comparisons and exports all ask
+//! several loads it is the time when all worked. Tables, charts, comparisons and exports all use
 //! `RunRecord::under_load`.
 
 use tardy_core::cpu::CpuId;
@@ -12,12 +12,12 @@ use tardy_core::units::Nanos;
 use crate::record::{LoadWork, PhaseRecord, RunRecord};
 
 impl RunRecord {
-    /// From when to when all loads of the phase at `index` worked where `cpu` is concerned; the
-    /// whole phase where it has none, or where an older tool did not write it down. Where not all
-    /// of them worked at any time the end is the begin.
+    /// Returns the start and end of the time in which all loads of the phase at `index` worked on
+    /// `cpu`; the whole phase if it has no load, or an older tool did not record the times. If they
+    /// never worked at the same time, the end equals the start.
     ///
-    /// A CPU is concerned by the workers that are bound to it and by those that use several. Where
-    /// there is none, loads ran beside it: then by all.
+    /// The workers of a CPU are those bound to it and those that use several CPUs. If there is
+    /// none, loads ran on other CPUs: then all of them count.
     #[must_use]
     pub fn under_load(&self, index: usize, cpu: Option<CpuId>) -> (Nanos, Nanos) {
         let phase = &self.phases[index];

@@ -1,8 +1,8 @@
-//! Whether a run goes on: the record of one that was killed stays as it was.
+//! Decides whether a run is in progress, because the record of a killed run does not change.
 //!
 //! The process and the boot of a run show whether it is still running. A killed run leaves the same
 //! `run.json`; a folder that was copied from another machine, or is older than a reboot, must not
-//! look alive because some process has its number.
+//! look alive because a process happens to have its number.
 
 use tardy_core::units::Nanos;
 use tardy_machine::root::Root;
@@ -16,8 +16,8 @@ const FIELD_OF_START: usize = 22;
 const NANOS_A_TICK: i64 = 10_000_000;
 
 impl RunRecord {
-    /// Whether the process that makes the run is there, on the machine below `root` and since the
-    /// same boot. Its clock is then this machine's.
+    /// Returns whether the process that makes the run exists, on the machine below `root` and in
+    /// the same boot. Its clock is then this machine's.
     #[must_use]
     pub fn is_under_way(&self, root: &Root) -> bool {
         let is_here = self.machine.boot_id.is_some()
@@ -25,13 +25,12 @@ impl RunRecord {
         self.state == State::Running && is_here && self.is_process_its_own(root)
     }
 
-    /// Whether the process of that number is the one that makes the run, whatever its program is
-    /// called: it was there when the run began, and another one that has got its number since was
-    /// not.
+    /// Returns whether the process of that number makes the run, whatever its name: it existed when
+    /// the run started, so it is not a later process with the same number.
     fn is_process_its_own(&self, root: &Root) -> bool {
         let stat = root.text(format!("proc/{}/stat", self.tool.process));
-        // Behind the name, which may have spaces and brackets: field 3 of proc_pid_stat(5) and
-        // those after it.
+        // The fields after the name, which may have spaces and brackets: field 3 of
+        // proc_pid_stat(5) and later ones.
         let fields = stat
             .as_deref()
             .and_then(|stat| stat.rsplit_once(") "))
@@ -46,8 +45,8 @@ impl RunRecord {
         let Some(ticks) = ticks.filter(|_| is_alive) else {
             return false;
         };
-        // The process's start is on the clock that also runs in suspend, which is ahead of the
-        // run's by no less than nothing.
+        // The process's start is on the clock that includes suspend, which is never behind the
+        // run's.
         let ahead = Nanos(clock::boottime() - clock::monotonic());
         let began = self
             .interruptions

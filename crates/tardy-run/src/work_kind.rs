@@ -1,8 +1,8 @@
-//! What a unit of work consists of.
+//! The kind of work in a unit.
 
 use serde::{Deserialize, Serialize};
 
-/// What the work consists of.
+/// The kind of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkKind {
@@ -18,7 +18,7 @@ impl WorkKind {
     /// Every kind.
     pub const ALL: [Self; 3] = [Self::Compute, Self::Syscalls, Self::Memory];
 
-    /// As on the command line.
+    /// Returns its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

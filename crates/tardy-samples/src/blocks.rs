@@ -1,8 +1,7 @@
-//! The samples of a series, counted by bucket for each stretch of time, and exactly in one
-//! histogram for each phase.
+//! Counts of a series' samples by bucket for each time interval, and one exact histogram per phase.
 //!
-//! Memory does not depend on the length of the run: there are at most about a thousand stretches of
-//! a few thousand buckets.
+//! Memory is independent of the length of the run: at most about a thousand intervals of a few
+//! thousand buckets.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,22 +16,22 @@ use crate::histogram_file;
 use crate::read_series::{SeriesError, SeriesFile};
 use crate::sweep::last_due_at_most;
 
-/// Place of a phase in the run's list; the samples between phases have none.
+/// Index of a phase in the run's list; `None` for samples between phases.
 pub type PhaseIndex = Option<usize>;
 
-/// Boundaries of stretches and phases.
+/// Boundaries of intervals and phases.
 #[derive(Debug, Clone)]
 pub struct BlockGrid {
-    /// Begin of the first stretch.
+    /// Start of the first interval.
     pub start: Nanos,
     /// Length of each.
     pub length: Nanos,
-    /// Begin and end of each phase, as far as its loads ran.
+    /// Start and end of each phase, as far as its loads ran.
     pub phases: Vec<(Nanos, Nanos)>,
 }
 
 impl BlockGrid {
-    /// The stretch and the phase of a due time.
+    /// Returns the interval and the phase of a due time.
     fn place(&self, due: Nanos) -> (u64, PhaseIndex) {
         let stretch = (due - self.start)
             .get()
@@ -52,11 +51,12 @@ impl BlockGrid {
 pub struct SeriesBlocks {
     /// Head of the series.
     pub descriptor: Descriptor,
-    /// Counts of each stretch in each phase, in order of time.
+    /// Counts of each interval in each phase, in order of time.
     pub stretches: BTreeMap<(u64, PhaseIndex), Stretch>,
     /// All samples of each phase.
     pub exact: BTreeMap<PhaseIndex, Histogram>,
-    /// All samples, if the series holds only a part of them; `stretches` is empty then.
+    /// All samples, if the series stores only a part of them individually; `stretches` is then
+    /// empty.
     pub stored: Option<Histogram>,
 }
 
@@ -64,7 +64,7 @@ impl SeriesBlocks {
     /// Reads the series in `path`, on as many threads as there are CPUs.
     ///
     /// # Errors
-    /// [`SeriesError`] where it cannot be read.
+    /// Returns [`SeriesError`] if it cannot be read.
     pub fn read(path: &Path, grid: &BlockGrid) -> Result<Self, SeriesError> {
         let file = SeriesFile::open(path)?;
         let new = || Reader::new(file.descriptor().schedule, grid.clone());
@@ -75,7 +75,7 @@ impl SeriesBlocks {
             exact: reader.exact,
             stored: None,
         };
-        // There may be a thousand series, all held at once.
+        // There may be a thousand series, all in memory at once.
         whole.exact.values_mut().for_each(Histogram::pack);
         if let Some(stored) = histogram_file::of_all(path, &file, whole.exact.values()) {
             whole.stored = Some(stored);
@@ -113,7 +113,7 @@ impl Reader {
             return;
         }
         let place = self.grid.place(chunk.first_due);
-        // Nearly all chunks lie in one stretch: their due times need not be looked at.
+        // Nearly all chunks lie within one interval, so their due times need no check.
         if last_due_at_most(chunk, &self.schedule)
             .is_some_and(|last| self.grid.place(last) == place)
         {

@@ -1,6 +1,6 @@
 //! Cycles of a followed thread, from a wake-up to the next sleep in the thread's waiting place. The
 //! times of a cycle add up. [`cut`] makes cycles from stints, and the file `cycles.json` of a run
-//! folder keeps them.
+//! folder stores them.
 
 pub mod chains;
 pub mod cut;
@@ -23,15 +23,15 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StretchKind {
-    /// It waited for a CPU after the wake-up that began the cycle.
+    /// It waited for a CPU after the wake-up that started the cycle.
     WakeUp,
-    /// It could have run, but another thread had its CPU.
+    /// The thread was runnable, but another thread had its CPU.
     Preempted,
-    /// It slept in a call.
+    /// The thread slept in a call.
     Blocked,
 }
 
-/// A sleep, by where in the kernel a thread slept.
+/// A wait place: where in the kernel a thread slept.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WaitPlace {
     /// The system call, or another entry into the kernel, such as a page fault.
@@ -47,9 +47,9 @@ pub struct Stretch {
     pub kind: StretchKind,
     /// Start of the part, from the start of the cycle.
     pub at_ns: Nanos,
-    /// How long it took.
+    /// Its duration.
     pub length_ns: Nanos,
-    /// Where the thread slept.
+    /// The wait place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<WaitPlace>,
     /// Waker that ended the sleep, or first thread that had the CPU.
@@ -60,14 +60,14 @@ pub struct Stretch {
     pub then: Option<String>,
 }
 
-/// Times of one cycle, or of many: their sum is the response time, always.
+/// Times of one cycle, or of many: their sum always equals the response time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Shares {
-    /// It waited for a CPU after the wake-up that began the cycle.
+    /// It waited for a CPU after the wake-up that started the cycle.
     pub wake_up_ns: Nanos,
-    /// It had a CPU.
+    /// The thread had a CPU.
     pub running_ns: Nanos,
-    /// It could have run, but another thread had its CPU.
+    /// The thread was runnable, but another thread had its CPU.
     pub preempted_ns: Nanos,
     /// It slept.
     pub blocked_ns: Nanos,
@@ -102,30 +102,30 @@ pub struct Cycle {
     pub thread: i32,
     /// Its name.
     pub name: String,
-    /// By the monotonic clock: when the wake-up was due, or when the thread was woken.
+    /// By the monotonic clock: the due time of the wake-up, or its time without one.
     pub begin_ns: Nanos,
-    /// From there to the sleep that ends the cycle.
+    /// Time from there to the sleep that ends the cycle.
     pub response_ns: Nanos,
-    /// What the thread did in it.
+    /// What the thread did in the cycle.
     #[serde(flatten)]
     pub shares: Shares,
-    /// In the order of time; the longest ones, where there are many.
+    /// In order of time; only the longest ones if there are many.
     pub stretches: Vec<Stretch>,
-    /// Stretches that were left out because they were short.
+    /// Intervals that were omitted because they were short.
     pub left_out: u64,
     /// The length of these.
     pub left_out_ns: Nanos,
 }
 
-/// What cycles of one thread lost in one place.
+/// Time that the cycles of one thread lost at one wait place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlaceRow {
-    /// Where the thread slept.
+    /// The wait place.
     #[serde(flatten)]
     pub place: WaitPlace,
     /// Sleeps there.
     pub sleeps: u64,
-    /// All sleeps there together.
+    /// Sum of all sleeps there.
     pub sum_ns: Nanos,
     /// The longest.
     pub max_ns: Nanos,
@@ -138,10 +138,9 @@ pub struct CycleRow {
     pub thread: i32,
     /// Its name.
     pub name: String,
-    /// Cycles from begin to end.
+    /// Cycles from start to end.
     pub cycles: u64,
-    /// Where the thread sleeps between cycles; absent where the kernel does not say where threads
-    /// sleep.
+    /// The wait place between cycles; absent if the kernel does not show where threads sleep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_in: Option<WaitPlace>,
     /// Half of the response times are at or below this one.
@@ -150,7 +149,7 @@ pub struct CycleRow {
     pub p99_ns: Nanos,
     /// The longest.
     pub max_ns: Nanos,
-    /// All cycles together.
+    /// Sum of all cycles.
     pub sum: Shares,
     /// Sleeps inside cycles by place, the longest sum first.
     pub blocked_in: Vec<PlaceRow>,
@@ -163,12 +162,12 @@ pub struct Cycles {
     pub threads: Vec<CycleRow>,
     /// The longest cycles of each thread, the longest first.
     pub worst: Vec<Cycle>,
-    /// The slowest chains of wake-ups that began a cycle.
+    /// The slowest chains of wake-ups that started a cycle.
     pub chains: Vec<WakeUpChain>,
-    /// Cycles that were begun and not measured to their end, because events were lost or because
-    /// the thread came to wait elsewhere.
+    /// Cycles that started and have no measured end, because events were lost or the thread changed
+    /// its wait place.
     pub cut_off: u64,
-    /// Whether there were more threads than are looked at.
+    /// Whether there were more threads than the tool follows.
     pub has_more_threads: bool,
 }
 
@@ -191,7 +190,7 @@ impl Cycles {
         }
     }
 
-    /// Reads the file of a run folder; nothing if there is none.
+    /// Reads the file of a run folder; returns `None` if the folder has none.
     ///
     /// # Errors
     /// If it cannot be read, or is damaged.

@@ -1,4 +1,4 @@
-//! Late samples added up by who held the CPU, by part of the way, and by stack.
+//! Sums of late samples by holder of the CPU, by component, and by stack.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -16,7 +16,7 @@ use crate::read_series::{SeriesError, SeriesFile};
 /// How late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Lateness {
-    /// All latenesses together.
+    /// Sum of all latencies.
     pub sum_ns: u64,
     /// The least.
     pub min_ns: u64,
@@ -33,9 +33,9 @@ pub struct Lateness {
 pub struct ComponentRow {
     /// Which.
     pub component: Component,
-    /// In all wake-ups together.
+    /// Sum over all wake-ups.
     pub sum_ns: u64,
-    /// Of a wake-up that has it.
+    /// Median over the wake-ups that have it.
     pub median_ns: u64,
     /// The most in one wake-up.
     pub max_ns: u64,
@@ -46,9 +46,9 @@ pub struct ComponentRow {
 /// The delay that one holder caused.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct HolderTotal {
-    /// In all wake-ups together.
+    /// Sum over all wake-ups.
     pub sum_ns: u64,
-    /// Wake-ups that had to wait for it.
+    /// Number of wake-ups that waited for it.
     pub wake_ups: u64,
     /// The most in one wake-up.
     pub max_ns: u64,
@@ -62,8 +62,8 @@ impl HolderTotal {
     }
 }
 
-/// Lengths of time: their sum, and quantiles that are values that occurred, as long as there are
-/// not too many different ones.
+/// Lengths of time: their sum, and quantiles, which are exact unless there are too many different
+/// values.
 #[derive(Debug)]
 struct Lengths {
     histogram: Histogram,
@@ -154,7 +154,7 @@ impl DelayTotals {
         self.all.histogram.count()
     }
 
-    /// How late the wake-ups were; `None` without wake-ups.
+    /// Returns the latencies of the wake-ups; `None` without wake-ups.
     #[must_use]
     pub fn lateness(&self) -> Option<Lateness> {
         self.all.lateness()
@@ -183,22 +183,22 @@ impl DelayTotals {
     }
 }
 
-/// The most stacks that are told apart; a run has a few hundred.
+/// Maximum number of distinct stacks; a run has a few hundred.
 const STACKS_MAX: usize = 100_000;
 
-/// A stack, and the lateness that is laid to it.
+/// A stack, and the latency attributed to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StackRow {
-    /// What kept the threads waiting.
+    /// The cause of the wait.
     pub cause: Cause,
-    /// Of the thread or softirq.
+    /// Name of the thread or softirq.
     pub name: String,
-    /// Whether these functions gave the CPU up in the end. Else they were under way when the timer
+    /// Whether these functions finally gave up the CPU. Otherwise they were running when the timer
     /// interrupt came.
     pub is_end: bool,
     /// Functions, the innermost first.
     pub functions: Vec<String>,
-    /// In all samples together.
+    /// Sum over all samples.
     pub sum_ns: u64,
     /// Samples that waited for it.
     pub samples: u64,
@@ -263,7 +263,7 @@ impl StackTotals {
 pub struct SampleTotals {
     /// Explained samples.
     pub explained: u64,
-    /// Those with an explanation for a part of their latency only.
+    /// Samples whose latency is only partly explained.
     pub with_unknown: u64,
     /// Samples above the threshold.
     pub ranked: u64,
@@ -333,7 +333,7 @@ impl SampleTotals {
     }
 }
 
-/// The latencies of all explained samples in the file of delays at `path`, in ns.
+/// Returns the latencies of all explained samples in the file of delays at `path`, in ns.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -347,17 +347,18 @@ pub fn latencies(path: &Path, found: &mut Histogram) -> io::Result<()> {
     Ok(())
 }
 
-/// Explained samples whose latency is stored, and those of them whose pieces do not add up to it.
+/// Number of explained samples whose latency is stored, and of those whose pieces do not add up to
+/// it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct SumChecks {
     /// Samples with both a latency and an explanation.
     pub checked: u64,
-    /// Samples whose pieces do not add up to their latency: 0 unless something is broken.
+    /// Number of samples whose pieces do not add up to their latency: 0 unless there is a bug.
     pub not_adding_up: u64,
 }
 
-/// Compares the sum of each sample's pieces, in the file of delays at `delays`, with the latency
-/// that its series has. Both files have samples in the same order.
+/// Compares the sum of each sample's pieces, in the file of delays at `delays`, with the latency in
+/// its series. Both files have samples in the same order.
 ///
 /// # Errors
 /// If the file of delays cannot be opened (the outer one), or the series cannot be read.

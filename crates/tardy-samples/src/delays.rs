@@ -1,5 +1,5 @@
-//! Files `trace/SERIES.delays`: of each sample of a series who held the CPU, from due to the clock
-//! read. Keyed by the sample's due time.
+//! Files `trace/SERIES.delays`: the holders of the CPU for each sample of a series, from due to the
+//! clock read. Keyed by the sample's due time.
 //!
 //! ```text
 //! head    "TARDYDL1"
@@ -43,49 +43,49 @@ const CHUNK_MAGIC: [u8; 4] = *b"DLYS";
 const CHUNK_HEAD_BYTES: usize = 12;
 /// Largest body that is written or believed, in bytes.
 const BODY_BYTES_MAX: usize = 16 << 20;
-/// Frames of all holders of a chunk that are believed; one of 4,096 samples has far fewer.
+/// Maximum number of frames of a chunk's holders; a chunk of 4,096 samples has far fewer.
 const FRAMES_MAX: usize = 1 << 20;
 /// Samples after which a chunk ends.
 const CHUNK_SAMPLES: usize = 4096;
 
-/// Who held the CPU, in words that outlive the machine.
+/// The holder of the CPU, in terms that stay meaningful on another machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DelayHolder {
-    /// What kept the thread waiting.
+    /// The cause of the wait.
     pub cause: Cause,
-    /// How that is known.
+    /// The certainty of the cause.
     pub known: Certainty,
-    /// Of the interrupt, softirq or thread; empty where there is none.
+    /// Name of the interrupt, softirq or thread; empty if there is none.
     pub name: String,
     /// The kernel's priority of a thread.
     pub priority: Option<i32>,
     /// The function that a kernel worker was busy with.
     pub work: Option<String>,
     /// The functions that were under way when the interrupt that woke the thread came, the
-    /// innermost first; empty where no stack was recorded.
+    /// innermost first; empty if no stack was recorded.
     pub stack: Vec<Arc<str>>,
-    /// Those that gave the CPU up in the end.
+    /// The functions that finally gave up the CPU.
     pub ended: Vec<Arc<str>>,
-    /// Of an interrupt that a CPU sent to another: the thread that was on it.
+    /// For an interrupt that a CPU sent to another: the thread on the sending CPU.
     pub sender: Option<String>,
 }
 
-/// Who woke the thread.
+/// The context that woke the thread.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum DelayWaker {
-    /// Nobody: it was awake.
+    /// The thread was awake.
     Nobody,
     /// A timer, by its function.
     Timer(Arc<str>),
-    /// A hard interrupt; its name is not kept.
+    /// A hard interrupt; its name is not stored.
     Interrupt,
-    /// A softirq; its name is not kept.
+    /// A softirq; its name is not stored.
     Softirq,
     /// A thread, by its name.
     Thread(Arc<str>),
 }
 
-/// A stretch of a sample's way.
+/// Part of a sample's interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DelayPiece {
     /// The part of the way.
@@ -105,16 +105,16 @@ pub struct SampleDelay {
     pub due: Nanos,
     /// The CPU that it was taken on.
     pub cpu: u32,
-    /// Who woke the thread.
+    /// The context that woke the thread.
     pub waker: DelayWaker,
-    /// Whether the trace has the switch to the thread.
+    /// Whether the trace contains the switch to the thread.
     pub is_switch_seen: bool,
     /// In the order of time.
     pub pieces: Vec<DelayPiece>,
 }
 
 impl SampleDelay {
-    /// All pieces together.
+    /// Returns the sum of all pieces.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.pieces
@@ -124,16 +124,16 @@ impl SampleDelay {
     }
 }
 
-/// What a chunk holds.
+/// The content of a chunk.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DelayChunk {
-    /// Those that the pieces name by place.
+    /// The holders, which the pieces name by index.
     pub holders: Vec<DelayHolder>,
     /// In the order of time.
     pub samples: Vec<SampleDelay>,
 }
 
-/// The path of the file that goes with a series file of the run in `folder`.
+/// Returns the path of the file that goes with a series file of the run in `folder`.
 #[must_use]
 pub fn path(folder: &Path, series_file: &str) -> PathBuf {
     folder
@@ -141,16 +141,16 @@ pub fn path(folder: &Path, series_file: &str) -> PathBuf {
         .join(Path::new(series_file).with_extension("delays"))
 }
 
-/// The shape of a sample's way: all of it but lengths.
+/// The shape of a sample's pieces: everything except lengths.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Shape {
-    /// Which [`DelayWaker`], and the place of its name.
+    /// The kind of [`DelayWaker`], and the index of its name.
     waker: (u64, u64),
     is_switch_seen: bool,
     pieces: Vec<ShapePiece>,
 }
 
-/// Part of the way, place of the holder, and the CPU: 0 the sample's, else its number and 1.
+/// Component, index of the holder, and CPU: 0 for the sample's CPU, otherwise the CPU number plus 1.
 type ShapePiece = (Component, usize, u32);
 
 /// A holder with its texts by place: name, and work; and its stacks and sender by place and 1.
@@ -162,7 +162,7 @@ type ChunkHolder = (
     Option<usize>,
     [usize; 3],
 );
-/// Functions of a stack, by the place of their texts.
+/// Functions of a stack, as indices of their texts.
 type ChunkStack = Vec<usize>;
 
 /// Builds chunks.
@@ -172,13 +172,13 @@ struct Encoder {
     holders: Table<ChunkHolder>,
     stacks: Table<ChunkStack>,
     shapes: Table<Shape>,
-    /// Of the sample that is taken in: kept, so that no sample allocates.
+    /// The shape of the current sample, reused so that no sample allocates.
     shape: Shape,
-    /// The place of the one before, which it mostly is again.
+    /// Index of the previous shape, which usually repeats.
     last_shape: usize,
-    /// Name and place of the waker before.
+    /// Name and index of the previous waker.
     last_name: Option<(Arc<str>, usize)>,
-    /// Of the caller's holders the place in this chunk.
+    /// For each of the caller's holders, its index in this chunk.
     known: Vec<Option<usize>>,
     samples: usize,
     entries: Vec<u8>,
@@ -203,7 +203,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T: Clone + Eq + std::hash::Hash> Table<T> {
-    /// The place of a value; `owned` makes one to keep.
+    /// Returns the index of a value; `owned` makes the copy to store.
     fn place<Q: Eq + std::hash::Hash + ?Sized>(
         &mut self,
         value: &Q,
@@ -305,7 +305,7 @@ impl Encoder {
         found
     }
 
-    /// The place of a stack and 1; 0 where there is none.
+    /// Returns the index of a stack plus 1, or 0 for no stack.
     fn stack(&mut self, frames: &[Arc<str>]) -> usize {
         let texts: ChunkStack = frames
             .iter()
@@ -318,7 +318,7 @@ impl Encoder {
         }
     }
 
-    /// The chunk's bytes; the encoder is empty then.
+    /// Returns the chunk's bytes; the encoder is empty then.
     fn finish(&mut self) -> Vec<u8> {
         let Self {
             texts,
@@ -405,7 +405,7 @@ pub struct DelayWriter {
     encoder: Encoder,
     bytes: u64,
     samples: u64,
-    /// Where the files of the series have a bound, and the bytes of the newest one.
+    /// The bound of the series' files, if any, and the bytes of the newest one.
     bound: Option<(Bound, u64)>,
 }
 
@@ -413,7 +413,7 @@ impl DelayWriter {
     /// Creates the file.
     ///
     /// # Errors
-    /// AlreadyExists where there is such a file, and those of writing.
+    /// Returns AlreadyExists if the file exists, and errors of writing.
     pub fn create(path: &Path) -> io::Result<Self> {
         Ok(Self {
             file: new_file(path)?,
@@ -424,11 +424,11 @@ impl DelayWriter {
         })
     }
 
-    /// Creates files that take at most so many bytes together: beyond it, the oldest explanations
-    /// give way, but not the worst ones.
+    /// Creates files that together take at most `bytes`: beyond that, the oldest explanations are
+    /// dropped, except the worst ones.
     ///
     /// # Errors
-    /// As [`Self::create`].
+    /// Returns the errors of [`Self::create`].
     pub fn bounded(path: &Path, bytes: u64) -> io::Result<Self> {
         let bound = Some((Bound::new(path, bytes), FILE_MAGIC.len() as u64));
         Ok(Self {
@@ -437,8 +437,8 @@ impl DelayWriter {
         })
     }
 
-    /// Takes in a sample, whose pieces name holders by their places in `holders`, a list that only
-    /// grows from call to call; writes a chunk when there are enough for one.
+    /// Adds a sample, whose pieces name holders by index in `holders`, a list that only grows
+    /// between calls; writes a chunk when it is full.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -456,7 +456,7 @@ impl DelayWriter {
         }
     }
 
-    /// Writes what waits.
+    /// Writes the waiting samples.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -477,7 +477,7 @@ impl DelayWriter {
         Ok(())
     }
 
-    /// Explanations that gave way to newer ones.
+    /// Returns the number of explanations that were dropped for newer ones.
     #[must_use]
     pub fn given_way(&self) -> u64 {
         self.bound.as_ref().map_or(0, |(bound, _)| bound.given_way)
@@ -516,20 +516,20 @@ fn open_file(path: &Path) -> io::Result<io::BufReader<File>> {
 #[derive(Debug)]
 pub struct DelayReader {
     file: io::BufReader<File>,
-    /// Those to come, the next one last.
+    /// The following files, the next one last.
     later: Vec<PathBuf>,
-    /// When the latest sample so far was due, and that of the files before this one. A kill may
-    /// leave a sample both among the worst and in the older file.
+    /// The due time of the latest sample so far, and of the previous files. A kill may leave a
+    /// sample both among the worst and in the older file.
     last: Nanos,
     floor: Nanos,
     damaged: u64,
 }
 
 impl DelayReader {
-    /// Opens the file at `path`, and those beside it that a bound made.
+    /// Opens the file at `path`, and the additional files of a bounded series.
     ///
     /// # Errors
-    /// Those of reading, and `InvalidData` for a file of another kind.
+    /// Returns errors of reading, and `InvalidData` for a file of another kind.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut files: Vec<PathBuf> = bounded::files(path).into();
         files.reverse();
@@ -549,8 +549,8 @@ impl DelayReader {
         })
     }
 
-    /// The next chunk; nothing at the end. A cut-off end is no damage, as of a run that was killed:
-    /// the counts of run.json tell what is missing.
+    /// Returns the next chunk, or `None` at the end. A truncated end, as a killed run leaves it, is
+    /// not an error: the counts of run.json show what is missing.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -582,7 +582,7 @@ impl DelayReader {
             };
             let length = word(4) as usize;
             if head[..4] != CHUNK_MAGIC || length > BODY_BYTES_MAX {
-                // Where the next chunk begins is unknown.
+                // Where the next chunk starts is unknown.
                 let rest = io::copy(&mut self.file, &mut io::sink())?;
                 self.damaged += head.len() as u64 + rest;
                 return Ok(None);
@@ -725,7 +725,8 @@ pub fn decode(body: &[u8]) -> Option<DelayChunk> {
                 .collect::<Option<_>>()?,
         );
     }
-    // A stack of many frames that many holders have would take the square of the body's length.
+    // A large stack that many holders share could otherwise take memory quadratic in the body's
+    // length.
     let mut frames_left = FRAMES_MAX;
     for holder in &mut holders {
         for frames in [&mut holder.stack, &mut holder.ended] {

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-/// No time of a run, in ns: the year 2116 on the wall clock, 146 years on another. Differences of
-/// nearer ones fit 64 bits.
+/// Upper bound of every time of a run, in ns: the year 2116 on the wall clock, 146 years on other
+/// clocks. Differences of smaller times fit 64 bits.
 pub const FAR_NS: i64 = 1 << 62;
 
-/// The key of a time that no run has; keys of times end in `_ns`.
+/// Returns the key of a time that no run has; keys of times end in `_ns`.
 #[must_use]
 pub fn far_time(value: &Value) -> Option<&str> {
     match value {
@@ -22,10 +22,10 @@ pub fn far_time(value: &Value) -> Option<&str> {
     }
 }
 
-/// Whether it is, or holds, such a time.
+/// Returns whether it is, or contains, such a time.
 fn is_far(value: &Value) -> bool {
     match value {
-        // The end of what has none.
+        // Marks something without an end.
         Value::Number(number) if number.as_i64() == Some(i64::MAX) => false,
         Value::Number(number) => number
             .as_f64()

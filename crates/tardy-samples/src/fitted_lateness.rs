@@ -1,5 +1,5 @@
-//! Interval errors as latencies: the events of a series against the grid of expiries behind them.
-//! One pass fits the grid, together with the summary; another one counts the latencies.
+//! Converts interval errors to latencies: compares the events of a series with the fitted grid of
+//! expiries. One pass, shared with the summary, fits the grid; a second one counts the latencies.
 
 use tardy_core::chunk::Chunk;
 use tardy_core::sample::Sample;
@@ -40,7 +40,7 @@ impl GridFitter {
     /// Adds the next chunk of the series.
     pub fn add(&mut self, chunk: &Chunk) {
         for (_, sample) in chunk.samples(&self.schedule) {
-            // The first interval began with an event, too.
+            // The first interval started with an event, too.
             if std::mem::take(&mut self.is_first) {
                 self.fit.add(sample.due - self.schedule.period());
             }
@@ -52,7 +52,7 @@ impl GridFitter {
 /// Reads the latencies against the fitted grid; `None` if there were too few events to fit one.
 ///
 /// # Errors
-/// [`SeriesError`] where the file cannot be read.
+/// Returns [`SeriesError`] if the file cannot be read.
 pub fn read(file: &SeriesFile, fitting: GridFitter) -> Result<Option<FittedLateness>, SeriesError> {
     let schedule = fitting.schedule;
     let Some(mut grid) = fitting.fit.line() else {

@@ -6,8 +6,8 @@
 use serde_json::Value;
 use tardy_sys::printable::is_printable;
 
-/// Replaces what would act on a terminal or begin a line of its own in all texts of a document;
-/// whether there was anything.
+/// Replaces terminal control characters and line breaks in all texts of a document; returns whether
+/// it found any.
 pub fn harmless(value: &mut Value) -> bool {
     match value {
         Value::String(text) if text.contains(|character| !is_printable(character)) => {
@@ -17,7 +17,7 @@ pub fn harmless(value: &mut Value) -> bool {
             );
             true
         }
-        // No short cut: each is to be looked at.
+        // Does not short-circuit: every value must be checked.
         Value::Array(values) => values
             .iter_mut()
             .fold(false, |found, value| harmless(value) | found),

@@ -1,4 +1,4 @@
-//! The histogram of a series whose samples are not all kept: `PROBE.cpuN.histogram` beside the
+//! The histogram of a series that does not store all samples: `PROBE.cpuN.histogram` next to the
 //! series file.
 //!
 //! ```text
@@ -7,7 +7,7 @@
 //!             difference to the value before (folded), count;
 //!             CRC-32 of the file's name, absent in files of older tools
 //! ```
-//! History: 1 (2026-11): first; later in 2026-11 with the CRC-32 of its name, so that a reader
+//! Version 1 (2026-11); since later in 2026-11 with the CRC-32 of its name, so that a reader
 //! refuses the file of another series.
 
 use std::path::Path;
@@ -24,17 +24,17 @@ const MAGIC: &[u8; 8] = b"TARDYHG1";
 /// Largest file that is believed, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// A histogram as it was stored.
+/// A histogram read from its file.
 #[derive(Debug, Clone)]
 pub struct StoredHistogram {
     /// All samples of the series.
     pub histogram: Histogram,
-    /// How many of them are known to 1/64 only.
+    /// The number of samples known only to 1/64.
     pub coarse: u64,
     mark: Option<u64>,
 }
 
-/// The bytes of the file at `path`.
+/// Returns the bytes of the file at `path`.
 #[must_use]
 pub fn encode(histogram: &Histogram, path: &Path) -> Vec<u8> {
     let mut entries = Vec::new();
@@ -55,8 +55,8 @@ pub fn encode(histogram: &Histogram, path: &Path) -> Vec<u8> {
     bytes
 }
 
-/// The same in at most so many bytes, if the counts fit into that at all: values lose digits where
-/// they do not.
+/// Encodes the histogram in at most `bytes_max` bytes, if its counts fit into that: values lose
+/// precision if necessary.
 #[must_use]
 pub fn encode_within(histogram: &Histogram, path: &Path, bytes_max: usize) -> Vec<u8> {
     let (mut bytes, mut values) = (encode(histogram, path), 1 << 16);
@@ -69,7 +69,7 @@ pub fn encode_within(histogram: &Histogram, path: &Path, bytes_max: usize) -> Ve
     bytes
 }
 
-/// Reads the file; `None` where it is not there, damaged, or the file of another series.
+/// Reads the file; `None` if it is not there, damaged, or the file of another series.
 #[must_use]
 pub fn read(path: &Path) -> Option<StoredHistogram> {
     decode(&regular_file::read(path, FILE_BYTES_MAX).ok()?).filter(|stored| {
@@ -79,8 +79,8 @@ pub fn read(path: &Path) -> Option<StoredHistogram> {
     })
 }
 
-/// All samples of the series in `path`, open as `series`, where not every one is there by itself.
-/// `kept` are those that are.
+/// Returns all samples of the series in `path`, open as `series`, if not every one is stored
+/// individually. `kept` are the individually stored ones.
 #[must_use]
 pub fn of_all<'a>(
     path: &Path,
@@ -100,7 +100,7 @@ pub fn of_all<'a>(
     })
 }
 
-/// Reads the bytes of the file; `None` where they are damaged.
+/// Reads the bytes of the file; `None` if they are damaged.
 #[must_use]
 pub fn decode(bytes: &[u8]) -> Option<StoredHistogram> {
     let (body, crc) = bytes.strip_prefix(MAGIC)?.split_last_chunk::<4>()?;

@@ -1,5 +1,5 @@
-//! Samples that gave way to newer ones, as histograms by hour: `PROBE.cpuN.hours` beside the series
-//! file of a run with `--disk`.
+//! Folded samples, as histograms by hour: `PROBE.cpuN.hours` next to the series file of a run with
+//! `--disk`.
 //!
 //! ```text
 //! "TARDYHR1"  body  u32 CRC-32 of the body, little-endian
@@ -13,14 +13,15 @@
 //!          then three histograms (latencies; of skipped due times; the most that it can have been of others): entries, then for each
 //!          in ascending order: difference to the value before (folded), count
 //! ```
-//! A stretch has the samples that were due in an hour of the clock. When the file reaches its size,
-//! two stretches become one, twice as long, and so on. One that is too large alone loses digits:
-//! its values are then known to 1/64, its counts, its sum and its worst sample are not touched.
+//! An interval holds the samples that were due within one hour of the clock. When the file reaches
+//! its size limit, pairs of intervals are merged into intervals of twice the length, repeatedly. A
+//! single interval that is too large loses precision: its values are then known to 1/64, while its
+//! counts, its sum and its worst sample stay exact.
 //!
 //! The file is replaced as a whole before a segment is removed, and names it. A segment that is
 //! there all the same is not counted again.
 //!
-//! History: 1 (2026-11): first; later in 2026-11 with the CRC-32 of its name, so that a reader
+//! Version 1 (2026-11); since later in 2026-11 with the CRC-32 of its name, so that a reader
 //! refuses the file of another series.
 
 use std::io;
@@ -45,46 +46,46 @@ const MAGIC: &[u8; 8] = b"TARDYHR1";
 const FILE_BYTES_MAX: u64 = 64 << 20;
 /// More samples than a series can have: a million a second for a century.
 const SAMPLES_MAX: u64 = 1 << 52;
-/// How often a stretch is doubled before parts of the run are put together: more than a lifetime.
+/// Maximum number of doublings before parts of the run are merged: enough for more than a lifetime.
 const DOUBLINGS_MAX: usize = 20;
-/// Values of a stretch that keep their digits, where that is too large alone; halved until it is
-/// not.
+/// Number of exact values of an interval that alone exceeds the limit; halved until the interval
+/// fits.
 const EXACT_VALUES_FIRST: usize = 1 << 16;
 
-/// What a stretch has the samples of, unless there were too many: an hour.
+/// Initial length of an interval: one hour.
 pub const HOUR: Nanos = Nanos::from_secs(3600);
 
-/// How samples are counted when they give way.
+/// How samples are counted when their segment is folded into histograms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountingRule {
-    /// By which misses are counted.
+    /// The window by which misses are counted.
     pub window: Option<Window>,
-    /// Whether work was due: see [`tardy_core::series::Descriptor::is_work`].
+    /// Whether the samples time work: see [`tardy_core::series::Descriptor::is_work`].
     pub is_work: bool,
-    /// Moments at which a stretch ends, whatever the hour: those that phases end and begin at.
+    /// Times at which an interval ends regardless of the hour: the starts and ends of phases.
     pub cuts: Vec<Nanos>,
-    /// Length of a stretch.
+    /// Length of an interval.
     pub stretch: Nanos,
 }
 
-/// The samples of a series that gave way.
+/// The folded samples of a series.
 #[derive(Debug, Clone)]
 pub struct Hours {
-    /// The last segment whose samples are in it; 0 for none.
+    /// The last folded segment; 0 for none.
     pub through: u64,
-    /// How many samples are in it.
+    /// The number of samples.
     pub samples: u64,
     /// Cumulative counts of the series at its end.
     pub counts: Counts,
-    /// By which misses were counted.
+    /// The window by which misses were counted.
     pub window: Option<Window>,
-    /// Length of a stretch.
+    /// Length of an interval.
     pub length: Nanos,
     stretches: Vec<PackedStretch>,
     mark: Option<u64>,
 }
 
-/// A stretch as bytes: a series may have a thousand, and few of them are looked at.
+/// An interval as bytes: a series may have a thousand of them, and few are ever read.
 #[derive(Debug, Clone)]
 struct PackedStretch {
     part: u64,
@@ -99,26 +100,26 @@ pub struct Stretch {
     pub first_due: Nanos,
     /// Wake-up of its last sample.
     pub last_wake: Nanos,
-    /// How many they are.
+    /// Their number.
     pub samples: u64,
-    /// How many of them skipped due times.
+    /// The number of them that skipped due times.
     pub skipping: u64,
     /// What was lost between them.
     pub gaps: Gap,
-    /// Values that are known to 1/64 only.
+    /// Number of values known only to 1/64.
     pub coarse: u64,
     /// Their counts: latencies, skipped due times, misses, and the worst.
     pub cell: Cell,
 }
 
-/// Where the file of the series in `series` is.
+/// Returns the path of the file for the series in `series`.
 #[must_use]
 pub fn path(series: &Path) -> PathBuf {
     series.with_extension("hours")
 }
 
 impl Hours {
-    /// Of a series whose samples are all there.
+    /// Starts for a series without folded samples.
     #[must_use]
     pub fn new(rule: &CountingRule) -> Self {
         Self {
@@ -132,7 +133,7 @@ impl Hours {
         }
     }
 
-    /// The same histograms, marked as the file at `path`.
+    /// Returns the same histograms, marked as the file at `path`.
     #[must_use]
     pub(crate) fn at(self, path: &Path) -> Self {
         Self {
@@ -141,10 +142,10 @@ impl Hours {
         }
     }
 
-    /// Reads the file; `None` where there is none.
+    /// Reads the file; `None` if there is none.
     ///
     /// # Errors
-    /// Those of reading; InvalidData where it is damaged, or the file of another series.
+    /// Returns errors of reading, and InvalidData if it is damaged, or belongs to another series.
     pub fn read(path: &Path) -> io::Result<Option<Self>> {
         let is_own = |hours: &Self| hours.mark.is_none_or(|mark_there| mark_there == mark(path));
         match regular_file::read(path, FILE_BYTES_MAX) {
@@ -173,7 +174,7 @@ impl Hours {
         }
     }
 
-    /// Begins to add the samples of a segment, which come in their order; [`Counting::end_segment`]
+    /// Starts to add the samples of a segment, which come in their order; [`Counting::end_segment`]
     /// ends it.
     #[must_use]
     pub fn begin_segment(self, rule: &CountingRule, schedule: Schedule) -> Counting<'_> {
@@ -185,7 +186,7 @@ impl Hours {
         }
     }
 
-    /// The stretches, in order of time.
+    /// Returns the intervals in order of time.
     pub fn stretches(&self) -> impl Iterator<Item = Stretch> + '_ {
         self.stretches
             .iter()
@@ -198,7 +199,8 @@ impl Hours {
         self.stretches().map(|stretch| stretch.last_wake).max()
     }
 
-    /// Puts all times on another clock, which reads `by` more. Hours are then those of that clock.
+    /// Converts all times to another clock, which is `by` ahead. Hours are then those of that
+    /// clock.
     #[must_use]
     pub fn shifted(mut self, by: Nanos) -> Self {
         for packed in std::mem::take(&mut self.stretches) {
@@ -232,7 +234,7 @@ impl Hours {
         self
     }
 
-    /// The latencies of all samples in it.
+    /// Returns the latencies of all samples in it.
     #[must_use]
     pub fn latency(&self) -> Histogram {
         let mut all = Histogram::new(Budget::ANALYSIS);
@@ -241,7 +243,7 @@ impl Hours {
         all
     }
 
-    /// The bytes of the file: at most `bytes_max`, if the counts fit into that at all.
+    /// Returns the bytes of the file: at most `bytes_max`, if the counts fit into that.
     #[must_use]
     pub fn encode(&mut self, bytes_max: u64) -> Vec<u8> {
         let too_large = |bytes: &Vec<u8>| bytes.len() as u64 > bytes_max;
@@ -269,7 +271,7 @@ impl Hours {
         bytes
     }
 
-    /// Gives each stretch a new part and number, and makes one of those that have the same.
+    /// Gives each interval a new part and number, and merges intervals that get the same ones.
     fn renumber(&mut self, new: impl Fn(u64, i64) -> (u64, i64)) {
         let mut renumbered: Vec<PackedStretch> = Vec::new();
         for packed in std::mem::take(&mut self.stretches) {
@@ -368,7 +370,7 @@ impl Hours {
     }
 }
 
-/// A segment whose samples are being added.
+/// A segment that is being folded.
 #[derive(Debug)]
 pub struct Counting<'a> {
     hours: Hours,
@@ -405,7 +407,7 @@ impl Counting<'_> {
         }
     }
 
-    /// The histograms with the samples of segment `number`, which was read to its end.
+    /// Returns the histograms with the samples of segment `number`, which was read to its end.
     #[must_use]
     pub fn end_segment(mut self, number: u64) -> Hours {
         self.close();
@@ -629,7 +631,7 @@ fn take_histogram(reader: &mut Reader<'_>) -> Option<Histogram> {
     for _ in 0..entries {
         value = value.wrapping_add(reader.take_signed()?);
         let count = reader.take()?;
-        // Sums of what was written stay far below what a number holds.
+        // Keeps sums of written values far below overflow.
         (count <= SAMPLES_MAX && histogram.count() <= SAMPLES_MAX).then_some(())?;
         histogram.record_many(value, count);
     }

@@ -2,15 +2,15 @@
 //! for speed, so that the crates that call it need not be: they get whole chunks, or results.
 //!
 //! Samples are chunks of [`tardy_core::chunk`], written by [`series_writer`] and read by
-//! [`read_series`], with a histogram ([`histogram_file`]) where not all of them are kept. In runs
+//! [`read_series`], with a histogram ([`histogram_file`]) if not all of them are stored. In runs
 //! with `--disk`, a series has several files ([`rotation`]), the oldest of which are folded into
 //! histograms by hour ([`hours`]). [`delays`] hold the causes of each late sample, and
 //! [`delay_totals`] add them up. [`cycles`] are what the threads of a followed program did between two
 //! sleeps, and [`wake_up_kind`] names what ended a sleep.
 //!
-//! One pass over a series makes its stretches of time for comparisons ([`blocks`]), its extremes
-//! for charts ([`sweep`]), its largest samples for a model of the tail ([`tail`]), or the grid
-//! behind its events ([`fitted_lateness`]).
+//! One pass over a series yields its time intervals for comparisons ([`blocks`]), its extremes for
+//! charts ([`sweep`]), its largest samples for a tail model ([`tail`]), or the grid behind its
+//! events ([`fitted_lateness`]).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,10 +1,10 @@
 //! Reading a series file, whole or in parts, in constant memory.
 //!
-//! A damaged stretch is left out and counted; reading goes on at the next chunk whose checksum
-//! holds. A cut-off end is no damage.
+//! A damaged range is skipped and counted; reading resumes at the next chunk with a valid checksum.
+//! A truncated end is not damage.
 //!
 //! A series of a run with `--disk` has several files ([`crate::rotation`]): they are read as one,
-//! and what gave way is in [`SeriesFile::hours`].
+//! and [`SeriesFile::hours`] has the folded samples.
 //!
 //! Reading resynchronises after damage instead of stopping there. The counts in each chunk make
 //! guesses unnecessary.
@@ -40,7 +40,7 @@ pub enum SeriesError {
     Unreadable {
         /// The series file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// The file is not a series.
@@ -48,7 +48,7 @@ pub enum SeriesError {
     Format {
         /// The series file.
         path: PathBuf,
-        /// What is wrong.
+        /// The format error.
         error: FormatError,
     },
     /// The file of one series has the name of another one.
@@ -73,40 +73,40 @@ pub struct SeriesFile {
     segments: Option<SeriesSegments>,
 }
 
-/// What a series has beside its head, where that is in files of their own.
+/// The parts of a series that are stored in separate files.
 #[derive(Debug)]
 struct SeriesSegments {
     hours: Hours,
-    /// Bytes of the histograms by hour, where they are damaged.
+    /// Bytes of the histograms by hour, if they are damaged.
     damaged_bytes: u64,
     pieces: Vec<Piece>,
 }
 
-/// A segment. It is open, because it may give way while it is read.
+/// A segment. It stays open, because it may be deleted while it is read.
 #[derive(Debug)]
 struct Piece {
     file: Arc<File>,
-    /// Where it begins among the bytes of all files.
+    /// Its start among the bytes of all files.
     begin: u64,
     chunks_begin: u64,
     length: u64,
-    /// Whether another series wrote it: its bytes count as damaged.
+    /// Whether another series wrote it: its bytes then count as damaged.
     is_foreign: bool,
 }
 
-/// How often segments are looked for anew that give way while they are opened.
+/// Maximum number of attempts to list segments that are deleted while they are opened.
 const LOOKS_MAX: usize = 100;
 /// Bits of a place in a series of several files that are the place in one.
 const PLACE_BITS: u32 = 40;
 
-/// What reading a part came to, beside its chunks.
+/// The outcome of reading a part, apart from its chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PartEnd {
     /// Bytes between chunks that are no chunk.
     pub damaged_bytes: u64,
-    /// Bytes at the file's end that are the beginning of a chunk, cut off.
+    /// Bytes at the file's end that are the start of a chunk, cut off.
     pub torn_bytes: u64,
-    /// Whether the file was closed in order.
+    /// Whether the file was closed properly.
     pub is_closed: bool,
 }
 
@@ -114,10 +114,10 @@ impl SeriesFile {
     /// Opens the file and reads its head.
     ///
     /// # Errors
-    /// [`SeriesError`].
+    /// Returns [`SeriesError`].
     pub fn open(path: &Path) -> Result<Self, SeriesError> {
         let mut series = Self::open_alone(path, path)?;
-        // Where the histograms by hour are missing, segments may be there all the same.
+        // Segments may exist even if the hourly histograms are missing.
         let is_head_alone = series.length <= series.chunks_begin;
         let has_segments = || segments_behind(path, 0).is_ok_and(|segments| !segments.is_empty());
         if hours::path(path).exists() || (is_head_alone && has_segments()) {
@@ -160,7 +160,7 @@ impl SeriesFile {
         let cleaned = harmless(&mut value).then(|| value.to_string());
         let descriptor: Descriptor =
             serde_json::from_slice(cleaned.as_ref().map_or(json, String::as_bytes)).map_err(bad)?;
-        // 0 is an interval that the tool which took the samples did not say.
+        // 0 means that the importing tool did not state the interval.
         let least = i64::from(descriptor.schedule.is_grid());
         if descriptor.schedule.period().get() < least {
             return Err(format(FormatError::BadDescriptor));
@@ -180,8 +180,8 @@ impl SeriesFile {
         })
     }
 
-    /// A segment of the series in `series`, whose head counts for it where its own is damaged:
-    /// chunks are looked for then.
+    /// Opens a segment of the series in `series`; if the segment's head is damaged, the series'
+    /// head replaces it, and chunks are searched for.
     pub(crate) fn open_segment(path: &Path, series: &Path) -> Result<Self, SeriesError> {
         match Self::open_alone(path, series) {
             Err(SeriesError::Format { .. }) => {}
@@ -203,13 +203,13 @@ impl SeriesFile {
         })
     }
 
-    /// The samples that gave way, in a run with `--disk`.
+    /// Returns the folded samples, in a run with `--disk`.
     #[must_use]
     pub fn hours(&self) -> Option<&Hours> {
         self.segments.as_ref().map(|segments| &segments.hours)
     }
 
-    /// What the series is.
+    /// Returns the descriptor of the series.
     #[must_use]
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
@@ -221,8 +221,8 @@ impl SeriesFile {
         self.length
     }
 
-    /// Ranges of bytes that together are all chunks; each can be read alone, and gives the chunks
-    /// that begin in it.
+    /// Returns ranges of bytes that together contain all chunks; each can be read alone, and yields
+    /// the chunks that start in it.
     #[must_use]
     pub fn parts(&self, count: u64) -> Vec<Range<u64>> {
         let total = self.length.saturating_sub(self.chunks_begin);
@@ -235,11 +235,11 @@ impl SeriesFile {
             .collect()
     }
 
-    /// Calls `visit` with each chunk that begins in `part`, in order.
+    /// Calls `visit` with each chunk that starts in `part`, in order.
     ///
     /// # Errors
-    /// [`SeriesError::Unreadable`] for errors of the disk; damage is no error, and is told by
-    /// [`PartEnd`].
+    /// Returns [`SeriesError::Unreadable`] for errors of the disk; damage is not an error, and is
+    /// reported in [`PartEnd`].
     pub fn read_part(
         &self,
         part: Range<u64>,
@@ -266,10 +266,10 @@ impl SeriesFile {
     }
 
     /// Calls `visit` with each whole chunk from byte `place` on, of a file that may have grown
-    /// since it was opened. Returns the byte to go on from: 0 is the first one to begin at.
+    /// since it was opened. Returns the byte at which to resume; start with 0.
     ///
     /// # Errors
-    /// As [`Self::read_part`].
+    /// Returns the errors of [`Self::read_part`].
     pub fn read_on(&self, place: u64, visit: &mut dyn FnMut(&Chunk)) -> Result<u64, SeriesError> {
         let unreadable = |error| SeriesError::Unreadable {
             path: self.path.clone(),
@@ -294,11 +294,11 @@ impl SeriesFile {
         Ok(walk.place - walk.end.torn_bytes)
     }
 
-    /// Adds all chunks to what `new` makes, on up to `threads_max` threads: each has a part of the
-    /// file of its own, and `merge` takes the parts together in the order of the file.
+    /// Adds all chunks to accumulators made by `new`, on up to `threads_max` threads: each thread
+    /// reads its own part of the file, and `merge` joins the parts in file order.
     ///
     /// # Errors
-    /// As [`Self::read_part`].
+    /// Returns the errors of [`Self::read_part`].
     pub fn fold<T: Send>(
         &self,
         threads_max: u64,
@@ -325,7 +325,7 @@ impl SeriesFile {
         Ok((whole, end))
     }
 
-    /// As many threads as there are CPUs to read with.
+    /// Returns the number of reading threads, one per CPU.
     #[must_use]
     pub fn threads() -> u64 {
         std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64
@@ -334,13 +334,13 @@ impl SeriesFile {
     /// Calls `visit` with each chunk of the file.
     ///
     /// # Errors
-    /// As [`Self::read_part`].
+    /// Returns the errors of [`Self::read_part`].
     pub fn read(&self, visit: &mut dyn FnMut(&Chunk)) -> Result<PartEnd, SeriesError> {
         self.read_part(self.chunks_begin..self.length, visit)
     }
 }
 
-/// Whether `descriptor` belongs to the series in the file `series`.
+/// Returns whether `descriptor` belongs to the series in the file `series`.
 fn is_of(descriptor: &Descriptor, series: &Path) -> bool {
     series
         .file_name()
@@ -348,8 +348,8 @@ fn is_of(descriptor: &Descriptor, series: &Path) -> bool {
 }
 
 impl SeriesSegments {
-    /// The histograms by hour and the segments behind them, as they belong together although the
-    /// run may go on. `head` is the length of the series' own file.
+    /// Opens the histograms by hour and a consistent set of the segments after them, even while the
+    /// run is writing. `head` is the length of the series' main file.
     fn open(series: &Path, head: u64) -> io::Result<Self> {
         let path = hours::path(series);
         for _ in 0..LOOKS_MAX {
@@ -380,7 +380,7 @@ impl SeriesSegments {
         ))
     }
 
-    /// `None` where one of them gave way meanwhile.
+    /// Returns `None` if one of them was folded meanwhile.
     fn pieces(series: &Path, through: u64, head: u64) -> io::Result<Option<Vec<Piece>>> {
         let (mut pieces, mut begin) = (Vec::new(), head);
         for number in segments_behind(series, through)? {
@@ -419,8 +419,8 @@ impl SeriesSegments {
         Ok(end)
     }
 
-    /// As [`SeriesFile::read_on`]: the upper bits of a place are the number of its segment. What
-    /// gave way before it was read is passed over.
+    /// Works like [`SeriesFile::read_on`]: the upper bits of a place are the number of its segment.
+    /// Samples that were folded before they could be read are skipped.
     fn read_on(&self, series: &Path, place: u64, visit: &mut dyn FnMut(&Chunk)) -> io::Result<u64> {
         let (open, offset) = (place >> PLACE_BITS, place & ((1 << PLACE_BITS) - 1));
         let mut reached = place;
@@ -448,7 +448,7 @@ impl Piece {
         }
         .take(DESCRIPTOR_BYTES_MAX as u64 + 16)
         .read_to_end(&mut head)?;
-        // Of one whose head is damaged, chunks are looked for.
+        // If its head is damaged, chunks are searched for.
         let (json, chunks_begin) =
             chunk::decode_head(&head).map_or((&[][..], length), |(json, at)| (json, at as u64));
         let is_foreign =
@@ -463,7 +463,7 @@ impl Piece {
         })
     }
 
-    /// Visits the chunks that begin from byte `from` on and before `to`, and tells how far it came.
+    /// Visits the chunks that start in bytes `from..to`, and returns where it stopped.
     fn read(
         &self,
         from: u64,
@@ -487,7 +487,7 @@ impl Piece {
     }
 }
 
-/// A file that others read too, each from a place of its own.
+/// A file shared by several readers, each with its own position.
 struct OpenFile {
     file: Arc<File>,
     place: u64,
@@ -501,7 +501,7 @@ impl Read for OpenFile {
     }
 }
 
-/// A stretch of the file in memory.
+/// A range of the file in memory.
 struct Window<R> {
     file: R,
     bytes: Vec<u8>,
@@ -519,7 +519,7 @@ impl<R: Read> Window<R> {
         }
     }
 
-    /// At least `wanted` bytes from the current place on, or all that there are.
+    /// Returns at least `wanted` bytes from the current position on, or fewer at the end.
     fn fill(&mut self, wanted: usize) -> io::Result<&[u8]> {
         while self.bytes.len() - self.begin < wanted && !self.is_at_end {
             self.bytes.drain(..self.begin);
@@ -542,8 +542,7 @@ impl<R: Read> Window<R> {
 struct Walk<R> {
     window: Window<R>,
     place: u64,
-    /// Whether `place` is where a chunk should begin; the middle of a file is found only by looking
-    /// for one.
+    /// Whether `place` is a chunk boundary; in the middle of a file one has to be searched for.
     is_synchronised: bool,
     end: PartEnd,
 }
@@ -571,7 +570,7 @@ impl<R: Read> Walk<R> {
         self.place += bytes as u64;
     }
 
-    /// Decodes the chunk at the current place; `None` where there is none.
+    /// Decodes the chunk at the current position; `None` if there is none.
     fn next(&mut self, chunk: &mut Chunk) -> io::Result<Option<ChunkSpan>> {
         let Ok(head) = ChunkHead::decode(self.window.fill(CHUNK_HEAD_BYTES)?) else {
             return Ok(None);
@@ -588,7 +587,7 @@ impl<R: Read> Walk<R> {
         }))
     }
 
-    /// Leaves out at least one byte, up to the next place where a chunk may begin.
+    /// Skips at least one byte, up to the next possible chunk.
     fn skip_to_next_magic(&mut self) -> io::Result<()> {
         let window = self.window.fill(BUFFER_BYTES)?;
         let found = window
@@ -613,7 +612,7 @@ impl<R: Read> Walk<R> {
         Ok(())
     }
 
-    /// Whether the bytes up to the file's end are the beginning of a chunk.
+    /// Returns whether the bytes up to the file's end are the start of a chunk.
     fn looks_torn(&mut self) -> io::Result<bool> {
         let window = self.window.fill(CHUNK_HEAD_BYTES)?;
         Ok(match ChunkHead::decode(window) {

@@ -1,5 +1,4 @@
-//! A file whose room is taken before it is needed, so that a full disk cannot keep it from being
-//! written.
+//! A file whose space is reserved in advance, so that a full disk cannot prevent its writing.
 //!
 //! Space for the last `run.json` and the last histograms is reserved at the start, so a run on a
 //! full disk can still report that the disk was full. The space has no name (O_TMPFILE) until it is
@@ -11,21 +10,21 @@ use std::path::{Path, PathBuf};
 
 use tardy_sys::unnamed_file;
 
-/// A file that will take the place of another, atomically. It has no name until then where the file
-/// system allows that, so that a tool that is killed leaves none behind.
+/// A file that will replace another one atomically. If the file system supports it, the file has no
+/// name until then, so a killed tool leaves no temporary file.
 #[derive(Debug)]
 pub struct ReservedFile {
     file: File,
     place: PathBuf,
-    /// Where it has a name all the same.
+    /// Its path, if it had to get a name.
     waiting: Option<PathBuf>,
 }
 
 impl ReservedFile {
-    /// Reserves `bytes` beside `place`.
+    /// Reserves `bytes` next to `place`.
     ///
     /// # Errors
-    /// Those of creating and writing a file.
+    /// Returns errors of creating and writing a file.
     pub fn new(place: &Path, bytes: usize) -> io::Result<Self> {
         let folder = place
             .parent()
@@ -52,10 +51,10 @@ impl ReservedFile {
         })
     }
 
-    /// Writes `content` into the reserved room and moves it to its place.
+    /// Writes `content` into the reserved space and moves the file to its place.
     ///
     /// # Errors
-    /// Those of writing, where `content` is larger than the room, and of fsync(2) and rename(2).
+    /// Returns errors of writing, if `content` exceeds the space, and of fsync(2) and rename(2).
     pub fn commit(mut self, content: &[u8]) -> io::Result<()> {
         self.file.rewind()?;
         self.file.write_all(content)?;
@@ -65,11 +64,11 @@ impl ReservedFile {
             Some(waiting) => waiting,
             None => {
                 let name = beside(&self.place, "reserved");
-                // Of a tool that was killed between the two lines below.
+                // Left by a tool that was killed between the two lines below.
                 let _ = fs::remove_file(&name);
                 if let Err(error) = unnamed_file::give_name(&self.file, &name) {
-                    // No room for a name: the content goes where there is one, in the room that
-                    // this gives back.
+                    // The disk has no space for a name: overwrite the existing file in place, in
+                    // the space freed here.
                     let place = std::mem::take(&mut self.place);
                     drop(self);
                     return fs::write(place, content).map_err(|_| error);
@@ -93,21 +92,22 @@ impl Drop for ReservedFile {
     }
 }
 
-/// Replaces the file at `place` by `content`: whoever reads it sees the old or the new, whole.
+/// Replaces the file at `place` by `content` atomically: a reader sees either the old or the new
+/// content.
 ///
 /// # Errors
-/// Those of writing, of fsync(2), and of rename(2); the old file then stands.
+/// Returns errors of writing, fsync(2) and rename(2); the old file then stays.
 pub fn replace(place: &Path, content: &[u8]) -> io::Result<()> {
     replace_with(place, content, File::sync_all)?;
     sync_name(place);
     Ok(())
 }
 
-/// The same, and calls `behind` when the new content is on the disk and not yet in its place; where
-/// that gives an error, it stays there.
+/// Works like [`replace`], and calls `behind` when the new content is synced but not yet in its
+/// place; an error of `behind` keeps it there.
 ///
 /// # Errors
-/// As [`replace`], and those of `behind`.
+/// Returns the errors of [`replace`] and `behind`.
 pub(crate) fn replace_watched(
     place: &Path,
     content: &[u8],
@@ -130,7 +130,7 @@ pub(crate) fn replace_watched(
     Ok(())
 }
 
-/// Brings the name of a file to the disk, where the file system can: a failure of power then leaves
+/// Brings the name of a file to the disk, if the file system can: a failure of power then leaves
 /// the file under it.
 pub fn sync_name(file: &Path) {
     let folder = file
@@ -140,10 +140,10 @@ pub fn sync_name(file: &Path) {
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
 }
 
-/// The same, without waiting until the content is on the disk.
+/// Works like [`replace`], without waiting for the disk.
 ///
 /// # Errors
-/// Those of writing, and of rename(2); the old file then stands.
+/// Returns errors of writing and rename(2); the old file then stays.
 pub fn replace_in_memory(place: &Path, content: &[u8]) -> io::Result<()> {
     replace_with(place, content, |_| Ok(()))
 }

@@ -1,15 +1,15 @@
 //! The files of a series in a run with `--disk`: segments of bounded length, the oldest of which
-//! give way to histograms by hour ([`crate::hours`]).
+//! are folded into hourly histograms ([`crate::hours`]).
 //!
-//! `PROBE.cpuN.series` has the head alone. `PROBE.cpuN.series.1` and so on have a head each, and
-//! the chunks. Whoever writes samples begins a new segment where the last one is full, and waits
-//! for nothing. Another thread adds the oldest segment to the histograms, which are on the disk
-//! before it is removed.
+//! `PROBE.cpuN.series` contains only the head. `PROBE.cpuN.series.1` and so on contain a head each,
+//! and the chunks. The recorder starts a new segment when the last one is full, and never waits.
+//! Another thread adds the oldest segment to the histograms and syncs them to disk before it
+//! removes the segment.
 //!
 //! With `--disk`, samples are folded into histograms by whole segments. A file cannot lose its
-//! beginning, so a series is a head, segments, and one file of hourly histograms. The histograms
-//! name the last segment that they include and reach the disk before it is removed: a crash between
-//! any two steps counts nothing twice and loses nothing (a property test stops at each step). The
+//! start, so a series is a head, segments, and one file of hourly histograms. The histograms name
+//! the last segment that they include and reach the disk before it is removed: a crash between any
+//! two steps counts nothing twice and loses nothing (a property test stops at each step). The
 //! writer of samples only opens a new segment; another thread frees space. Without `--disk`, the
 //! files of a run are the usual ones.
 
@@ -28,48 +28,46 @@ use crate::read_series::{SeriesError, SeriesFile};
 use crate::reserved_file;
 use crate::segments::{new_head_path, segment_path, segments_behind};
 
-/// What a file takes at least, in bytes: file systems give whole blocks.
+/// Minimum disk usage of a file, in bytes: file systems allocate whole blocks.
 const BLOCK_BYTES: u64 = 4096;
-/// Segments that the kept samples of a series lie in, when its share of the disk is used.
+/// Number of segments of a series that has used its share of the disk.
 const SEGMENTS: u64 = 8;
-/// The least share of one series, in bytes.
+/// Minimum share of one series, in bytes.
 const SHARE_LEAST: u64 = 256 << 10;
-/// The largest file of histograms, in bytes: whoever adds to it holds it in memory a few times
-/// over.
+/// Maximum size of the histogram file, in bytes: folding holds it in memory several times.
 const HOURS_BYTES_MAX: u64 = 8 << 20;
-/// What the record of a run takes with the room reserved for the last one, while it is replaced, in
-/// bytes.
+/// Disk usage of a run's record plus the space reserved for its replacement, in bytes.
 const RECORD_BYTES: u64 = (1 << 20) + (512 << 10);
-/// What the log of the system's state takes at least, in bytes.
+/// Minimum disk usage of the system state log, in bytes.
 const STATE_BYTES_LEAST: u64 = 128 << 10;
 
-/// Room kept for the histogram of a series that a full disk takes no more samples of, in bytes.
+/// Space reserved for the histogram of a series after the disk is full, in bytes.
 pub const HISTOGRAM_BYTES: u64 = 128 << 10;
 
-/// How long nobody is asked to make room where that failed, at first and at most: each time a whole
-/// segment may be read.
+/// Pause after a failure to free space, at first and at most: each attempt may read a whole
+/// segment.
 const REST_FIRST: Duration = Duration::from_secs(2);
 const REST_MAX: Duration = Duration::from_secs(60);
 
-/// How the bytes of a run with `--disk` are divided.
+/// Division of the disk budget of a run with `--disk`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskDivision {
     /// Bytes of `state.jsonl`.
     pub state_bytes: u64,
-    /// Bytes of the segments of one series.
+    /// Bytes for the segments of one series.
     pub kept_bytes: u64,
-    /// Bytes of the histograms by hour of one series.
+    /// Bytes for the hourly histograms of one series.
     pub hours_bytes: u64,
 }
 
 impl DiskDivision {
-    /// Of `bytes` for a run with so many series.
+    /// Divides `bytes` for a run with `series` series.
     ///
     /// # Errors
     /// The least number of bytes, where these are fewer.
     pub fn of(bytes: u64, series: usize) -> Result<Self, u64> {
         let series = series.max(1) as u64;
-        // A histogram is replaced as a whole, with room reserved for the last one.
+        // A histogram is replaced as a whole, with space reserved for the last one.
         let fixed = RECORD_BYTES + series * 3 * HISTOGRAM_BYTES;
         let least = fixed + 2 * STATE_BYTES_LEAST + series * SHARE_LEAST;
         if bytes < least {
@@ -77,7 +75,7 @@ impl DiskDivision {
         }
         let state_bytes =
             ((bytes - fixed - series * SHARE_LEAST) / 32).clamp(STATE_BYTES_LEAST, 64 << 20);
-        // Both are replaced as a whole: the old and the new one are there for a moment.
+        // Both are replaced as a whole: the old and the new one exist together for a moment.
         let share = ((bytes - fixed).saturating_sub(2 * state_bytes) / series).max(SHARE_LEAST);
         let hours_bytes = (share / 8).min(HOURS_BYTES_MAX);
         Ok(Self {
@@ -88,23 +86,23 @@ impl DiskDivision {
     }
 }
 
-/// How one series is divided into segments and hours.
+/// Division of one series into segments and hours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RotationRule {
     /// Bytes of the segments.
     pub kept_bytes: u64,
     /// Bytes of the histograms by hour.
     pub hours_bytes: u64,
-    /// By which misses are counted.
+    /// The window by which misses are counted.
     pub window: Option<Window>,
     /// Moments after the series' start at which an hour is cut in two.
     pub cuts: Vec<Nanos>,
-    /// Length of what is called an hour.
+    /// Length of an hourly interval.
     pub hour: Nanos,
 }
 
 impl RotationRule {
-    /// Of a series with its share of `division`.
+    /// Makes the rule of a series with its share of `division`.
     #[must_use]
     pub fn of(division: DiskDivision, window: Option<Window>, cuts: Vec<Nanos>) -> Self {
         Self {
@@ -121,13 +119,13 @@ impl RotationRule {
     }
 }
 
-/// The segments of one series: shared by whoever writes samples and whoever makes room.
+/// The segments of one series, shared by the recorder and the thread that frees space.
 #[derive(Debug)]
 pub struct Rotation {
     series: PathBuf,
     rule: RotationRule,
     kept: Mutex<KeptSegments>,
-    /// Whether a new head waits beside the one of the part before.
+    /// Whether a new head waits next to the previous part's.
     has_new_head: Mutex<bool>,
 }
 
@@ -135,14 +133,14 @@ pub struct Rotation {
 struct KeptSegments {
     /// Number and bytes of each, in order of time.
     segments: Vec<(u64, u64)>,
-    /// The last segment that gave way before the first of these.
+    /// The last segment that was folded before the first of these.
     through: u64,
-    /// Samples that gave way.
+    /// Number of folded samples.
     given_way: u64,
     is_asked: bool,
-    /// For how long nobody is asked after a failure, and since when.
+    /// Pause between requests after a failure, and its start.
     rest: Option<(Duration, Instant)>,
-    /// Whether the newest has not been handed to [`Rotation::settle`].
+    /// Whether [`Rotation::settle`] has yet to process the newest segment.
     has_new: bool,
 }
 
@@ -155,12 +153,12 @@ impl KeptSegments {
     }
 }
 
-/// What happens to the disk when a segment gives way, in this order; a crash may come behind each.
+/// Changes on disk while a segment is folded, in this order; a crash may follow any of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// The samples were read.
     Counted,
-    /// The new histograms are beside the old ones.
+    /// The new histograms are next to the old ones.
     Written,
     /// They are in their place, and on the disk.
     Replaced,
@@ -169,7 +167,7 @@ pub enum Step {
 }
 
 impl Rotation {
-    /// Of the series whose file is `series`.
+    /// Makes the rotation of the series whose file is `series`.
     #[must_use]
     pub fn new(series: &Path, rule: RotationRule) -> Self {
         Self {
@@ -180,13 +178,13 @@ impl Rotation {
         }
     }
 
-    /// Where the series' file is.
+    /// Returns the path of the series' file.
     #[must_use]
     pub fn series(&self) -> &Path {
         &self.series
     }
 
-    /// Of a series that goes on behind `earlier`, which are in their place.
+    /// Returns the rotation of a resumed series whose `earlier` histograms are already in place.
     #[must_use]
     pub fn behind(series: &Path, rule: RotationRule, earlier: &Hours) -> Self {
         let kept = KeptSegments {
@@ -200,15 +198,15 @@ impl Rotation {
         }
     }
 
-    /// The last segment that gave way before this one's time; 0 for none.
+    /// Returns the last segment that was folded before this rotation started; 0 for none.
     pub(crate) fn through(&self) -> u64 {
         self.kept().through
     }
 
-    /// Puts the empty histograms in their place, by which readers know that there are segments.
+    /// Moves the empty histograms into place, which tell readers that there are segments.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Returns errors of writing.
     pub(crate) fn begin(&self) -> io::Result<()> {
         if self.through() > 0 {
             return Ok(());
@@ -219,7 +217,7 @@ impl Rotation {
         )
     }
 
-    /// Makes segment `number`, which begins with `head`.
+    /// Makes segment `number`, which starts with `head`.
     pub(crate) fn create(&self, number: u64, head: &[u8]) -> io::Result<File> {
         let path = segment_path(&self.series, number);
         let made = OpenOptions::new().write(true).create_new(true).open(&path);
@@ -235,16 +233,16 @@ impl Rotation {
         Ok(file)
     }
 
-    /// Whether a segment of `length` bytes is full before so many more.
+    /// Returns whether `more` bytes would exceed a segment of `length` bytes.
     pub(crate) fn is_full(&self, length: u64, more: u64) -> bool {
         length + more > self.rule.segment_bytes()
     }
 
-    /// Takes room for `bytes` more in the newest segment, or of a new one.
+    /// Reserves space for `bytes` more in the newest segment, or in a new one.
     ///
     /// # Errors
-    /// Where there is none: whoever makes room was kept from it. The samples are counted then, and
-    /// not stored.
+    /// Fails if there is no space, because the thread that frees it was delayed. The samples are
+    /// then counted but not stored.
     pub(crate) fn take_room(&self, bytes: u64) -> io::Result<()> {
         if self.kept().bytes() + in_blocks(bytes) + BLOCK_BYTES > self.rule.kept_bytes {
             return Err(io::Error::other(
@@ -268,8 +266,8 @@ impl Rotation {
         }
     }
 
-    /// Whether room is wanted and nobody was asked for it: whoever asks calls [`Self::make_room`]
-    /// on another thread.
+    /// Returns whether space is needed and not yet requested; the caller then runs
+    /// [`Self::make_room`] on another thread.
     #[must_use]
     pub fn wants_room(&self) -> bool {
         let mut kept = self.kept();
@@ -286,10 +284,10 @@ impl Rotation {
             && kept.bytes() > self.rule.kept_bytes - self.rule.kept_bytes / SEGMENTS * 3
     }
 
-    /// Lets the oldest segments give way until there is room.
+    /// Folds the oldest segments until there is enough space.
     ///
     /// # Errors
-    /// Those of the disk; what was not counted is still there.
+    /// Returns errors of the disk; samples that were not folded stay in their segments.
     pub fn make_room(&self) -> io::Result<()> {
         let made = self.make_room_watched(|_| Ok(()));
         let mut kept = self.kept();
@@ -312,8 +310,8 @@ impl Rotation {
         }
     }
 
-    /// Adds the samples of a segment to the histograms, and removes it then. `behind` is told each
-    /// step.
+    /// Adds the samples of a segment to the histograms, then removes the segment. Calls `behind`
+    /// after each step.
     fn give_way(
         &self,
         number: u64,
@@ -344,8 +342,8 @@ impl Rotation {
 
     fn hours(&self) -> io::Result<Hours> {
         match Hours::read(&hours::path(&self.series)) {
-            // A failure of power came before the empty ones were on the disk: nothing gave way yet,
-            // or those that count it would be there.
+            // The power failed before the empty histograms reached the disk: nothing was folded
+            // yet, otherwise the histograms would exist.
             Err(error)
                 if error.kind() == io::ErrorKind::InvalidData
                     && segment_path(&self.series, 1).try_exists()? =>
@@ -362,12 +360,11 @@ impl Rotation {
         Hours::new(&self.counting(None)).at(&hours::path(&self.series))
     }
 
-    /// The histograms with the samples of segment `number`, which is left as it is.
+    /// Returns the histograms including the samples of segment `number`, which stays unchanged.
     fn with_segment(&self, mut hours: Hours, number: u64) -> io::Result<Hours> {
         let segment =
             match SeriesFile::open_segment(&segment_path(&self.series, number), &self.series) {
-                // A failure of power came before its head was on the disk, and before that of the
-                // series.
+                // The power failed before its head, and that of the series, were synced.
                 Err(SeriesError::Format { .. }) => {
                     hours.through = number;
                     return Ok(hours);
@@ -382,19 +379,20 @@ impl Rotation {
         Ok(counting.end_segment(number))
     }
 
-    /// Whether the hourly histograms are gone or damaged, with samples that gave way to them.
+    /// Returns whether hourly histograms with folded samples are missing or damaged.
     ///
     /// # Errors
-    /// Those of looking for the first segment.
+    /// Returns errors of looking for the first segment.
     pub fn has_lost_hours(&self) -> io::Result<bool> {
         let has_hours = Hours::read(&hours::path(&self.series)).is_ok_and(|hours| hours.is_some());
         Ok(!has_hours && !segment_path(&self.series, 1).try_exists()?)
     }
 
-    /// The histograms with the samples of all segments that exist. Leaves the disk as it is.
+    /// Returns the histograms including the samples of all existing segments. Does not change the
+    /// disk.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Returns errors of reading.
     pub fn with_all_segments(&self) -> io::Result<Hours> {
         let hours = match self.hours() {
             Err(error)
@@ -411,24 +409,24 @@ impl Rotation {
             .try_fold(hours, |hours, number| self.with_segment(hours, number))
     }
 
-    /// How many samples gave way.
+    /// Returns the number of folded samples.
     #[must_use]
     pub fn given_way(&self) -> u64 {
         self.kept().given_way
     }
 
-    /// Whether a segment has begun since this was asked: whoever asks calls [`Self::settle`] on
-    /// another thread.
+    /// Returns whether a segment was started since the last call; the caller then runs
+    /// [`Self::settle`] on another thread.
     #[must_use]
     pub fn has_new_segment(&self) -> bool {
         std::mem::take(&mut self.kept().has_new)
     }
 
-    /// Brings to the disk what tells readers what the newest segment is, with the head of a series
-    /// that goes on.
+    /// Syncs the data that identifies the newest segment to readers, including the head of a
+    /// resumed series.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Returns errors of the disk.
     pub fn settle(&self) -> io::Result<()> {
         self.place_head()?;
         for file in self
@@ -442,7 +440,7 @@ impl Rotation {
         Ok(())
     }
 
-    /// Notes that the head of a series that goes on waits for its place.
+    /// Records that the head of a resumed series waits to be moved into place.
     pub(crate) fn note_new_head(&self) {
         *self
             .has_new_head
@@ -465,7 +463,7 @@ impl Rotation {
         Ok(())
     }
 
-    /// The files that may not be on the disk yet.
+    /// Returns the files that may not be synced yet.
     #[must_use]
     pub fn unsynced(&self) -> Vec<PathBuf> {
         let kept = self.kept();

@@ -1,11 +1,10 @@
-//! The names of the files that the chunks of a series lie in, in a run with `--disk`: see
-//! [`crate::rotation`].
+//! The names of a series' segment files, in a run with `--disk`: see [`crate::rotation`].
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where segment `number` of the series in `series` is.
+/// Returns the path of segment `number` of the series in `series`.
 #[must_use]
 pub fn segment_path(series: &Path, number: u64) -> PathBuf {
     let mut name = series.as_os_str().to_owned();
@@ -13,16 +12,16 @@ pub fn segment_path(series: &Path, number: u64) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Where the head of a series that goes on waits until it is on the disk; that of the part before
-/// stands in `series` until then.
+/// Returns where the head of a resumed series waits until it is synced; `series` holds the previous
+/// part's head until then.
 pub(crate) fn new_head_path(series: &Path) -> PathBuf {
     series.with_extension("series.new")
 }
 
-/// The segments of the series in `series` behind `through`, in order of time.
+/// Returns the segments of the series in `series` after `through`, in order of time.
 ///
 /// # Errors
-/// Those of reading the folder.
+/// Returns errors of reading the folder.
 pub fn segments_behind(series: &Path, through: u64) -> io::Result<Vec<u64>> {
     let folder = series
         .parent()

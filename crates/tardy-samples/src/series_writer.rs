@@ -1,7 +1,7 @@
 //! Appends chunks to a series file, and survives a disk that fills up.
 //!
-//! A chunk that cannot be written whole is cut off again, so that what stands in the file stays
-//! readable; the next one is tried anew, because room may have been made.
+//! A chunk that cannot be written whole is truncated, so that the file stays readable; the next
+//! chunk is tried again, because space may have been freed.
 //!
 //! In a run with `--disk` the chunks go to segments: see [`crate::rotation`].
 
@@ -17,8 +17,8 @@ use tardy_core::units::Nanos;
 use crate::rotation::Rotation;
 use crate::segments::new_head_path;
 
-/// How often rings are emptied and chunks written: a killed run loses at most this, and a stalled
-/// recorder less than 250 ms in all.
+/// Interval at which rings are emptied and chunks written: a killed run loses at most this, and a
+/// stalled recorder less than 250 ms in all.
 pub const FLUSH_INTERVAL: Nanos = Nanos::from_millis(125);
 
 /// An open series file.
@@ -41,17 +41,17 @@ impl SeriesWriter {
     /// Creates the file and writes its head.
     ///
     /// # Errors
-    /// AlreadyExists where there is such a file, and those of writing.
+    /// Returns AlreadyExists if the file exists, and errors of writing.
     pub fn create(path: &Path, descriptor: &Descriptor) -> io::Result<Self> {
         let mut writer = Self::without_head(path)?;
         writer.write_head(descriptor)?;
         Ok(writer)
     }
 
-    /// Creates the file, whose head is to come.
+    /// Creates the file without its head, which is written later.
     ///
     /// # Errors
-    /// AlreadyExists where there is such a file.
+    /// Returns AlreadyExists if the file exists.
     pub fn without_head(path: &Path) -> io::Result<Self> {
         Ok(Self {
             file: OpenOptions::new().write(true).create_new(true).open(path)?,
@@ -60,10 +60,10 @@ impl SeriesWriter {
         })
     }
 
-    /// Opens a file that has its head, to write behind what is there.
+    /// Opens a file that has its head, to append to it.
     ///
     /// # Errors
-    /// NotFound where there is none.
+    /// Returns NotFound if there is no file.
     pub fn reopen(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).open(path)?;
         let length = file.metadata()?.len();
@@ -74,13 +74,13 @@ impl SeriesWriter {
         })
     }
 
-    /// The same as [`SeriesWriter::without_head`], for a series whose chunks go to segments.
+    /// Works like [`SeriesWriter::without_head`], for a series whose chunks go to segments.
     ///
     /// # Errors
-    /// AlreadyExists where there is such a file.
+    /// Returns AlreadyExists if the file exists.
     pub fn without_head_in(rotation: Arc<Rotation>) -> io::Result<Self> {
         let number = rotation.through();
-        // The head of a series that goes on is replaced when the new one is on the disk.
+        // The head of a resumed series is replaced once the new one is synced.
         let writer = if number == 0 {
             Self::without_head(rotation.series())?
         } else {
@@ -131,7 +131,7 @@ impl SeriesWriter {
     /// Appends a whole chunk, or nothing.
     ///
     /// # Errors
-    /// Those of writing, such as ENOSPC; the file then ends where it ended before.
+    /// Returns errors of writing, such as ENOSPC; the file then keeps its previous end.
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(segments) = &self.segments else {
             return self.write_whole(bytes);
@@ -169,7 +169,7 @@ impl SeriesWriter {
     /// Brings the file to the disk, before it is closed.
     ///
     /// # Errors
-    /// Those of fsync(2).
+    /// Returns errors of fsync(2).
     pub fn sync(&self) -> io::Result<()> {
         if let Some(segments) = &self.segments {
             segments.rotation.place_head()?;
@@ -177,7 +177,7 @@ impl SeriesWriter {
         self.file.sync_all()
     }
 
-    /// Bytes written, to the segment that is written where there are several.
+    /// Returns the bytes written to the file, or to the current segment.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.length

@@ -1,4 +1,4 @@
-//! One pass over the samples in the order of time: extremes of equal stretches, counts by time and
+//! One pass over the samples in order of time: extremes of equal intervals, counts by time and
 //! latency, and every new largest latency.
 //!
 //! Memory does not depend on the length of the run.
@@ -17,31 +17,31 @@ use crate::hours::Stretch;
 use crate::read_series::{SeriesError, SeriesFile};
 use crate::tail::TailReader;
 
-/// Stretches of a grid of counts.
+/// Number of intervals in a grid of counts.
 pub const GRID_COLUMNS: usize = 480;
-/// Binary digits of a latency that tell the rows of a grid apart, beside its magnitude: rows of
-/// relative width 1/32 to 1/16.
+/// Bits of a latency that select the row of a grid, in addition to its magnitude: rows of relative
+/// width 1/32 to 1/16.
 const ROW_BITS: u32 = 4;
 /// Rows for latencies below 0 come first, then those for 0 and above.
 const ROWS_A_SIDE: usize = (64 << ROW_BITS) as usize;
 
-/// Begin of the sweep's time, and its resolution.
+/// Start of the sweep's time, and its resolution.
 #[derive(Debug, Clone, Copy)]
 pub struct Division {
-    /// Begin of the first stretch, on the series' clock.
+    /// Start of the first interval, on the series' clock.
     pub start: Nanos,
-    /// Length of all stretches together.
+    /// Total length of all intervals.
     pub length: Nanos,
-    /// How many stretches keep their extremes.
+    /// Number of intervals with extremes.
     pub columns: usize,
-    /// Samples that are kept one by one; none where there are more.
+    /// Maximum number of samples stored one by one; if there are more, none are.
     pub points: usize,
 }
 
-/// Smallest and largest value of equal stretches, of which some may hold none.
+/// Smallest and largest value of equal intervals; empty intervals have none.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Columns {
-    /// Where the first stretch begins.
+    /// Start of the first interval.
     pub begin: f64,
     /// Length of each.
     pub step: f64,
@@ -54,18 +54,18 @@ pub struct Columns {
 pub struct SeriesExtract {
     /// Extremes over time, in s from the start on.
     pub columns: Columns,
-    /// Counts by stretch ([`GRID_COLUMNS`] of them) and row.
+    /// Counts by interval ([`GRID_COLUMNS`] of them) and row.
     pub grid: Vec<Vec<u32>>,
     /// Every latency larger than all before it: its number in the series from 1 on, its due time in
     /// s from the start on, its ns.
     pub records: Vec<(u64, f64, i64)>,
     /// Samples read.
     pub samples: u64,
-    /// Due time in s and latency in ns of every sample, where they are few.
+    /// Due time in s and latency in ns of every sample, if they are few.
     pub points: Option<Vec<(f64, i64)>>,
 }
 
-/// The row of a latency in [`SeriesExtract::grid`].
+/// Returns the row of a latency in [`SeriesExtract::grid`].
 #[inline]
 #[must_use]
 pub fn row_of(latency: i64) -> usize {
@@ -84,7 +84,7 @@ pub fn row_of(latency: i64) -> usize {
     }
 }
 
-/// The smallest latency of a row and one past its largest, in ns.
+/// Returns the smallest latency of a row and one past its largest, in ns.
 #[must_use]
 pub fn row_edges(row: usize) -> (i64, i64) {
     let edge = |index: usize| -> i64 {
@@ -108,7 +108,7 @@ pub fn row_edges(row: usize) -> (i64, i64) {
 /// Sweeps the series in `path`, on as many threads as there are CPUs.
 ///
 /// # Errors
-/// [`SeriesError`] where it cannot be read.
+/// Returns [`SeriesError`] if it cannot be read.
 pub fn sweep(path: &Path, division: Division) -> Result<SeriesExtract, SeriesError> {
     let file = SeriesFile::open(path)?;
     let new = || Sweeper::new(file.descriptor().schedule, division);
@@ -116,10 +116,10 @@ pub fn sweep(path: &Path, division: Division) -> Result<SeriesExtract, SeriesErr
     Ok(behind_hours(&file, division, whole))
 }
 
-/// The same on this thread alone, in order of time; adds all chunks to `tail` too.
+/// Sweeps on this thread alone, in order of time; adds all chunks to `tail` too.
 ///
 /// # Errors
-/// As [`sweep`].
+/// Returns the errors of [`sweep`].
 pub fn sweep_with(
     path: &Path,
     division: Division,
@@ -150,8 +150,8 @@ fn behind_hours(file: &SeriesFile, division: Division, swept: Sweeper) -> Series
 }
 
 impl SeriesExtract {
-    /// Adds another series of the same time, to be drawn as one with this one. New largest
-    /// latencies stay those of each series.
+    /// Adds a concurrent series, to be drawn together with this one. The list of new largest
+    /// latencies stays separate for each series.
     pub fn add_beside(&mut self, other: &Self) {
         for (own, other) in self
             .columns
@@ -224,8 +224,8 @@ impl Sweeper {
         }
         let (column, cell) = (self.column(chunk.first_due), self.cell(chunk.first_due));
         let ends_with = |last: Nanos| self.column(last) == column && self.cell(last) == cell;
-        // Most chunks of a long run lie within one stretch, and hold no new largest: a loop over
-        // the latencies is enough for them.
+        // Most chunks of a long run lie within one interval and hold no new largest latency: a loop
+        // over the latencies is enough for them.
         let largest = self
             .swept
             .records
@@ -286,7 +286,8 @@ impl Sweeper {
         let count = cells.clone().count() as u64;
         for (place, cell) in cells.enumerate() {
             let counts = counts_of(&mut self.swept.grid, cell);
-            // Nobody knows when in the hour: they are shared out evenly, and none is left over.
+            // Their time within the hour is unknown: they are distributed evenly, without
+            // remainder.
             let share = |all: u64| {
                 u32::try_from(all / count + u64::from((place as u64) < all % count))
                     .unwrap_or(u32::MAX)
@@ -453,7 +454,7 @@ mod tests {
             let mut whole = sweep(&chunks[..cut.min(chunks.len())]);
             whole.merge(sweep(&chunks[cut.min(chunks.len())..]));
             let swept = whole.swept;
-            // The oracle looks at every latency.
+            // The oracle examines every latency.
             let mut extremes = vec![None; columns];
             let (mut records, mut largest) = (Vec::new(), i64::MIN);
             for (index, &latency) in latencies.iter().enumerate() {

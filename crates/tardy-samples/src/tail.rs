@@ -21,7 +21,7 @@ const BLOCK_SAMPLES_MIN: u64 = 100;
 pub struct LoadSpans {
     /// Name of its phases.
     pub load: String,
-    /// Begin and end of each.
+    /// Start and end of each.
     pub spans: Vec<(Nanos, Nanos)>,
 }
 
@@ -69,7 +69,7 @@ impl Extremes {
         }
     }
 
-    /// The pass keeps only values above this.
+    /// Returns the value above which the pass stores samples.
     fn least(&self) -> i64 {
         match self.largest.peek() {
             Some(&Reverse((latency, _))) if self.largest.len() as u64 >= EXCEEDANCES_MAX => latency,
@@ -84,8 +84,8 @@ impl Extremes {
         self.largest.push(Reverse((latency, self.place)));
     }
 
-    /// Places and values above the threshold, in order of time; at it and above where values are
-    /// rounded. Empty where not all were kept.
+    /// Returns places and values above the threshold, in order of time; if values are rounded, also
+    /// those at it. Empty if not all were stored.
     #[must_use]
     pub fn exceedances(&self, threshold: f64, width: f64) -> Vec<(u64, f64)> {
         if self.least() as f64 > threshold {
@@ -146,7 +146,7 @@ pub struct TailReader {
     schedule: Schedule,
     /// The largest of all samples.
     pub extremes: Extremes,
-    /// The samples of each load, where there are several.
+    /// The samples of each load, if there are several.
     pub populations: Vec<Population>,
 }
 
@@ -158,7 +158,7 @@ impl TailReader {
         if schedule.period().get() <= 0 || samples == 0 {
             return None;
         }
-        // Each load's share of the samples is about that of the phases' time.
+        // Each load's share of the samples is about its phases' share of the time.
         let length = |spans: &LoadSpans| {
             spans
                 .spans
@@ -216,7 +216,7 @@ mod tests {
             .map(|block| *block.iter().max().unwrap() as f64)
             .collect();
         assert_eq!(extremes.maxima, maxima);
-        // Below what was kept nothing is known in order.
+        // Below the stored values, no order is known.
         assert!(extremes.exceedances(10.0, 1.0).is_empty());
     }
 }

@@ -1,8 +1,8 @@
-//! How much of a value its predecessors tell.
+//! How much a value depends on its predecessors.
 //!
-//! Bounds and fits count samples as independent. With a million samples every test rejects that:
-//! what is judged is the size of the correlation, on block maxima or thinned data. Source: G. M.
-//! Ljung and G. E. P. Box, Biometrika 65, 1978.
+//! Bounds and fits count samples as independent. With a million samples every test rejects that, so
+//! the size of the correlation is judged, on block maxima or thinned data. Source: G. M. Ljung and
+//! G. E. P. Box, Biometrika 65, 1978.
 
 use serde::{Deserialize, Serialize};
 use statrs::function::gamma::gamma_ur;
@@ -19,7 +19,7 @@ pub struct Autocorrelation {
 }
 
 impl Autocorrelation {
-    /// The largest magnitude of a correlation.
+    /// Returns the largest magnitude of a correlation.
     #[must_use]
     pub fn largest(&self) -> f64 {
         self.correlations
@@ -28,8 +28,8 @@ impl Autocorrelation {
     }
 }
 
-/// Of `values` in order of time, up to the distance `lags`; `None` unless there are more values
-/// than that, not all equal, and `lags` > 0.
+/// Returns the autocorrelation of `values` in order of time, up to the distance `lags`; `None`
+/// unless there are more values than that, not all equal, and `lags` > 0.
 ///
 /// Takes `lags * n` steps.
 #[must_use]
@@ -65,7 +65,7 @@ pub fn autocorrelation(values: &[f64], lags: usize) -> Option<Autocorrelation> {
     })
 }
 
-/// The sum of the products of all pairs `lag` apart.
+/// Returns the sum of the products of all pairs `lag` apart.
 pub(super) fn product_at(centred: &[f64], lag: usize) -> f64 {
     centred[lag..]
         .iter()

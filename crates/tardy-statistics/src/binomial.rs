@@ -2,7 +2,7 @@
 
 use super::incomplete_beta::incomplete_beta;
 
-/// P(at most `events` events in `trials` trials) where each has probability `probability`.
+/// Returns P(at most `events` events in `trials` trials) if each has probability `probability`.
 ///
 /// `trials` and `events` may be real: the function is continued through the incomplete beta
 /// function and stays monotone in each argument. Below 0 events it is 0, from `trials` events on it
@@ -12,7 +12,7 @@ pub fn cumulative(events: f64, trials: f64, probability: f64) -> f64 {
     cumulative_with_complement(events, trials, probability, 1.0 - probability)
 }
 
-/// The same with `complement = 1 - probability` given by the caller, who may know more of its
+/// Like [`cumulative`], with `complement = 1 - probability` from a caller that may know more of its
 /// digits.
 #[must_use]
 pub fn cumulative_with_complement(

@@ -1,5 +1,5 @@
-//! Where a series of one number per run (over commits, kernels, days) changed: E-divisive with
-//! Student's t test.
+//! Finds the changes of a series of one number per run (over commits, kernels, days): E-divisive
+//! with Student's t test.
 //!
 //! Feed it the logarithm of a high quantile of each run, never the raw maximum: the test wants
 //! numbers that are about normal. Sources: D. S. Matteson and N. A. James, J. Am. Statist. Assoc.
@@ -14,7 +14,7 @@ use super::moments::Moments;
 use super::student;
 use divergence::most_divergent;
 
-/// How to look for changes.
+/// Parameters of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Search {
     /// Values looked at together; windows overlap by half.
@@ -36,22 +36,23 @@ impl Default for Search {
     }
 }
 
-/// A change between two stretches of the series.
+/// A change between two segments of the series.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ChangePoint {
     /// The first value after the change.
     pub index: usize,
-    /// How far the values before and after diverge, in the unit of the series times a count.
+    /// Divergence of the values before and after, in the unit of the series times a count.
     pub divergence: f64,
-    /// Mean of the stretch before.
+    /// Mean of the segment before.
     pub mean_before: f64,
-    /// Mean of the stretch after.
+    /// Mean of the segment after.
     pub mean_after: f64,
-    /// Of such a difference by chance.
+    /// Probability of such a difference by chance.
     pub probability: f64,
 }
 
-/// The changes of `series`, in order. No random numbers: the same series gives the same changes.
+/// Returns the changes of `series`, in order. Uses no random numbers: the same series gives the
+/// same changes.
 ///
 /// Takes `window^2` steps for each half window.
 #[must_use]
@@ -59,7 +60,7 @@ pub fn change_points(series: &[f64], search: Search) -> Vec<ChangePoint> {
     let mut changes = weak_changes(series, search);
     while let Some(weakest) = weakest(&changes, search) {
         changes.remove(weakest);
-        // Its neighbours now divide other stretches.
+        // Its neighbours now divide other segments.
         let indexes: Vec<usize> = changes.iter().map(|change| change.index).collect();
         for neighbour in weakest.saturating_sub(1)..(weakest + 1).min(changes.len()) {
             changes[neighbour] = judged(
@@ -73,8 +74,8 @@ pub fn change_points(series: &[f64], search: Search) -> Vec<ChangePoint> {
     changes
 }
 
-/// The change to be dropped next: the least probable to be one, or else the smallest; `None` when
-/// all are good.
+/// Returns the change to drop next: the one most probably due to chance, or if all are significant,
+/// one that is too small; `None` when all are good.
 fn weakest(changes: &[ChangePoint], search: Search) -> Option<usize> {
     let (index, worst) = changes.iter().enumerate().reduce(|a, b| {
         if b.1.probability > a.1.probability {
@@ -125,8 +126,8 @@ fn weak_changes(series: &[f64], search: Search) -> Vec<ChangePoint> {
         .collect()
 }
 
-/// Splits at the most divergent place of all stretches for as long as the two sides of the split
-/// differ.
+/// Repeatedly splits the segments at their most divergent index, while the two sides of the split
+/// differ significantly.
 fn changes_within(values: &[f64], probability_max: f64) -> Vec<(usize, f64)> {
     let mut found: Vec<(usize, f64)> = Vec::new();
     loop {
@@ -169,10 +170,10 @@ fn judged(series: &[f64], indexes: &[usize], index: usize, divergence: f64) -> C
     }
 }
 
-/// Both means, and the probability of Student's test with one variance for both sides.
+/// Returns both means, and the probability of Student's test with one variance for both sides.
 ///
-/// The spread of each side is divided by its count, not by one less: that is how Hunter's published
-/// thresholds were tuned, and what its maintained implementation does.
+/// The spread of each side is divided by its count, not by one less: Hunter's published thresholds
+/// were tuned that way, and his maintained implementation does the same.
 fn compared(before: &[f64], after: &[f64]) -> (f64, f64, f64) {
     let moments = |values: &[f64]| {
         let moments: Moments = values.iter().copied().collect();
@@ -243,8 +244,8 @@ mod tests {
         );
     }
 
-    /// Four stretches of normal numbers (10 +- 1, 11.5 +- 1, 11.5 +- 3, 8 +- 1; 40, 35, 30 and 50
-    /// long), and what Otava 0.8.0 finds.
+    /// Four segments of normal numbers (10 +- 1, 11.5 +- 1, 11.5 +- 3, 8 +- 1; 40, 35, 30 and 50
+    /// long), with the changes that Otava 0.8.0 finds.
     fn noisy() -> Vec<f64> {
         let text = include_str!("../tests/data/changes.csv");
         text.lines()

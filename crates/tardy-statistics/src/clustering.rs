@@ -2,15 +2,14 @@
 //!
 //! The number of events is compared with that of a Poisson variable of the same mean and variance.
 //! Events that each bring `dispersion` others of their kind with it (size-biased mean of a cluster)
-//! have `dispersion` times the variance of independent ones. What was never seen may be larger: the
+//! have `dispersion` times the variance of independent ones. Larger clusters may exist unseen: the
 //! upper bound adds one cluster of `unseen` events, as M. P. Fay and E. J. Feuer do for weighted
 //! sums of Poisson variables (Statistics in Medicine 16, 1997, equation 2: `unseen` is their
-//! largest weight). With `unseen = dispersion = 1` the bounds are those of Clopper and Pearson.
+//! largest weight). With `unseen = dispersion = 1` the bounds equal those of Clopper and Pearson.
 //!
 //! An unseen event may hit all CPUs at once. Upper bounds add one such event (`clustering`, after
-//! Fay and Feuer), so they do not shrink with the number of CPUs where nothing was seen. Runs
-//! without a common stall look independent; a method cannot be narrow for those and right for the
-//! others.
+//! Fay and Feuer), so they do not shrink with the number of CPUs if none was seen. Runs without a
+//! common stall look independent; a method cannot be narrow for those and right for the others.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -19,10 +18,10 @@ use super::confidence::Confidence;
 use super::proportion::{proportion_lower, proportion_upper};
 use super::quantile::{QuantileRanks, first_rank};
 
-/// How events come together.
+/// The clustering of events.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Clustering {
-    /// Variance of the number of events, as a multiple of that of independent ones: at least 1.
+    /// Variance of the number of events, relative to independent ones: at least 1.
     #[serde(deserialize_with = "or_infinite")]
     pub dispersion: f64,
     /// Events of one cause that was not seen, at most: at least `dispersion`.
@@ -48,7 +47,7 @@ impl Clustering {
         unseen: 1.0,
     };
 
-    /// With the invariants of the fields; what is no number bounds nothing.
+    /// Enforces the invariants of the fields; NaN gives no bound.
     #[must_use]
     pub fn new(dispersion: f64, unseen: f64) -> Self {
         let dispersion = if dispersion.is_nan() {
@@ -66,13 +65,13 @@ impl Clustering {
         }
     }
 
-    /// Clusters of `1 / extremal_index` events each, whatever was seen.
+    /// Returns the clustering of `1 / extremal_index` events per cluster, independent of the data.
     #[must_use]
     pub fn of_extremal_index(extremal_index: f64) -> Self {
         Self::new(1.0 / extremal_index, 1.0 / extremal_index)
     }
 
-    /// The independent samples that as many of these count for.
+    /// Returns the independent samples that as many of these count for.
     #[must_use]
     pub fn effective(&self, samples: u64) -> f64 {
         samples as f64 / self.dispersion
@@ -85,7 +84,7 @@ impl Clustering {
         (scale, (with_unseen / scale - 1.0).max(0.0))
     }
 
-    /// The share of events that is not exceeded, with `confidence`: one-sided.
+    /// Returns the share of events that is not exceeded, with `confidence`: one-sided.
     #[must_use]
     pub fn share_upper(&self, events: f64, trials: f64, confidence: Confidence) -> f64 {
         if !self.unseen.is_finite() {
@@ -95,7 +94,7 @@ impl Clustering {
         proportion_upper(events, trials / scale, confidence)
     }
 
-    /// The share of events that is reached, with `confidence`: one-sided.
+    /// Returns the share of events that is reached, with `confidence`: one-sided.
     #[must_use]
     pub fn share_lower(&self, events: f64, trials: f64, confidence: Confidence) -> f64 {
         if !self.dispersion.is_finite() {
@@ -108,10 +107,10 @@ impl Clustering {
         )
     }
 
-    /// The ranks around the quantile `probability` of `samples` samples: each end holds with the
-    /// confidence of one side.
+    /// Returns the ranks around the quantile `probability` of `samples` samples: each end holds
+    /// with the confidence of one side.
     ///
-    /// The upper end is the least rank above which so few samples lie that their share is at most
+    /// The upper end is the least rank above which the share of samples is at most
     /// `1 - probability`.
     #[must_use]
     pub fn quantile_ranks(
@@ -157,7 +156,7 @@ impl Clustering {
         }
     }
 
-    /// The fewest samples that have both ends, where they cluster as these do.
+    /// Returns the fewest samples that have both ends, if they cluster as these do.
     fn samples_for_both_ends(&self, probability: f64, side: Confidence) -> Option<u64> {
         let above = super::tolerance::samples_needed(probability, 1, side)? as f64 * self.unseen;
         let below =

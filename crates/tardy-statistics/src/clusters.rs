@@ -40,8 +40,8 @@ pub fn clusters(positions: &[u64]) -> Option<Clusters> {
     })
 }
 
-/// Clusters by the runs method: a new one begins where the distance to the exceedance before is
-/// more than `gap` samples.
+/// Finds clusters by the runs method: a new one starts if the distance to the previous exceedance
+/// is more than `gap` samples.
 #[must_use]
 pub fn runs(positions: &[u64], gap: u64) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();

@@ -37,27 +37,27 @@ impl Confidence {
         }
     }
 
-    /// The share, more than 0 and less than 1.
+    /// Returns the share, more than 0 and less than 1.
     #[must_use]
     pub const fn get(self) -> f64 {
         self.0
     }
 
-    /// The share of intervals that miss: `1 - level`.
+    /// Returns the share of intervals that miss: `1 - level`.
     #[must_use]
     pub fn miss(self) -> f64 {
         1.0 - self.0
     }
 
-    /// The one-sided level of each end of a two-sided interval: half of the misses are given to the
-    /// other end.
+    /// Returns the one-sided level of each end of a two-sided interval: half of the misses are
+    /// given to the other end.
     #[must_use]
     pub fn of_each_side(self) -> Self {
         Self(self.0.midpoint(1.0).min(1.0 - f64::EPSILON / 2.0))
     }
 
-    /// The level that each of `statements` needs so that all of them hold together with this one
-    /// (Bonferroni).
+    /// Returns the level that each of `statements` needs so that all of them hold together with
+    /// this one (Bonferroni).
     #[must_use]
     pub fn shared_by(self, statements: u32) -> Self {
         Self((1.0 - self.miss() / f64::from(statements.max(1))).min(1.0 - f64::EPSILON / 2.0))
@@ -98,7 +98,7 @@ impl TryFrom<f64> for Confidence {
     }
 }
 
-/// Both ends of an interval, in the unit of the estimate. An end at infinity says that the data set
+/// Both ends of an interval, in the unit of the estimate. An infinite end means that the data set
 /// no limit there; NaN never appears.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
@@ -109,13 +109,13 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether `value` lies between the ends, both included.
+    /// Returns whether `value` is between the ends, both included.
     #[must_use]
     pub fn contains(self, value: f64) -> bool {
         self.lower <= value && value <= self.upper
     }
 
-    /// Whether both ends are finite.
+    /// Returns whether both ends are finite.
     #[must_use]
     pub fn is_finite(self) -> bool {
         self.lower.is_finite() && self.upper.is_finite()

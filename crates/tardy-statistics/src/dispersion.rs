@@ -1,16 +1,16 @@
-//! How much more the number of events varies than that of independent ones: the long-run variance
-//! of their indicator, by means of batches.
+//! Excess variance of the number of events over that of independent ones: the long-run variance of
+//! their indicator, by batches.
 //!
-//! A stretch of time has `events` of `trials`. What it has beyond its share, squared and added up
-//! over all stretches, is the variance of the whole sum, if stretches are longer than events depend
-//! on each other. How long that is nobody knows: neighbours are joined again and again, and the
-//! largest variance counts. With few stretches a variance is uncertain itself; it is widened as
-//! Student's t widens an interval (E. L. Korn and B. I. Graubard, Survey Methodology 24, 1998, who
-//! give clustered samples their effective number in this way).
+//! An interval of time has `events` of `trials`. Its excess over the expected share, squared and
+//! summed over all intervals, is the variance of the total, if intervals are longer than the
+//! correlation length of events. The correlation length is unknown, so neighbouring intervals are
+//! merged repeatedly and the largest variance is used. With few intervals a variance is uncertain
+//! itself; it is widened as Student's t widens an interval (E. L. Korn and B. I. Graubard, Survey
+//! Methodology 24, 1998, who define the effective number of clustered samples this way).
 //!
 //! Bounds use an effective number of samples, one per percentile. It comes from the variance of the
 //! number of samples above the percentile, over at most 256 time blocks that are merged repeatedly.
-//! In the far tail the extremal index counts if it shows more dependence. Blocks begin at multiples
+//! In the far tail the extremal index counts if it shows more dependence. Blocks start at multiples
 //! of a power of two ns on the run's clock and are the same on all CPUs. They therefore do not
 //! depend on cutting, and a stall of several CPUs varies as one event.
 //!
@@ -18,36 +18,36 @@
 //! samples too; those have a bound if 60 clusters of them were seen. Phases with different names
 //! have different levels by plan, which is not dependence.
 
-/// Fewer degrees of freedom say too little about a variance.
+/// Minimum degrees of freedom for an estimate of a variance.
 pub const FREEDOM_MIN: usize = 12;
-/// Where nothing shows dependence, fewer add noise alone: the largest of several estimates is too
-/// large.
+/// Minimum degrees of freedom without visible dependence: fewer only add noise, because the largest
+/// of several estimates is too large.
 pub const FREEDOM_OF_INDEPENDENT: usize = 24;
 /// Two-sided 95 % of the normal distribution.
 const NORMAL: f64 = 1.959_964;
-/// A dispersion from which on samples surely depend on each other: what it still grows by, from
-/// stretches to stretches twice as long, is then added.
+/// Dispersion above which samples surely depend on each other: the growth from one interval length
+/// to the double is then extrapolated and added.
 pub const DEPENDENT: f64 = 2.0;
-/// Fewer independent trials than these are no sample of what happens: nothing is bounded then.
-/// Where stretches are no longer than what samples depend on, the variance is too small by some
-/// times; at 30, bounds of 10 changes between two levels held in 90 % in place of 95 %.
+/// Minimum number of independent trials; with fewer, nothing is bounded. If intervals are shorter
+/// than the correlation length, the variance is several times too small; at 30, bounds of 10
+/// changes between two levels held in 90 % instead of 95 %.
 const EFFECTIVE_MIN: f64 = 60.0;
 
-/// Events and trials of a stretch of time.
+/// Events and trials of an interval of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stretch {
-    /// Stretches of different strata have shares of their own, and are never joined.
+    /// Intervals of different strata have separate expected shares, and are never merged.
     pub stratum: u64,
     /// Its place in time: neighbours differ by 1.
     pub place: i64,
-    /// How often it happened.
+    /// Number of events.
     pub events: u64,
-    /// How often it could have.
+    /// Number of opportunities.
     pub trials: u64,
 }
 
-/// Variance of the number of events over that of independent ones: at least 1. `None` with too few
-/// stretches to tell.
+/// Returns the variance of the number of events over that of independent ones: at least 1. Returns
+/// `None` with too few intervals.
 ///
 /// `stretches` ascend by stratum and place; they are joined as long as `freedom_min` degrees of
 /// freedom are left, [`FREEDOM_MIN`] or more.
@@ -61,8 +61,8 @@ pub fn dispersion(stretches: &[Stretch], freedom_min: usize) -> Option<f64> {
     let trials: u64 = joined.iter().map(|stretch| stretch.trials).sum();
     let (mut largest, mut shorter): (Option<f64>, f64) = (None, f64::INFINITY);
     while let Some(found) = of_batches(&joined, freedom_min) {
-        // Means of stretches of length L fall short by a share of 1/L where dependence reaches less
-        // far than that: twice as long, by half as much.
+        // If dependence reaches less far than the interval length L, means fall short by a share of
+        // 1/L: twice the length halves the shortfall.
         let growth = if found > DEPENDENT {
             (found - shorter).max(0.0)
         } else {

@@ -1,19 +1,19 @@
-//! A number with what is known of its error.
+//! A number with its uncertainty.
 
 use serde::{Deserialize, Serialize};
 
 use super::confidence::Interval;
 
-/// A number, and the interval that holds it where one is known.
+/// A number, and its interval if known.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     pub value: f64,
-    /// Absent for what was published or stated without one.
+    /// `None` for numbers that were published or stated without an interval.
     pub interval: Option<Interval>,
 }
 
 impl Estimate {
-    /// A number that is taken as it is.
+    /// Makes a number without error.
     #[must_use]
     pub const fn exact(value: f64) -> Self {
         Self {
@@ -22,7 +22,7 @@ impl Estimate {
         }
     }
 
-    /// Both ends, which are the number itself where no interval is known.
+    /// Returns both ends, which equal the number without an interval.
     #[must_use]
     pub fn ends(self) -> Interval {
         self.interval.unwrap_or(Interval {

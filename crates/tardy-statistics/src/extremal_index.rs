@@ -1,13 +1,14 @@
-//! How strongly exceedances cluster: the extremal index, from 0 (long clusters) to 1 (independent).
+//! Strength of the clustering of exceedances: the extremal index, from 0 (long clusters) to 1
+//! (independent).
 //!
 //! Source: C. A. T. Ferro and J. Segers, "Inference for clusters of extreme values", J. R. Statist.
 //! Soc. B 65, 2003, equations 5 and 7.
 
-/// The intervals estimator, from the sample numbers of the exceedances in strictly ascending order;
-/// `None` with fewer than two.
+/// Returns the intervals estimator, from the sample numbers of the exceedances in strictly
+/// ascending order; `None` with fewer than two.
 ///
 /// Its reciprocal is the mean number of exceedances in a cluster. It is an estimate, not a bound:
-/// with few exceedances it says little.
+/// with few exceedances it is weak.
 #[must_use]
 pub fn extremal_index(positions: &[u64]) -> Option<f64> {
     if positions.len() < 2 {
@@ -22,14 +23,14 @@ pub fn extremal_index(positions: &[u64]) -> Option<f64> {
             (sum + gap - 1.0, weight + (gap - 1.0) * (gap - 2.0))
         });
     if weight == 0.0 {
-        // No gap above 2. The paper's estimator for that case, 2 (sum T)^2 / (count sum T^2), is at
-        // least 16/9 there, so its value is 1.
+        // Without a gap above 2. The paper's estimator for that case, 2 (sum T)^2 / (count sum
+        // T^2), is at least 16/9 there, so the value is 1.
         return Some(1.0);
     }
     Some((2.0 * sum * sum / (count * weight)).min(1.0))
 }
 
-/// The distances between neighbours, at least 1 each.
+/// Returns the distances between neighbours, at least 1 each.
 pub(super) fn gaps(positions: &[u64]) -> impl Iterator<Item = u64> + '_ {
     positions
         .windows(2)

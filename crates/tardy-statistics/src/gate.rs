@@ -29,17 +29,17 @@ use super::tally::Tally;
 
 /// Distances over which block maxima are compared.
 const LAGS: usize = 10;
-/// Fewer block maxima than this say nothing about time.
+/// Minimum number of block maxima for a check over time.
 const BLOCKS_MIN: usize = 20;
 
-/// What a series of samples says about its tail.
+/// The evidence of a series of samples about its tail.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Evidence<'a> {
     pub samples: u64,
-    /// In the unit of the data; the edge of a bucket where the data are rounded.
+    /// In the unit of the data; the edge of a bucket if the data are rounded.
     pub threshold: f64,
-    /// Sample number and value of each exceedance, in order of time: above the threshold, or at it
-    /// and above where the data are rounded.
+    /// Sample number and value of each exceedance, in order of time: above the threshold, or if the
+    /// data are rounded, at it and above.
     pub exceedances: &'a [(u64, f64)],
     /// The largest values of blocks of equal length, in order of time: 100 to 1000 of them.
     pub block_maxima: &'a [f64],
@@ -52,7 +52,7 @@ pub struct Evidence<'a> {
 /// The outcome, with the tail that was judged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
-    /// All checks, in the order in which they are explained best.
+    /// All checks, in the best order for explanation.
     pub checks: Vec<Check>,
     /// The fit of the cluster maxima, `None` when there is none. Its rate counts clusters, so its
     /// extremal index is 1.
@@ -60,7 +60,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Whether every check passed, so that the model may be shown.
+    /// Returns whether every check passed, so that the model may be shown.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.tail.is_some() && self.checks.iter().all(Check::passed)

@@ -25,8 +25,8 @@ pub struct Gev {
 }
 
 impl Gev {
-    /// The distribution with these L-moments, by Hosking's approximation (error of the shape below
-    /// 9e-4).
+    /// Returns the distribution with these L-moments, by Hosking's approximation (error of the
+    /// shape below 9e-4).
     #[must_use]
     pub fn of_l_moments(moments: &LMoments) -> Self {
         let c = 2.0 / (3.0 + moments.skewness) - LN_2 / 3.0_f64.ln();
@@ -63,25 +63,26 @@ impl Gev {
         (-grown.ln_1p() / self.shape).exp()
     }
 
-    /// The probability that a maximum is at most `value`.
+    /// Returns the probability that a maximum is at most `value`.
     #[must_use]
     pub fn cumulative(&self, value: f64) -> f64 {
         (-self.negative_ln_cumulative(value)).exp()
     }
 
-    /// The level passed by the maximum of one block in `blocks` on average (`blocks` above 1).
+    /// Returns the level passed by the maximum of one block in `blocks` on average (`blocks` above
+    /// 1).
     #[must_use]
     pub fn return_level(&self, blocks: f64) -> f64 {
         self.location + self.scale * box_cox(1.0 / reduced_period(blocks), self.shape)
     }
 
-    /// The largest possible value; `None` when there is no limit.
+    /// Returns the largest possible value; `None` when there is no limit.
     #[must_use]
     pub fn endpoint(&self) -> Option<f64> {
         (self.shape < 0.0).then(|| self.location - self.scale / self.shape)
     }
 
-    /// The negative logarithm of the likelihood of `maxima`; infinity where one of them is
+    /// Returns the negative logarithm of the likelihood of `maxima`; infinity if one of them is
     /// impossible.
     #[must_use]
     pub fn negative_log_likelihood(&self, maxima: &[f64]) -> f64 {

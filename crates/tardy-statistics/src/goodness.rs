@@ -1,15 +1,15 @@
-//! How far data lie from a distribution, or from each other.
+//! Distance of data from a distribution, or from other data.
 //!
-//! With a million samples every real difference is "significant": these numbers answer whether a
+//! With a million samples every real difference is "significant": these numbers show whether a
 //! model describes its few hundred excesses, never whether a difference matters. The plain
-//! probabilities of one-sample statistics do not hold when the parameters were fitted to the same
-//! data; [`tail_fit`] has those that do.
+//! probabilities of one-sample statistics are invalid if the parameters were fitted to the same
+//! data; [`tail_fit`] has valid ones.
 
 pub mod tail_fit;
 pub mod two_sample;
 
-/// The Anderson-Darling statistic of `shares`, the model's cumulative probabilities of the data in
-/// ascending order.
+/// Returns the Anderson-Darling statistic of `shares`, the model's cumulative probabilities of the
+/// data in ascending order.
 ///
 /// It weighs both tails. Infinity when a value is impossible under the model; NaN without data.
 #[must_use]
@@ -26,8 +26,8 @@ pub fn anderson_darling(shares: &[f64]) -> f64 {
     -n - sum / n
 }
 
-/// The Cramer-von Mises statistic of `shares`, the model's cumulative probabilities of the data in
-/// ascending order.
+/// Returns the Cramer-von Mises statistic of `shares`, the model's cumulative probabilities of the
+/// data in ascending order.
 #[must_use]
 pub fn cramer_von_mises(shares: &[f64]) -> f64 {
     let n = shares.len() as f64;
@@ -39,8 +39,8 @@ pub fn cramer_von_mises(shares: &[f64]) -> f64 {
     1.0 / (12.0 * n) + sum
 }
 
-/// The Kolmogorov-Smirnov distance: the largest between the data's and the model's cumulative
-/// probabilities.
+/// Returns the Kolmogorov-Smirnov distance: the largest between the data's and the model's
+/// cumulative probabilities.
 #[must_use]
 pub fn kolmogorov_smirnov(shares: &[f64]) -> f64 {
     let n = shares.len() as f64;

@@ -12,7 +12,7 @@ pub mod return_level;
 
 use serde::{Deserialize, Serialize};
 
-/// Below this the shape is taken as 0, where the formulas divide by it.
+/// Smaller shapes are treated as 0, because the formulas divide by the shape.
 pub(super) const SHAPE_ZERO: f64 = 1e-9;
 
 /// Scale and shape: positive shape = heavy tail, 0 = exponential, negative = bounded.
@@ -20,12 +20,12 @@ pub(super) const SHAPE_ZERO: f64 = 1e-9;
 pub struct Gpd {
     /// In the unit of the data, above 0.
     pub scale: f64,
-    /// Without unit; the sign of Coles and of scipy's `genpareto`.
+    /// Dimensionless; the sign convention of Coles and of scipy's `genpareto`.
     pub shape: f64,
 }
 
 impl Gpd {
-    /// The logarithm of the probability that an excess is above `excess`.
+    /// Returns the logarithm of the probability that an excess is above `excess`.
     #[must_use]
     pub fn ln_survival(&self, excess: f64) -> f64 {
         if excess <= 0.0 {
@@ -42,33 +42,33 @@ impl Gpd {
         }
     }
 
-    /// The probability that an excess is above `excess`.
+    /// Returns the probability that an excess is above `excess`.
     #[must_use]
     pub fn survival(&self, excess: f64) -> f64 {
         self.ln_survival(excess).exp()
     }
 
-    /// The probability that an excess is at most `excess`.
+    /// Returns the probability that an excess is at most `excess`.
     #[must_use]
     pub fn cumulative(&self, excess: f64) -> f64 {
         -self.ln_survival(excess).exp_m1()
     }
 
-    /// The excess that is passed with probability `survival` (0 to 1).
+    /// Returns the excess that is passed with probability `survival` (0 to 1).
     #[must_use]
     pub fn excess_at(&self, survival: f64) -> f64 {
         self.scale * box_cox(1.0 / survival, self.shape)
     }
 
-    /// The largest possible excess; `None` when there is no limit.
+    /// Returns the largest possible excess; `None` when there is no limit.
     #[must_use]
     pub fn endpoint(&self) -> Option<f64> {
         (self.shape < 0.0).then(|| -self.scale / self.shape)
     }
 }
 
-/// `(x^shape - 1) / shape`, and `ln(x)` at shape 0, for `x > 0`: how far a return level lies above
-/// the threshold, in scales.
+/// Returns `(x^shape - 1) / shape`, and `ln(x)` at shape 0, for `x > 0`: the distance of a return
+/// level above the threshold, in scales.
 pub(super) fn box_cox(x: f64, shape: f64) -> f64 {
     let logarithm = x.ln();
     if (shape * logarithm).abs() < SHAPE_ZERO {

@@ -7,7 +7,8 @@
 use super::incomplete_beta::incomplete_beta;
 use super::tally::Tally;
 
-/// The quantile `probability`, strictly between 0 and 1; `None` otherwise and without samples.
+/// Returns the quantile `probability`, strictly between 0 and 1; `None` otherwise and without
+/// samples.
 #[must_use]
 pub fn harrell_davis(tally: &Tally, probability: f64) -> Option<f64> {
     let total = tally.total();

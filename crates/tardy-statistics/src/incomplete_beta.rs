@@ -2,8 +2,8 @@
 //! bring.
 //!
 //! statrs 0.19 ends its continued fraction after 140 terms; about the square root of the larger
-//! argument is needed, 3000 for the median of ten million samples, so that its result is wrong
-//! there without saying so. This one takes as many as it needs.
+//! argument is needed, 3000 for the median of ten million samples, so its result is silently wrong
+//! there. This implementation uses as many as needed.
 //!
 //! The incomplete beta and gamma functions are our own. statrs 0.19 ends its continued fraction
 //! after 140 terms and is off by 0.009 at the median of two million samples.
@@ -16,7 +16,7 @@ use super::saddle_point::{deviance, stirling_error};
 /// `I_x(a, b)` for `a > 0`, `b > 0`, with `x + y = 1`: the probability that a Beta(a, b) variable
 /// is at most `x`.
 ///
-/// `y` is asked for because `1 - x` loses the digits of a small `y`. Values of `x` outside 0 to 1
+/// `y` is an argument because `1 - x` loses the digits of a small `y`. Values of `x` outside 0 to 1
 /// are taken as the nearer end.
 #[must_use]
 pub fn incomplete_beta(a: f64, b: f64, x: f64, y: f64) -> f64 {
@@ -35,8 +35,8 @@ pub fn incomplete_beta(a: f64, b: f64, x: f64, y: f64) -> f64 {
     value.clamp(0.0, 1.0)
 }
 
-/// The `x` at which `I_x(a, b)` is `probability`, for `a > 0`, `b > 0`; 0 and 1 for probabilities
-/// at or past the ends.
+/// Returns the `x` at which `I_x(a, b)` is `probability`, for `a > 0`, `b > 0`; 0 and 1 for
+/// probabilities at or past the ends.
 #[must_use]
 pub fn inverse_incomplete_beta(a: f64, b: f64, probability: f64) -> f64 {
     if probability <= 0.0 {
@@ -45,8 +45,8 @@ pub fn inverse_incomplete_beta(a: f64, b: f64, probability: f64) -> f64 {
     if probability >= 1.0 {
         return 1.0;
     }
-    // Solved for t = ln(x / (1 - x)), where a bound of 1e-9 has the same relative precision as one
-    // of 0.5.
+    // Solved for t = ln(x / (1 - x)), so that a bound of 1e-9 has the same relative precision as
+    // one of 0.5.
     let share = |t: f64| 1.0 / (1.0 + (-t).exp());
     let t = inverse((a / b).ln(), (-700.0, 700.0), 1e-14, |t| {
         let (x, y) = (share(t), share(-t));
@@ -69,8 +69,8 @@ fn density_weight(a: f64, b: f64, x: f64, y: f64) -> f64 {
     (a / n * b / (2.0 * PI)).sqrt() * exponent.exp()
 }
 
-/// The fraction by which `x^a y^b / B(a, b)` is divided (DiDonato and Morris, ACM TOMS 18, 1992,
-/// BFRAC).
+/// Returns the fraction by which `x^a y^b / B(a, b)` is divided (DiDonato and Morris, ACM TOMS 18,
+/// 1992, BFRAC).
 ///
 /// Its terms take `a y - b x` as a whole, so that a share of 1e-9 keeps its digits, which the
 /// better known fraction loses.

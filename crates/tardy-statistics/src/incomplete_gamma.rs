@@ -26,8 +26,8 @@ pub fn incomplete_gamma(a: f64, x: f64) -> f64 {
     value.clamp(0.0, 1.0)
 }
 
-/// The `x` at which `P(a, x)` is `probability`, for `a > 0`; 0 and infinity for probabilities at or
-/// past the ends.
+/// Returns the `x` at which `P(a, x)` is `probability`, for `a > 0`; 0 and infinity for
+/// probabilities at or past the ends.
 #[must_use]
 pub fn inverse_incomplete_gamma(a: f64, probability: f64) -> f64 {
     if probability <= 0.0 {
@@ -62,7 +62,7 @@ fn series(a: f64, x: f64) -> f64 {
     sum
 }
 
-/// The continued fraction of the upper tail (Abramowitz and Stegun 6.5.31, even part).
+/// Returns the continued fraction of the upper tail (Abramowitz and Stegun 6.5.31, even part).
 fn upper_tail(a: f64, x: f64) -> f64 {
     let mut divisor = away_from_zero(x + 1.0 - a);
     continued_fraction((1.0 / divisor, 1e300, 1.0 / divisor), |i| {

@@ -1,9 +1,9 @@
 //! L-moments: location, spread and skewness as sums of ordered values, which one wild value cannot
 //! dominate.
 //!
-//! They start the likelihood fits, and stand beside them as a second opinion. Sources: J. R. M.
-//! Hosking, J. R. Statist. Soc. B 52, 1990; J. R. M. Hosking and J. R. Wallis, Technometrics 29,
-//! 1987 (generalised Pareto).
+//! They start the likelihood fits, and serve as a second opinion. Sources: J. R. M. Hosking, J. R.
+//! Statist. Soc. B 52, 1990; J. R. M. Hosking and J. R. Wallis, Technometrics 29, 1987 (generalised
+//! Pareto).
 
 use super::gpd::Gpd;
 
@@ -17,7 +17,8 @@ pub struct LMoments {
     pub skewness: f64,
 }
 
-/// Of values in ascending order; `None` with fewer than three, or when all are equal.
+/// Returns the L-moments of values in ascending order; `None` with fewer than three, or when all
+/// are equal.
 #[must_use]
 pub fn l_moments(sorted: &[f64]) -> Option<LMoments> {
     let n = sorted.len() as f64;
@@ -39,7 +40,7 @@ pub fn l_moments(sorted: &[f64]) -> Option<LMoments> {
 }
 
 impl LMoments {
-    /// The generalised Pareto distribution of excesses with these L-moments.
+    /// Returns the generalised Pareto distribution of excesses with these L-moments.
     #[must_use]
     pub fn gpd(&self) -> Gpd {
         let shape = 2.0 - self.location / self.scale;

@@ -1,20 +1,20 @@
-//! Statistics for latency tails, in three layers that are never mixed in one number: what was
-//! observed, bounds that assume no distribution, and models of the tail.
+//! Statistics for latency tails, in three layers that are never mixed in one number: observations,
+//! bounds that assume no distribution, and models of the tail.
 //!
-//! The layers, and where they live:
+//! The layers and their modules:
 //! - observed: [`moments`], [`tally`], [`harrell_davis`].
 //! - bounds: [`proportion`], [`poisson`], [`tolerance`], [`quantile`]. They need exchangeable
-//!   samples only. Where exceedances come in clusters they are asked with the effective number of
-//!   samples, `extremal index * n`, which is not whole: so they take real numbers.
+//!   samples only. For clustered exceedances, pass the effective number of samples,
+//!   `extremal index * n`, which is not whole: so they take real numbers.
 //! - models: [`gpd`] and [`gev`], started by [`l_moments`], with intervals from their [`profile`]
-//!   likelihood; [`threshold`] says from where on the tail begins, [`gate`] whether a model may be
-//!   shown at all.
-//! - what the gate looks at: [`extremal_index`], [`clusters`], [`autocorrelation`], [`runs_test`],
+//!   likelihood; [`threshold`] finds the start of the tail, [`gate`] decides whether a model may be
+//!   shown.
+//! - checks of the gate: [`extremal_index`], [`clusters`], [`autocorrelation`], [`runs_test`],
 //!   [`stationarity`], [`records`], [`mixture`], [`goodness`].
-//! - two sides and many runs: [`compare`], [`change_point`], [`regressions`]; [`log_buckets`] keeps
-//!   their stretches of time small.
+//! - two sides and many runs: [`compare`], [`change_point`], [`regressions`]; [`log_buckets`]
+//!   stores their intervals of time compactly.
 //!
-//! Nothing here knows samples, units or files: numbers come in, numbers go out.
+//! The crate maps numbers to numbers; it knows no samples, units or files.
 #![forbid(unsafe_code)]
 
 pub mod autocorrelation;

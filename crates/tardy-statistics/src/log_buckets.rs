@@ -1,15 +1,15 @@
-//! Buckets of relative width 1/1024 for counts of a stretch of time: small enough to keep hundreds
-//! of stretches, fine enough to compare them.
+//! Buckets of relative width 1/1024 for counts of a time interval: compact enough to keep hundreds
+//! of intervals, fine enough to compare them.
 
 use crate::tally::Tally;
 
-/// Values below this have a bucket of their own.
+/// Smaller values have one bucket each.
 const EXACT_END: u64 = 1 << BITS;
 /// Binary digits that a value keeps.
 const BITS: u32 = 11;
 
-/// Counts by bucket, while a stretch is being read. Memory for all buckets up to the largest value
-/// seen, made once.
+/// Counts by bucket of the interval that is being read. Allocates memory once, for all buckets up
+/// to the largest value seen.
 #[derive(Debug, Clone, Default)]
 pub struct LogBuckets {
     counts: Vec<u32>,
@@ -17,7 +17,7 @@ pub struct LogBuckets {
     negative: Vec<i64>,
 }
 
-/// The counts of a stretch that has been read: bucket and count, ascending.
+/// The counts of a finished interval: bucket and count, ascending.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stretch {
     entries: Vec<(u16, u32)>,
@@ -44,7 +44,7 @@ impl LogBuckets {
         });
     }
 
-    /// What was counted since the last call.
+    /// Returns the counts since the last call.
     pub fn take(&mut self) -> Stretch {
         let mut stretch = Stretch {
             entries: Vec::new(),
@@ -66,7 +66,7 @@ impl LogBuckets {
 }
 
 impl Stretch {
-    /// Adds the counts of another stretch.
+    /// Adds the counts of another interval.
     pub fn merge(&mut self, other: Self) {
         if self.entries.is_empty() {
             self.entries = other.entries;
@@ -94,7 +94,7 @@ impl Stretch {
         self.negative.extend(other.negative);
     }
 
-    /// How many values there are.
+    /// Returns how many values there are.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.entries
@@ -115,8 +115,8 @@ impl Stretch {
         positive + self.negative.iter().map(|&value| value as f64).sum::<f64>()
     }
 
-    /// The values as rank statistics want them; a bucket stands for its upper end, as in a
-    /// `Histogram` of tardy-core.
+    /// Returns the values as input of rank statistics; a bucket is represented by its upper end, as
+    /// in a `Histogram` of tardy-core.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let negative = self.negative.iter().map(|&value| (value as f64, 1));
@@ -140,7 +140,7 @@ fn bucket_of(value: u64) -> usize {
     shift as usize * (EXACT_END / 2) as usize + (value >> shift) as usize
 }
 
-/// The largest value of a bucket.
+/// Returns the largest value of a bucket.
 fn end_of(bucket: u16) -> u64 {
     let half = EXACT_END / 2;
     let bucket = u64::from(bucket);

@@ -9,12 +9,12 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// The mean rank that the values at this step share among both samples.
+    /// Returns the mean rank that the values at this step share among both samples.
     pub(super) fn rank(&self) -> f64 {
         middle_rank(self.up_to[0] + self.up_to[1], self.at[0] + self.at[1])
     }
 
-    /// The mean rank that they share among their own sample.
+    /// Returns the mean rank that they share among their own sample.
     pub(super) fn own_rank(&self, side: usize) -> f64 {
         middle_rank(self.up_to[side], self.at[side])
     }
@@ -24,7 +24,7 @@ fn middle_rank(up_to: u64, at: u64) -> f64 {
     up_to as f64 - (at as f64 - 1.0) / 2.0
 }
 
-/// All distinct values of both, ascending.
+/// Returns all distinct values of both, ascending.
 pub(super) fn steps(first: &Tally, second: &Tally) -> Vec<Step> {
     let (mut a, mut b) = (
         first.entries().iter().peekable(),

@@ -2,9 +2,9 @@
 //!
 //! Interrupts, page faults, firmware: a latency has several causes, and the rarest, longest one
 //! shows in the last few samples only. A fit over both describes neither. The largest excesses are
-//! added one by one; the first that throws the shape out of the interval it had without it is where
-//! another cause begins. Source: B. Manau et al., "Detecting Low-Density Mixtures in High-Quantile
-//! Tails for pWCET Estimation", ECRTS 2025 (TailID).
+//! added one by one; the first that moves the shape out of its previous interval is where another
+//! cause starts. Source: B. Manau et al., "Detecting Low-Density Mixtures in High-Quantile Tails
+//! for pWCET Estimation", ECRTS 2025 (TailID).
 
 use serde::{Deserialize, Serialize};
 
@@ -22,25 +22,25 @@ pub const POINTS_FOR_OWN_FIT: usize = 40;
 /// The paper's confidence: so high that only points which really move the tail are named.
 const CONFIDENCE: f64 = 0.9999;
 
-/// What the largest excesses say.
+/// The result for the largest excesses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Mixture {
-    /// How many excesses were looked at one by one.
+    /// Number of excesses that were tested one by one.
     pub candidates: usize,
     /// Excesses, ascending, from the first that does not fit those below it; empty when all fit.
     pub foreign: Vec<f64>,
 }
 
 impl Mixture {
-    /// The excess from which on another cause can be fitted on its own, when enough of its points
-    /// were seen.
+    /// Returns the excess from which on another cause can be fitted on its own, when enough of its
+    /// points were seen.
     #[must_use]
     pub fn own_threshold(&self) -> Option<f64> {
         (self.foreign.len() > POINTS_FOR_OWN_FIT).then(|| self.foreign[0])
     }
 }
 
-/// Of exact excesses over a threshold, at least 20; `None` when they are fewer, known by buckets
+/// Tests exact excesses over a threshold, at least 20; `None` if they are fewer, known by buckets
 /// only, or without a fit.
 #[must_use]
 pub fn mixture(excesses: &Excesses) -> Option<Mixture> {

@@ -1,13 +1,13 @@
 //! Count, extremes, mean and variance of a stream, in constant memory, and of two streams put
 //! together.
 //!
-//! Sums of squares cancel when the mean is large against the spread, as it is for time stamps;
-//! these updates do not. Sources: B. P. Welford, Technometrics 4, 1962; T. F. Chan, G. H. Golub, R.
-//! J. LeVeque, The American Statistician 37, 1983 (merging).
+//! Sums of squares cancel if the mean is large against the spread, as for time stamps; these
+//! updates do not. Sources: B. P. Welford, Technometrics 4, 1962; T. F. Chan, G. H. Golub, R. J.
+//! LeVeque, The American Statistician 37, 1983 (merging).
 
 use serde::{Deserialize, Serialize};
 
-/// What is kept of the values seen.
+/// Running sums of the values seen.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Moments {
     count: u64,
@@ -37,7 +37,7 @@ impl Moments {
         }
     }
 
-    /// The moments of both streams together.
+    /// Returns the moments of both streams together.
     #[must_use]
     pub fn merged(self, other: Self) -> Self {
         if self.count == 0 {
@@ -66,44 +66,46 @@ impl Moments {
         }
     }
 
-    /// How many values were seen.
+    /// Returns how many values were seen.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// The arithmetic mean; `None` without a value.
+    /// Returns the arithmetic mean; `None` without a value.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then_some(self.mean)
     }
 
-    /// The sample variance, divided by `n - 1`, in the square of the unit; `None` below two values.
+    /// Returns the sample variance, divided by `n - 1`, in the square of the unit; `None` below two
+    /// values.
     #[must_use]
     pub fn variance(&self) -> Option<f64> {
         (self.count > 1).then(|| self.squares / (self.count - 1) as f64)
     }
 
-    /// The square root of the sample variance.
+    /// Returns the square root of the sample variance.
     #[must_use]
     pub fn standard_deviation(&self) -> Option<f64> {
         self.variance().map(f64::sqrt)
     }
 
-    /// The square root of the mean squared distance from the mean, divided by `n`: of values that
-    /// are all there are, as the tables of mckenney2009 have it; `None` without a value.
+    /// Returns the square root of the mean squared distance from the mean, divided by `n`: of
+    /// values that are all there are, as the tables of mckenney2009 have it; `None` without a
+    /// value.
     #[must_use]
     pub fn population_standard_deviation(&self) -> Option<f64> {
         (self.count > 0).then(|| (self.squares / self.count as f64).sqrt())
     }
 
-    /// The smallest value.
+    /// Returns the smallest value.
     #[must_use]
     pub const fn minimum(&self) -> Option<f64> {
         self.minimum
     }
 
-    /// The largest value.
+    /// Returns the largest value.
     #[must_use]
     pub const fn maximum(&self) -> Option<f64> {
         self.maximum
@@ -133,8 +135,7 @@ mod tests {
 
     #[test]
     fn a_large_offset_does_not_eat_the_variance() {
-        // With sums of squares this is 0 or negative: 1e15 squared has no digit left for the 4
-        // wanted.
+        // With sums of squares this is 0 or negative: 1e15 squared has no digit left for the 4.
         let moments: Moments = [1e15 + 4.0, 1e15 + 7.0, 1e15 + 13.0, 1e15 + 16.0]
             .into_iter()
             .collect();

@@ -1,4 +1,4 @@
-//! Minima, roots and curvatures of likelihoods: one to three parameters, no derivatives asked for.
+//! Minima, roots and curvatures of likelihoods: one to three parameters, without derivatives.
 //! Inverses of distribution functions.
 
 pub(super) mod curvature;

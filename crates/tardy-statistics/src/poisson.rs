@@ -7,10 +7,10 @@
 use super::confidence::{Confidence, Interval};
 use super::incomplete_gamma::inverse_incomplete_gamma;
 
-/// The two-sided interval of the rate: `events` seen during `exposure`. The result is per unit of
-/// `exposure` (hours in, per hour out).
+/// Returns the two-sided interval of the rate: `events` seen during `exposure`. The result is per
+/// unit of `exposure` (hours in, per hour out).
 ///
-/// Without exposure the interval is 0 to infinity.
+/// Returns 0 to infinity without exposure.
 #[must_use]
 pub fn rate_interval(events: f64, exposure: f64, confidence: Confidence) -> Interval {
     let side = confidence.of_each_side();
@@ -20,7 +20,7 @@ pub fn rate_interval(events: f64, exposure: f64, confidence: Confidence) -> Inte
     }
 }
 
-/// The rate that, with `confidence`, is not exceeded: one-sided, per unit of `exposure`.
+/// Returns the rate that, with `confidence`, is not exceeded: one-sided, per unit of `exposure`.
 #[must_use]
 pub fn rate_upper(events: f64, exposure: f64, confidence: Confidence) -> f64 {
     if !is_exposure(exposure) || events.is_nan() || events == f64::INFINITY {
@@ -29,8 +29,8 @@ pub fn rate_upper(events: f64, exposure: f64, confidence: Confidence) -> f64 {
     inverse_incomplete_gamma(events.max(0.0) + 1.0, confidence.get()) / exposure
 }
 
-/// The rate that, with `confidence`, is reached: one-sided, per unit of `exposure`. 0 when there
-/// was no event.
+/// Returns the rate that, with `confidence`, is reached: one-sided, per unit of `exposure`. 0 when
+/// there was no event.
 #[must_use]
 pub fn rate_lower(events: f64, exposure: f64, confidence: Confidence) -> f64 {
     if !is_exposure(exposure) || events.is_nan() || events == f64::INFINITY || events <= 0.0 {

@@ -10,18 +10,19 @@ use statrs::function::erf::erf_inv;
 use super::confidence::{Confidence, Interval};
 use super::numeric::root::root;
 
-/// The standard normal deviate that `confidence` of a two-sided interval reaches: 1.96 at 95 %.
+/// Returns the standard normal deviate that `confidence` of a two-sided interval reaches: 1.96 at
+/// 95 %.
 #[must_use]
 pub fn normal_deviate(confidence: Confidence) -> f64 {
     std::f64::consts::SQRT_2 * erf_inv(confidence.get())
 }
 
-/// The interval around `best`, where `profile` (a negative log-likelihood, maximised over all other
-/// parameters) has its minimum `least`.
+/// Returns the interval around `best`, at which `profile` (a negative log-likelihood, maximised
+/// over all other parameters) has its minimum `least`.
 ///
-/// `step` is a first distance to look at; the ends are looked for no further than `low` and `high`,
-/// open limits of the quantity. Where the profile never rises enough on the way there, the end is
-/// that limit.
+/// `step` is the first distance to try; the search for the ends stops at `low` and `high`, open
+/// limits of the quantity. If the profile never rises enough on the way to a limit, the end is that
+/// limit.
 pub(super) fn profile_interval(
     mut profile: impl FnMut(f64) -> f64,
     (best, least): (f64, f64),

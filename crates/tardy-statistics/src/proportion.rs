@@ -2,13 +2,13 @@
 //! Biometrika 26, 1934).
 //!
 //! Trials and events may be real, because clustered exceedances count as `extremal index * n`
-//! trials. Where there is nothing to go by (no trials, NaN) the bounds are the whole of 0 to 1,
-//! which is never wrong. More events than trials count as all of them.
+//! trials. Without information (no trials, NaN) the bounds are 0 to 1, which is never wrong. More
+//! events than trials count as all of them.
 
 use super::confidence::{Confidence, Interval};
 use super::incomplete_beta::inverse_incomplete_beta;
 
-/// The two-sided interval of the probability of an event, `events` seen in `trials`.
+/// Returns the two-sided interval of the probability of an event, `events` seen in `trials`.
 #[must_use]
 pub fn proportion_interval(events: f64, trials: f64, confidence: Confidence) -> Interval {
     let side = confidence.of_each_side();
@@ -18,8 +18,8 @@ pub fn proportion_interval(events: f64, trials: f64, confidence: Confidence) -> 
     }
 }
 
-/// The probability that, with `confidence`, is not exceeded: one-sided. With no event it is
-/// `1 - (1 - c)^(1/n)`, about 3/n at 95 %.
+/// Returns the probability that, with `confidence`, is not exceeded: one-sided. Without an event it
+/// is `1 - (1 - c)^(1/n)`, about 3/n at 95 %.
 #[must_use]
 pub fn proportion_upper(events: f64, trials: f64, confidence: Confidence) -> f64 {
     if trials.is_nan()
@@ -34,7 +34,8 @@ pub fn proportion_upper(events: f64, trials: f64, confidence: Confidence) -> f64
     inverse_incomplete_beta(events + 1.0, trials - events, confidence.get())
 }
 
-/// The probability that, with `confidence`, is reached: one-sided. 0 when there was no event.
+/// Returns the probability that, with `confidence`, is reached: one-sided. 0 when there was no
+/// event.
 #[must_use]
 pub fn proportion_lower(events: f64, trials: f64, confidence: Confidence) -> f64 {
     if trials.is_nan()

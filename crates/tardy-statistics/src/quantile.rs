@@ -1,9 +1,9 @@
-//! Which order statistics enclose a quantile, whatever the distribution.
+//! Finds the order statistics that enclose a quantile, for any distribution.
 //!
 //! With `X(1) <= ... <= X(n)` the count of samples below the quantile `x_p` is binomial, so that
 //! `P(X(l) <= x_p <= X(u)) = F(u-1) - F(l-1)` for continuous data and at least that for rounded
-//! data. Only ranks are given: the values are looked up by whoever holds the histogram. Source: H.
-//! A. David and H. N. Nagaraja, Order Statistics, 3rd ed., section 7.1.
+//! data. Returns ranks only: the caller that holds the histogram looks up the values. Source: H. A.
+//! David and H. N. Nagaraja, Order Statistics, 3rd ed., section 7.1.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,32 +11,32 @@ use super::binomial::cumulative_with_complement;
 use super::confidence::Confidence;
 use super::tolerance::samples_needed;
 
-/// The ranks (1 = smallest) between which a quantile lies.
+/// The ranks (1 = smallest) that enclose a quantile.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct QuantileRanks {
-    /// Rank of the lower end; `None` when even the minimum may lie above the quantile.
+    /// Rank of the lower end; `None` if even the minimum may exceed the quantile.
     pub lower: Option<u64>,
-    /// Rank of the upper end; `None` when even the maximum may lie below the quantile.
+    /// Rank of the upper end; `None` if even the maximum may be below the quantile.
     pub upper: Option<u64>,
-    /// The probability that the interval contains the quantile: at least the confidence asked for.
+    /// The probability that the interval contains the quantile: at least the requested confidence.
     /// A missing end counts as infinite.
     pub coverage: f64,
     /// The fewest samples that have both ends; `None` when no number has.
     pub samples_needed: Option<u64>,
 }
 
-/// The ranks around the quantile `probability` of `samples` independent samples.
+/// Returns the ranks around the quantile `probability` of `samples` independent samples.
 #[must_use]
 pub fn quantile_ranks(samples: u64, probability: f64, confidence: Confidence) -> QuantileRanks {
     quantile_ranks_of_clustered(samples, probability, 1.0, confidence)
 }
 
-/// The same for samples whose exceedances come in clusters of `1 / extremal_index` on average (0 to
-/// 1; 1 = independent).
+/// Returns the ranks for samples whose exceedances come in clusters of `1 / extremal_index` on
+/// average (0 to 1; 1 = independent).
 ///
-/// The samples count as `extremal_index * samples` independent ones. Where a rank falls between two
-/// of those, the outer one is taken, so that both ends lie at or outside the independent case. An
-/// index of 0, or NaN, gives no end at all.
+/// The samples count as `extremal_index * samples` independent ones. If a rank falls between two of
+/// those, the outer one is used, so that both ends are at or outside the independent case. An index
+/// of 0, or NaN, gives no end at all.
 #[must_use]
 pub fn quantile_ranks_of_clustered(
     samples: u64,
@@ -74,8 +74,8 @@ pub fn quantile_ranks_of_clustered(
     }
 }
 
-/// The first rank of 1 to `samples` from which on `condition` holds, `samples + 1` if it never
-/// does.
+/// Returns the first rank of 1 to `samples` from which on `condition` holds, `samples + 1` if it
+/// never does.
 pub(super) fn first_rank(samples: u64, condition: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (1, samples.saturating_add(1));
     while low < high {
@@ -182,7 +182,7 @@ mod tests {
             let lower = ranks.lower.map_or(0.0, |l| cumulative(l as f64 - 1.0, n, probability));
             prop_assert!((ranks.coverage - (upper - lower)).abs() < 1e-9);
             prop_assert!(ranks.coverage >= 0.95 - 1e-9);
-            // No tighter rank would do.
+            // The ranks are as tight as possible.
             if let Some(u) = ranks.upper {
                 prop_assert!(cumulative(u as f64 - 2.0, n, probability) < 0.975 + 1e-9);
             }
@@ -199,7 +199,7 @@ mod tests {
             prop_assert!(clustered.lower.unwrap_or(0) <= alone.lower.unwrap_or(0), "{clustered:?} {alone:?}");
             prop_assert!(clustered.upper.unwrap_or(end) >= alone.upper.unwrap_or(end), "{clustered:?} {alone:?}");
             prop_assert!(clustered.coverage >= 0.95 - 1e-9);
-            // Each end is on the outer side even if a whole effective sample lies wrong.
+            // Each end is on the outer side even if a whole effective sample is misplaced.
             let effective = index * samples as f64;
             if let Some(l) = clustered.lower {
                 prop_assert!(cumulative(index * (l - 1) as f64, effective, probability) <= 0.025 + 1e-9);

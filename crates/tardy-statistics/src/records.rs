@@ -1,6 +1,6 @@
-//! How often the largest value so far was beaten. Few numbers show drift as cheaply: independent
-//! values of one distribution, whichever it is, give about `ln n` records, so that thirty records
-//! in a million samples are a warm-up or a machine that gets worse.
+//! Counts how often the largest value so far was exceeded. Records show drift cheaply: independent
+//! values of any one distribution give about `ln n` records, so thirty records in a million samples
+//! indicate a warm-up or a machine that gets worse.
 //!
 //! Source: A. Renyi, Colloquium on Combinatorial Methods, Aarhus 1962: record events are
 //! independent with probability `1/i`.
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// The records of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Records {
-    /// How many values were above all before them; the first counts.
+    /// Number of values above all previous ones; the first counts.
     pub seen: u64,
     /// The mean of that number for independent values without ties; with ties it is lower.
     pub expected: f64,
@@ -30,7 +30,7 @@ impl Records {
     }
 }
 
-/// Of values in order of time.
+/// Counts the records of values in order of time.
 #[must_use]
 pub fn records(values: impl IntoIterator<Item = f64>) -> Records {
     let mut highest = None;

@@ -1,4 +1,4 @@
-//! The data sets of Coles (2001) for tests; their sources stand in `tests/data/README.md`.
+//! The data sets of Coles (2001) for tests; their sources are in `tests/data/README.md`.
 
 fn column(text: &str, index: usize) -> Vec<f64> {
     let mut rows = text.lines();

@@ -2,18 +2,18 @@
 //! probability of a false alarm shared out.
 //!
 //! A regression of a kernel shows in all loads of a board, in one load on all boards, or
-//! everywhere, and is then seen sooner than in a single series: so families of series are watched
-//! beside each series. The last builds of each are held against those before them by Student's
-//! test, with the spread of a single series drawn towards that of the others (G. K. Smyth, Stat.
-//! Appl. Genet. Mol. Biol. 3, 2004). One odd build is no regression, however odd: a change has to
-//! last for two.
+//! everywhere, and then appears sooner than in a single series: so families of series are tested in
+//! addition to each series. The last builds of each are compared with the previous ones by
+//! Student's test, with the spread of a single series shrunk towards that of the others (G. K.
+//! Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004). One odd build is not a regression, however odd: a
+//! change must last for two.
 //!
 //! Regressions are tested in families of series, not in each series alone. With 5 % of noise, 15 %
 //! more in one number of 200 cannot be separated from chance within three builds and with one false
 //! alarm in a thousand: that takes 5.0 standard deviations, and three builds at 2.8 each give 4.7.
 //! But a regression of a kernel shows on a whole board or under a load on all boards. Change points
 //! examine the whole history of one series; this test examines each new build. The least probable
-//! of a family's windows counts before families are compared, because a window that begins before
+//! of a family's windows counts before families are compared, because a window that starts before
 //! the change dilutes it, and a diluted change is soon half the mean of every series.
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use statrs::function::gamma::digamma;
 use super::moments::Moments;
 use super::student;
 
-/// How to watch.
+/// Parameters of the watch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Watch {
     /// Expected false alarms per build, of all families together.
@@ -51,15 +51,15 @@ impl Default for Watch {
 /// A change that lasted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Alarm {
-    /// Place of the family of series that changed.
+    /// Index of the family of series that changed.
     pub family: usize,
-    /// Place of the first build after the change.
+    /// Index of the first build after the change.
     pub from: usize,
-    /// Place of the build with which it was found.
+    /// Index of the build that revealed the change.
     pub found: usize,
-    /// By how much, on the mean of its series, in the unit of the values.
+    /// Difference, as the mean of its series, in the unit of the values.
     pub difference: f64,
-    /// Of such a difference by chance, before it is shared out among all that were looked for.
+    /// Probability of such a difference by chance, before the correction for all tests.
     pub probability: f64,
 }
 
@@ -70,11 +70,11 @@ const LASTS: [usize; 6] = [2, 3, 4, 5, 6, 8];
 const BESIDE_SECOND: f64 = 2.0;
 
 /// Alarms of families of `series`, in the order of the builds with which they are found.
-/// `values[series][build]` is about normal, as the logarithm of a high quantile is, and `None`
-/// where the build has none; all series have a place for each build. A series that changed begins a
-/// new baseline with its change.
+/// `values[series][build]` is about normal, as the logarithm of a high quantile is, and `None` if
+/// the build has none; all series have a place for each build. A series that changed starts a new
+/// baseline with its change.
 ///
-/// Looks at each member of a family about 80 times a build: 200 series in 231 families over 200
+/// Visits each member of a family about 80 times per build: 200 series in 231 families over 200
 /// builds take a tenth of a second.
 #[must_use]
 pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch) -> Vec<Alarm> {
@@ -82,8 +82,8 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
     let mut begins = vec![0; values.len()];
     let mut found = Vec::new();
     let probability_max = watch.false_alarms_a_build / (families.len() * LASTS.len()).max(1) as f64;
-    // What stands before a build is the same for all numbers of last builds, until a baseline
-    // begins anew.
+    // The state before a build is the same for every number of last builds, until a baseline
+    // restarts.
     let mut befores: BTreeMap<usize, Baselines> = BTreeMap::new();
     for build in 0..builds {
         let mut suspects: Vec<(bool, Alarm)> = Vec::new();
@@ -118,15 +118,15 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
             suspects.extend(families.iter().enumerate().filter_map(suspect));
         }
         befores.retain(|from, _| from + LASTS[LASTS.len() - 1] > build + 1);
-        // The last builds that chance explains least are those since the change; more would reach
-        // back behind it.
+        // The last builds with the least probability by chance are those since the change; a longer
+        // window would include earlier ones.
         suspects.sort_by(|a, b| {
             (a.1.family)
                 .cmp(&b.1.family)
                 .then(a.1.probability.total_cmp(&b.1.probability))
         });
         suspects.dedup_by_key(|(_, alarm)| alarm.family);
-        // The widest family all of whose series changed says most; then whatever is the least
+        // Prefers the widest family all of whose series changed, then the change that is least
         // probable by chance.
         let width = |(is_of_all, alarm): &(bool, Alarm)| {
             if *is_of_all {
@@ -142,7 +142,7 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
         });
         for (_, alarm) in suspects {
             let members = &families[alarm.family];
-            // What belongs to a change that is already told is not told again.
+            // Skips series of a change that was already reported.
             if members.iter().any(|&member| {
                 begins[member] > 0
                     && found.iter().any(|other: &Alarm| {
@@ -161,8 +161,8 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
     found
 }
 
-/// What stands before a build: of each series with a baseline, and of each family if half its
-/// series have one.
+/// The state before a build: of each series with a baseline, and of each family if half its series
+/// have one.
 struct Baselines {
     series: Vec<Option<SeriesBaseline>>,
     families: Vec<Option<FamilyBaseline>>,
@@ -197,7 +197,7 @@ struct FamilyBaseline {
 }
 
 impl Baselines {
-    /// Before the build `from`, of series whose baselines begin with `begins` at the earliest.
+    /// Before the build `from`, of series whose baselines start with `begins` at the earliest.
     fn of(
         values: &[Vec<Option<f64>>],
         begins: &[usize],
@@ -259,7 +259,7 @@ fn family_before(
         return None;
     }
     let longest = present.iter().map(|(_, one)| one.builds.len()).max()?;
-    // Baselines end with the same build, and may begin with different ones.
+    // Baselines end with the same build, and may start with different ones.
     let mut means = vec![Mean::default(); longest];
     for &(member, one) in &present {
         for (back, value) in values[member][one.builds.clone()].iter().rev().enumerate() {
@@ -276,7 +276,8 @@ fn family_before(
     let moments: Moments = baseline.into_iter().collect();
     let (spread, freedom) = match present[..] {
         [(_, alone)] => (1.0, alone.freedom),
-        // The builds of one board share what a boot drew: the family's own spread says how much.
+        // The builds of one board share effects that are random per boot: the family's own spread
+        // measures them.
         _ => (moments.standard_deviation()?, known as f64 - 1.0),
     };
     (known >= watch.baseline_min).then_some(FamilyBaseline {
@@ -301,24 +302,24 @@ impl Mean {
         self.count += 1;
     }
 
-    /// If at least half of the `series` have one.
+    /// Returns the mean, if at least half of the `series` have one.
     fn of(&self, series: usize) -> Option<f64> {
         (self.count * 2 >= series && self.count > 0).then(|| self.sum / self.count as f64)
     }
 }
 
-/// What the other series say of the variance of one.
+/// What the other series imply about the variance of one.
 struct Prior {
     variance: f64,
     freedom: f64,
 }
 
 impl Prior {
-    /// Trust in the others, in degrees of freedom, at most: where all variances seem the same.
+    /// Maximum weight of the other series, in degrees of freedom, if all variances seem equal.
     const FREEDOM_MAX: f64 = 200.0;
 
-    /// From variances with their degrees of freedom: more trust the less they differ among
-    /// themselves.
+    /// Estimates the prior from variances with their degrees of freedom: the less they differ, the
+    /// larger its weight.
     fn of(variances: impl Iterator<Item = (f64, f64)>) -> Self {
         let half = |freedom: f64| freedom / 2.0;
         let logarithms: Vec<(f64, f64)> = variances
@@ -368,8 +369,8 @@ impl Prior {
     }
 }
 
-/// The derivative of the digamma function, for positive numbers: the asymptotic series from 10 on
-/// (Abramowitz and Stegun, 6.4.12).
+/// Returns the derivative of the digamma function, for positive numbers: the asymptotic series from
+/// 10 on (Abramowitz and Stegun, 6.4.12).
 fn trigamma(mut x: f64) -> f64 {
     let mut sum = 0.0;
     while x < 10.0 {
@@ -382,18 +383,18 @@ fn trigamma(mut x: f64) -> f64 {
         * (1.0 + inverse / 2.0 + square * (1.0 / 6.0 - square * (1.0 / 30.0 - square / 42.0)))
 }
 
-/// What the last builds of a family come to.
+/// The result of the last builds of a family.
 struct Judgement {
-    /// From the baseline, on the mean of the series, in the unit of the values.
+    /// Difference from the baseline, as the mean of the series, in the unit of the values.
     difference: f64,
-    /// Of such a difference by chance.
+    /// Probability of such a difference by chance.
     probability: f64,
 }
 
 /// Share of a family's series that have to differ for it to have changed as a whole.
 const NEARLY_ALL: f64 = 0.8;
 
-/// By how much the `last` builds of these series differ from the baseline.
+/// Tests how the `last` builds of these series differ from the baseline.
 fn judged(
     values: &[Vec<Option<f64>>],
     members: &[usize],
@@ -438,7 +439,7 @@ fn judged(
     })
 }
 
-/// How far these builds lie from `centre` on the mean; `None` for a build alone.
+/// Returns the mean distance of these builds from `centre`; `None` for a single build.
 fn told(of_builds: &[f64], centre: f64) -> Option<f64> {
     let side = (of_builds.iter().sum::<f64>() / of_builds.len() as f64 - centre).signum();
     let mut beyond: Vec<f64> = of_builds
@@ -451,8 +452,8 @@ fn told(of_builds: &[f64], centre: f64) -> Option<f64> {
     Some(side * beyond.iter().sum::<f64>() / beyond.len() as f64)
 }
 
-/// Whether nearly every series of a family differs by half of `difference` at least, however much
-/// it varies by itself.
+/// Returns whether nearly every series of a family differs by at least half of `difference`,
+/// however much it varies by itself.
 fn is_of_all(
     values: &[Vec<Option<f64>>],
     members: &[usize],
@@ -497,7 +498,7 @@ mod tests {
     }
 
     /// Logarithms of a quantile, 20 boards with 10 loads each, over builds; worse by 15 % from
-    /// `from` on where `changed` says so.
+    /// `from` on for those that `changed` selects.
     fn history(
         seed: u64,
         builds: usize,

@@ -6,10 +6,10 @@ use statrs::function::erf::erfc;
 
 use super::tally::Tally;
 
-/// The number of stretches on one side of the median, against what chance gives.
+/// The number of runs on one side of the median, compared with chance.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RunsTest {
-    /// Stretches of values on the same side.
+    /// Number of runs of values on the same side.
     pub runs: u64,
     /// The mean of their number in random order.
     pub expected: f64,
@@ -20,8 +20,8 @@ pub struct RunsTest {
     pub probability: f64,
 }
 
-/// Of `values` in order of time; values at the median count as above. `None` when all lie on one
-/// side, or with fewer than two.
+/// Tests `values` in order of time; values at the median count as above. Returns `None` if all lie
+/// on one side, or with fewer than two.
 #[must_use]
 pub fn runs_test(values: &[f64]) -> Option<RunsTest> {
     let median = Tally::from_samples(values).median()?;

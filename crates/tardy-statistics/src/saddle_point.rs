@@ -26,7 +26,7 @@ pub(super) fn deviance(x: f64, mean: f64) -> f64 {
     if (x - mean).abs() >= 0.1 * (x + mean) {
         return x * (x / mean).ln() + mean - x;
     }
-    // The direct formula cancels where x is near its mean; this series is that of ln((1+v)/(1-v)).
+    // The direct formula cancels if x is near its mean; this series is that of ln((1+v)/(1-v)).
     let ratio = (x - mean) / (x + mean);
     let mut sum = (x - mean) * ratio;
     let mut term = 2.0 * x * ratio;

@@ -12,7 +12,7 @@ use super::autocorrelation::product_at;
 pub struct Kpss {
     /// Compared with [`Kpss::CRITICAL_5_PERCENT`] or its neighbours.
     pub statistic: f64,
-    /// How many lags entered the long-run variance.
+    /// Number of lags in the long-run variance.
     pub lags: usize,
 }
 
@@ -25,10 +25,10 @@ impl Kpss {
     pub const CRITICAL_1_PERCENT: f64 = 0.739;
 }
 
-/// Of `values` in order of time, with `lags` chosen from the data when it is `None`.
+/// Tests `values` in order of time, with `lags` chosen from the data if it is `None`.
 ///
-/// `None` with fewer than three values or when all are equal. The choice is that of B. Hobijn, P.
-/// H. Franses and M. Ooms, Statistica Neerlandica 58, 2004.
+/// `None` with fewer than three values or when all are equal. The choice follows B. Hobijn, P. H.
+/// Franses and M. Ooms, Statistica Neerlandica 58, 2004.
 #[must_use]
 pub fn kpss(values: &[f64], lags: Option<usize>) -> Option<Kpss> {
     let n = values.len() as f64;

@@ -1,5 +1,5 @@
-//! Values with how often each occurred, in ascending order: what rank statistics need of millions
-//! of samples.
+//! Values and their counts, in ascending order: the input of rank statistics for millions of
+//! samples.
 
 /// Distinct values and their counts. NaN is left out when one is made, so that the order is total.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -10,7 +10,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// From values with counts, in any order; equal values are added up.
+    /// Makes a tally of values with counts, in any order; the counts of equal values are added.
     #[must_use]
     pub fn from_counts(counts: impl IntoIterator<Item = (f64, u64)>) -> Self {
         let mut raw: Vec<(f64, u64)> = counts
@@ -40,25 +40,25 @@ impl Tally {
         }
     }
 
-    /// From samples in any order.
+    /// Makes a tally of samples in any order.
     #[must_use]
     pub fn from_samples(samples: &[f64]) -> Self {
         Self::from_counts(samples.iter().map(|&value| (value, 1)))
     }
 
-    /// The distinct values with their counts, ascending.
+    /// Returns the distinct values with their counts, ascending.
     #[must_use]
     pub fn entries(&self) -> &[(f64, u64)] {
         &self.entries
     }
 
-    /// How many samples there are.
+    /// Returns how many samples there are.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.cumulative.last().copied().unwrap_or(0)
     }
 
-    /// The value of a rank (1 = smallest), `None` outside 1 to the number of samples.
+    /// Returns the value of a rank (1 = smallest), `None` outside 1 to the number of samples.
     #[must_use]
     pub fn at_rank(&self, rank: u64) -> Option<f64> {
         if rank == 0 {
@@ -69,14 +69,15 @@ impl Tally {
             .map(|entry| entry.0)
     }
 
-    /// The smallest value that at least the share `probability` of the samples does not exceed.
+    /// Returns the smallest value that at least the share `probability` of the samples does not
+    /// exceed.
     #[must_use]
     pub fn quantile(&self, probability: f64) -> Option<f64> {
         let rank = (probability.clamp(0.0, 1.0) * self.total() as f64).ceil() as u64;
         self.at_rank(rank.clamp(1, self.total().max(1)))
     }
 
-    /// The middle value, or the mean of both middle ones.
+    /// Returns the middle value, or the mean of both middle ones.
     #[must_use]
     pub fn median(&self) -> Option<f64> {
         let total = self.total();
@@ -86,7 +87,7 @@ impl Tally {
         )
     }
 
-    /// The value that occurred most often, and how often; of several the smallest.
+    /// Returns the value that occurred most often, and how often; of several the smallest.
     #[must_use]
     pub fn mode(&self) -> Option<(f64, u64)> {
         self.entries
@@ -95,7 +96,7 @@ impl Tally {
             .reduce(|best, entry| if entry.1 > best.1 { entry } else { best })
     }
 
-    /// How many samples are at or below `value`.
+    /// Returns how many samples are at or below `value`.
     #[must_use]
     pub fn count_up_to(&self, value: f64) -> u64 {
         match self.entries.partition_point(|entry| entry.0 <= value) {
@@ -104,7 +105,7 @@ impl Tally {
         }
     }
 
-    /// How many samples are above `value`.
+    /// Returns how many samples are above `value`.
     #[must_use]
     pub fn count_above(&self, value: f64) -> u64 {
         self.total() - self.count_up_to(value)

@@ -1,11 +1,11 @@
-//! From where on the tail is a tail: fits over a grid of thresholds, and the lowest one that the
-//! data do not contradict.
+//! Finds the start of the tail: fits over a grid of thresholds, and the lowest one that the data do
+//! not contradict.
 //!
 //! Too low a threshold fits the body, too high a one leaves nothing to fit. The grid shows the
 //! classical plots (mean excess, shape and modified scale against the threshold); the choice is the
-//! lowest threshold from which on no fit is rejected, with the false discovery rate held over all
-//! tests. What moves with the threshold is mostly more than any interval says, so the spread is
-//! part of the answer. Sources: Coles 2001, section 4.3; B. Bader, J. Yan, X. Zhang, Annals of
+//! lowest threshold above which no fit is rejected, with the false discovery rate held over all
+//! tests. Estimates usually vary with the threshold by more than their intervals, so the spread is
+//! part of the result. Sources: Coles 2001, section 4.3; B. Bader, J. Yan, X. Zhang, Annals of
 //! Applied Statistics 12, 2018 (ForwardStop).
 
 use super::confidence::Interval;
@@ -40,12 +40,12 @@ pub struct Candidate {
     pub fit: GpdFit,
     /// Whether the fit describes the excesses; `None` when that cannot be tested.
     pub test: Option<Test>,
-    /// The level passed once in the horizon, by this fit; `None` when it lies below the threshold.
+    /// The level exceeded once per horizon, by this fit; `None` if it is below the threshold.
     pub return_level: Option<f64>,
 }
 
 impl Candidate {
-    /// The scale with the threshold's part taken out: constant above a good threshold.
+    /// Returns the scale with the threshold's part taken out: constant above a good threshold.
     #[must_use]
     pub fn modified_scale(&self) -> f64 {
         self.fit.model.scale - self.fit.model.shape * self.threshold
@@ -55,7 +55,7 @@ impl Candidate {
 /// All thresholds looked at, ascending, and the first that is accepted.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Scan {
-    /// Those that could be fitted.
+    /// The thresholds that could be fitted.
     pub candidates: Vec<Candidate>,
     /// Index of the lowest threshold from which on the fits are not rejected; `None` when none is.
     pub chosen: Option<usize>,
@@ -67,7 +67,7 @@ impl Scan {
         self.candidates.get(self.chosen?)
     }
 
-    /// The smallest and the largest return level over all accepted thresholds.
+    /// Returns the smallest and the largest return level over all accepted thresholds.
     #[must_use]
     pub fn spread(&self) -> Option<Interval> {
         let levels = || {
@@ -82,7 +82,7 @@ impl Scan {
     }
 }
 
-/// What is asked of a scan.
+/// The parameters of a scan.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Question {
     /// The number of samples, those not in the tally too.
@@ -143,8 +143,8 @@ fn candidate(tally: &Tally, threshold: f64, question: Question) -> Option<Candid
     })
 }
 
-/// The index after the last rejected hypothesis: `probabilities` in the order in which they are
-/// tested; the first ones are false. `None` when all are rejected.
+/// Returns the index after the last rejected hypothesis: `probabilities` are in the order of
+/// testing; the first ones are false. Returns `None` if all are rejected.
 fn forward_stop(probabilities: &[f64], level: f64) -> Option<usize> {
     let mut sum = 0.0;
     let mut first = 0;

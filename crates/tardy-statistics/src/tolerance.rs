@@ -1,10 +1,10 @@
-//! How many samples a statement needs before any of it can be made (S. S. Wilks, Annals of
-//! Mathematical Statistics 12, 1941).
+//! Number of samples that a statement requires (S. S. Wilks, Annals of Mathematical Statistics 12,
+//! 1941).
 
 use super::binomial::cumulative_with_complement;
 use super::confidence::Confidence;
 
-/// The fewest samples with which the `rank_from_top`-th largest (1 = the maximum) is, with
+/// Returns the fewest samples with which the `rank_from_top`-th largest (1 = the maximum) is, with
 /// `confidence`, at or above the quantile `probability`; `None` when no number suffices
 /// (`probability` of 1 or above, NaN) or none below 2^53 does.
 ///

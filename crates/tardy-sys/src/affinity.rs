@@ -1,15 +1,15 @@
-//! Which CPUs a thread may run on: sched_setaffinity(2).
+//! The CPUs on which a thread may run: sched_setaffinity(2).
 
 use std::io;
 
 const WORD_BITS: usize = libc::c_ulong::BITS as usize;
-/// As many CPUs as any kernel is built for (NR_CPUS is at most 8192 on x86-64).
+/// Maximum number of CPUs of any kernel (NR_CPUS is at most 8192 on x86-64).
 const CPUS_ASKED: u32 = 8192;
 
-/// Lets thread `tid` (0: the calling one) run on `cpus` only.
+/// Limits thread `tid` (0: the calling one) to `cpus`.
 ///
 /// # Errors
-/// EINVAL where none of them is online and allowed; ESRCH where there is no such thread.
+/// Returns EINVAL if none of them is online and allowed; ESRCH if there is no such thread.
 pub fn set(tid: i32, cpus: &[u32]) -> io::Result<()> {
     let words = cpus
         .iter()
@@ -25,10 +25,10 @@ pub fn set(tid: i32, cpus: &[u32]) -> io::Result<()> {
     crate::check(result as libc::c_int).map(drop)
 }
 
-/// The CPUs that thread `tid` (0: the calling one) may run on, ascending.
+/// Returns the CPUs that thread `tid` (0: the calling one) may run on, ascending.
 ///
 /// # Errors
-/// ESRCH where there is no such thread.
+/// Returns ESRCH if there is no such thread.
 pub fn get(tid: i32) -> io::Result<Vec<u32>> {
     // 1024 words cover 65536 CPUs, more than any kernel is built for; a mask shorter than the
     // kernel's is EINVAL.
@@ -45,15 +45,14 @@ pub fn get(tid: i32) -> io::Result<Vec<u32>> {
         .collect())
 }
 
-/// The CPUs that the kernel gives a thread of this process that asks for all, ascending: more than
-/// [`get`] says where ordinary tasks are kept off some (`isolcpus=`), and no more than a cpuset
-/// has.
+/// Returns the CPUs that the kernel gives a thread of this process on request, ascending: more than
+/// [`get`] returns if some are isolated (`isolcpus=`), and at most those of its cpuset.
 ///
 /// # Errors
-/// Those of sched_setaffinity(2) and of starting a thread.
+/// Returns errors of sched_setaffinity(2) and of starting a thread.
 pub fn obtainable() -> io::Result<Vec<u32>> {
-    // A thread of its own asks and ends, so that the process's affinity stays as it is. The kernel
-    // cuts the mask to what the thread may have.
+    // A separate thread queries and ends, so that the process's affinity does not change. The
+    // kernel reduces the mask to the CPUs that the thread may use.
     let ask = || set(0, &(0..CPUS_ASKED).collect::<Vec<_>>()).and_then(|()| get(0));
     crate::scoped::apart(ask)?
 }
@@ -78,8 +77,7 @@ mod tests {
         let all = get(0).unwrap();
         std::thread::spawn(move || {
             set(0, &all[..1]).unwrap();
-            // Threads and processes inherit the restriction, as they inherit that of the first
-            // process under `isolcpus=`.
+            // Threads and processes inherit the restriction, as they do under `isolcpus=`.
             assert_eq!(obtainable().unwrap(), all);
             assert_eq!(get(0).unwrap(), all[..1]);
         })

@@ -8,7 +8,7 @@ const PROGRAM_BY_ID: libc::c_int = 13;
 const INFORMATION: libc::c_int = 15;
 /// `name` of `struct bpf_prog_info`, and all of the structure that is read here, in bytes.
 const NAME: std::ops::Range<usize> = 64..80;
-/// No kernel holds more of them; a list that never ended would be an error of the kernel.
+/// Upper bound of the kernel's programs; an endless list would be a bug of the kernel.
 const PROGRAMS_MAX: usize = 65_536;
 
 /// One program.
@@ -16,14 +16,15 @@ const PROGRAMS_MAX: usize = 65_536;
 pub struct BpfProgram {
     /// `enum bpf_prog_type`.
     pub kind: u32,
-    /// As whoever loaded it called it, of 15 bytes at most; may be empty.
+    /// The name given by the loader, of 15 bytes at most; may be empty.
     pub name: String,
 }
 
-/// All programs that are loaded, whoever loaded them.
+/// Returns all loaded programs, of any owner.
 ///
 /// # Errors
-/// EPERM without CAP_SYS_ADMIN, ENOSYS or EINVAL where the kernel has no BPF or is older than 4.13.
+/// Returns EPERM without CAP_SYS_ADMIN, ENOSYS or EINVAL if the kernel has no BPF or is older than
+/// 4.13.
 pub fn programs() -> io::Result<Vec<BpfProgram>> {
     let mut programs = Vec::new();
     let mut last = 0;
@@ -51,7 +52,7 @@ fn program(id: u32) -> io::Result<BpfProgram> {
     let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
     let mut information = [0_u8; NAME.end];
     let place = information.as_mut_ptr() as u64;
-    // bpf_fd, info_len, info: the address of what is filled in, which outlives the call
+    // bpf_fd, info_len, info: the address of the output, which outlives the call
     let mut attributes = [
         descriptor.as_raw_fd() as u32,
         NAME.end as u32,

@@ -7,7 +7,7 @@ use std::io;
 /// lower case, and its number in linux/capability.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capability {
-    /// As `setpriv` writes it.
+    /// Its name in `setpriv`.
     pub name: &'static str,
     number: u32,
 }
@@ -18,9 +18,9 @@ const fn capability(name: &'static str, number: u32) -> Capability {
 
 /// Giving files to others.
 pub const CHOWN: Capability = capability("chown", 0);
-/// Files whatever their mode says.
+/// Access to files regardless of their mode.
 pub const DAC_OVERRIDE: Capability = capability("dac_override", 1);
-/// Reading files whatever their mode says.
+/// Reading files regardless of their mode.
 pub const DAC_READ_SEARCH: Capability = capability("dac_read_search", 2);
 /// Changing modes and times of others' files.
 pub const FOWNER: Capability = capability("fowner", 3);
@@ -36,7 +36,7 @@ pub const SYS_TTY_CONFIG: Capability = capability("sys_tty_config", 26);
 pub const SYSLOG: Capability = capability("syslog", 34);
 
 impl Capability {
-    /// As a bit of the sets in /proc/PID/status.
+    /// Returns its bit in the sets of /proc/PID/status.
     #[must_use]
     pub const fn bit(self) -> u64 {
         1 << self.number
@@ -50,7 +50,7 @@ const VERSION_3: u32 = 0x2008_0522;
 const NOBODY: libc::uid_t = 65534;
 /// Bits of the sets.
 const NUMBERS: libc::c_ulong = 64;
-/// An argument that prctl(2) does not use: as wide as those that it reads.
+/// Value of arguments that prctl(2) does not use: as wide as those that it reads.
 const NONE: libc::c_ulong = 0;
 
 #[repr(C)]
@@ -68,12 +68,12 @@ struct Half {
     inheritable: u32,
 }
 
-/// Takes every capability from the calling thread that is not among `kept`, for good: no program
-/// that it executes gets more, whatever its file says. Call it before there are other threads,
-/// which keep theirs.
+/// Permanently drops every capability of the calling thread that is not in `kept`: programs that it
+/// executes get no more, even with file capabilities. Call it before there are other threads, which
+/// keep theirs.
 ///
 /// # Errors
-/// Those of capget(2), capset(2) and prctl(2); where PR_CAPBSET_DROP is not permitted, no error:
+/// Returns errors of capget(2), capset(2) and prctl(2); a refused PR_CAPBSET_DROP is no error:
 /// nothing can be gained without it either.
 pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
     let kept = kept
@@ -85,8 +85,8 @@ pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
             crate::check(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, NONE, NONE, NONE) });
         match dropped.map_err(|error| error.raw_os_error()) {
             Ok(_) => {}
-            // No kernel has so many, or there is no right to give up what exec gives;
-            // PR_SET_NO_NEW_PRIVS below keeps it from giving any.
+            // The kernel has fewer capabilities, or refuses to drop those gained by exec;
+            // PR_SET_NO_NEW_PRIVS below prevents exec from granting any.
             Err(Some(libc::EINVAL | libc::EPERM)) => break,
             Err(_) => return Err(io::Error::last_os_error()),
         }
@@ -111,19 +111,20 @@ pub fn keep_only(kept: &[Capability]) -> io::Result<()> {
     .map(drop)
 }
 
-/// Makes the calling process that of `nobody`, in no group but that user's, without the way back.
-/// Its capabilities stay; the signal for its parent's death does not. Call it before there are other
+/// Changes the user of the calling process to `nobody` permanently, with no other groups. Its
+/// capabilities stay; the signal for its parent's death does not. Call it before there are other
 /// threads.
 ///
 /// # Errors
-/// EPERM without CAP_SETUID and CAP_SETGID; EINVAL in a user namespace that has no such user.
+/// Returns EPERM without CAP_SETUID and CAP_SETGID; EINVAL in a user namespace that has no such
+/// user.
 pub fn become_nobody() -> io::Result<()> {
     // SAFETY: PR_SET_KEEPCAPS takes integers and no memory.
     crate::check(unsafe {
         libc::prctl(libc::PR_SET_KEEPCAPS, 1 as libc::c_ulong, NONE, NONE, NONE)
     })?;
-    // The user last, because it takes the right to change the groups.
-    // SAFETY: no group is read from a null pointer to none.
+    // The user last, because it takes the right to change the groups. SAFETY: the list has length
+    // 0, so the null pointer is not read.
     crate::check(unsafe { libc::setgroups(0, std::ptr::null()) })?;
     // SAFETY: setresgid takes three integers.
     crate::check(unsafe { libc::setresgid(NOBODY, NOBODY, NOBODY) })?;
@@ -157,7 +158,7 @@ fn change_sets(change: impl Fn(Half, u32) -> Half) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Of the calling thread, as the kernel tells it.
+    /// Reads the set of the calling thread from the kernel.
     fn set(name: &str) -> u64 {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let line = status

@@ -1,5 +1,5 @@
-//! Children that do not outlive the thread that started them (PR_SET_PDEATHSIG of prctl(2)), and
-//! those that run at a real-time priority.
+//! Children that end with the thread that started them (PR_SET_PDEATHSIG of prctl(2)), and those
+//! that run at a real-time priority.
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -7,9 +7,9 @@ use std::process::{Command, Output, Stdio};
 
 use crate::sched::{Attributes, Policy};
 
-/// Makes the kernel kill the program when the *thread* that starts it ends, however that happens,
-/// and has it begin with no signal blocked: what the tool blocks for itself would keep the program
-/// from ending when it is asked to.
+/// Makes the kernel kill the program when the *thread* that starts it ends in any way, and starts
+/// the program with no signal blocked: signals that the tool blocks would keep the program from
+/// stopping on request.
 ///
 /// The starting thread must therefore be the one that waits for it. The setting is lost when the
 /// program forks or gains rights by exec.
@@ -17,7 +17,7 @@ pub fn kill_with_parent(command: &mut Command) -> &mut Command {
     signal_with_parent(command, libc::SIGKILL)
 }
 
-/// As [`kill_with_parent`], for a program that restores what it changed when it is asked to end
+/// Works like [`kill_with_parent`], for a program that undoes its changes when it is stopped
 /// (SIGTERM).
 pub fn end_with_parent(command: &mut Command) -> &mut Command {
     signal_with_parent(command, libc::SIGTERM)
@@ -46,11 +46,11 @@ fn signal_with_parent(command: &mut Command, signal: i32) -> &mut Command {
     unsafe { command.pre_exec(set) }
 }
 
-/// Runs the program and returns what it printed, like [`Command::output`], which panics if a pipe
-/// cannot be read.
+/// Runs the program and returns its output, like [`Command::output`], which panics if a pipe cannot
+/// be read.
 ///
 /// # Errors
-/// Those of starting the program and of reading its pipes.
+/// Returns errors of starting the program and of reading its pipes.
 pub fn output(command: &mut Command) -> io::Result<Output> {
     let mut child = command
         .stdin(Stdio::null())
@@ -101,9 +101,9 @@ pub fn ignore_hang_up(command: &mut Command) -> &mut Command {
 
 /// Makes the program run under `policy`, and with it all threads and processes that it will start.
 ///
-/// Where the right to it is missing the program runs all the same, as it would have without: look
-/// at its threads ([`crate::sched::policy`]). The kernel ends it (SIGXCPU, then SIGKILL) when a
-/// thread of it ran for `runaway_micros` us at a real-time priority without blocking.
+/// Without the right, the program still runs with its old policy: check its threads
+/// ([`crate::sched::policy`]). The kernel ends it (SIGXCPU, then SIGKILL) when a thread of it ran
+/// for `runaway_micros` us at a real-time priority without blocking.
 pub fn run_under(command: &mut Command, policy: Policy, runaway_micros: u64) -> &mut Command {
     let attributes = Attributes::inherited(policy);
     let limit = libc::rlimit64 {
@@ -117,8 +117,8 @@ pub fn run_under(command: &mut Command, policy: Policy, runaway_micros: u64) -> 
         let _ = attributes.give(0);
         Ok(())
     };
-    // SAFETY: the closure runs between fork and exec and makes two system calls; what they read was
-    // made before.
+    // SAFETY: the closure runs between fork and exec and makes two system calls; their arguments
+    // were made before.
     unsafe { command.pre_exec(set) }
 }
 
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_program_and_what_it_starts_run_under_the_policy_or_the_right_is_missing() {
-        // A child of the shell, which must inherit what the shell has; fields 40 and 41 of stat:
+        // A child of the shell, which must inherit the shell's policy; fields 40 and 41 of stat:
         // proc(5).
         let mut shell = Command::new("sh");
         shell.args(["-c", "awk '{ print $40, $41 }' /proc/self/stat; true"]);

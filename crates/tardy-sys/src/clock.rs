@@ -39,7 +39,7 @@ impl Clock {
         read(self.number())
     }
 
-    /// How far it is ahead of CLOCK_MONOTONIC, in ns and exactly.
+    /// Returns how far it is ahead of CLOCK_MONOTONIC, in ns and exactly.
     #[must_use]
     pub fn ahead(self) -> i64 {
         match self {
@@ -56,8 +56,8 @@ impl Clock {
     }
 }
 
-/// The kernel moves the coarse clocks on together at its ticks: where the one stands still around a
-/// read of the other, they differ by what the clocks differ by.
+/// The kernel advances the coarse clocks together at its ticks: if one does not change around a
+/// read of the other, their difference is that of the clocks.
 fn realtime_ahead() -> i64 {
     loop {
         let before = read(libc::CLOCK_MONOTONIC_COARSE);
@@ -68,9 +68,9 @@ fn realtime_ahead() -> i64 {
     }
 }
 
-/// How far CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC, in ns: the time in suspend. It has no coarse
-/// clock: the tightest of a few pairs of reads tells it, to some 50 ns, and less than a millisecond
-/// is none.
+/// Returns how far CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC, in ns: the time in suspend. It has
+/// no coarse clock: the tightest of a few pairs of reads gives the offset to some 50 ns, and less
+/// than a millisecond counts as none.
 #[must_use]
 pub fn boottime_ahead() -> i64 {
     let pair = || {
@@ -87,8 +87,7 @@ pub fn boottime_ahead() -> i64 {
     }
 }
 
-/// How many seconds CLOCK_TAI is ahead of CLOCK_REALTIME: 0 where nobody has told the kernel, 37
-/// since 2017.
+/// Returns how many seconds CLOCK_TAI is ahead of CLOCK_REALTIME: 0 if it was not set, 37 since 2017.
 #[must_use]
 pub fn tai_offset() -> i64 {
     // SAFETY: timex is plain data, for which zeros are valid.
@@ -103,7 +102,7 @@ pub fn tai_offset() -> i64 {
 /// tool never does.
 ///
 /// # Errors
-/// EPERM without CAP_SYS_TIME.
+/// Returns EPERM without CAP_SYS_TIME.
 pub fn set_tai_offset(seconds: i32) -> io::Result<()> {
     // SAFETY: timex is plain data, for which zeros are valid.
     let mut state: libc::timex = unsafe { std::mem::zeroed() };
@@ -165,7 +164,7 @@ pub fn time_of_day() -> i64 {
 /// CPU time that another thread of this process has used, in ns.
 ///
 /// # Errors
-/// EINVAL where the thread has ended.
+/// Returns EINVAL if the thread has ended.
 pub fn cpu_time_of_thread(tid: i32) -> io::Result<i64> {
     // The kernel's encoding of a thread's CPU clock: include/linux/posix-timers_types.h,
     // CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED.
@@ -181,7 +180,7 @@ pub fn cpu_time_of_thread(tid: i32) -> io::Result<i64> {
 /// Resolution of CLOCK_MONOTONIC timers in ns: 1 with high-resolution timers, one tick without.
 ///
 /// # Errors
-/// Those of clock_getres(2).
+/// Returns errors of clock_getres(2).
 pub fn monotonic_resolution() -> io::Result<i64> {
     let mut time = MaybeUninit::uninit();
     // SAFETY: `time` is writable and large enough for a timespec.
@@ -244,7 +243,7 @@ impl Instant {
         self.nanos
     }
 
-    /// Moves on by `step`, which must be at least 0 and below one second for the short way.
+    /// Advances by `step`, which must be at least 0 and below one second for the fast path.
     #[inline]
     pub fn advance(&mut self, step: i64) {
         if !(0..NANOS_PER_SEC).contains(&step) {
@@ -259,8 +258,8 @@ impl Instant {
         }
     }
 
-    /// Out of the way: its division in a measuring loop takes registers that the loop wants, at
-    /// some instructions per sample.
+    /// A separate function, because its division would take registers in a measuring loop, at some
+    /// instructions per sample.
     #[cold]
     #[inline(never)]
     fn advance_far(&mut self, step: i64) {
@@ -269,10 +268,10 @@ impl Instant {
 }
 
 /// Sleeps until `due` on CLOCK_MONOTONIC; a signal that interrupts the sleep is ignored, and the
-/// sleep goes on.
+/// sleep continues.
 ///
 /// # Errors
-/// Those of clock_nanosleep(2) but EINTR.
+/// Returns errors of clock_nanosleep(2) except EINTR.
 #[inline]
 pub fn sleep_until(due: &Instant) -> io::Result<()> {
     loop {
@@ -287,8 +286,8 @@ pub fn sleep_until(due: &Instant) -> io::Result<()> {
 /// Sleeps until `due`, in ns of `clock`.
 ///
 /// # Errors
-/// Those of clock_nanosleep(2); EINTR is one of them, so that the caller can look whether the clock
-/// was stepped.
+/// Returns errors of clock_nanosleep(2); EINTR is one of them, so that the caller can check whether
+/// the clock was stepped.
 #[inline]
 pub fn sleep_until_on(clock: Clock, due: i64) -> io::Result<()> {
     match nanosleep(clock.number(), libc::TIMER_ABSTIME, &timespec(due)) {
@@ -300,7 +299,7 @@ pub fn sleep_until_on(clock: Clock, due: i64) -> io::Result<()> {
 /// Sleeps for `duration` ns on `clock`; returns early, with `Ok`, when a signal interrupts it.
 ///
 /// # Errors
-/// Those of clock_nanosleep(2) but EINTR.
+/// Returns errors of clock_nanosleep(2) except EINTR.
 #[inline]
 pub fn sleep_for(clock: Clock, duration: &Instant) -> io::Result<()> {
     match nanosleep(clock.number(), 0, &duration.time) {

@@ -13,7 +13,7 @@ const VT_WAITACTIVE: u64 = 0x5607;
 
 /// The caps-lock light.
 pub const LED_CAPS: u8 = 4;
-/// Given to [`set_lights`]: let the lights show the keyboard's state again.
+/// Value for [`set_lights`] that makes the lights show the keyboard's state again.
 pub const LED_FOLLOW_STATE: u8 = 0xff;
 
 /// struct vt_stat of include/uapi/linux/vt.h.
@@ -25,10 +25,11 @@ struct State {
     state: u16,
 }
 
-/// The number of the terminal that is shown; `console` is an open virtual terminal, as /dev/tty0.
+/// Returns the number of the terminal that is shown; `console` is an open virtual terminal, as
+/// /dev/tty0.
 ///
 /// # Errors
-/// ENOTTY where it is not a console.
+/// Returns ENOTTY if it is not a console.
 pub fn active(console: &File) -> io::Result<u16> {
     let mut state = State::default();
     // SAFETY: VT_GETSTATE fills one vt_stat at the pointer, which is valid.
@@ -42,10 +43,10 @@ pub fn active(console: &File) -> io::Result<u16> {
     Ok(state.active)
 }
 
-/// The number of a terminal that nobody has open.
+/// Returns the number of a terminal that is not open.
 ///
 /// # Errors
-/// ENOTTY where `console` is no virtual terminal; ENXIO where there is no free one.
+/// Returns ENOTTY if `console` is no virtual terminal; ENXIO if there is no free one.
 pub fn free(console: &File) -> io::Result<u16> {
     let mut number: libc::c_int = -1;
     // SAFETY: VT_OPENQRY fills one int at the pointer, which is valid.
@@ -62,7 +63,8 @@ pub fn free(console: &File) -> io::Result<u16> {
 /// Shows terminal `number`, and waits until it is shown.
 ///
 /// # Errors
-/// EPERM without CAP_SYS_TTY_CONFIG; ENXIO for a terminal that does not exist; ENOTTY; EINTR.
+/// Returns EPERM without CAP_SYS_TTY_CONFIG; ENXIO for a terminal that does not exist; ENOTTY;
+/// EINTR.
 pub fn show(console: &File, number: u16) -> io::Result<()> {
     // SAFETY: VT_ACTIVATE takes an integer.
     crate::check(unsafe {
@@ -83,10 +85,10 @@ pub fn show(console: &File, number: u16) -> io::Result<()> {
     .map(drop)
 }
 
-/// The lights that are on.
+/// Returns the lights that are on.
 ///
 /// # Errors
-/// ENOTTY where `console` is no virtual terminal.
+/// Returns ENOTTY if `console` is no virtual terminal.
 pub fn lights(console: &File) -> io::Result<u8> {
     let mut lights = 0_u8;
     // SAFETY: KDGETLED fills one byte at the pointer, which is valid.
@@ -103,7 +105,7 @@ pub fn lights(console: &File) -> io::Result<u8> {
 /// Switches the lights on that are in `lights`, and the others off.
 ///
 /// # Errors
-/// EPERM without CAP_SYS_TTY_CONFIG; ENOTTY.
+/// Returns EPERM without CAP_SYS_TTY_CONFIG; ENOTTY.
 pub fn set_lights(console: &File, lights: u8) -> io::Result<()> {
     // SAFETY: KDSETLED takes an integer.
     crate::check(unsafe {

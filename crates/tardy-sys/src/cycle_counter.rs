@@ -1,4 +1,4 @@
-//! The CPU's cycle counter, where it runs at one rate whatever the CPU does; and that rate.
+//! The CPU's cycle counter, if its rate is constant in all states of the CPU; and that rate.
 
 use std::sync::OnceLock;
 
@@ -25,10 +25,10 @@ impl std::fmt::Display for NotInvariant {
     }
 }
 
-/// Whether the counter runs at one rate in every state of every CPU.
+/// Returns whether the counter runs at one rate in every state of every CPU.
 ///
 /// # Errors
-/// [`NotInvariant`].
+/// Returns [`NotInvariant`].
 #[cfg(target_arch = "x86_64")]
 pub fn invariant() -> Result<(), NotInvariant> {
     // AMD64 Architecture Programmer's Manual, volume 3, appendix E.4.7; Intel's manual, volume 3,
@@ -42,7 +42,7 @@ pub fn invariant() -> Result<(), NotInvariant> {
     }
 }
 
-/// The generic timer's counter has a fixed rate by its definition (Arm ARM, D12.1).
+/// Returns the generic timer's counter has a fixed rate by its definition (Arm ARM, D12.1).
 ///
 /// # Errors
 /// None.
@@ -93,7 +93,7 @@ pub fn read() -> u64 {
     0
 }
 
-/// How long a tick of the counter is on CLOCK_MONOTONIC, and how well that is known.
+/// Length of a tick of the counter on CLOCK_MONOTONIC, and its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Calibration {
     /// ns a tick, times 2^32.
@@ -107,13 +107,13 @@ pub struct Calibration {
 /// A reading of both clocks: (ticks, ns, error in ns).
 type Pair = (u64, i64, i64);
 
-/// How long a calibration takes, in ns.
+/// Duration of a calibration, in ns.
 const LENGTH: i64 = 100_000_000;
 /// Attempts at reading both clocks without anything in between.
 const ATTEMPTS: usize = 100;
 
 impl Calibration {
-    /// For a clock that counts ns.
+    /// The calibration of a clock that counts ns.
     pub const OF_NANOSECONDS: Self = Self {
         scale: 1 << 32,
         error_ppb: 0,
@@ -143,27 +143,27 @@ impl Calibration {
         }
     }
 
-    /// So many ticks in ns.
+    /// Converts ticks to ns.
     #[inline]
     #[must_use]
     pub fn nanos(&self, ticks: u64) -> i64 {
         ((u128::from(ticks) * u128::from(self.scale)) >> 32) as i64
     }
 
-    /// So many ns in ticks, rounded up.
+    /// Converts ns to ticks, rounded up.
     #[must_use]
     pub fn ticks(&self, nanos: i64) -> u64 {
         ((u128::from(nanos.unsigned_abs()) << 32).div_ceil(u128::from(self.scale.max(1)))) as u64
     }
 
-    /// By how much a length of `nanos` may be wrong, in ns.
+    /// Returns the uncertainty of a length of `nanos`, in ns.
     #[must_use]
     pub fn error_of(&self, nanos: i64) -> i64 {
         (i128::from(nanos) * i128::from(self.error_ppb) / 1_000_000_000) as i64 + self.reading_error
     }
 }
 
-/// The closest pair of many: what comes between the reads of one only makes it wider.
+/// Takes the closest pair of many: a disturbance between the two reads only widens it.
 fn pair() -> Pair {
     let attempt = || {
         let before = clock::monotonic();

@@ -1,4 +1,4 @@
-//! Room on a file system: statvfs(3).
+//! Space on a file system: statvfs(3).
 
 use std::ffi::CString;
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// How much room a file system has.
+/// The space of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
     /// Its size in bytes.
@@ -17,7 +17,7 @@ pub struct Room {
     pub free: u64,
 }
 
-/// What is left to others on a file system, in bytes, and as a share of a small one.
+/// Space reserved for others on a file system, in bytes, and as a share of a small one.
 const BYTES_LEFT_MAX: u64 = 16 << 20;
 const SHARE_LEFT: u64 = 10;
 
@@ -43,15 +43,15 @@ impl Room {
 /// Bytes that the caller may still write below `path`.
 ///
 /// # Errors
-/// ENOENT where there is no such path; EINVAL for a path with a NUL byte.
+/// Returns ENOENT if there is no such path; EINVAL for a path with a NUL byte.
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
     room(path).map(|room| room.free)
 }
 
-/// The room of the file system that `path` is on.
+/// Returns the space of the file system of `path`.
 ///
 /// # Errors
-/// As [`free_bytes`].
+/// Returns the errors of [`free_bytes`].
 pub fn room(path: &Path) -> io::Result<Room> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let mut stat = MaybeUninit::<libc::statvfs>::uninit();
@@ -61,10 +61,10 @@ pub fn room(path: &Path) -> io::Result<Room> {
     Ok(Room::of(&unsafe { stat.assume_init() }))
 }
 
-/// The room of the file system that an open file is on.
+/// Returns the space of the file system of an open file.
 ///
 /// # Errors
-/// Those of fstatvfs(3), which do not happen with an open file of a local file system.
+/// Returns errors of fstatvfs(3), which do not happen with an open file of a local file system.
 pub fn room_of(file: &File) -> io::Result<Room> {
     let mut stat = MaybeUninit::<libc::statvfs>::uninit();
     // SAFETY: the descriptor is open, and `stat` is valid for writing one statvfs.

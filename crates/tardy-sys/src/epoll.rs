@@ -20,7 +20,7 @@ impl Epoll {
     /// An empty set.
     ///
     /// # Errors
-    /// EMFILE, ENFILE, ENOMEM.
+    /// Returns EMFILE, ENFILE, ENOMEM.
     pub fn new() -> io::Result<Self> {
         // SAFETY: epoll_create1 takes one integer.
         let fd = crate::check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
@@ -28,11 +28,12 @@ impl Epoll {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Waits for `descriptor` too, until it is closed; `token` is told when it can be read.
+    /// Also waits for `descriptor`, until it is closed; the wait returns `token` when it is
+    /// readable.
     ///
     /// # Errors
-    /// EEXIST where it is in the set; EPERM for a descriptor that cannot be waited for, as of a
-    /// plain file.
+    /// Returns EEXIST if it is in the set; EPERM for a descriptor that cannot be waited for, such
+    /// as a regular file.
     pub fn add_readable(&self, descriptor: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         let mut event = libc::epoll_event {
             events: libc::EPOLLIN as u32,
@@ -50,11 +51,11 @@ impl Epoll {
         .map(drop)
     }
 
-    /// Waits until one of them can be read, for at most `timeout` ns; without one, for ever. The
-    /// token of the one; `None` where the time was up.
+    /// Waits until one of them can be read, for at most `timeout` ns; without one, forever. The
+    /// token of the one; `None` if the time was up.
     ///
     /// # Errors
-    /// ENOSYS before Linux 5.11; EINTR; EINVAL for a negative time.
+    /// Returns ENOSYS before Linux 5.11; EINTR; EINVAL for a negative time.
     #[inline]
     pub fn wait(&self, timeout: Option<i64>) -> io::Result<Option<u64>> {
         let time = timeout.map(|timeout| KernelTimespec {

@@ -1,4 +1,4 @@
-//! What a network device's driver tells of itself: SIOCETHTOOL, include/uapi/linux/ethtool.h.
+//! Settings that a network device's driver reports: SIOCETHTOOL, include/uapi/linux/ethtool.h.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -11,7 +11,7 @@ const WORDS: usize = 23;
 const RECEIVE_MICROSECONDS: usize = 1;
 const IS_ADAPTIVE_RECEIVE: usize = 10;
 
-/// How long a device gathers packets that come in before it interrupts.
+/// How long a device gathers received packets before it interrupts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Coalescing {
     /// `rx-usecs`.
@@ -20,11 +20,11 @@ pub struct Coalescing {
     pub is_adaptive: bool,
 }
 
-/// Of the device of this name in the caller's network namespace.
+/// Reads the settings of the device of this name in the caller's network namespace.
 ///
 /// # Errors
-/// EOPNOTSUPP where the driver has no such setting, ENODEV without such a device, EINVAL where the
-/// name is too long for one.
+/// Returns EOPNOTSUPP if the driver has no such setting, ENODEV without such a device, EINVAL if
+/// the name is too long for one.
 pub fn coalescing(device: &str) -> io::Result<Coalescing> {
     // Any socket will do.
     let socket = UnixDatagram::unbound()?;

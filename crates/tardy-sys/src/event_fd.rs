@@ -12,7 +12,7 @@ impl EventFd {
     /// A counter of 0; waiting blocks.
     ///
     /// # Errors
-    /// EMFILE, ENFILE, ENOMEM.
+    /// Returns EMFILE, ENFILE, ENOMEM.
     pub fn new() -> io::Result<Self> {
         // SAFETY: eventfd takes two integers.
         let fd = crate::check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) })?;
@@ -23,16 +23,16 @@ impl EventFd {
     /// Adds `count` to the counter, which wakes who waits for it.
     ///
     /// # Errors
-    /// EINVAL for `u64::MAX`, which no counter holds.
+    /// Returns EINVAL for `u64::MAX`, which no counter holds.
     #[inline]
     pub fn add(&self, count: u64) -> io::Result<()> {
         (&self.0).write_all(&count.to_ne_bytes())
     }
 
-    /// Waits until the counter is above 0, sets it to 0, and tells what it was.
+    /// Waits until the counter is above 0, sets it to 0, and returns the previous value.
     ///
     /// # Errors
-    /// Those of read(2) but EINTR: the wait goes on then.
+    /// Returns errors of read(2) except EINTR, after which the wait continues.
     #[inline]
     pub fn wait(&self) -> io::Result<u64> {
         let mut count = [0; 8];

@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// Asks for a file's attributes; returns its size in bytes.
 ///
 /// # Errors
-/// Those of stat(2), such as ENOENT.
+/// Returns errors of stat(2), such as ENOENT.
 #[inline]
 pub fn stat(path: &CStr) -> io::Result<i64> {
     let mut attributes = MaybeUninit::<libc::stat>::uninit();
@@ -25,7 +25,7 @@ pub fn stat(path: &CStr) -> io::Result<i64> {
 /// Opens a file for reading and closes it.
 ///
 /// # Errors
-/// Those of open(2), such as ENOENT, and of close(2).
+/// Returns errors of open(2), such as ENOENT, and of close(2).
 #[inline]
 pub fn open_and_close(path: &CStr) -> io::Result<()> {
     // SAFETY: `path` ends with a zero byte.
@@ -38,7 +38,7 @@ pub fn open_and_close(path: &CStr) -> io::Result<()> {
 /// Has two files or folders change places, in one step.
 ///
 /// # Errors
-/// Those of renameat2(2), such as EINVAL where the file system cannot do it.
+/// Returns errors of renameat2(2), such as EINVAL if the file system cannot do it.
 pub fn exchange(one: &std::path::Path, other: &std::path::Path) -> io::Result<()> {
     use std::os::unix::ffi::OsStrExt;
     let path = |path: &std::path::Path| {
@@ -60,11 +60,11 @@ pub fn exchange(one: &std::path::Path, other: &std::path::Path) -> io::Result<()
     crate::check(exchanged as libc::c_int).map(drop)
 }
 
-/// Opens a file for reading without waiting: where there is nothing to read, reads answer
+/// Opens a file for reading without waiting: if there is nothing to read, reads answer
 /// `WouldBlock`.
 ///
 /// # Errors
-/// Those of open(2).
+/// Returns errors of open(2).
 pub fn open_without_waiting(path: &std::path::Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     std::fs::OpenOptions::new()
@@ -76,7 +76,7 @@ pub fn open_without_waiting(path: &std::path::Path) -> io::Result<File> {
 /// Makes the file `name` in `folder`, writes `contents` to it and closes it.
 ///
 /// # Errors
-/// Those of openat(2) and close(2); of write(2) those and `WriteZero` where not all of it was
+/// Returns errors of openat(2) and close(2); of write(2) those and `WriteZero` if not all of it was
 /// written.
 #[inline]
 pub fn create(folder: BorrowedFd<'_>, name: &CStr, contents: &[u8]) -> io::Result<()> {
@@ -104,7 +104,7 @@ pub fn create(folder: BorrowedFd<'_>, name: &CStr, contents: &[u8]) -> io::Resul
 /// Removes the file `name` from `folder`.
 ///
 /// # Errors
-/// Those of unlinkat(2).
+/// Returns errors of unlinkat(2).
 #[inline]
 pub fn remove(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     // SAFETY: `name` ends with a zero byte, and the folder's descriptor is open.
@@ -114,7 +114,7 @@ pub fn remove(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
 /// Sets whether reads and writes of `file` wait.
 ///
 /// # Errors
-/// Those of fcntl(2); an open file has none.
+/// Returns errors of fcntl(2); an open file has none.
 pub fn set_blocking(file: &File, is_blocking: bool) -> io::Result<()> {
     // SAFETY: F_GETFL takes no argument.
     let flags = crate::check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) })?;

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 /// Starts to write the dirty pages of `bytes` from `from` to the device, and does not wait for it.
 ///
 /// # Errors
-/// ESPIPE for what is no file; EIO, ENOSPC.
+/// Returns ESPIPE if it is not a regular file; EIO, ENOSPC.
 pub fn start_writing(file: &File, from: i64, bytes: i64) -> io::Result<()> {
     // SAFETY: sync_file_range takes integers, and the descriptor is open while `file` is borrowed.
     crate::check(unsafe {
@@ -20,7 +20,7 @@ pub fn start_writing(file: &File, from: i64, bytes: i64) -> io::Result<()> {
 /// goes to the device.
 ///
 /// # Errors
-/// ESPIPE for what is no file.
+/// Returns ESPIPE if it is not a regular file.
 pub fn forget(file: &File, from: i64, bytes: i64) -> io::Result<()> {
     // SAFETY: posix_fadvise takes integers, and the descriptor is open while `file` is borrowed.
     match unsafe { libc::posix_fadvise64(file.as_raw_fd(), from, bytes, libc::POSIX_FADV_DONTNEED) }

@@ -1,15 +1,15 @@
-//! Waiting on a word in memory: futex(2), among the threads of this process.
+//! Waits on a word in memory: futex(2), among the threads of this process.
 //!
 //! Straight to the kernel: the C library has no wrapper, and its locks do more than one wake-up.
 
 use std::io;
 use std::sync::atomic::AtomicU32;
 
-/// Sleeps while `word` is `expected`; returns at once where it is not, or when a signal comes. The
-/// caller looks at the word again.
+/// Sleeps while `word` is `expected`; returns at once if it is not, or when a signal comes. The
+/// caller reads the word again.
 ///
 /// # Errors
-/// Those of futex(2) but EAGAIN and EINTR, which are answers.
+/// Returns errors of futex(2) except EAGAIN and EINTR, which are answers.
 #[inline]
 pub fn wait(word: &AtomicU32, expected: u32) -> io::Result<()> {
     // SAFETY: FUTEX_WAIT reads the four aligned bytes at `word`, which outlives the call; a null
@@ -31,10 +31,10 @@ pub fn wait(word: &AtomicU32, expected: u32) -> io::Result<()> {
     }
 }
 
-/// Wakes at most `count` threads that sleep on `word`; tells how many slept there.
+/// Wakes at most `count` threads that sleep on `word`; returns the number woken.
 ///
 /// # Errors
-/// None that futex(2) can give for a word of this process.
+/// futex(2) gives no errors for a word of this process.
 #[inline]
 pub fn wake(word: &AtomicU32, count: i32) -> io::Result<usize> {
     // SAFETY: FUTEX_WAKE uses the address of `word` as a key, and reads and writes nothing.
@@ -73,8 +73,7 @@ mod tests {
                 }
             }
         });
-        // The word stays 0 until the kernel says that somebody sleeps on it, so that the wake-up is
-        // what ends the sleep.
+        // The word stays 0 until the kernel reports a sleeper, so that the wake-up ends the sleep.
         while wake(&word, 1).unwrap() == 0 {
             std::thread::yield_now();
         }

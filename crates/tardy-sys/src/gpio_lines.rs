@@ -59,7 +59,7 @@ const fn request_code(number: u32, bytes: usize) -> u32 {
 #[derive(Debug)]
 pub struct OutputLine(File);
 
-/// A line whose edges this process is told of.
+/// A line that reports its edges to this process.
 #[derive(Debug)]
 pub struct InputLine(File);
 
@@ -75,16 +75,16 @@ pub struct Edge {
 /// Takes line `offset` of `chip` as an output, low at first.
 ///
 /// # Errors
-/// ENOENT, EACCES; EINVAL where the chip has no such line; EBUSY where another has it; ENOTTY where
+/// Returns ENOENT, EACCES; EINVAL if the chip has no such line; EBUSY if another has it; ENOTTY if
 /// it is no chip of this interface.
 pub fn output(chip: &Path, offset: u32) -> io::Result<OutputLine> {
     request(chip, offset, OUTPUT).map(OutputLine)
 }
 
-/// Takes line `offset` of `chip` as an input, with both edges; reads of it wait where `waits`.
+/// Takes line `offset` of `chip` as an input, with both edges; reads of it wait if `waits`.
 ///
 /// # Errors
-/// As [`output`]; ENXIO where the line has no interrupt.
+/// Returns the errors of [`output`]; ENXIO if the line has no interrupt.
 pub fn input(chip: &Path, offset: u32, waits: bool) -> io::Result<InputLine> {
     let line = request(chip, offset, INPUT | BOTH_EDGES)?;
     crate::file::set_blocking(&line, waits)?;
@@ -131,7 +131,7 @@ impl OutputLine {
     /// Drives the line high or low.
     ///
     /// # Errors
-    /// Those of the chip.
+    /// Returns errors of the chip.
     #[inline]
     pub fn set(&self, is_high: bool) -> io::Result<()> {
         let values = Values {
@@ -149,10 +149,10 @@ impl OutputLine {
 }
 
 impl InputLine {
-    /// Whether the line is high.
+    /// Returns whether the line is high.
     ///
     /// # Errors
-    /// Those of the chip.
+    /// Returns errors of the chip.
     pub fn is_high(&self) -> io::Result<bool> {
         let mut values = Values { bits: 0, mask: 1 };
         let code = request_code(0x0e, std::mem::size_of::<Values>());
@@ -168,10 +168,10 @@ impl InputLine {
         Ok(values.bits & 1 != 0)
     }
 
-    /// The next edge; `None` where reads do not wait and none is there, or a signal came.
+    /// Returns the next edge; `None` if reads do not wait and none is there, or a signal came.
     ///
     /// # Errors
-    /// Those of read(2): ENODEV where the chip was unplugged.
+    /// Returns errors of read(2): ENODEV if the chip was unplugged.
     #[inline]
     pub fn edge(&mut self) -> io::Result<Option<Edge>> {
         let mut event = [0; EVENT_BYTES];

@@ -4,8 +4,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A lock whose owner inherits the priority of whoever waits for it; the kernel hands it to the
-/// first who waits.
+/// A lock whose owner inherits the priority of waiters; the kernel passes it to the first one.
 #[derive(Debug, Default)]
 pub struct InheritingLock(AtomicU32);
 
@@ -16,7 +15,7 @@ impl InheritingLock {
         Self(AtomicU32::new(0))
     }
 
-    /// Takes the lock where nobody holds it, without the kernel; says whether it did.
+    /// Takes the lock without the kernel if it is free; returns whether it did.
     #[inline]
     #[must_use]
     pub fn try_lock(&self) -> bool {
@@ -26,11 +25,11 @@ impl InheritingLock {
             .is_ok()
     }
 
-    /// Takes the lock, waiting for it where it is held.
+    /// Takes the lock, waiting until it is free.
     ///
     /// # Errors
-    /// EDEADLK where the thread holds it already; ENOSYS in kernels without such locks; ESRCH where
-    /// its owner is gone.
+    /// Returns EDEADLK if the thread holds it already; ENOSYS in kernels without such locks; ESRCH
+    /// if its owner is gone.
     #[inline]
     pub fn lock(&self) -> io::Result<()> {
         if self.try_lock() {
@@ -38,7 +37,7 @@ impl InheritingLock {
         }
         loop {
             match operate(&self.0, libc::FUTEX_LOCK_PI) {
-                // The owner is about to end, or a signal came: neither gives the lock.
+                // The owner is about to end, or a signal came: the lock was not acquired.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => {}
                 result => return result,
             }
@@ -48,7 +47,7 @@ impl InheritingLock {
     /// Gives the lock back, to the first who waits for it.
     ///
     /// # Errors
-    /// EPERM where another thread holds it.
+    /// Returns EPERM if another thread holds it.
     #[inline]
     pub fn unlock(&self) -> io::Result<()> {
         let me = crate::sched::thread_id() as u32;
@@ -62,7 +61,7 @@ impl InheritingLock {
         operate(&self.0, libc::FUTEX_UNLOCK_PI)
     }
 
-    /// Whether a thread waits for it in the kernel.
+    /// Returns whether a thread waits for it in the kernel.
     #[inline]
     #[must_use]
     pub fn is_wanted(&self) -> bool {

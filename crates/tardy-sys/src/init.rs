@@ -1,5 +1,5 @@
-//! What only the first process of a machine does: collecting every child (waitpid(2)) with a time
-//! limit (sigtimedwait(2)), and switching off (reboot(2)).
+//! Functions that only the first process of a machine uses: collecting every child (waitpid(2))
+//! with a time limit (sigtimedwait(2)), and switching off (reboot(2)).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// The set with only SIGCHLD in it.
+/// Returns the set with only SIGCHLD in it.
 fn child_signal() -> io::Result<libc::sigset_t> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: sigemptyset writes the whole set, for which `set` has room.
@@ -27,7 +27,7 @@ fn child_signal() -> io::Result<libc::sigset_t> {
 /// before the first child is started and the first thread.
 ///
 /// # Errors
-/// What pthread_sigmask(3) reports; nothing is expected.
+/// Returns errors of pthread_sigmask(3); none are expected.
 pub fn hold_back_child_signal() -> io::Result<()> {
     let set = child_signal()?;
     // SAFETY: `set` is initialised; the old mask is not asked for.
@@ -41,7 +41,7 @@ pub fn hold_back_child_signal() -> io::Result<()> {
 /// all still run.
 ///
 /// # Errors
-/// `ECHILD` when there is no child at all.
+/// Returns `ECHILD` when there is no child at all.
 pub fn collect_child() -> io::Result<Option<(u32, ExitStatus)>> {
     let mut status = 0;
     // SAFETY: `status` is valid for writing for the length of the call.
@@ -57,7 +57,8 @@ pub fn collect_child() -> io::Result<Option<(u32, ExitStatus)>> {
 /// [`hold_back_child_signal`].
 ///
 /// # Errors
-/// `EINTR` when another signal was handled; `EAGAIN` is no error here but the end of the time.
+/// Returns `EINTR` when another signal was handled; `EAGAIN` is no error here but the end of the
+/// time.
 pub fn wait_for_child(limit: Duration) -> io::Result<()> {
     let set = child_signal()?;
     let limit = libc::timespec {
@@ -77,10 +78,10 @@ pub fn wait_for_child(limit: Duration) -> io::Result<()> {
     }
 }
 
-/// Writes what is cached and switches the machine off; does not return when it works.
+/// Writes cached data and switches the machine off; does not return on success.
 ///
 /// # Errors
-/// `EPERM` without `CAP_SYS_BOOT`.
+/// Returns `EPERM` without `CAP_SYS_BOOT`.
 pub fn power_off() -> io::Error {
     // SAFETY: sync takes nothing and cannot fail.
     unsafe { libc::sync() };
@@ -94,8 +95,8 @@ mod tests {
     use super::*;
 
     // `collect_child` takes any child of the process, so it cannot be called beside other tests
-    // that start children: it runs in a process of its own, the test binary started again.
-    // Switching off is shown by every guest of the lab.
+    // that start children: it runs in a separate process, the test binary started again. Switching
+    // off is shown by every guest of the lab.
     #[test]
     fn an_ended_child_is_waited_for_and_collected() {
         const MARK: &str = "TARDY_TEST_INIT";

@@ -8,11 +8,11 @@ use std::mem::MaybeUninit;
 pub struct IntervalTimer(libc::sigset_t);
 
 impl IntervalTimer {
-    /// Blocks SIGALRM in the calling thread and in those that it starts from now on; call it before
-    /// there are others.
+    /// Blocks SIGALRM in the calling thread and its future threads; call it before there are
+    /// others.
     ///
     /// # Errors
-    /// None that pthread_sigmask(3) can give here.
+    /// pthread_sigmask(3) gives no errors here.
     pub fn block() -> io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: sigemptyset initialises the set it is given, and cannot fail for a valid pointer.
@@ -26,10 +26,10 @@ impl IntervalTimer {
         Ok(Self(set))
     }
 
-    /// Lets the signal come every `micros`, from so much later than now on; 0 stops it.
+    /// Sends the signal every `micros` from now on; 0 stops it.
     ///
     /// # Errors
-    /// EINVAL for a negative time.
+    /// Returns EINVAL for a negative time.
     pub fn start(&self, micros: i64) -> io::Result<()> {
         let time = libc::timeval {
             tv_sec: (micros / 1_000_000) as _,
@@ -47,15 +47,15 @@ impl IntervalTimer {
     /// Stops it.
     ///
     /// # Errors
-    /// None that setitimer(2) can give here.
+    /// setitimer(2) gives no errors here.
     pub fn stop(&self) -> io::Result<()> {
         self.start(0)
     }
 
-    /// Waits for the signal, in whichever thread calls.
+    /// Waits for the signal, in any thread.
     ///
     /// # Errors
-    /// Those of sigwaitinfo(2) but EINTR.
+    /// Returns errors of sigwaitinfo(2) except EINTR.
     #[inline]
     pub fn wait(&self) -> io::Result<()> {
         loop {
@@ -75,8 +75,8 @@ mod tests {
 
     #[test]
     fn the_signal_comes_to_the_thread_that_waits() {
-        // Of the whole test process only this thread blocks SIGALRM; directed at the thread, the
-        // signal reaches no other one.
+        // Only this thread of the test process blocks SIGALRM; the signal is sent to the thread, so
+        // it reaches no other one.
         std::thread::spawn(|| {
             let timer = IntervalTimer::block().unwrap();
             // SAFETY: raise sends the signal to this thread, which blocks it, so that it stays

@@ -5,11 +5,11 @@ use std::io;
 use io_uring::types::{TimeoutFlags, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 
-/// A ring with one request under way at most.
+/// A ring with at most one request in progress.
 pub struct Ring {
     rings: IoUring,
-    /// Whether a request could not be handed over. It still waits in the ring, with the address of
-    /// a time that is gone, so that nothing is submitted any more.
+    /// Whether a request could not be submitted. It still waits in the ring, with the address of a
+    /// time that no longer exists, so nothing more is submitted.
     is_broken: bool,
 }
 
@@ -17,7 +17,7 @@ impl Ring {
     /// Makes the rings.
     ///
     /// # Errors
-    /// ENOSYS before Linux 5.1 and in kernels built without it; EPERM where
+    /// Returns ENOSYS before Linux 5.1 and in kernels built without it; EPERM where
     /// kernel.io_uring_disabled or a filter forbids it.
     pub fn new() -> io::Result<Self> {
         IoUring::new(2).map(|rings| Self {
@@ -29,7 +29,7 @@ impl Ring {
     /// Waits until `due`, in ns of CLOCK_MONOTONIC, by one timeout request.
     ///
     /// # Errors
-    /// EINVAL for a negative time; those of io_uring_enter(2) but EINTR.
+    /// Returns EINVAL for a negative time; errors of io_uring_enter(2) except EINTR.
     #[inline]
     pub fn sleep_until(&mut self, due: i64) -> io::Result<()> {
         self.timeout(due, TimeoutFlags::ABS)
@@ -38,7 +38,7 @@ impl Ring {
     /// Waits for `duration` ns by one timeout request.
     ///
     /// # Errors
-    /// As [`Ring::sleep_until`].
+    /// Returns the errors of [`Ring::sleep_until`].
     #[inline]
     pub fn sleep_for(&mut self, duration: i64) -> io::Result<()> {
         self.timeout(duration, TimeoutFlags::empty())
@@ -47,7 +47,7 @@ impl Ring {
     /// One request that does nothing.
     ///
     /// # Errors
-    /// Those of io_uring_enter(2) but EINTR.
+    /// Returns errors of io_uring_enter(2) except EINTR.
     #[inline]
     pub fn nop(&mut self) -> io::Result<()> {
         self.submit(&opcode::Nop::new().build())

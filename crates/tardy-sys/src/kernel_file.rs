@@ -1,4 +1,4 @@
-//! Files by which the kernel is set, told from files on a disk: open(2) with O_PATH, fstatfs(2).
+//! Distinguishes kernel settings from files on a disk: open(2) with O_PATH, fstatfs(2).
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -20,11 +20,11 @@ const KERNELS: [u32; 6] = [
     0x7472_6163,
 ];
 
-/// The existing file of this name itself, opened for nothing but to be opened again through
-/// [`crate::private_folder::inside`], whatever has its name by then.
+/// Opens the file that currently has this name, only to be reopened through
+/// [`crate::private_folder::inside`] even if the name changes.
 ///
 /// # Errors
-/// Those of open(2); `InvalidInput` where it is a link, a folder, a FIFO or a device.
+/// Returns errors of open(2); `InvalidInput` if it is a link, a folder, a FIFO or a device.
 pub fn pin(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new()
         .read(true)
@@ -39,10 +39,10 @@ pub fn pin(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Whether the file is on a file system of the kernel's.
+/// Returns whether the file is on a file system of the kernel's.
 ///
 /// # Errors
-/// Those of fstatfs(2).
+/// Returns errors of fstatfs(2).
 pub fn is_kernels(file: &File) -> io::Result<bool> {
     let mut stat = MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: the descriptor is open, and `stat` is valid for writing one statfs.

@@ -24,12 +24,13 @@ struct Beneath {
     parent: libc::c_int,
 }
 
-/// The calling thread, its future children and the programs they execute may change only the files
-/// `paths` and what is below the folders among them. Files that are open already stay so. Call it
-/// before there are other threads.
+/// Limits the calling thread, its future children and the programs they execute: they may change
+/// only the files `paths` and the contents of the folders among them. Files that are already open
+/// are not affected. Call it before there are other threads.
 ///
 /// # Errors
-/// ENOSYS and EOPNOTSUPP where the kernel has no Landlock or it is switched off; those of open(2).
+/// Returns ENOSYS and EOPNOTSUPP if the kernel has no Landlock or it is switched off; errors of
+/// open(2).
 pub fn write_only_below<P: AsRef<Path>>(paths: &[P]) -> io::Result<()> {
     // SAFETY: with the flag for the version, the kernel reads no memory.
     let version = unsafe {

@@ -1,7 +1,7 @@
 //! The kernel facilities that tardy uses, one file each. The only unsafe code of the project.
 //!
-//! No policy and no printing: a wrapper returns `io::Result` and owns what it opened. Times are
-//! nanoseconds in an `i64`.
+//! This crate contains no policy and prints nothing: a wrapper returns `io::Result` and owns what
+//! it opened. Times are nanoseconds in an `i64`.
 
 pub mod affinity;
 pub mod bpf;
@@ -67,7 +67,7 @@ pub mod watched;
 
 use std::io;
 
-/// Turns a C return value of -1 into the error that `errno` tells.
+/// Turns a C return value of -1 into the error in `errno`.
 fn check(value: libc::c_int) -> io::Result<libc::c_int> {
     if value == -1 {
         Err(io::Error::last_os_error())

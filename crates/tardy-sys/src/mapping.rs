@@ -8,17 +8,16 @@ use std::ptr::NonNull;
 /// Bytes of a page on every architecture that tardy is built for in its usual configuration; a
 /// larger page only makes touching slower.
 pub const PAGE_BYTES: usize = 4096;
-/// Bytes of a cache line on nearly every CPU that runs Linux; where lines are longer, some are
+/// Size of a cache line in bytes on nearly every CPU that runs Linux; with longer lines, some are
 /// written twice.
 const LINE_BYTES: usize = 64;
 /// From include/uapi/asm-generic/mman-common.h.
 const MADV_COLLAPSE: libc::c_int = 25;
 
-/// A mapping of one's own, readable and writable while no other protection is set; unmapped on
-/// drop.
+/// A private mapping, readable and writable unless another protection is set; unmapped on drop.
 ///
-/// It is not handed out as a slice: the pages may be protected or shared with another process.
-/// Access is by page, through methods.
+/// It gives no slice, because the pages may be protected or shared with another process. Access is
+/// by page, through methods.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<libc::c_void>,
@@ -34,7 +33,7 @@ impl Mapping {
     /// `bytes` of private zero pages, none of them present yet.
     ///
     /// # Errors
-    /// ENOMEM; EINVAL for 0 bytes.
+    /// Returns ENOMEM; EINVAL for 0 bytes.
     pub fn anonymous(bytes: usize) -> io::Result<Self> {
         Self::new(
             bytes,
@@ -43,11 +42,11 @@ impl Mapping {
         )
     }
 
-    /// The first `bytes` of `file`, shared with it. The file must stay at least so long, or
+    /// Maps the first `bytes` of `file`, shared with it. The file must not become shorter, or
     /// touching raises SIGBUS.
     ///
     /// # Errors
-    /// EACCES where the file is not open for reading and writing; ENODEV; EINVAL for 0 bytes.
+    /// Returns EACCES if the file is not open for reading and writing; ENODEV; EINVAL for 0 bytes.
     pub fn shared(file: &File, bytes: usize) -> io::Result<Self> {
         Self::new(bytes, libc::MAP_SHARED, file.as_raw_fd())
     }
@@ -81,13 +80,13 @@ impl Mapping {
         self.bytes == 0
     }
 
-    /// Where it begins; for handlers of faults, which are told addresses.
+    /// Returns its start, for fault handlers, which get addresses.
     pub(crate) fn address(&self) -> *mut libc::c_void {
         self.start.as_ptr()
     }
 
-    /// Writes the first byte, also where a protection forbids it: a handler of the fault must let
-    /// the write succeed in the end.
+    /// Writes the first byte, even if it is protected: a handler of the fault must finally allow
+    /// the write.
     pub(crate) fn write_even_if_protected(&mut self) {
         // SAFETY: the first byte is mapped, and a volatile write of one byte needs no alignment;
         // where it is protected the CPU faults, and the write is done again when the handler
@@ -95,11 +94,11 @@ impl Mapping {
         unsafe { self.start.as_ptr().cast::<u8>().write_volatile(1) };
     }
 
-    /// The sum of all words of [`from`, `to`), each read by itself: the compiler makes no vectors
-    /// of them.
+    /// Returns the sum of all words of [`from`, `to`), each read individually: the compiler cannot
+    /// vectorise the reads.
     ///
     /// # Panics
-    /// Where the range is not within the mapping, or not one of words of eight bytes.
+    /// Panics if the range is not within the mapping, or does not consist of words of eight bytes.
     #[must_use]
     pub fn sum(&self, from: usize, to: usize) -> u64 {
         assert!(
@@ -117,21 +116,21 @@ impl Mapping {
         let word = |index| {
             // SAFETY: the word lies within the mapping (asserted above).
             let word = unsafe { words.add(index) };
-            // SAFETY: the mapping is readable and zeroed or a file's; nothing writes to it while
-            // `self` is borrowed, but another process that shares the file: a word is then one of
-            // its values, and only its sum is told.
+            // SAFETY: the mapping is readable and zeroed or a file's; while `self` is borrowed,
+            // only another process that shares the file can write to it: a word is then one of its
+            // values, and only its sum is returned.
             unsafe { word.read_volatile() }
         };
         (0..(to - from) / 8).fold(0, |sum: u64, index| sum.wrapping_add(word(index)))
     }
 
-    /// Reads `bytes` from the file, from `at` on, to the beginning of the mapping.
+    /// Reads `bytes` from the file, from `at` on, to the start of the mapping.
     ///
     /// # Errors
-    /// Those of pread(2); `UnexpectedEof` where it reads less.
+    /// Returns errors of pread(2); `UnexpectedEof` if it reads less.
     ///
     /// # Panics
-    /// Where the mapping is shorter.
+    /// Panics if the mapping is shorter.
     pub fn fill_from(&mut self, file: &File, at: i64, bytes: usize) -> io::Result<()> {
         assert!(bytes <= self.bytes, "{bytes} of {} bytes", self.bytes);
         // SAFETY: the kernel writes so many bytes to the mapping, which is as long (asserted
@@ -149,7 +148,7 @@ impl Mapping {
     /// afterwards. Returns the number of pages.
     ///
     /// # Panics
-    /// Where the range is not within the mapping, or the mapping is write-protected.
+    /// Panics if the range is not within the mapping, or the mapping is write-protected.
     pub fn touch(&mut self, from: usize, to: usize) -> usize {
         self.touch_every(from, to, PAGE_BYTES)
     }
@@ -167,7 +166,7 @@ impl Mapping {
     /// writes.
     ///
     /// # Panics
-    /// As [`Mapping::touch`]; where `step` is 0.
+    /// Panics like [`Mapping::touch`], and if `step` is 0.
     pub fn touch_every(&mut self, from: usize, to: usize, step: usize) -> usize {
         assert!(
             self.writable && from <= to && to <= self.bytes,
@@ -193,7 +192,7 @@ impl Mapping {
     /// first.
     ///
     /// # Errors
-    /// EINVAL for a range that is no range of pages; ENOMEM at the limit of mappings.
+    /// Returns EINVAL for a range that is no range of pages; ENOMEM at the limit of mappings.
     pub fn set_writable(&mut self, from: usize, to: usize, writable: bool) -> io::Result<()> {
         self.check_range(from, to)?;
         let protection = if writable {
@@ -214,7 +213,7 @@ impl Mapping {
     /// as the file) afterwards.
     ///
     /// # Errors
-    /// EINVAL for a range that is no range of pages, or locked pages.
+    /// Returns EINVAL for a range that is no range of pages, or locked pages.
     pub fn discard(&mut self, from: usize, to: usize) -> io::Result<()> {
         self.check_range(from, to)?;
         // SAFETY: `from` is within the mapping (checked above).
@@ -228,7 +227,8 @@ impl Mapping {
     /// Asks for small pages only, so that a fault brings one page and not two megabytes.
     ///
     /// # Errors
-    /// EINVAL on kernels without transparent huge pages, which have small pages only anyway.
+    /// Returns EINVAL on kernels without transparent huge pages, which have small pages only
+    /// anyway.
     pub fn forbid_huge_pages(&mut self) -> io::Result<()> {
         // SAFETY: the range is exactly this mapping.
         crate::check(unsafe {
@@ -237,10 +237,10 @@ impl Mapping {
         .map(drop)
     }
 
-    /// Asks for huge pages where the mapping has room for whole ones.
+    /// Requests huge pages where the mapping contains whole ones.
     ///
     /// # Errors
-    /// EINVAL on kernels without transparent huge pages.
+    /// Returns EINVAL on kernels without transparent huge pages.
     pub fn ask_for_huge_pages(&mut self) -> io::Result<()> {
         // SAFETY: the range is exactly this mapping.
         crate::check(unsafe { libc::madvise(self.start.as_ptr(), self.bytes, libc::MADV_HUGEPAGE) })
@@ -251,19 +251,19 @@ impl Mapping {
     /// (MADV_COLLAPSE, Linux 6.1).
     ///
     /// # Errors
-    /// EINVAL in older kernels, and where no huge page fits; EAGAIN, EBUSY or ENOMEM where a page
+    /// Returns EINVAL in older kernels, and if no huge page fits; EAGAIN, EBUSY or ENOMEM if a page
     /// could not be put together at present.
     pub fn collapse(&mut self) -> io::Result<()> {
-        // SAFETY: the range is exactly this mapping; what its memory holds stays.
+        // SAFETY: the range is exactly this mapping; its content does not change.
         crate::check(unsafe { libc::madvise(self.start.as_ptr(), self.bytes, MADV_COLLAPSE) })
             .map(drop)
     }
 
-    /// Lets the kernel take the pages of a private mapping when it needs some (MADV_FREE, Linux
-    /// 4.5); they may read as zero from then on.
+    /// Allows the kernel to take the pages of a private mapping when it needs memory (MADV_FREE,
+    /// Linux 4.5); they may then read as zero.
     ///
     /// # Errors
-    /// EINVAL in older kernels, for shared mappings and for locked pages.
+    /// Returns EINVAL in older kernels, for shared mappings and for locked pages.
     pub fn free_lazily(&mut self) -> io::Result<()> {
         // SAFETY: the range is exactly this mapping; its contents may change because no reference
         // to its memory exists.

@@ -10,10 +10,11 @@ const REGISTER_GLOBAL_EXPEDITED: libc::c_int = 1 << 2;
 const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
 const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
-/// Whether the kernel has the barrier of all processes, which waits for an RCU grace period.
+/// Returns whether the kernel has the barrier of all processes, which waits for an RCU grace
+/// period.
 ///
 /// # Errors
-/// ENOSYS in kernels without membarrier(2).
+/// Returns ENOSYS in kernels without membarrier(2).
 pub fn has_global() -> io::Result<bool> {
     Ok(call(QUERY)? & GLOBAL != 0)
 }
@@ -22,24 +23,25 @@ pub fn has_global() -> io::Result<bool> {
 /// (kernel/sched/membarrier.c).
 ///
 /// # Errors
-/// EINVAL where CPUs run without a tick (nohz_full).
+/// Returns EINVAL if CPUs run without a tick (nohz_full).
 pub fn global() -> io::Result<()> {
     call(GLOBAL).map(drop)
 }
 
-/// Which CPUs an expedited barrier interrupts.
+/// The CPUs that an expedited barrier interrupts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// Those that run a thread of the calling process (Linux 4.14).
+    /// CPUs that run a thread of the calling process (Linux 4.14).
     Process,
-    /// Those that run a thread of any process that registered for it (Linux 4.16).
+    /// CPUs that run a thread of any process that registered for it (Linux 4.16).
     Registered,
 }
 
-/// Lets the process call [`expedited`], and be reached by it. It lasts as long as the process.
+/// Registers the process for [`expedited`], as caller and as target. It lasts as long as the
+/// process.
 ///
 /// # Errors
-/// EINVAL in kernels without it; ENOSYS in kernels without membarrier(2).
+/// Returns EINVAL in kernels without it; ENOSYS in kernels without membarrier(2).
 pub fn register(reach: Reach) -> io::Result<()> {
     match reach {
         Reach::Process => call(REGISTER_PRIVATE_EXPEDITED),
@@ -52,7 +54,7 @@ pub fn register(reach: Reach) -> io::Result<()> {
 /// (kernel/sched/membarrier.c).
 ///
 /// # Errors
-/// EPERM where the process did not [`register`]; those of [`register`].
+/// Returns EPERM if the process did not [`register`]; errors of [`register`].
 #[inline]
 pub fn expedited(reach: Reach) -> io::Result<()> {
     match reach {

@@ -1,30 +1,30 @@
-//! Keeping memory in place: mlockall(2), and touching what the loop will touch.
+//! Locks memory: mlockall(2), and touches the pages that the loop will use.
 
 use std::io;
 
 /// Locks all memory of the process, present and future.
 ///
 /// # Errors
-/// EPERM or ENOMEM where RLIMIT_MEMLOCK does not allow it.
+/// Returns EPERM or ENOMEM if RLIMIT_MEMLOCK does not allow it.
 pub fn lock_all() -> io::Result<()> {
     // SAFETY: mlockall takes flags and no memory.
     crate::check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) }).map(drop)
 }
 
-/// Lets go of all locked memory.
+/// Unlocks all memory.
 ///
 /// # Errors
-/// Those of munlockall(2).
+/// Returns errors of munlockall(2).
 pub fn unlock_all() -> io::Result<()> {
     // SAFETY: munlockall has no preconditions.
     crate::check(unsafe { libc::munlockall() }).map(drop)
 }
 
-/// Whether `bytes` more may be mapped. While [`lock_all`] holds, a mapping that would pass
+/// Returns whether `bytes` more may be mapped. While [`lock_all`] holds, a mapping that would pass
 /// RLIMIT_MEMLOCK is refused, and so is the next thread's stack; this asks without taking memory.
 ///
 /// # Errors
-/// EAGAIN where the limit refuses; ENOMEM.
+/// Returns EAGAIN if the limit refuses; ENOMEM.
 pub fn check_room(bytes: usize) -> io::Result<()> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a null address without MAP_FIXED lets the kernel choose, so that no existing mapping

@@ -10,7 +10,7 @@ use std::path::Path;
 /// A file on the kernel's internal tmpfs; it goes away with its last descriptor.
 ///
 /// # Errors
-/// EMFILE, ENFILE, ENOMEM; EINVAL where `name` (for /proc only) is longer than 249 bytes.
+/// Returns EMFILE, ENFILE, ENOMEM; EINVAL if `name` (for /proc only) is longer than 249 bytes.
 pub fn create(name: &str) -> io::Result<File> {
     let name = CString::new(name)?;
     // SAFETY: `name` is a C string that outlives the call.
@@ -19,10 +19,10 @@ pub fn create(name: &str) -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-/// A file in `folder`'s file system that never has a name, so that nothing can be left behind.
+/// Makes a file in `folder`'s file system that never has a name, so that it leaves nothing behind.
 ///
 /// # Errors
-/// EOPNOTSUPP or EISDIR where the file system has no such files; ENOENT, EACCES, EROFS.
+/// Returns EOPNOTSUPP or EISDIR if the file system has no such files; ENOENT, EACCES, EROFS.
 pub fn create_unnamed(folder: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)

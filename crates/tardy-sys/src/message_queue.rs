@@ -17,8 +17,8 @@ impl MessageQueue {
     /// /proc/sys/fs/mqueue/msg_max).
     ///
     /// # Errors
-    /// ENOSYS in kernels without message queues; EINVAL for a capacity beyond the limit; EMFILE
-    /// beyond RLIMIT_MSGQUEUE; ENOSPC beyond /proc/sys/fs/mqueue/queues_max.
+    /// Returns ENOSYS in kernels without message queues; EINVAL for a capacity beyond the limit;
+    /// EMFILE beyond RLIMIT_MSGQUEUE; ENOSPC beyond /proc/sys/fs/mqueue/queues_max.
     pub fn new(capacity: usize) -> io::Result<Self> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let name = format!(
@@ -51,10 +51,10 @@ impl MessageQueue {
         Ok(queue)
     }
 
-    /// Puts `word` at the end of the queue; waits where it is full.
+    /// Puts `word` at the end of the queue; waits while it is full.
     ///
     /// # Errors
-    /// Those of mq_send(3) but EINTR.
+    /// Returns errors of mq_send(3) except EINTR.
     #[inline]
     pub fn send(&self, word: u64) -> io::Result<()> {
         let message = word.to_ne_bytes();
@@ -77,7 +77,7 @@ impl MessageQueue {
     /// Takes the first word of the queue; waits for one.
     ///
     /// # Errors
-    /// Those of mq_receive(3) but EINTR.
+    /// Returns errors of mq_receive(3) except EINTR.
     #[inline]
     pub fn receive(&self) -> io::Result<u64> {
         let mut message = [0_u8; MESSAGE_BYTES];

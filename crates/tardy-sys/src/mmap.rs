@@ -6,9 +6,9 @@ use std::ptr::NonNull;
 
 /// A readable and writable `MAP_SHARED` mapping of a file, unmapped when dropped.
 ///
-/// Accesses are volatile and, where alignment allows, eight bytes wide, because the file may be the
-/// memory of a device: a compiler-made `memcpy` may use unaligned or vector accesses, which device
-/// memory refuses on some architectures.
+/// Accesses are volatile and, if aligned, eight bytes wide, because the file may be the memory of a
+/// device: a compiler-made `memcpy` may use unaligned or vector accesses, which device memory
+/// refuses on some architectures.
 #[derive(Debug)]
 pub struct SharedMapping {
     start: NonNull<u8>,
@@ -19,7 +19,7 @@ impl SharedMapping {
     /// Maps the first `length` bytes of `file`, which must be open for reading and writing.
     ///
     /// # Errors
-    /// What mmap(2) reports: `EINVAL` for a length of zero, `EACCES` for a file opened without
+    /// Returns errors of mmap(2): `EINVAL` for a length of zero, `EACCES` for a file opened without
     /// write permission.
     pub fn new(file: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
         // SAFETY: a null hint and no MAP_FIXED, so the kernel chooses unused addresses and no
@@ -49,7 +49,7 @@ impl SharedMapping {
         self.length
     }
 
-    /// Never: the kernel refuses to map nothing.
+    /// Returns false: the kernel refuses an empty mapping.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
@@ -58,7 +58,7 @@ impl SharedMapping {
     /// Copies `bytes` to `offset`.
     ///
     /// # Errors
-    /// `UnexpectedEof` when they do not fit; nothing is written then.
+    /// Returns `UnexpectedEof` if they do not fit; then nothing is written.
     pub fn write_at(&mut self, offset: usize, bytes: &[u8]) -> io::Result<()> {
         if offset
             .checked_add(bytes.len())
@@ -88,10 +88,10 @@ impl SharedMapping {
         Ok(())
     }
 
-    /// Copies what stands at `offset` to `target`.
+    /// Copies the bytes at `offset` to `target`.
     ///
     /// # Errors
-    /// `UnexpectedEof` when the mapping ends before; `target` stays as it is then.
+    /// Returns `UnexpectedEof` if the mapping ends before; `target` is then unchanged.
     pub fn read_at(&self, offset: usize, target: &mut [u8]) -> io::Result<()> {
         if offset
             .checked_add(target.len())

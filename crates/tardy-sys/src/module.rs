@@ -9,8 +9,8 @@ use std::os::fd::AsRawFd;
 /// `NAME=VALUE`, with spaces between.
 ///
 /// # Errors
-/// What finit_module(2) reports: `EPERM` without `CAP_SYS_MODULE`, `ENOEXEC` for what is no module
-/// of this kernel, `EEXIST` when it is loaded already.
+/// Returns errors of finit_module(2): `EPERM` without `CAP_SYS_MODULE`, `ENOEXEC` for a file that
+/// is not a module of this kernel, `EEXIST` when it is loaded already.
 pub fn load(file: &File, parameters: &CStr) -> io::Result<()> {
     // SAFETY: the descriptor is open as long as `file` is borrowed, the parameters are a
     // NUL-terminated text by their type and the flags are zero; the kernel checks the module
@@ -34,8 +34,8 @@ pub fn load(file: &File, parameters: &CStr) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    // Success needs a machine of its own: the lab's tests load a module in a guest. ENOSYS: a
-    // kernel without modules.
+    // Success needs a separate machine: the lab's tests load a module in a guest. ENOSYS: a kernel
+    // without modules.
     #[test]
     fn what_is_no_module_is_refused_by_the_kernel() {
         let program = File::open("/proc/self/status").unwrap();

@@ -9,8 +9,8 @@ use std::path::Path;
 /// Mounts `source` at `target`, with the options that the file system's own documentation names.
 ///
 /// # Errors
-/// EPERM without CAP_SYS_ADMIN; ENODEV where the kernel lacks the file system; ENOENT; EINVAL for
-/// options that it does not know.
+/// Returns EPERM without CAP_SYS_ADMIN; ENODEV if the kernel lacks the file system; ENOENT; EINVAL
+/// for options that it does not know.
 pub fn mount(source: &str, target: &Path, kind: &str, options: &str) -> io::Result<()> {
     call(
         source,
@@ -25,7 +25,7 @@ pub fn mount(source: &str, target: &Path, kind: &str, options: &str) -> io::Resu
 /// set-user-id programs unless `kind` is devtmpfs, whose purpose they are.
 ///
 /// # Errors
-/// As [`mount`].
+/// Returns the errors of [`mount`].
 pub fn mount_kernel_file_system(kind: &str, target: &Path) -> io::Result<()> {
     let flags = if kind == "devtmpfs" {
         libc::MS_NOSUID
@@ -48,7 +48,7 @@ const MOUNT_ATTR_NOEXEC: libc::c_uint = 8;
 /// descriptor is closed, however the process ends.
 ///
 /// # Errors
-/// EPERM without CAP_SYS_ADMIN; ENODEV where the kernel lacks the file system; ENOSYS on older
+/// Returns EPERM without CAP_SYS_ADMIN; ENODEV if the kernel lacks the file system; ENOSYS on older
 /// kernels.
 pub fn detached(kind: &str) -> io::Result<OwnedFd> {
     let kind = CString::new(kind)?;
@@ -80,18 +80,17 @@ pub fn detached(kind: &str) -> io::Result<OwnedFd> {
     })
 }
 
-/// The descriptor that a system call made.
+/// Returns the descriptor that a system call made.
 fn owned(made: libc::c_long) -> io::Result<OwnedFd> {
     let descriptor = crate::check(made as libc::c_int)?;
     // SAFETY: the call made it, and nothing else has its number.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Keeps mounts that are made from now on in this mount namespace, and those of other namespaces
-/// out of it.
+/// Confines later mounts to this mount namespace, and keeps those of other namespaces out of it.
 ///
 /// # Errors
-/// EPERM without CAP_SYS_ADMIN.
+/// Returns EPERM without CAP_SYS_ADMIN.
 pub fn make_all_private() -> io::Result<()> {
     call(
         "none",
@@ -131,7 +130,7 @@ fn call(
 /// working until they are closed.
 ///
 /// # Errors
-/// EINVAL where nothing is mounted there; EBUSY; EPERM; ENOENT.
+/// Returns EINVAL if nothing is mounted there; EBUSY; EPERM; ENOENT.
 pub fn unmount(target: &Path, detach: bool) -> io::Result<()> {
     let target = CString::new(target.as_os_str().as_bytes())?;
     let flags = if detach { libc::MNT_DETACH } else { 0 };

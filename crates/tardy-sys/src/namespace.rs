@@ -1,16 +1,16 @@
-//! Namespaces of one's own: unshare(2), setns(2).
+//! New namespaces: unshare(2), setns(2).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// What is to be one's own.
+/// The kind of namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Namespace {
     /// Process numbers, for the children made from now on; their first is the namespace's init, and
     /// when it ends the kernel ends them all.
     Processes,
-    /// As `Processes`, in a user namespace of one's own, for those without CAP_SYS_ADMIN. The
-    /// caller writes its maps.
+    /// Like `Processes`, in a new user namespace, for callers without CAP_SYS_ADMIN. The caller
+    /// writes its maps.
     ProcessesAsUser,
     Mounts,
     /// Network devices, addresses, sockets.
@@ -18,11 +18,11 @@ pub enum Namespace {
     HostName,
 }
 
-/// Gives the calling process a namespace of its own.
+/// Moves the calling process into a new namespace.
 ///
 /// # Errors
-/// EPERM without CAP_SYS_ADMIN (or where user namespaces are forbidden); EINVAL in a process of
-/// several threads or where the kernel lacks it; ENOSPC or EUSERS at the limit of namespaces.
+/// Returns EPERM without CAP_SYS_ADMIN (or if user namespaces are forbidden); EINVAL in a process
+/// of several threads or if the kernel lacks it; ENOSPC or EUSERS at the limit of namespaces.
 pub fn unshare(namespace: Namespace) -> io::Result<()> {
     let flags = match namespace {
         Namespace::Processes => libc::CLONE_NEWPID,
@@ -31,8 +31,8 @@ pub fn unshare(namespace: Namespace) -> io::Result<()> {
         Namespace::Network => libc::CLONE_NEWNET,
         Namespace::HostName => libc::CLONE_NEWUTS,
     };
-    // SAFETY: unshare takes flags and no memory; none of these flags changes what the threads of
-    // the process share with each other.
+    // SAFETY: unshare takes flags and no memory; none of these flags changes the memory or
+    // descriptors that the threads of the process share.
     crate::check(unsafe { libc::unshare(flags) }).map(drop)
 }
 
@@ -40,7 +40,7 @@ pub fn unshare(namespace: Namespace) -> io::Result<()> {
 /// theirs.
 ///
 /// # Errors
-/// EPERM without CAP_SYS_ADMIN; EINVAL for a descriptor of something else.
+/// Returns EPERM without CAP_SYS_ADMIN; EINVAL for a descriptor that is not a network namespace.
 pub fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: setns takes a descriptor, which is open while it is borrowed, and a flag.
     crate::check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
@@ -52,8 +52,8 @@ mod tests {
 
     #[test]
     fn a_namespace_is_had_or_the_reason_is_named() {
-        // A thread of its own, because mounts and host name are the thread's; the others would be
-        // the process's.
+        // A separate thread, because mounts and host name are the thread's; the others would be the
+        // process's.
         std::thread::spawn(|| match unshare(Namespace::HostName) {
             Ok(()) => assert_ne!(
                 std::fs::read_link("/proc/thread-self/ns/uts").unwrap(),

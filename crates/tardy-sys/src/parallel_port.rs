@@ -27,11 +27,11 @@ const fn code(direction: u32, number: u32, bytes: usize) -> u32 {
 pub struct ParallelPort(File);
 
 impl ParallelPort {
-    /// Takes the port, with its interrupt; nobody else can use it meanwhile.
+    /// Claims the port and its interrupt; other processes cannot use it meanwhile.
     ///
     /// # Errors
-    /// ENOENT where the driver is not loaded; EACCES; ENOTTY where it is no port; ENXIO where no
-    /// port is behind the device, or another driver has it (a printer's).
+    /// Returns ENOENT if the driver is not loaded; EACCES; ENOTTY if it is not a port; ENXIO if the
+    /// device has no port, or another driver has it (a printer's).
     pub fn open(device: &Path) -> io::Result<Self> {
         let port = OpenOptions::new()
             .read(true)
@@ -48,7 +48,7 @@ impl ParallelPort {
     /// Drives the eight data lines.
     ///
     /// # Errors
-    /// Those of the port.
+    /// Returns errors of the port.
     #[inline]
     pub fn write(&self, data: u8) -> io::Result<()> {
         // SAFETY: the kernel reads one byte at the pointer.
@@ -62,11 +62,11 @@ impl ParallelPort {
         .map(drop)
     }
 
-    /// How many interrupts came since the last call. Without waiting: the descriptor can be read
-    /// while there are some.
+    /// Returns how many interrupts came since the last call. It does not wait: the descriptor is
+    /// readable while there are some.
     ///
     /// # Errors
-    /// Those of the port.
+    /// Returns errors of the port.
     #[inline]
     pub fn take_interrupts(&self) -> io::Result<u32> {
         let mut count: libc::c_int = 0;

@@ -35,8 +35,8 @@ const START: u32 = code(NONE, 0x42, 0);
 const DROP: u32 = code(NONE, 0x43, 0);
 const WRITE_FRAMES: u32 = code(WRITE, 0x50, size_of::<RawTransfer>());
 
-/// SNDRV_PCM_VERSION of what is used here; the type of time stamps is a member of the software
-/// parameters from 2.0.12 on.
+/// SNDRV_PCM_VERSION of the interface used here; the type of time stamps is a member of the
+/// software parameters from 2.0.12 on.
 const PROTOCOL: libc::c_int = 2 << 16 | 15;
 const TSTAMP_ENABLE: libc::c_int = 1;
 const TSTAMP_TYPE_MONOTONIC: libc::c_int = 1;
@@ -47,7 +47,7 @@ const STATE_XRUN: libc::c_int = 4;
 /// SNDRV_PCM_ACCESS_RW_INTERLEAVED: frames are written, sample by sample of each channel.
 const ACCESS_INTERLEAVED: u32 = 3;
 
-/// How a sample is stored; in all of these silence is zeros.
+/// The storage format of a sample; in all of these silence is zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Format {
@@ -61,14 +61,14 @@ pub enum Format {
     S24ThreeLe = 32,
 }
 
-/// What has a range of values in a [`Space`]: the SNDRV_PCM_HW_PARAM_* from 8 on.
+/// A parameter with a range of values in a [`Space`]: the SNDRV_PCM_HW_PARAM_* from 8 on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Quantity {
     /// Bits of a frame, of all channels.
     FrameBits = 9,
     Channels = 10,
-    /// Frames a second.
+    /// Frames per second.
     Rate = 11,
     /// Frames from one interrupt of the device to the next.
     PeriodFrames = 13,
@@ -91,8 +91,8 @@ struct RawInterval {
     flags: u32,
 }
 
-/// The parameters that a device can still have (snd_pcm_hw_params): it shrinks with what is asked
-/// for, until one value of each is left.
+/// The parameters that a device can still have (snd_pcm_hw_params): each request narrows it, until
+/// one value of each is left.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Space {
@@ -149,14 +149,14 @@ impl Space {
         space
     }
 
-    /// The same with samples of one format only.
+    /// Limits the space to one sample format.
     #[must_use]
     pub fn with_format(mut self, format: Format) -> Self {
         self.choose(MASK_FORMAT, format as u32);
         self
     }
 
-    /// The same with values of a quantity from `min` to `max` only.
+    /// Limits a quantity to values from `min` to `max`.
     #[must_use]
     pub fn with(mut self, quantity: Quantity, min: u32, max: u32) -> Self {
         self.intervals[quantity as usize - FIRST_QUANTITY] = RawInterval { min, max, flags: 0 };
@@ -164,7 +164,7 @@ impl Space {
         self
     }
 
-    /// The smallest and the largest value left.
+    /// Returns the smallest and the largest value left.
     #[must_use]
     pub fn range(&self, quantity: Quantity) -> (u32, u32) {
         let RawInterval { min, max, flags } = self.intervals[quantity as usize - FIRST_QUANTITY];
@@ -174,7 +174,7 @@ impl Space {
         )
     }
 
-    /// Frames a second as a fraction; of what a device was set to.
+    /// Returns frames per second as a fraction, for a configured device.
     #[must_use]
     pub fn rate(&self) -> (u32, u32) {
         (self.rate_numerator, self.rate_denominator)
@@ -221,7 +221,7 @@ struct RawSoftware {
     reserved: [u8; 56],
 }
 
-/// snd_pcm_status of 64-bit machines; on others the time stamps are those of the C library.
+/// snd_pcm_status of 64-bit machines; on others the time stamps use the C library's type.
 #[repr(C)]
 struct RawStatus {
     state: libc::c_int,
@@ -249,7 +249,7 @@ struct RawTransfer {
     frames: Frames,
 }
 
-/// What a device says of itself.
+/// The description of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Info {
     /// Number of its card.
@@ -260,7 +260,7 @@ pub struct Info {
     pub name: String,
 }
 
-/// What a device is doing.
+/// The state of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// It plays.
@@ -271,12 +271,12 @@ pub enum State {
     Other(i32),
 }
 
-/// The hardware pointer and what belongs to it, all of one moment.
+/// The hardware pointer and related values of the same moment.
 #[derive(Debug, Clone, Copy)]
 pub struct Status {
-    /// What the device is doing.
+    /// The state of the device.
     pub state: State,
-    /// When the pointer came to where it is, as the kernel saw it, in ns on CLOCK_MONOTONIC. A
+    /// The time of the pointer's last movement according to the kernel, in ns on CLOCK_MONOTONIC. A
     /// stamp from before `started` is an older one: the kernel makes none until the pointer moves
     /// (sound/core/pcm_lib.c, update_audio_tstamp).
     pub at: i64,
@@ -284,10 +284,10 @@ pub struct Status {
     pub started: i64,
     /// Frames written since it was prepared.
     pub written: u64,
-    /// Frames of those that are not heard yet, behind the pointer and in what comes after it (a
-    /// codec); 0 where it does not play.
+    /// Frames that are not audible yet, after the pointer and in later stages (a codec); 0 if it
+    /// does not play.
     pub delay: i64,
-    /// Frames for which there is room.
+    /// Free frames in the buffer.
     pub room: u64,
 }
 
@@ -302,7 +302,7 @@ impl Playback {
     /// Takes the device.
     ///
     /// # Errors
-    /// ENOENT where there is none; EACCES; EBUSY or EAGAIN where another program has it.
+    /// Returns ENOENT if there is none; EACCES; EBUSY or EAGAIN if another program has it.
     pub fn open(device: &Path) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -315,10 +315,10 @@ impl Playback {
         })
     }
 
-    /// What the device says of itself.
+    /// Returns the device's description.
     ///
     /// # Errors
-    /// ENOTTY where it is no sound device.
+    /// Returns ENOTTY if it is no sound device.
     pub fn info(&self) -> io::Result<Info> {
         let mut raw = RawInfo {
             device: 0,
@@ -344,24 +344,24 @@ impl Playback {
         })
     }
 
-    /// Leaves in `space` what the device can have of it; changes nothing of the device.
+    /// Reduces `space` to the values that the device supports; does not change the device.
     ///
     /// # Errors
-    /// EINVAL where nothing is left; ENOTTY where it is no sound device.
+    /// Returns EINVAL if nothing is left; ENOTTY if it is no sound device.
     pub fn refine(&self, space: &mut Space) -> io::Result<()> {
         space.requested = u32::MAX;
         self.exchange(HW_REFINE, space)
     }
 
-    /// Sets the device to one point of `space`, which is left there; it stops by itself when it has
-    /// played everything, and stamps on CLOCK_MONOTONIC. To be started with [`Playback::start`]
+    /// Configures the device with one point of `space`, which is left there; playback stops when
+    /// everything was played, and stamps use CLOCK_MONOTONIC. Start it with [`Playback::start`]
     /// only.
     ///
     /// # Errors
-    /// As [`Playback::refine`]; those of the driver.
+    /// Returns the errors of [`Playback::refine`]; errors of the driver.
     pub fn configure(&mut self, space: &mut Space) -> io::Result<()> {
         let mut protocol = PROTOCOL;
-        // A kernel before 5.1 has no such request, and all that is asked for here nevertheless.
+        // A kernel before 5.1 lacks this request, but has everything used here.
         let _ = self.exchange(USER_PROTOCOL, &mut protocol);
         space.requested = u32::MAX;
         self.exchange(HW_PARAMS, space)?;
@@ -389,15 +389,15 @@ impl Playback {
     /// and after it stopped.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Returns errors of the driver.
     pub fn prepare(&self) -> io::Result<()> {
         self.order(PREPARE)
     }
 
-    /// Starts to play what was written.
+    /// Starts to play the written frames.
     ///
     /// # Errors
-    /// EPIPE where nothing was; those of the driver.
+    /// Returns EPIPE if nothing was; errors of the driver.
     pub fn start(&self) -> io::Result<()> {
         self.order(START)
     }
@@ -405,16 +405,16 @@ impl Playback {
     /// Stops at once.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Returns errors of the driver.
     pub fn stop(&self) -> io::Result<()> {
         self.order(DROP)
     }
 
-    /// Writes as many whole frames of `sound` as there is room for; tells how many.
+    /// Writes as many whole frames of `sound` as fit; returns the number.
     ///
     /// # Errors
-    /// EPIPE where it stopped because there was nothing to play; EBADFD where it was not prepared;
-    /// ENODEV where it was pulled out.
+    /// Returns EPIPE if it stopped because there was nothing to play; EBADFD if it was not
+    /// prepared; ENODEV if it was pulled out.
     #[inline]
     #[allow(
         clippy::unnecessary_cast,
@@ -444,10 +444,10 @@ impl Playback {
         }
     }
 
-    /// Where the hardware is.
+    /// Reads the position of the hardware.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Returns errors of the driver.
     #[inline]
     #[allow(
         clippy::unnecessary_cast,
@@ -524,7 +524,7 @@ mod tests {
     use std::mem::offset_of;
     use std::process::{Command, Stdio};
 
-    /// What a C program with these expressions of the kernel's header prints.
+    /// Returns the output of a C program that prints these expressions of the kernel's header.
     fn printed_by_c(expressions: &[&str]) -> Vec<usize> {
         let program = std::env::temp_dir().join(format!("tardy-asound-{}", std::process::id()));
         let mut compiler = Command::new("cc")

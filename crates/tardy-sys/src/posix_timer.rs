@@ -19,7 +19,7 @@ impl PosixTimer {
     /// the one to wait.
     ///
     /// # Errors
-    /// EAGAIN at the limit of queued signals, which each timer takes one of.
+    /// Returns EAGAIN at the limit of queued signals, which each timer takes one of.
     pub fn new(clock: Clock) -> io::Result<Self> {
         let signal = BlockedSignal::block(crate::thread_signal::first_real_time())?;
         // SAFETY: sigevent is plain data, for which zeros are valid.
@@ -41,7 +41,7 @@ impl PosixTimer {
     /// 0 is once, a `first` of 0 disarms it.
     ///
     /// # Errors
-    /// EINVAL for a negative time.
+    /// Returns EINVAL for a negative time.
     pub fn arm_at(&self, first: i64, period: i64) -> io::Result<()> {
         let setting = libc::itimerspec {
             it_interval: timespec(period),
@@ -60,11 +60,12 @@ impl PosixTimer {
         .map(drop)
     }
 
-    /// Waits until it fires; tells how many expiries passed before this one was taken. Only on the
-    /// thread that made it.
+    /// Waits until it fires; returns how many expiries passed before this one was taken. Only on
+    /// the thread that made it.
     ///
     /// # Errors
-    /// EINTR after another signal, so that the caller can look whether the clock was stepped.
+    /// Returns EINTR after another signal, so that the caller can check whether the clock was
+    /// stepped.
     #[inline]
     pub fn wait(&self) -> io::Result<u32> {
         self.signal.wait_once()?;

@@ -1,10 +1,9 @@
-//! The CPU that a thread is to stay on, and whether it is there: rseq(2), whose area the kernel
-//! keeps up to date (Linux 4.18 and later), so that a look costs a few instructions and no system
-//! call.
+//! The CPU that a thread should stay on, and whether it does: rseq(2), whose area the kernel
+//! updates (Linux 4.18 and later), so that a check costs a few instructions and no system call.
 //!
-//! There is one area a thread. glibc from 2.35 on registers its own and says where it is
-//! (`__rseq_offset` from the thread pointer); with other C libraries, and older ones, we register
-//! ours.
+//! Each thread has one area. glibc from 2.35 on registers its own and exports its position
+//! (`__rseq_offset` from the thread pointer); with other C libraries, and older ones, this module
+//! registers one.
 //!
 //! The kernel's rseq area shows which CPU took a sample. It costs a few instructions per sample and
 //! no system call. Policy, priority and affinity are checked once a second, and by each thread at
@@ -17,8 +16,8 @@ use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// `struct rseq` (include/uapi/linux/rseq.h) as of Linux 4.18, with its alignment; what came later
-/// stands behind it, and is not asked for.
+/// `struct rseq` (include/uapi/linux/rseq.h) as of Linux 4.18, with its alignment; later fields
+/// follow it, and are not requested.
 #[repr(C, align(32))]
 #[derive(Debug)]
 struct Area {
@@ -30,15 +29,15 @@ struct Area {
 }
 
 const AREA_BYTES: u32 = 32;
-/// Stands before abort handlers, and we have none; what is registered with it must be unregistered
-/// with it.
+/// Precedes abort handlers, of which there are none; unregistering must repeat the value given at
+/// registration.
 const SIGNATURE: u32 = 0x5305_3053;
 /// RSEQ_FLAG_UNREGISTER.
 const UNREGISTER: i32 = 1;
 /// RSEQ_CPU_ID_UNINITIALIZED, and no CPU's number.
 const NO_CPU: u32 = u32::MAX;
 
-/// Where a thread without a post is, and is to be.
+/// The current and intended CPU of a thread without a post.
 static NOWHERE: AtomicU32 = AtomicU32::new(NO_CPU);
 
 thread_local! {
@@ -49,9 +48,9 @@ thread_local! {
 /// The calling thread's post, until this is dropped.
 #[derive(Debug)]
 pub struct Post {
-    /// Ours, which is to be unregistered; absent where the C library has one.
+    /// An own area, to be unregistered; absent if the C library has one.
     own: Option<Box<Area>>,
-    /// It belongs to the thread that took it.
+    /// Binds the value to the thread that took it.
     of_thread: PhantomData<*const ()>,
 }
 
@@ -68,11 +67,11 @@ impl Area {
 }
 
 impl Post {
-    /// Has [`elsewhere`] tell from now on when the calling thread is on another CPU than `cpu`.
+    /// Makes [`elsewhere`] report from now on when the calling thread is on another CPU than `cpu`.
     ///
     /// # Errors
-    /// ENOSYS where the kernel has no rseq(2); EBUSY where the thread has a post already; EINVAL
-    /// where somebody else registered an area that we cannot find.
+    /// Returns ENOSYS if the kernel lacks rseq(2); EBUSY if the thread has a post already; EINVAL
+    /// if another library registered an area that cannot be found.
     pub fn take(cpu: u32) -> io::Result<Self> {
         if EXPECTED.get() != NO_CPU {
             return Err(io::Error::from_raw_os_error(libc::EBUSY));
@@ -106,14 +105,14 @@ impl Drop for Post {
         if let Some(area) = self.own.take()
             && register(&area, UNREGISTER).is_err()
         {
-            // The kernel may still write to it: it must never be used for anything else.
+            // The kernel may still write to it, so its memory must never be reused.
             Box::leak(area);
         }
     }
 }
 
-/// The CPU that the calling thread is on, where that is not its post; `None` on its post, and where
-/// it has none.
+/// Returns the CPU of the calling thread if that is not its post; `None` on its post, and without a
+/// post.
 #[inline]
 #[must_use]
 pub fn elsewhere() -> Option<u32> {
@@ -122,9 +121,9 @@ pub fn elsewhere() -> Option<u32> {
 }
 
 fn register(area: &Area, flags: i32) -> io::Result<()> {
-    // SAFETY: the kernel writes to the area, which is as large and as aligned as it wants, whenever
-    // the thread goes on after it was interrupted. All words are atomics. The caller keeps it where
-    // it is until it has unregistered it.
+    // SAFETY: the kernel writes to the area, which has the required size and alignment, whenever
+    // the thread resumes after an interruption. All words are atomics. The caller keeps it in place
+    // until it has unregistered it.
     let result = unsafe {
         libc::syscall(
             libc::SYS_rseq,
@@ -137,12 +136,12 @@ fn register(area: &Area, flags: i32) -> io::Result<()> {
     crate::check(result as libc::c_int).map(drop)
 }
 
-/// The word `cpu_id` of the area that the C library registered for the calling thread; `None` where
-/// it did not.
+/// Returns the word `cpu_id` of the area that the C library registered for the calling thread;
+/// `None` if it did not.
 fn area_of_the_c_library() -> Option<*const u32> {
     let (thread_pointer, offset, size) = c_library::rseq()?;
-    // Set to 0 where glibc is told not to register it (glibc.pthread.rseq=0), or the kernel
-    // refused.
+    // The size is 0 if glibc was configured not to register it (glibc.pthread.rseq=0), or the
+    // kernel refused.
     (size > 0).then(|| {
         thread_pointer
             .wrapping_byte_offset(offset)
@@ -158,8 +157,8 @@ fn area_of_the_c_library() -> Option<*const u32> {
 mod c_library {
     use std::arch::asm;
 
-    /// The thread pointer, and what `__rseq_offset` and `__rseq_size` say; `None` with a C library
-    /// that has no such symbols.
+    /// Returns the thread pointer, and the values of `__rseq_offset` and `__rseq_size`; `None` with
+    /// a C library that has no such symbols.
     pub(super) fn rseq() -> Option<(*const u8, isize, u32)> {
         let (offset, size) = symbols();
         if offset.is_null() || size.is_null() {
@@ -172,7 +171,7 @@ mod c_library {
         Some((thread_pointer(), offset, size))
     }
 
-    /// Where the two symbols are; null where nobody defines them.
+    /// Returns the addresses of the two symbols; null if they are undefined.
     #[cfg(target_arch = "x86_64")]
     fn symbols() -> (*const isize, *const u32) {
         let (offset, size): (*const isize, *const u32);
@@ -203,7 +202,7 @@ mod c_library {
         pointer
     }
 
-    /// Where the two symbols are; null where nobody defines them.
+    /// Returns the addresses of the two symbols; null if they are undefined.
     #[cfg(target_arch = "aarch64")]
     fn symbols() -> (*const isize, *const u32) {
         let (offset, size): (*const isize, *const u32);
@@ -236,8 +235,8 @@ mod c_library {
     }
 }
 
-/// Another C library, which registers no area, or an architecture where we do not look for it:
-/// there ours is refused, and threads have no post.
+/// Another C library, which registers no area, or an architecture on which the area is not
+/// searched: there a registration is refused, and threads have no post.
 #[cfg(not(all(
     target_env = "gnu",
     any(target_arch = "x86_64", target_arch = "aarch64")
@@ -281,8 +280,8 @@ mod tests {
     fn an_area_of_our_own_is_registered_once() {
         std::thread::spawn(|| {
             let (mine, another) = (Area::new(), Area::new());
-            // The C library of a thread that has one is in the way of the first, else the first of
-            // the second.
+            // If the C library registered an area, the first call fails; otherwise the second one
+            // does.
             let is_free = area_of_the_c_library().is_none();
             assert_eq!(register(&mine, 0).is_ok(), is_free);
             assert!(register(&another, 0).is_err());

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-/// Whether the character is only drawn: no control character, and none that changes the direction
-/// of the text around it (Unicode UAX 9, section 2), by which a line reads as another.
+/// Returns whether the character is only drawn: no control character, and none that changes the
+/// direction of the text around it (Unicode UAX 9, section 2), which can make a line read as
+/// another.
 #[must_use]
 pub fn is_printable(character: char) -> bool {
     !character.is_control()

@@ -1,5 +1,5 @@
-//! Folders of this user alone, in places where everybody may make some: one that somebody else has
-//! put there is never used.
+//! Folders that only this user can access, in places where every user may make some: another user's
+//! folder is never used.
 
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 use crate::{regular_file, user};
 
-/// Makes a folder that only this user may use. Where it is there already, it must be such a folder,
-/// as of a process that was started again.
+/// Makes a folder that only this user may use. If it exists already, it must be such a folder, for
+/// example of a restarted process.
 ///
 /// # Errors
-/// Those of mkdir(2), and of [`open`].
+/// Returns errors of mkdir(2), and of [`open`].
 pub fn make(path: &Path) -> io::Result<()> {
     match make_new(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open(path).map(drop),
@@ -22,10 +22,10 @@ pub fn make(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a folder that only this user may use, where nothing is yet.
+/// Makes a folder that only this user may use, if nothing is yet.
 ///
 /// # Errors
-/// Those of mkdir(2).
+/// Returns errors of mkdir(2).
 pub fn make_new(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
@@ -33,8 +33,8 @@ pub fn make_new(path: &Path) -> io::Result<()> {
 /// Opens a folder that only this user may use.
 ///
 /// # Errors
-/// Those of open(2); `PermissionDenied` where it is a link, belongs to somebody else, or is open to
-/// others.
+/// Returns errors of open(2); `PermissionDenied` if it is a link, belongs to another user, or is
+/// open to others.
 pub fn open(path: &Path) -> io::Result<File> {
     let folder = open_itself(path)?;
     let found = folder.metadata()?;
@@ -50,10 +50,10 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(folder)
 }
 
-/// Opens a folder, whoever's it is, and nothing that a link leads to.
+/// Opens a folder of any owner, but not through a link.
 ///
 /// # Errors
-/// Those of open(2); `PermissionDenied` where it is a link or no folder.
+/// Returns errors of open(2); `PermissionDenied` if it is a link or no folder.
 pub fn open_itself(path: &Path) -> io::Result<File> {
     let opened = OpenOptions::new()
         .read(true)
@@ -68,7 +68,7 @@ pub fn open_itself(path: &Path) -> io::Result<File> {
 /// Opens a file for writing, empty; the last part of `path` may not be a link.
 ///
 /// # Errors
-/// Those of open(2), such as ELOOP.
+/// Returns errors of open(2), such as ELOOP.
 pub fn create_file(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -79,10 +79,10 @@ pub fn create_file(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Opens the file `name` of an open folder for reading, at once whatever it is.
+/// Opens the file `name` of an open folder for reading, without waiting.
 ///
 /// # Errors
-/// Those of open(2); `PermissionDenied` where it is no regular file, such as a link.
+/// Returns errors of open(2); `PermissionDenied` if it is no regular file, such as a link.
 pub fn open_file(folder: &File, name: &OsStr) -> io::Result<File> {
     let path = inside(folder).join(name);
     let opened = OpenOptions::new()
@@ -104,7 +104,7 @@ pub fn open_file(folder: &File, name: &OsStr) -> io::Result<File> {
     )))
 }
 
-/// The path of an open folder, which leads to it whatever has its name by now.
+/// Returns a path of an open folder, which stays valid if its name is reused.
 #[must_use]
 pub fn inside(folder: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()))
@@ -144,7 +144,7 @@ mod tests {
         fs::create_dir(path("open")).unwrap();
         fs::set_permissions(path("open"), fs::Permissions::from_mode(0o750)).unwrap();
         let mut others = vec!["file", "link", "open"];
-        // Only root can make something that belongs to somebody else.
+        // Only root can make files for another owner.
         fs::create_dir(path("foreign")).unwrap();
         fs::set_permissions(path("foreign"), fs::Permissions::from_mode(0o700)).unwrap();
         if user::is_root() {

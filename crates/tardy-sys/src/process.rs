@@ -15,10 +15,10 @@ pub const KILL: i32 = libc::SIGKILL;
 pub const CHILD_ENDED: i32 = libc::SIGCHLD;
 /// Stops a process until CONTINUE.
 pub const STOP: i32 = libc::SIGSTOP;
-/// Lets a stopped process go on.
+/// Continues a stopped process.
 pub const CONTINUE: i32 = libc::SIGCONT;
 
-/// What waiting for children found.
+/// The result of waiting for children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitResult {
     /// A child ended and is gone from the process table.
@@ -29,14 +29,14 @@ pub enum WaitResult {
     NoChildren,
 }
 
-/// The calling process's number.
+/// Returns the calling process's number.
 #[must_use]
 pub fn id() -> i32 {
     // SAFETY: getpid has no preconditions and cannot fail.
     unsafe { libc::getpid() }
 }
 
-/// The parent's number; 0 where the parent is outside of the PID namespace.
+/// Returns the parent's number; 0 if the parent is outside of the PID namespace.
 #[must_use]
 pub fn parent_id() -> i32 {
     // SAFETY: getppid has no preconditions and cannot fail.
@@ -50,8 +50,8 @@ pub fn parent_id() -> i32 {
 /// there.
 ///
 /// # Errors
-/// EBUSY in a process of several threads (or without /proc to count them); EAGAIN at the limit of
-/// processes; ENOMEM.
+/// Returns EBUSY in a process of several threads (or without /proc to count them); EAGAIN at the
+/// limit of processes; ENOMEM.
 pub fn fork(child: impl FnOnce() -> i32) -> io::Result<i32> {
     if !is_single_threaded() {
         return Err(io::Error::from_raw_os_error(libc::EBUSY));
@@ -68,8 +68,8 @@ pub fn fork(child: impl FnOnce() -> i32) -> io::Result<i32> {
     }
 }
 
-/// Ends the process without running exit handlers or flushing what its parent's copy will flush
-/// too.
+/// Ends the process without running exit handlers or flushing buffers that its parent's copy will
+/// flush too.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: _exit has no preconditions and does not return.
     unsafe { libc::_exit(code) }
@@ -82,19 +82,19 @@ fn is_single_threaded() -> bool {
     std::fs::metadata("/proc/self/task").is_ok_and(|tasks| tasks.nlink() == 3)
 }
 
-/// Reaps one child, whichever; with `block`, waits until one ends.
+/// Reaps any child; with `block`, waits until one ends.
 ///
 /// # Errors
-/// EINTR is not one: the wait goes on.
+/// Never returns EINTR: the wait continues.
 pub fn reap_any(block: bool) -> io::Result<WaitResult> {
     reap(-1, block)
 }
 
-/// Reaps child `pid`; with `block`, waits until it ends. `NoChildren` where it is no child of this
-/// process.
+/// Reaps child `pid`; with `block`, waits until it ends. Returns `NoChildren` if it is not a child
+/// of this process.
 ///
 /// # Errors
-/// EINVAL for a number that is not a signal's.
+/// Returns EINVAL for a number that is not a signal's.
 pub fn reap(pid: i32, block: bool) -> io::Result<WaitResult> {
     let mut status = 0;
     loop {
@@ -112,11 +112,12 @@ pub fn reap(pid: i32, block: bool) -> io::Result<WaitResult> {
     }
 }
 
-/// Waits until child `pid` ends; how it ended, and what it and the children that it waited for
-/// used.
+/// Waits until child `pid` ends; returns how it ended, and the resources of it and the children
+/// that it waited for.
 ///
 /// # Errors
-/// ECHILD where it is no child of this process, or was reaped before; EINVAL for a number below 1.
+/// Returns ECHILD if it is no child of this process, or was reaped before; EINVAL for a number
+/// below 1.
 pub fn reap_with_usage(pid: i32) -> io::Result<(ExitStatus, Usage)> {
     if pid < 1 {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
@@ -138,10 +139,10 @@ pub fn reap_with_usage(pid: i32) -> io::Result<(ExitStatus, Usage)> {
 }
 
 /// Sends `signal` to process `pid`, which must be above 0: the numbers with other meanings have
-/// functions of their own.
+/// separate functions.
 ///
 /// # Errors
-/// ESRCH where there is none; EPERM; EINVAL for a bad signal or a number below 1.
+/// Returns ESRCH if there is none; EPERM; EINVAL for a bad signal or a number below 1.
 pub fn kill(pid: i32, signal: i32) -> io::Result<()> {
     if pid < 1 {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
@@ -153,7 +154,7 @@ pub fn kill(pid: i32, signal: i32) -> io::Result<()> {
 /// Sends `signal` to all processes of group `group`, which must be above 1.
 ///
 /// # Errors
-/// As [`kill`].
+/// Returns the errors of [`kill`].
 pub fn kill_group(group: i32, signal: i32) -> io::Result<()> {
     if group < 2 {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
@@ -162,10 +163,10 @@ pub fn kill_group(group: i32, signal: i32) -> io::Result<()> {
     crate::check(unsafe { libc::kill(-group, signal) }).map(drop)
 }
 
-/// Starts a session of its own: signals of the terminal no longer come.
+/// Starts a new session: signals of the terminal no longer arrive.
 ///
 /// # Errors
-/// EPERM where the process leads a group already.
+/// Returns EPERM if the process leads a group already.
 pub fn new_session() -> io::Result<()> {
     // SAFETY: setsid has no preconditions.
     crate::check(unsafe { libc::setsid() }).map(drop)
@@ -175,7 +176,7 @@ pub fn new_session() -> io::Result<()> {
 /// on fork, kept on exec.
 ///
 /// # Errors
-/// EINVAL for a bad signal.
+/// Returns EINVAL for a bad signal.
 pub fn set_parent_death_signal(signal: i32) -> io::Result<()> {
     // SAFETY: PR_SET_PDEATHSIG takes one integer and reads no memory.
     crate::check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) }).map(drop)
@@ -184,7 +185,7 @@ pub fn set_parent_death_signal(signal: i32) -> io::Result<()> {
 /// Makes this process the one that inherits (and must reap) its descendants when their parents end.
 ///
 /// # Errors
-/// Those of prctl(2).
+/// Returns errors of prctl(2).
 pub fn become_subreaper() -> io::Result<()> {
     // SAFETY: PR_SET_CHILD_SUBREAPER takes one integer and reads no memory.
     crate::check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong) }).map(drop)
@@ -194,7 +195,7 @@ pub fn become_subreaper() -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// The test harness has several threads, so that what forks runs in a process of its own.
+    /// The test harness has several threads, so forking code runs in a separate process.
     #[test]
     fn a_process_of_several_threads_does_not_fork() {
         std::thread::scope(|scope| {

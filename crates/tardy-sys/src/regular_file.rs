@@ -1,5 +1,4 @@
-//! Files of data that somebody names: no FIFO whose other end never comes, no device without an
-//! end.
+//! Data files that a user names; refuses FIFOs, which can block, and devices, which can be endless.
 //!
 //! A file named by a user or another program is opened without blocking, and read up to a limit of
 //! its kind. The length that a file reports decides nothing: /dev/zero reports none. Unpacked data
@@ -10,12 +9,12 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Opens a file for reading, at once whatever it is.
+/// Opens a file of any kind for reading without waiting.
 ///
 /// # Errors
-/// Those of opening; `InvalidInput` where it is no regular file.
+/// Returns errors of opening; `InvalidInput` if it is no regular file.
 pub fn open(path: &Path) -> io::Result<File> {
-    // A device is not even opened: some act on it. What takes its place in between is opened
+    // A device is not even opened: some act on it. A replacement that appears in between is opened
     // without waiting.
     refuse(fs::metadata(path)?.file_type())?;
     let file = OpenOptions::new()
@@ -26,10 +25,10 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads a whole file of at most `bytes_max` bytes, whatever length it claims.
+/// Reads a whole file of at most `bytes_max` bytes, independent of the length it claims.
 ///
 /// # Errors
-/// As [`open`], and those of reading; `InvalidData` where there are more bytes.
+/// Returns the errors of [`open`] and of reading; `InvalidData` if there are more bytes.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     open(path)?
@@ -57,7 +56,7 @@ fn refuse(kind: FileType) -> io::Result<()> {
     }
 }
 
-/// What it is called if it is no regular file.
+/// Returns the name of its kind if it is not a regular file.
 #[must_use]
 pub fn name(kind: FileType) -> Option<&'static str> {
     Some(match kind {

@@ -46,10 +46,10 @@ impl Resource {
     }
 }
 
-/// The (soft, hard) limits; `u64::MAX` means that there is none.
+/// Returns the (soft, hard) limits; `u64::MAX` means that there is none.
 ///
 /// # Errors
-/// Those of getrlimit(2).
+/// Returns errors of getrlimit(2).
 pub fn get(resource: Resource) -> io::Result<(u64, u64)> {
     let mut limit = libc::rlimit64 {
         rlim_cur: 0,
@@ -63,7 +63,8 @@ pub fn get(resource: Resource) -> io::Result<(u64, u64)> {
 /// Sets both limits.
 ///
 /// # Errors
-/// EPERM where the hard limit would rise without CAP_SYS_RESOURCE; EINVAL where soft is above hard.
+/// Returns EPERM if the hard limit would rise without CAP_SYS_RESOURCE; EINVAL if soft is above
+/// hard.
 pub fn set(resource: Resource, soft: u64, hard: u64) -> io::Result<()> {
     let limit = libc::rlimit64 {
         rlim_cur: soft,

@@ -19,24 +19,24 @@ impl Rtc {
     /// Opens the device.
     ///
     /// # Errors
-    /// ENOENT where there is none, EBUSY where another program has it, EACCES.
+    /// Returns ENOENT if there is none, EBUSY if another program has it, EACCES.
     pub fn open(path: &Path) -> io::Result<Self> {
         File::open(path).map(Self)
     }
 
-    /// Sets the interrupts a second.
+    /// Sets the interrupts per second.
     ///
     /// # Errors
-    /// EINVAL for a rate that the kernel does not make, EACCES above
+    /// Returns EINVAL for a rate that the kernel does not make, EACCES above
     /// /proc/sys/dev/rtc/max-user-freq without CAP_SYS_RESOURCE, ENOTTY for another device.
     pub fn set_rate(&self, hz: u64) -> io::Result<()> {
         self.control(SET_RATE, hz as libc::c_ulong)
     }
 
-    /// Lets the interrupts come.
+    /// Enables the interrupts.
     ///
     /// # Errors
-    /// EINVAL or ENOTTY where the device has none.
+    /// Returns EINVAL or ENOTTY if the device has none.
     pub fn start(&self) -> io::Result<()> {
         self.control(PERIODIC_ON, 0)
     }
@@ -44,15 +44,15 @@ impl Rtc {
     /// Ends them.
     ///
     /// # Errors
-    /// As [`Rtc::start`].
+    /// Returns the errors of [`Rtc::start`].
     pub fn stop(&self) -> io::Result<()> {
         self.control(PERIODIC_OFF, 0)
     }
 
-    /// Waits for the next interrupt; tells how many there were since the last call, at least 1.
+    /// Waits for the next interrupt; returns the number of interrupts since the last call, at least 1.
     ///
     /// # Errors
-    /// Those of read(2) but EINTR.
+    /// Returns errors of read(2) except EINTR.
     pub fn wait(&self) -> io::Result<u64> {
         let mut word = [0; std::mem::size_of::<libc::c_ulong>()];
         (&self.0).read_exact(&mut word)?;
@@ -61,7 +61,8 @@ impl Rtc {
     }
 
     fn control(&self, request: u64, argument: libc::c_ulong) -> io::Result<()> {
-        // SAFETY: the requests of this file take a number or nothing, and read no memory of ours.
+        // SAFETY: the requests of this file take a number or nothing, and read no memory of this
+        // process.
         crate::check(unsafe { libc::ioctl(self.0.as_raw_fd(), request as _, argument) }).map(drop)
     }
 }

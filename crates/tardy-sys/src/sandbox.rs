@@ -6,22 +6,22 @@ use std::os::fd::AsRawFd;
 
 use crate::{memory_file, process, rlimit};
 
-/// How long a child may run, in us of real time: most end at once with an illegal instruction or a
-/// bad address, the others loop.
+/// Maximum run time of a child, in us of real time: most end at once with an illegal instruction or
+/// a bad address, the others loop.
 const LIFE_MICROS: i32 = 20_000;
-/// Bytes of address space that the child may have beyond what it has; nothing can ask for more
-/// anyway.
+/// CPU time limit of the child, in seconds.
 const CPU_SECONDS: u64 = 1;
 
-/// Forks a child that executes `code` and nothing else. Returns its number; its end, mostly by a
-/// signal, is for the caller to reap.
+/// Forks a child that executes `code` and nothing else. Returns its number; the caller must reap
+/// it, usually after a signal.
 ///
 /// The child has no descriptor, no right to write, to fork or to dump core, dies after 20 ms, and
 /// the kernel kills it at the first system call other than read, write (there is nothing to read or
 /// write), exit and sigreturn.
 ///
 /// # Errors
-/// Those of [`process::fork`]; EACCES or EPERM where the system forbids to execute memory files.
+/// Returns errors of [`process::fork`]; EACCES or EPERM if the system forbids to execute memory
+/// files.
 pub fn execute_in_child(code: &[u8]) -> io::Result<i32> {
     let mut file = memory_file::create("tardy-crashme")?;
     file.write_all(code)?;
@@ -60,7 +60,7 @@ fn seal() -> io::Result<()> {
     rlimit::set(rlimit::Resource::Processes, 0, 0)?;
     rlimit::set(rlimit::Resource::CpuSeconds, CPU_SECONDS, CPU_SECONDS)?;
     rlimit::set(rlimit::Resource::OpenFiles, 0, 0)?;
-    // The standard library handles these two to tell of stack overflows, by system calls that are
+    // The standard library handles these two to report stack overflows, by system calls that are
     // forbidden from here on.
     for signal in [libc::SIGSEGV, libc::SIGBUS] {
         // SAFETY: SIG_DFL is a valid disposition for both signals.
@@ -89,14 +89,14 @@ fn seal() -> io::Result<()> {
 }
 
 fn run(start: *mut libc::c_void) -> i32 {
-    // SAFETY: `start` is a non-null address of executable memory. What the code there does is
-    // undefined on purpose: this process is a copy that shares no memory and no descriptor with any
-    // other (`seal`), can make no system call that has an effect, and never returns to the
-    // program's own logic but through `exit_now`.
+    // SAFETY: `start` is a non-null address of executable memory. The code there may do anything:
+    // this process is a copy that shares no memory and no descriptor with any other (`seal`), can
+    // make no system call that has an effect, and never returns to the program's own logic except
+    // through `exit_now`.
     let code: extern "C" fn() = unsafe { std::mem::transmute(start) };
     code();
-    // exit_group is forbidden in strict mode, so that the kernel kills the process here; either way
-    // it ends.
+    // exit_group is forbidden in strict mode, so the kernel kills the process here, which also ends
+    // it.
     0
 }
 

@@ -3,7 +3,7 @@
 
 use std::io;
 
-/// How a thread is scheduled.
+/// The scheduling policy of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
     /// The fair class, with its nice value.
@@ -16,17 +16,17 @@ pub enum Policy {
         /// 1 to 99.
         priority: u32,
     },
-    /// As `Fifo`, with a time slice among equal priorities.
+    /// Like `Fifo`, with a time slice among equal priorities.
     RoundRobin {
         /// 1 to 99.
         priority: u32,
     },
-    /// SCHED_DEADLINE, with SIGXCPU to the process when the runtime of a period was used up: so
-    /// much CPU time, within so long, in every period, before everything else.
+    /// SCHED_DEADLINE, with SIGXCPU to the process when the runtime of a period was used up: a
+    /// runtime, within a deadline, in every period, ahead of all other policies.
     Deadline {
         /// CPU time of each period in ns, at least 1024.
         runtime: u64,
-        /// From the start of a period to when its runtime must have been had, in ns.
+        /// Time from the start of a period by which its runtime must be complete, in ns.
         deadline: u64,
         /// In ns.
         period: u64,
@@ -49,7 +49,7 @@ struct SchedAttr {
 
 const SCHED_ATTR_BYTES: u32 = 48;
 
-/// The calling thread's number.
+/// Returns the calling thread's number.
 #[must_use]
 pub fn thread_id() -> i32 {
     // SAFETY: gettid has no preconditions and cannot fail.
@@ -60,9 +60,9 @@ pub fn thread_id() -> i32 {
 /// policy nor a nice value below 0.
 ///
 /// # Errors
-/// EPERM without CAP_SYS_NICE or a sufficient RLIMIT_RTPRIO, for `Deadline` also where the thread
-/// may not run on every CPU of its root domain; ESRCH where there is no such thread; EINVAL for a
-/// bad priority, or times that are not 1024 <= runtime <= deadline <= period; EBUSY where the CPUs
+/// Returns EPERM without CAP_SYS_NICE or a sufficient RLIMIT_RTPRIO, for `Deadline` also if the
+/// thread may not run on every CPU of its root domain; ESRCH if there is no such thread; EINVAL for
+/// a bad priority, or times that are not 1024 <= runtime <= deadline <= period; EBUSY if the CPUs
 /// have not so much time left for SCHED_DEADLINE.
 pub fn set_policy(tid: i32, policy: Policy) -> io::Result<()> {
     let mut attributes = Attributes::inherited(policy);
@@ -72,24 +72,24 @@ pub fn set_policy(tid: i32, policy: Policy) -> io::Result<()> {
     attributes.give(tid)
 }
 
-/// As [`set_policy`] for the calling thread, to see whether it may have the policy: the kernel
-/// sends no SIGXCPU for `Deadline`. A thread can use up its runtime just by ending, and the signal
-/// ends a process that does not wait for it.
+/// Works like [`set_policy`] for the calling thread, to see whether it may have the policy: the
+/// kernel sends no SIGXCPU for `Deadline`. A thread can use up its runtime just by ending, and the
+/// signal ends a process that does not wait for it.
 ///
 /// # Errors
-/// As [`set_policy`].
+/// Returns the errors of [`set_policy`].
 pub fn try_policy(policy: Policy) -> io::Result<()> {
     let mut attributes = Attributes::inherited(policy);
     attributes.0.flags = libc::SCHED_FLAG_RESET_ON_FORK as u64;
     attributes.give(0)
 }
 
-/// A policy in the form that the kernel wants; made beforehand, where nothing may be allocated.
+/// A policy in the form that the kernel wants; made beforehand, if nothing may be allocated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attributes(SchedAttr);
 
 impl Attributes {
-    /// Of a thread whose children and threads have the policy too.
+    /// Makes a policy that the thread's children and threads inherit.
     pub(crate) fn inherited(policy: Policy) -> Self {
         let mut attr = SchedAttr {
             size: SCHED_ATTR_BYTES,
@@ -116,7 +116,7 @@ impl Attributes {
         Self(attr)
     }
 
-    /// Gives it to thread `tid` (0: the calling one); a system call and nothing else.
+    /// Applies it to thread `tid` (0: the calling one), by a single system call.
     pub(crate) fn give(&self, tid: i32) -> io::Result<()> {
         // SAFETY: the kernel reads `size` bytes at the attributes, which have exactly so many.
         let result = unsafe {
@@ -131,13 +131,13 @@ impl Attributes {
     }
 }
 
-/// The nice value of what must act in time beside loads without being a real-time task: a storm of
-/// forks keeps threads of nice 0 from a CPU for seconds where the scheduler is EEVDF (Linux 6.6 and
-/// later), because every new child has an earlier deadline than they have.
+/// The nice value of threads that must act in time beside loads without being real-time tasks: a
+/// storm of forks keeps threads of nice 0 from a CPU for seconds if the scheduler is EEVDF (Linux
+/// 6.6 and later), because every new child has an earlier deadline than they have.
 pub const AHEAD: Policy = Policy::Other { nice: -20 };
 
-/// The calling thread runs [`AHEAD`] of ordinary ones until this is dropped. One with a policy of
-/// its own, or without the right, stays as it is.
+/// Runs the calling thread [`AHEAD`] of ordinary ones until this is dropped. A thread with another
+/// policy, or without the right, does not change.
 #[derive(Debug)]
 pub struct AheadGuard(Option<SchedAttr>);
 
@@ -159,10 +159,10 @@ impl Drop for AheadGuard {
     }
 }
 
-/// The policy of thread `tid` (0: the calling one) as (policy number, real-time priority).
+/// Returns the policy of thread `tid` (0: the calling one) as (policy number, real-time priority).
 ///
 /// # Errors
-/// ESRCH where there is no such thread.
+/// Returns ESRCH if there is no such thread.
 pub fn policy(tid: i32) -> io::Result<(u32, u32)> {
     attributes(tid).map(|attr| (attr.policy, attr.priority))
 }
@@ -183,7 +183,7 @@ fn attributes(tid: i32) -> io::Result<SchedAttr> {
     crate::check(result as libc::c_int).map(|_| attr)
 }
 
-/// The name of a policy of [`policy`], as in the kernel's documentation.
+/// Returns the name of a policy of [`policy`], as in the kernel's documentation.
 #[must_use]
 pub fn policy_name(policy: u32) -> &'static str {
     // include/uapi/linux/sched.h.
@@ -202,21 +202,20 @@ pub fn policy_name(policy: u32) -> &'static str {
     .unwrap_or("an unknown policy")
 }
 
-/// Sets how much later than asked for the kernel may fire the calling thread's timers, in ns;
-/// real-time threads have no slack anyway.
+/// Sets the timer slack of the calling thread, in ns; real-time threads have none anyway.
 ///
 /// # Errors
-/// Those of prctl(2).
+/// Returns errors of prctl(2).
 pub fn set_timer_slack(slack: u32) -> io::Result<()> {
     // SAFETY: PR_SET_TIMERSLACK takes one integer and reads no memory.
     crate::check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, libc::c_ulong::from(slack)) })
         .map(drop)
 }
 
-/// The calling thread's timer slack in ns.
+/// Returns the calling thread's timer slack in ns.
 ///
 /// # Errors
-/// Those of prctl(2).
+/// Returns errors of prctl(2).
 pub fn timer_slack() -> io::Result<u32> {
     // SAFETY: PR_GET_TIMERSLACK takes no argument.
     crate::check(unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }).map(|slack| slack as u32)
@@ -227,8 +226,8 @@ mod tests {
     use super::*;
     use crate::clock;
 
-    /// No child of a thread that is ahead is ahead, too; where that needs a right that is missing,
-    /// all stay where the tests were started.
+    /// Children of a thread that is ahead are not ahead; without the right to it, all keep the
+    /// tests' policy.
     #[test]
     fn a_thread_is_ahead_for_a_time_and_its_children_are_not() {
         let nice = || attributes(0).unwrap().nice;
@@ -283,7 +282,7 @@ mod tests {
         let tried = move || match try_policy(policy) {
             Ok(()) => {
                 assert_eq!(super::policy(0).unwrap(), (libc::SCHED_DEADLINE as u32, 0));
-                // A hundred times what it has in a period. The kernel would send the signal, which
+                // A hundred times its runtime per period. The kernel would send the signal, which
                 // ends a process, at a tick.
                 let end = clock::thread_cpu_time() + 50_000_000;
                 while clock::thread_cpu_time() < end {}

@@ -1,6 +1,6 @@
-//! Threads where the kernel may give none: EAGAIN at the limit of processes of a user, of a control
-//! group or of the machine. What only reads goes on without them; what cannot says which limit it
-//! is.
+//! Threads that the kernel may refuse: EAGAIN at the limit of processes of a user, of a control
+//! group or of the machine. Code that only reads continues without them; other code reports the
+//! limit.
 //!
 //! Readers work with fewer threads if the kernel refuses some; a measurement does not. Others may
 //! use up a container's process limit at any moment, and a summary is the same on one thread. A run
@@ -10,11 +10,11 @@ use std::io;
 use std::sync::Mutex;
 use std::thread::{Builder, Scope, scope};
 
-/// What helps where no thread can be had.
+/// The remedy if no thread can be started.
 pub const REMEDY: &str = "raise the limit on processes (`ulimit -u`, TasksMax= of systemd, \
                           pids.max of the control group), or stop some processes";
 
-/// That no thread could be had.
+/// The error that no thread could be started.
 #[derive(Debug)]
 struct ThreadLimit;
 
@@ -29,7 +29,7 @@ impl std::fmt::Display for ThreadLimit {
 
 impl std::error::Error for ThreadLimit {}
 
-/// The error of starting a thread, with its remedy.
+/// Returns the error of starting a thread, with its remedy.
 #[must_use]
 pub fn refused(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::WouldBlock {
@@ -39,7 +39,7 @@ pub fn refused(error: io::Error) -> io::Error {
     }
 }
 
-/// Whether the error is one of [`refused`].
+/// Returns whether the error is one of [`refused`].
 #[must_use]
 pub fn is_refusal(error: &io::Error) -> bool {
     error
@@ -47,10 +47,11 @@ pub fn is_refusal(error: &io::Error) -> bool {
         .is_some_and(|inner| inner.is::<ThreadLimit>())
 }
 
-/// What `work` gives on a thread of its own: it may change that thread's CPUs, policy and groups.
+/// Returns the result of `work` on a separate thread, which may change that thread's CPUs, policy
+/// and groups.
 ///
 /// # Errors
-/// As [`refused`]; those of starting a thread.
+/// Returns the errors of [`refused`]; errors of starting a thread.
 pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     scope(|scope| {
         let thread = Builder::new().spawn_scoped(scope, work).map_err(refused)?;
@@ -60,8 +61,8 @@ pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     })
 }
 
-/// Calls `work` on up to `count` threads at the same time; on the calling one where none can be
-/// had. `work` ends when nothing is left to be done.
+/// Calls `work` on up to `count` threads at the same time; on the calling one if no thread can be
+/// started. `work` ends when nothing is left to be done.
 pub fn share(count: usize, work: impl Fn() + Sync) {
     share_by(count, &work, |scope, work| {
         Builder::new().spawn_scoped(scope, work).map(drop)
@@ -83,8 +84,8 @@ fn share_by<W: Fn() + Sync>(
     });
 }
 
-/// What `make` makes of each item, in the order of the items, on up to `count` threads, or on the
-/// calling one.
+/// Applies `make` to each item on up to `count` threads, or on the calling one, and returns the
+/// results in order.
 pub fn map<T: Send, R: Send>(items: Vec<T>, count: usize, make: impl Fn(T) -> R + Sync) -> Vec<R> {
     let made: Mutex<Vec<Option<R>>> = Mutex::new(items.iter().map(|_| None).collect());
     let count = count.min(items.len());

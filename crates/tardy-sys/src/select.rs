@@ -12,10 +12,10 @@ pub struct DescriptorSet {
 }
 
 impl DescriptorSet {
-    /// The set of these descriptors.
+    /// Returns the set of these descriptors.
     ///
     /// # Errors
-    /// EINVAL for a number of 1024 or more, which select(2) cannot take.
+    /// Returns EINVAL for a number of 1024 or more, which select(2) cannot take.
     pub fn new<'a>(descriptors: impl IntoIterator<Item = BorrowedFd<'a>>) -> io::Result<Self> {
         let mut set = MaybeUninit::uninit();
         // SAFETY: FD_ZERO fills the whole set at the pointer, which is valid for writing.
@@ -36,10 +36,10 @@ impl DescriptorSet {
         Ok(Self { set, above_highest })
     }
 
-    /// How many of them can be read without waiting; does not wait.
+    /// Returns how many of them can be read without waiting; does not wait.
     ///
     /// # Errors
-    /// EBADF where one was closed meanwhile.
+    /// Returns EBADF if one was closed meanwhile.
     #[inline]
     pub fn readable(&self) -> io::Result<usize> {
         let mut set = self.set;

@@ -24,7 +24,7 @@ pub const CD: i32 = libc::TIOCM_CD;
 /// carrier.
 ///
 /// # Errors
-/// ENOENT, EACCES, EIO; ENOTTY where it is no terminal.
+/// Returns ENOENT, EACCES, EIO; ENOTTY if it is no terminal.
 pub fn open(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new()
         .read(true)
@@ -39,11 +39,12 @@ pub fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Makes `terminal` carry bytes as they are, at `bits_per_second` where it has a speed; reads
-/// return what is there. Returns how to put it back.
+/// Makes `terminal` carry bytes unchanged, at `bits_per_second` if it has a speed; reads return the
+/// available bytes. Returns the previous setting.
 ///
 /// # Errors
-/// EINVAL for a speed that the system has no name for; those of tcgetattr(3) and tcsetattr(3).
+/// Returns EINVAL for a speed that the system has no name for; errors of tcgetattr(3) and
+/// tcsetattr(3).
 pub fn make_raw(terminal: &File, bits_per_second: Option<u32>) -> io::Result<Setting> {
     let fd = terminal.as_raw_fd();
     let mut setting = MaybeUninit::<libc::termios>::uninit();
@@ -69,14 +70,14 @@ pub fn make_raw(terminal: &File, bits_per_second: Option<u32>) -> io::Result<Set
     Ok(Setting(old))
 }
 
-/// How a terminal was set.
+/// The setting of a terminal.
 #[derive(Debug, Clone)]
 pub struct Setting(libc::termios);
 
-/// Puts a terminal back to what [`make_raw`] found.
+/// Restores the setting from before [`make_raw`].
 ///
 /// # Errors
-/// Those of tcsetattr(3).
+/// Returns errors of tcsetattr(3).
 pub fn restore(terminal: &File, setting: &Setting) -> io::Result<()> {
     // SAFETY: the call reads the termios behind the pointer, which is valid.
     crate::check(unsafe { libc::tcsetattr(terminal.as_raw_fd(), libc::TCSANOW, &setting.0) })
@@ -100,19 +101,19 @@ fn speed_code(bits_per_second: u32) -> Option<libc::speed_t> {
     })
 }
 
-/// Discards what was received and not read, and what was written and not sent.
+/// Discards unread input and unsent output.
 ///
 /// # Errors
-/// Those of tcflush(3).
+/// Returns errors of tcflush(3).
 pub fn discard(terminal: &File) -> io::Result<()> {
     // SAFETY: tcflush takes two integers.
     crate::check(unsafe { libc::tcflush(terminal.as_raw_fd(), libc::TCIOFLUSH) }).map(drop)
 }
 
-/// The modem lines of a serial device that are on.
+/// Returns the modem lines of a serial device that are on.
 ///
 /// # Errors
-/// ENOTTY or EINVAL where the device has none, as pseudo-terminals.
+/// Returns ENOTTY or EINVAL if the device has none, as pseudo-terminals.
 #[inline]
 pub fn modem_lines(terminal: &File) -> io::Result<i32> {
     let mut lines = 0;
@@ -130,7 +131,7 @@ pub fn modem_lines(terminal: &File) -> io::Result<i32> {
 /// Switches the output lines `lines` on or off, and leaves the others.
 ///
 /// # Errors
-/// As [`modem_lines`].
+/// Returns the errors of [`modem_lines`].
 #[inline]
 pub fn set_modem_lines(terminal: &File, lines: i32, on: bool) -> io::Result<()> {
     let request = if on { libc::TIOCMBIS } else { libc::TIOCMBIC };
@@ -143,7 +144,7 @@ pub fn set_modem_lines(terminal: &File, lines: i32, on: bool) -> io::Result<()> 
 /// a change between two calls is not seen.
 ///
 /// # Errors
-/// As [`modem_lines`]; EINTR where a signal came first; EIO after a hang-up.
+/// Returns the errors of [`modem_lines`]; EINTR if a signal came first; EIO after a hang-up.
 #[inline]
 pub fn wait_for_modem_lines(terminal: &File, lines: i32) -> io::Result<()> {
     // SAFETY: TIOCMIWAIT takes an integer.
@@ -157,10 +158,10 @@ pub fn wait_for_modem_lines(terminal: &File, lines: i32) -> io::Result<()> {
     .map(drop)
 }
 
-/// Both ends of a new pseudo-terminal: the open master, and the path of the other end.
+/// Returns both ends of a new pseudo-terminal: the open master, and the path of the other end.
 ///
 /// # Errors
-/// ENOENT without /dev/pts; ENOSPC at the limit of pseudo-terminals.
+/// Returns ENOENT without /dev/pts; ENOSPC at the limit of pseudo-terminals.
 pub fn pseudo_terminal() -> io::Result<(File, PathBuf)> {
     // SAFETY: posix_openpt takes one integer.
     let fd = crate::check(unsafe {

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// So many words of 64 bits in a file of their own, whose size nobody can change; zero at first.
+/// A number of words of 64 bits in a separate file of fixed size; zero at first.
 ///
 /// They are atomics, because any process that has the file may write any value at any time.
 #[derive(Debug)]
@@ -22,14 +22,14 @@ pub struct SharedWords {
 // SAFETY: the mapping belongs to the value and stays where it is; atomics may be used from any
 // thread.
 unsafe impl Send for SharedWords {}
-// SAFETY: as above; a shared reference hands out atomics only.
+// SAFETY: as above; a shared reference gives access to atomics only.
 unsafe impl Sync for SharedWords {}
 
 impl SharedWords {
     /// `words` words in a file that shows as `name` in /proc.
     ///
     /// # Errors
-    /// EMFILE, ENFILE, ENOMEM; EINVAL for no words at all, or a name longer than 249 bytes.
+    /// Returns EMFILE, ENFILE, ENOMEM; EINVAL for no words at all, or a name longer than 249 bytes.
     pub fn create(name: &str, words: usize) -> io::Result<Self> {
         let name = CString::new(name)?;
         // SAFETY: `name` is a C string that outlives the call.
@@ -42,7 +42,7 @@ impl SharedWords {
             .checked_mul(8)
             .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
         file.set_len(bytes as u64)?;
-        // A page that somebody cut off would raise SIGBUS here.
+        // A truncated page would raise SIGBUS here.
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: F_ADD_SEALS takes an integer.
         crate::check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
@@ -66,8 +66,8 @@ impl SharedWords {
         Ok(Self { file, start, words })
     }
 
-    /// The file; its descriptor is closed in programs that this process starts, unless it is told
-    /// otherwise.
+    /// Returns the file; its descriptor is closed in programs that this process starts, unless the
+    /// caller changes that.
     #[must_use]
     pub fn file(&self) -> &File {
         &self.file
@@ -78,9 +78,9 @@ impl Deref for SharedWords {
     type Target = [AtomicU64];
 
     fn deref(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping has so many words, starts at a page, is readable and writable while
+        // SAFETY: the mapping has `words` words, starts at a page, is readable and writable while
         // `self` lives, and its file cannot shrink (sealed); every value is a valid AtomicU64, and
-        // every access in this process is atomic because no other reference to it is handed out.
+        // every access in this process is atomic because there is no other kind of reference to it.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
     }
 }
@@ -95,7 +95,7 @@ impl Drop for SharedWords {
 /// Sets whether the descriptor of `file` is closed in programs that this process starts.
 ///
 /// # Errors
-/// Those of fcntl(2); an open file has none.
+/// Returns errors of fcntl(2); an open file has none.
 pub fn set_close_on_exec(file: &impl AsFd, is_closed: bool) -> io::Result<()> {
     let flags = if is_closed { libc::FD_CLOEXEC } else { 0 };
     // SAFETY: F_SETFD takes an integer.

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-/// Signals that end a run in order or tell of a limit.
+/// Signals that stop a run normally or report a limit.
 pub const INTERRUPT: i32 = libc::SIGINT;
 /// Sent by init systems and `kill`.
 pub const TERMINATE: i32 = libc::SIGTERM;
@@ -14,7 +14,7 @@ pub const TERMINATE: i32 = libc::SIGTERM;
 pub const HANG_UP: i32 = libc::SIGHUP;
 /// Sent when a real-time thread passes RLIMIT_RTTIME.
 pub const CPU_LIMIT: i32 = libc::SIGXCPU;
-/// Sent for a write to a pipe that nobody reads.
+/// Sent on writing to a pipe without a reader.
 pub const PIPE: i32 = libc::SIGPIPE;
 /// `SIGUSR1`: a request for the status.
 pub const USER_1: i32 = libc::SIGUSR1;
@@ -32,7 +32,7 @@ impl SignalFd {
     /// Blocks `signals` and opens a descriptor that reads them. Call it before other threads exist.
     ///
     /// # Errors
-    /// EMFILE, ENFILE, ENOMEM; EINVAL for a number that is no signal.
+    /// Returns EMFILE, ENFILE, ENOMEM; EINVAL for a number that is no signal.
     pub fn block(signals: &[i32]) -> io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: sigemptyset initialises the set it is given, and cannot fail for a valid pointer.
@@ -53,10 +53,10 @@ impl SignalFd {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// The next signal that has come, if any.
+    /// Returns the next signal that has come, if any.
     ///
     /// # Errors
-    /// Those of read(2).
+    /// Returns errors of read(2).
     pub fn take(&self) -> io::Result<Option<i32>> {
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
         let bytes = std::mem::size_of::<libc::signalfd_siginfo>();
@@ -81,7 +81,7 @@ impl std::os::fd::AsFd for SignalFd {
     }
 }
 
-/// Whether one of `signals`, which must be blocked, waits to be taken.
+/// Returns whether one of `signals`, which must be blocked, waits to be taken.
 #[must_use]
 pub fn is_pending(signals: &[i32]) -> bool {
     let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
@@ -104,29 +104,29 @@ pub fn set_default(signal: i32) {
     unsafe { libc::signal(signal, libc::SIG_DFL) };
 }
 
-/// Blocks no signal any more in the calling thread. A program inherits what is blocked where it is
-/// started, and would not end when it is asked to.
+/// Unblocks all signals in the calling thread. A program inherits blocked signals from its parent,
+/// and would otherwise ignore a stop request.
 ///
-/// Async-signal-safe, as what runs between fork and exec must be.
+/// Async-signal-safe, as required between fork and exec.
 ///
 /// # Errors
-/// None that a system in order gives.
+/// Never fails on a working system.
 pub fn unblock_all() -> io::Result<()> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: sigemptyset fills the set behind the pointer, which is valid for writing.
     crate::check(unsafe { libc::sigemptyset(set.as_mut_ptr()) })?;
-    // SAFETY: the set was filled; no old one is asked for.
+    // SAFETY: the set was filled; the null pointer requests no old set.
     match unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, set.as_ptr(), std::ptr::null_mut()) } {
         0 => Ok(()),
         code => Err(io::Error::from_raw_os_error(code)),
     }
 }
 
-/// Waits until one of `fds` can be read (or was closed at its other end), at most `timeout_ms`
-/// milliseconds, for ever where that is negative. Tells which can.
+/// Waits until one of `fds` is readable (or was closed at its other end), at most `timeout_ms`
+/// milliseconds; a negative value waits without limit. Returns which of them are.
 ///
 /// # Errors
-/// Those of ppoll(2) but EINTR, which is an answer with nothing readable.
+/// Returns errors of ppoll(2) except EINTR, which is an answer with nothing readable.
 pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> io::Result<Vec<bool>> {
     wait_readable_within(
         fds,
@@ -134,11 +134,11 @@ pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> io::Result<Vec<
     )
 }
 
-/// As [`wait_readable`], with a time that is kept to the nanosecond where the thread's timer slack
-/// allows; without one, for ever.
+/// Works like [`wait_readable`], with a nanosecond time limit, if the thread's timer slack allows;
+/// without one, forever.
 ///
 /// # Errors
-/// As [`wait_readable`].
+/// Returns the errors of [`wait_readable`].
 pub fn wait_readable_within(
     fds: &[BorrowedFd<'_>],
     timeout: Option<Duration>,

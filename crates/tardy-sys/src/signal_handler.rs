@@ -20,11 +20,11 @@ extern "C" fn count(_signal: libc::c_int) {
     CAUGHT.fetch_add(1, Ordering::Relaxed);
 }
 
-/// What cuts the wait short is that a handler ran.
+/// The interruption of the wait needs a handler, even an empty one.
 extern "C" fn do_nothing(_signal: libc::c_int) {}
 
-/// Lets the write fault again until enough faults were taken, then makes the page writable, so that
-/// the write succeeds.
+/// Makes the write fault again until enough faults were taken, then makes the page writable, so
+/// that the write succeeds.
 extern "C" fn count_fault(signal: libc::c_int) {
     let page = FAULTING_PAGE.load(Ordering::Relaxed);
     let left = FAULTS_LEFT.load(Ordering::Relaxed);
@@ -37,31 +37,31 @@ extern "C" fn count_fault(signal: libc::c_int) {
     let opened = !page.is_null()
         && unsafe { libc::mprotect(page, PAGE_BYTES, libc::PROT_READ | libc::PROT_WRITE) } == 0;
     if !opened {
-        // SAFETY: signal takes numbers, and may be called in a handler: a fault of anybody else, or
-        // one that cannot be ended, kills as it would without us.
+        // SAFETY: signal takes numbers, and may be called in a handler: a foreign or repeated fault
+        // kills the process as it would without this handler.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
     FAULTS_LEFT.store(0, Ordering::Relaxed);
 }
 
-/// Installs the counting handler for SIGUSR1, in place of whatever was there.
+/// Installs the counting handler for SIGUSR1, replacing any other.
 ///
 /// # Errors
-/// None that sigaction(2) can give here.
+/// sigaction(2) gives no errors here.
 #[inline]
 pub fn install() -> io::Result<()> {
     set_action(libc::SIGUSR1, count as *const () as libc::sighandler_t).map(drop)
 }
 
-/// Lets [`NUDGE`] end system calls that wait, with EINTR.
+/// Allows [`NUDGE`] to interrupt waiting system calls with EINTR.
 ///
 /// # Errors
-/// None that sigaction(2) can give here.
+/// sigaction(2) gives no errors here.
 pub fn allow_nudges() -> io::Result<()> {
     set_action(NUDGE, do_nothing as *const () as libc::sighandler_t).map(drop)
 }
 
-/// How often the handler ran.
+/// Returns how often the handler ran.
 #[must_use]
 pub fn caught() -> u64 {
     CAUGHT.load(Ordering::Relaxed)
@@ -79,7 +79,7 @@ impl ProtectedPage {
     /// Makes the page and installs the handler of SIGSEGV.
     ///
     /// # Errors
-    /// EBUSY where there is such a page already; ENOMEM.
+    /// Returns EBUSY if there is such a page already; ENOMEM.
     pub fn new() -> io::Result<Self> {
         let mut page = Mapping::anonymous(PAGE_BYTES)?;
         page.touch(0, PAGE_BYTES);
@@ -103,7 +103,7 @@ impl ProtectedPage {
     /// Writes to the page, which faults `count` times (at least once) before it succeeds.
     ///
     /// # Errors
-    /// ENOMEM at the limit of mappings.
+    /// Returns ENOMEM at the limit of mappings.
     pub fn fault(&mut self, count: u64) -> io::Result<()> {
         self.page.set_writable(0, PAGE_BYTES, false)?;
         FAULTS_LEFT.store(count.max(1), Ordering::Relaxed);
@@ -114,7 +114,7 @@ impl ProtectedPage {
 
 impl Drop for ProtectedPage {
     fn drop(&mut self) {
-        // SAFETY: `before` is what sigaction gave; no old action is asked for.
+        // SAFETY: `before` came from sigaction; the null pointer requests no old action.
         unsafe { libc::sigaction(libc::SIGSEGV, &self.before, std::ptr::null_mut()) };
         FAULTING_PAGE.store(std::ptr::null_mut(), Ordering::Relaxed);
     }

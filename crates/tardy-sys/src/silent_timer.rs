@@ -1,10 +1,10 @@
-//! Timers that fire without telling anybody: timer_create(2) with SIGEV_NONE, timer_settime(2),
-//! timer_delete(2), and nothing else.
+//! Timers that fire without a notification: timer_create(2) with SIGEV_NONE, timer_settime(2),
+//! timer_delete(2).
 
 use std::io;
 use std::mem::MaybeUninit;
 
-/// A timer on CLOCK_MONOTONIC that tells nobody when it fires; deleted on drop.
+/// A timer on CLOCK_MONOTONIC that fires without a notification; deleted on drop.
 #[derive(Debug)]
 pub struct SilentTimer(libc::timer_t);
 
@@ -12,7 +12,7 @@ impl SilentTimer {
     /// A timer that is not armed.
     ///
     /// # Errors
-    /// EAGAIN at the limit of pending signals, which timers count against; ENOMEM.
+    /// Returns EAGAIN at the limit of pending signals, which timers count against; ENOMEM.
     #[inline]
     pub fn new() -> io::Result<Self> {
         // SAFETY: sigevent is plain data, for which zeros are valid.
@@ -31,7 +31,7 @@ impl SilentTimer {
     /// Arms it to fire once, `after` ns from now; 0 disarms it.
     ///
     /// # Errors
-    /// EINVAL for a negative time.
+    /// Returns EINVAL for a negative time.
     #[inline]
     pub fn arm(&self, after: i64) -> io::Result<()> {
         let value = libc::timespec {
@@ -51,10 +51,10 @@ impl SilentTimer {
             .map(drop)
     }
 
-    /// Time that is left until it fires, in ns; 0 where it is not armed.
+    /// Time that is left until it fires, in ns; 0 if it is not armed.
     ///
     /// # Errors
-    /// Those of timer_gettime(2).
+    /// Returns errors of timer_gettime(2).
     pub fn left(&self) -> io::Result<i64> {
         let mut setting = MaybeUninit::<libc::itimerspec>::uninit();
         // SAFETY: the timer exists until drop, and the setting is valid for writing.
@@ -86,8 +86,8 @@ mod tests {
         assert_eq!(timer.left().unwrap(), 0);
         timer.arm(3_600_000_000_000).unwrap();
         assert!((1..=3_600_000_000_000).contains(&timer.left().unwrap()));
-        // What a disarmed one tells is up to the kernel: Linux 6.18 goes on to tell the time that
-        // would be left of a timer that sends no signal.
+        // The reading of a disarmed timer depends on the kernel: Linux 6.18 keeps reporting the
+        // time that would be left of a timer that sends no signal.
         timer.arm(0).unwrap();
         timer.arm(7_200_000_000_000).unwrap();
         assert!((3_600_000_000_001..=7_200_000_000_000).contains(&timer.left().unwrap()));

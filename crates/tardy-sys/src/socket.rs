@@ -4,11 +4,11 @@ use std::io;
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// What kind of socket carries the echo requests.
+/// The kind of socket that carries the echo requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EchoKind {
-    /// A ping socket: the kernel writes the identifier, and answers come without IP header. Who may
-    /// is set by net.ipv4.ping_group_range.
+    /// A ping socket: the kernel writes the identifier, and answers come without IP header.
+    /// net.ipv4.ping_group_range defines its users.
     Ping,
     /// A raw socket: needs CAP_NET_RAW; answers come with their IP header, and so do others'
     /// packets.
@@ -19,7 +19,7 @@ pub enum EchoKind {
 /// receives with it.
 ///
 /// # Errors
-/// EPERM or EACCES where neither kind is allowed.
+/// Returns EPERM or EACCES if neither kind is allowed.
 pub fn echo() -> io::Result<(UdpSocket, EchoKind)> {
     match open(libc::AF_INET, libc::SOCK_DGRAM, libc::IPPROTO_ICMP) {
         Ok(socket) => Ok((UdpSocket::from(socket), EchoKind::Ping)),
@@ -34,7 +34,7 @@ pub fn echo() -> io::Result<(UdpSocket, EchoKind)> {
 /// write, answers come by read.
 ///
 /// # Errors
-/// EPROTONOSUPPORT in kernels without it; EMFILE, ENFILE.
+/// Returns EPROTONOSUPPORT in kernels without it; EMFILE, ENFILE.
 pub fn route_netlink() -> io::Result<OwnedFd> {
     open(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)
 }
@@ -42,11 +42,11 @@ pub fn route_netlink() -> io::Result<OwnedFd> {
 /// UDP_SEGMENT of include/uapi/linux/udp.h.
 const UDP_SEGMENT: libc::c_int = 103;
 
-/// Has the kernel cut what is sent at once into datagrams of `bytes` each (Linux 4.18): they pass
-/// the network as one packet, and a receiver on the same machine gets them one by one in one go.
+/// Makes the kernel split each send into datagrams of `bytes` (Linux 4.18): they pass the network
+/// as one packet, and a receiver on the same machine gets them individually but at once.
 ///
 /// # Errors
-/// ENOPROTOOPT in older kernels; EINVAL.
+/// Returns ENOPROTOOPT in older kernels; EINVAL.
 pub fn send_in_segments(socket: &UdpSocket, bytes: u16) -> io::Result<()> {
     let value = libc::c_int::from(bytes);
     let length = size_of::<libc::c_int>() as libc::socklen_t;
@@ -67,7 +67,7 @@ pub fn send_in_segments(socket: &UdpSocket, bytes: u16) -> io::Result<()> {
 /// switched off.
 ///
 /// # Errors
-/// EPERM without CAP_NET_ADMIN in that namespace.
+/// Returns EPERM without CAP_NET_ADMIN in that namespace.
 pub fn switch_loopback_on() -> io::Result<()> {
     let socket = open(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
     // SAFETY: ifreq is plain data, for which zeros are valid.

@@ -24,7 +24,7 @@ impl Program {
 /// the child makes system calls alone.
 ///
 /// # Errors
-/// EAGAIN at the limit of processes; ENOMEM; a child that did not end with 0.
+/// Returns EAGAIN at the limit of processes; ENOMEM; a child that did not end with 0.
 #[inline]
 pub fn fork_and_wait() -> io::Result<()> {
     // SAFETY: the child calls nothing but _exit, which is async-signal-safe.
@@ -38,8 +38,8 @@ pub fn fork_and_wait() -> io::Result<()> {
 /// Forks a child that executes the program, and waits for its end.
 ///
 /// # Errors
-/// As [`fork_and_wait`], and `Other` for a program that could not be executed (exit code 127) or
-/// ended with another code than 0.
+/// Returns the errors of [`fork_and_wait`], and `Other` for a program that could not be executed
+/// (exit code 127) or ended with another code than 0.
 #[inline]
 pub fn fork_execute_and_wait(program: &Program) -> io::Result<()> {
     let mut arguments: Vec<*const libc::c_char> = program

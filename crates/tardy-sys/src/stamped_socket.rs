@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;
 
-/// Room for control messages, in words of eight bytes: one timespec with its header takes four.
+/// Space for control messages, in words of eight bytes: one timespec with its header takes four.
 const CONTROL_WORDS: usize = 16;
 
 /// A datagram that was received.
@@ -14,23 +14,24 @@ const CONTROL_WORDS: usize = 16;
 pub struct Datagram {
     /// Its length, at most that of the buffer.
     pub bytes: usize,
-    /// When the kernel received it, in ns of CLOCK_REALTIME; absent where it does not say.
+    /// When the kernel received it, in ns of CLOCK_REALTIME; absent without a stamp.
     pub stamp: Option<i64>,
 }
 
-/// Asks the kernel to stamp what `socket` receives, in software, when it comes off the interface.
+/// Makes the kernel stamp the datagrams that `socket` receives, in software, when they leave the
+/// interface.
 ///
 /// # Errors
-/// Those of setsockopt(2).
+/// Returns errors of setsockopt(2).
 pub fn stamp_received(socket: &UdpSocket) -> io::Result<()> {
     set(socket, libc::SO_TIMESTAMPNS, 1)
 }
 
-/// Lets reads of `socket` poll the device for so many us where it can be polled (SO_BUSY_POLL);
-/// raising it needs CAP_NET_ADMIN.
+/// Makes reads of `socket` poll the device for a number of us if it supports polling
+/// (SO_BUSY_POLL); raising it needs CAP_NET_ADMIN.
 ///
 /// # Errors
-/// EPERM; ENOPROTOOPT in kernels without it.
+/// Returns EPERM; ENOPROTOOPT in kernels without it.
 pub fn busy_poll(socket: &UdpSocket, micros: i32) -> io::Result<()> {
     set(socket, libc::SO_BUSY_POLL, micros)
 }
@@ -50,21 +51,21 @@ fn set(socket: &UdpSocket, option: libc::c_int, value: libc::c_int) -> io::Resul
     .map(drop)
 }
 
-/// Takes the next datagram into `buffer`; what is longer is cut off. With `wait`, until one comes;
-/// else `None` where none is there.
+/// Takes the next datagram into `buffer`; a longer one is truncated. With `wait`, until one comes;
+/// otherwise `None` if there is none.
 ///
 /// # Errors
-/// Those of recvmsg(2) but EAGAIN and EINTR, which are `None`: ECONNREFUSED where the peer's port
-/// is closed.
+/// Returns errors of recvmsg(2) except EAGAIN and EINTR, which are `None`: ECONNREFUSED if the
+/// peer's port is closed.
 #[inline]
 pub fn receive(socket: &UdpSocket, buffer: &mut [u8], wait: bool) -> io::Result<Option<Datagram>> {
     receive_with(socket, buffer, wait, None)
 }
 
-/// Waits for the next datagram, as long as the socket's time limit says, and tells who sent it.
+/// Waits for the next datagram within the socket's time limit, and returns its sender.
 ///
 /// # Errors
-/// As [`receive`].
+/// Returns the errors of [`receive`].
 #[inline]
 pub fn receive_from(
     socket: &UdpSocket,

@@ -7,14 +7,14 @@
 
 use std::io::{self, Write};
 
-/// Writes the text. One that cannot be written, because the disk of a log is full or the terminal
-/// is gone, is lost: what the program does matters more.
+/// Writes the text. A failed write, because the disk of a log is full or the terminal is gone, is
+/// ignored: the program's work is more important.
 pub fn write(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Writes a line as `eprintln!` does, which panics where that fails; see `standard_error::write`.
-/// No character of it can steer a terminal.
+/// Writes a line like `eprintln!`, which panics if that fails; see `standard_error::write`. Escapes
+/// characters that could control a terminal.
 #[macro_export]
 macro_rules! say {
     ($($words:tt)*) => {{

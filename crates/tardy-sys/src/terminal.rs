@@ -4,12 +4,12 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// How a terminal was set.
+/// The setting of a terminal.
 #[derive(Debug, Clone)]
 pub struct Setting(libc::termios);
 
-/// Whether this process is one that the terminal's shell waits for: others are stopped when they
-/// change the terminal.
+/// Returns whether this process is one that the terminal's shell waits for: others are stopped when
+/// they change the terminal.
 #[must_use]
 pub fn is_in_foreground(terminal: BorrowedFd<'_>) -> bool {
     // SAFETY: tcgetpgrp takes one descriptor.
@@ -18,12 +18,12 @@ pub fn is_in_foreground(terminal: BorrowedFd<'_>) -> bool {
     foreground != -1 && foreground == unsafe { libc::getpgrp() }
 }
 
-/// Hands over each key as it is pressed, without showing it. Ctrl-C still interrupts; the keys that
-/// suspend and quit do nothing, because both would leave the terminal to the shell as it is.
-/// Returns how to put it back.
+/// Makes each key readable as it is pressed, without echo. Ctrl-C still interrupts; the keys that
+/// suspend and quit do nothing, because both would leave the terminal in this state to the shell.
+/// Returns the previous setting.
 ///
 /// # Errors
-/// ENOTTY where it is no terminal; those of tcgetattr(3) and tcsetattr(3).
+/// Returns ENOTTY if it is no terminal; errors of tcgetattr(3) and tcsetattr(3).
 pub fn read_single_keys(terminal: BorrowedFd<'_>) -> io::Result<Setting> {
     let mut setting = MaybeUninit::<libc::termios>::uninit();
     // SAFETY: the call fills the termios behind the pointer, which is valid for writing.
@@ -32,20 +32,20 @@ pub fn read_single_keys(terminal: BorrowedFd<'_>) -> io::Result<Setting> {
     let old = unsafe { setting.assume_init() };
     let mut new = old;
     new.c_lflag &= !(libc::ICANON | libc::ECHO | libc::IEXTEN);
-    // Without these, Ctrl-S would hold up what is drawn, and return would come as a line feed.
+    // Without these, Ctrl-S would stop the output, and return would arrive as a line feed.
     new.c_iflag &= !(libc::IXON | libc::ICRNL);
     // 0 is _POSIX_VDISABLE on Linux.
     (new.c_cc[libc::VSUSP], new.c_cc[libc::VQUIT]) = (0, 0);
-    // A read returns what there is.
+    // A read returns the available bytes.
     (new.c_cc[libc::VMIN], new.c_cc[libc::VTIME]) = (0, 0);
     set(terminal, &new)?;
     Ok(Setting(old))
 }
 
-/// Puts a terminal back to what [`read_single_keys`] found.
+/// Restores the setting from before [`read_single_keys`].
 ///
 /// # Errors
-/// Those of tcsetattr(3).
+/// Returns errors of tcsetattr(3).
 pub fn restore(terminal: BorrowedFd<'_>, setting: &Setting) -> io::Result<()> {
     set(terminal, &setting.0)
 }
@@ -55,10 +55,10 @@ fn set(terminal: BorrowedFd<'_>, setting: &libc::termios) -> io::Result<()> {
     crate::check(unsafe { libc::tcsetattr(terminal.as_raw_fd(), libc::TCSANOW, setting) }).map(drop)
 }
 
-/// What was typed since the last call, at most so many bytes as `room` has.
+/// Reads the input since the last call, at most as many bytes as `room` has.
 ///
 /// # Errors
-/// Those of read(2); none where nothing was typed.
+/// Returns errors of read(2); the absence of input is not one.
 pub fn read(terminal: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the kernel writes at most so many bytes as `room` has.
     let read = unsafe { libc::read(terminal.as_raw_fd(), room.as_mut_ptr().cast(), room.len()) };
@@ -83,7 +83,7 @@ mod tests {
         let read_bytes = read(terminal.as_fd(), &mut room).unwrap();
         assert_eq!(&room[..read_bytes], b"n\r");
         restore(terminal.as_fd(), &setting).unwrap();
-        // Lines again: what has no end yet is not handed over.
+        // Line mode again: an unfinished line is not readable.
         master.write_all(b"n").unwrap();
         assert_eq!(
             crate::signal::wait_readable(&[terminal.as_fd()], 20).unwrap(),

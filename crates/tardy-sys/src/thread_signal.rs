@@ -1,20 +1,19 @@
 //! Signals from thread to thread: pthread_sigmask(3), tgkill(2), rt_sigtimedwait(2).
 //!
-//! The signal is blocked and waited for, so that no handler runs: what is timed is the kernel's
-//! wake-up alone.
+//! The signal is blocked and waited for, so no handler runs: only the kernel's wake-up is timed.
 
 use std::io;
 use std::mem::MaybeUninit;
 
-/// The first real-time signal that the C library leaves to programs; real-time signals queue, so
-/// that none is merged with the one before it.
+/// Returns the first real-time signal that the C library leaves to programs; real-time signals
+/// queue, so that none is merged with the one before it.
 #[must_use]
 pub fn first_real_time() -> i32 {
     libc::SIGRTMIN()
 }
 
-/// A signal that is blocked in the calling thread, and in those that it starts from now on; it
-/// stays so, because a pending one would end the process.
+/// A signal that is blocked in the calling thread and its future threads; it stays blocked, because
+/// a pending one would end the process.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockedSignal {
     set: libc::sigset_t,
@@ -25,7 +24,7 @@ impl BlockedSignal {
     /// Blocks signal `number`.
     ///
     /// # Errors
-    /// EINVAL for a number that is no signal.
+    /// Returns EINVAL for a number that is no signal.
     pub fn block(number: i32) -> io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: sigemptyset initialises the set it is given, and cannot fail for a valid pointer.
@@ -49,7 +48,7 @@ impl BlockedSignal {
     /// Takes the next signal that was sent to the calling thread or to the process; waits for it.
     ///
     /// # Errors
-    /// None that rt_sigtimedwait(2) can give here; EINTR goes on waiting.
+    /// rt_sigtimedwait(2) gives no errors here; after EINTR it waits again.
     #[inline]
     pub fn wait(&self) -> io::Result<()> {
         loop {
@@ -60,19 +59,21 @@ impl BlockedSignal {
         }
     }
 
-    /// As [`BlockedSignal::wait`], and ends with EINTR when the handler of another signal ran.
+    /// Works like [`BlockedSignal::wait`], and ends with EINTR when the handler of another signal
+    /// ran.
     ///
     /// # Errors
-    /// EINTR.
+    /// Returns EINTR.
     #[inline]
     pub fn wait_once(&self) -> io::Result<()> {
         self.wait_until_timeout(std::ptr::null())
     }
 
-    /// As [`BlockedSignal::wait`], for at most `timeout` ns (0: not at all); false where none came.
+    /// Works like [`BlockedSignal::wait`], for at most `timeout` ns (0: not at all); false if none
+    /// came.
     ///
     /// # Errors
-    /// EINTR, EINVAL for a negative time.
+    /// Returns EINTR, EINVAL for a negative time.
     pub fn wait_for(&self, timeout: i64) -> io::Result<bool> {
         let time = crate::clock::timespec(timeout);
         match self.wait_until_timeout(&time) {
@@ -93,8 +94,8 @@ impl BlockedSignal {
 /// Sends signal `number` to thread `tid` of this process.
 ///
 /// # Errors
-/// ESRCH where there is no such thread; EAGAIN at the limit of queued signals; EINVAL for a number
-/// that is no signal.
+/// Returns ESRCH if there is no such thread; EAGAIN at the limit of queued signals; EINVAL for a
+/// number that is no signal.
 #[inline]
 pub fn send(tid: i32, number: i32) -> io::Result<()> {
     // SAFETY: getpid has no preconditions and cannot fail.

@@ -14,7 +14,7 @@ impl TimerFd {
     /// A timer that is not armed; reads do not block.
     ///
     /// # Errors
-    /// EMFILE, ENFILE, ENOMEM.
+    /// Returns EMFILE, ENFILE, ENOMEM.
     pub fn new() -> io::Result<Self> {
         // SAFETY: timerfd_create takes two integers.
         let fd = crate::check(unsafe {
@@ -31,7 +31,7 @@ impl TimerFd {
     /// disarms it.
     ///
     /// # Errors
-    /// EINVAL for a negative time.
+    /// Returns EINVAL for a negative time.
     pub fn arm_at(&self, due: i64) -> io::Result<()> {
         let setting = libc::itimerspec {
             it_interval: timespec(0),
@@ -49,10 +49,10 @@ impl TimerFd {
         .map(drop)
     }
 
-    /// How often it has fired since it was armed or last read.
+    /// Returns how often it has fired since it was armed or last read.
     ///
     /// # Errors
-    /// Those of read(2) but EAGAIN, which is 0.
+    /// Returns errors of read(2) except EAGAIN, which is 0.
     pub fn fired(&mut self) -> io::Result<u64> {
         let mut count = [0; 8];
         match self.0.read_exact(&mut count) {
@@ -71,7 +71,8 @@ impl PeriodicTimerFd {
     /// A timer on `clock` that is not armed.
     ///
     /// # Errors
-    /// EINVAL for CLOCK_TAI, which the kernel has no such timers on; EMFILE, ENFILE, ENOMEM.
+    /// Returns EINVAL for CLOCK_TAI, which the kernel has no such timers on; EMFILE, ENFILE,
+    /// ENOMEM.
     pub fn new(clock: Clock) -> io::Result<Self> {
         // SAFETY: timerfd_create takes two integers.
         let fd = crate::check(unsafe { libc::timerfd_create(clock.number(), libc::TFD_CLOEXEC) })?;
@@ -79,10 +80,10 @@ impl PeriodicTimerFd {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Lets it expire at `first`, in ns of its clock, and every `period` ns from then on.
+    /// Arms it to expire at `first`, in ns of its clock, and then every `period` ns.
     ///
     /// # Errors
-    /// EINVAL for a negative time.
+    /// Returns EINVAL for a negative time.
     pub fn start(&self, first: i64, period: i64) -> io::Result<()> {
         let time = |nanos: i64| libc::timespec {
             tv_sec: (nanos / 1_000_000_000) as _,
@@ -104,11 +105,11 @@ impl PeriodicTimerFd {
         .map(drop)
     }
 
-    /// Waits for the next expiry; tells how many there were since the last call, at least 1.
+    /// Waits for the next expiry; returns the number of expiries since the last call, at least 1.
     ///
     /// # Errors
-    /// Those of read(2); EINTR is one of them, so that the caller can look whether the clock was
-    /// stepped.
+    /// Returns errors of read(2); EINTR is one of them, so that the caller can check whether the
+    /// clock was stepped.
     #[inline]
     pub fn wait(&self) -> io::Result<u64> {
         let mut count = 0_u64;

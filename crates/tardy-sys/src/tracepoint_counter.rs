@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// `struct perf_event_attr` as of its first version (PERF_ATTR_SIZE_VER0,
-/// include/uapi/linux/perf_event.h), which every later kernel takes.
+/// include/uapi/linux/perf_event.h), which every later kernel accepts.
 #[repr(C)]
 #[derive(Debug, Default)]
 struct Attributes {
@@ -23,14 +23,14 @@ struct Attributes {
 
 /// PERF_TYPE_TRACEPOINT.
 const TRACEPOINT: u32 = 2;
-/// PERF_FORMAT_GROUP: a read tells the counts of all of a group.
+/// PERF_FORMAT_GROUP: a read returns the counts of the whole group.
 const FORMAT_GROUP: u64 = 8;
 /// PERF_FLAG_FD_CLOEXEC.
 const CLOSE_ON_EXEC: libc::c_ulong = 8;
 /// Members of a group at most; a CPU's interrupts have a dozen tracepoints.
 const MEMBERS_MAX: usize = 31;
 
-/// Counters of some tracepoints on one CPU, whichever task runs on it.
+/// Counters of some tracepoints on one CPU, for all tasks on it.
 #[derive(Debug)]
 pub struct TracepointCounter {
     leader: File,
@@ -43,9 +43,9 @@ impl TracepointCounter {
     /// most 31 of them.
     ///
     /// # Errors
-    /// EACCES or EPERM without CAP_PERFMON (kernel.perf_event_paranoid), ENOSYS without perf
-    /// events, ENODEV for a CPU that is not online, EINVAL for numbers that are no tracepoints,
-    /// none, or too many.
+    /// Returns EACCES or EPERM without CAP_PERFMON (kernel.perf_event_paranoid), ENOSYS without
+    /// perf events, ENODEV for a CPU that is not online, EINVAL for numbers that are no
+    /// tracepoints, none, or too many.
     pub fn open(cpu: u32, tracepoints: &[u64]) -> io::Result<Self> {
         let (first, others) = tracepoints
             .split_first()
@@ -64,11 +64,11 @@ impl TracepointCounter {
         })
     }
 
-    /// How often all of them together were passed since they were opened. One system call, no
-    /// allocation.
+    /// Returns how often all of them together were passed since they were opened. One system call,
+    /// no allocation.
     ///
     /// # Errors
-    /// Those of read(2).
+    /// Returns errors of read(2).
     #[inline]
     pub fn read(&mut self) -> io::Result<u64> {
         // The number of counts, then each.

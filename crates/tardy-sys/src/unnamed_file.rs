@@ -1,5 +1,5 @@
-//! Files without a name. Nothing is left of them when their process ends, however that happens:
-//! open(2) with O_TMPFILE, and linkat(2).
+//! Files without a name. They vanish when their process ends in any way: open(2) with O_TMPFILE,
+//! and linkat(2).
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -12,7 +12,7 @@ use std::path::Path;
 /// A file on the file system of `folder`.
 ///
 /// # Errors
-/// EOPNOTSUPP, EISDIR or EINVAL where that file system has no such files; those of open(2).
+/// Returns EOPNOTSUPP, EISDIR or EINVAL if that file system has no such files; errors of open(2).
 pub fn create(folder: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -25,7 +25,7 @@ pub fn create(folder: &Path) -> io::Result<File> {
 /// Gives the file a name, which no other may have.
 ///
 /// # Errors
-/// EEXIST; ENOENT where /proc is not mounted; ENOSPC; those of linkat(2).
+/// Returns EEXIST; ENOENT if /proc is not mounted; ENOSPC; errors of linkat(2).
 pub fn give_name(file: &File, path: &Path) -> io::Result<()> {
     let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
     let to = CString::new(path.as_os_str().as_bytes())?;
@@ -55,7 +55,7 @@ mod tests {
         let names = || std::fs::read_dir(&folder).unwrap().count();
         let mut file = match create(&folder) {
             Ok(file) => file,
-            // A file system that has none must say so, and not leave a name.
+            // A file system without support must return an error, and leave no name.
             Err(error) => {
                 return assert!(
                     names() == 0

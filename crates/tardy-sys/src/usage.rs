@@ -1,4 +1,4 @@
-//! What the calling thread or the process has used: getrusage(2).
+//! Resource usage of the calling thread or the process: getrusage(2).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -27,7 +27,7 @@ pub struct Usage {
     pub faults_major: u64,
     /// Context switches because the thread waited.
     pub switches_voluntary: u64,
-    /// Context switches because another one was to run.
+    /// Context switches because the kernel preempted the thread.
     pub switches_involuntary: u64,
     /// Largest resident size of the process so far, in bytes.
     pub resident_bytes_max: u64,
@@ -36,7 +36,7 @@ pub struct Usage {
 /// Reads the counts.
 ///
 /// # Errors
-/// Those of getrusage(2).
+/// Returns errors of getrusage(2).
 pub fn usage(scope: UsageScope) -> io::Result<Usage> {
     let who = match scope {
         UsageScope::Thread => libc::RUSAGE_THREAD,

@@ -1,13 +1,13 @@
-//! Who the process runs as.
+//! The user that the process runs as.
 
-/// Whether the effective user is root.
+/// Returns whether the effective user is root.
 #[must_use]
 pub fn is_root() -> bool {
     // SAFETY: geteuid has no preconditions and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// The effective (user, group) numbers.
+/// Returns the effective (user, group) numbers.
 #[must_use]
 pub fn user_and_group() -> (u32, u32) {
     // SAFETY: geteuid has no preconditions and cannot fail.

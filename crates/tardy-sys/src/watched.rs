@@ -1,24 +1,24 @@
-//! What a program says to whoever watches the machine execute it from outside, as the lab's plugin
-//! of QEMU does: an instruction that does nothing, with a number in it.
+//! Messages of a program to an observer that executes the machine, such as the lab's QEMU plugin:
+//! an instruction without effect, which contains a number.
 //!
 //! On x86-64 it is the eight-byte `nop` with a displacement whose bytes are the number and `drt`;
-//! `outside/tardy_outside.c` looks for it. On other architectures nothing is said, because nobody
-//! looks.
+//! `outside/tardy_outside.c` looks for it. On other architectures there is no observer, and no
+//! message.
 
-/// Set where every sample is told, whether or not somebody watches: in guests of the lab.
+/// Set if every sample is announced, watched or not: in guests of the lab.
 pub const VARIABLE: &str = "TARDY_TELLS_SAMPLES";
 
-/// What the displacement has above the number.
+/// The part of the displacement above the number.
 #[cfg(target_arch = "x86_64")]
 const NAME: u32 = u32::from_le_bytes([0, b'd', b'r', b't']);
 
-/// The guest's program begins, or a shell's user does.
+/// The guest's program starts, or a shell's user does.
 pub const BEGIN: u8 = 1;
-/// It has ended: what comes is of no interest.
+/// The program has ended: later activity is ignored.
 pub const END: u8 = 2;
-/// The next phase of a run begins.
+/// The next phase of a run starts.
 pub const PHASE: u8 = 3;
-/// A sample's due time; its latency follows 8 bytes behind.
+/// A sample's due time; its latency is 8 bytes further.
 #[cfg(target_arch = "x86_64")]
 const SAMPLE: u32 = 4;
 
@@ -33,13 +33,13 @@ pub fn say<const WHAT: u8>() {
     }
 }
 
-/// Says when a sample was due and how late it was: two loads of both values from memory, at an
-/// address that is told from any other by its displacement.
+/// Announces the due time and the latency of a sample: two loads of both values from memory, at an
+/// address that its displacement makes recognisable.
 #[inline(always)]
 pub fn sample(due_and_latency: &[core::sync::atomic::AtomicI64; 2]) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the address is that of the two words less the displacement, so that both loads read
-    // them; what they change is told.
+    // SAFETY: the address is that of the two words minus the displacement, so that both loads read
+    // them; the asm block declares its outputs.
     unsafe {
         core::arch::asm!(
             ".byte 0x48, 0x8b, 0xbe",

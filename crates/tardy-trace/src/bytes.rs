@@ -1,12 +1,12 @@
-//! Bounded reading of little-endian numbers and texts from bytes that nobody vouches for.
+//! Bounded reading of little-endian numbers and texts from untrusted bytes.
 
-/// The bytes end before what should stand there.
+/// The bytes end before the expected data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the data ends at byte {at}, but {wanted} more bytes are expected")]
 pub struct EndOfData {
-    /// Where the data was read, in bytes from its start.
+    /// Position of the read, in bytes from the start.
     pub at: usize,
-    /// How many bytes should have been there.
+    /// Number of bytes that were expected.
     pub wanted: usize,
 }
 
@@ -18,7 +18,7 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Starts at byte `at`, which may lie behind the end: then every read fails.
+    /// Starts at byte `at`; if that is past the end, every read fails.
     #[must_use]
     pub fn at(bytes: &'a [u8], at: usize) -> Self {
         Self { bytes, at }
@@ -30,10 +30,10 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
-    /// The next `length` bytes.
+    /// Returns the next `length` bytes.
     ///
     /// # Errors
-    /// If there are fewer.
+    /// Returns an error if there are fewer.
     pub fn take(&mut self, length: usize) -> Result<&'a [u8], EndOfData> {
         let end = self.at.checked_add(length);
         let taken = end
@@ -53,7 +53,7 @@ impl<'a> Cursor<'a> {
     /// One byte.
     ///
     /// # Errors
-    /// If there is none.
+    /// Returns an error if there is none.
     pub fn u8(&mut self) -> Result<u8, EndOfData> {
         Ok(self.array::<1>()?[0])
     }
@@ -61,7 +61,7 @@ impl<'a> Cursor<'a> {
     /// Two bytes, the low one first.
     ///
     /// # Errors
-    /// If there are fewer.
+    /// Returns an error if there are fewer.
     pub fn u16(&mut self) -> Result<u16, EndOfData> {
         Ok(u16::from_le_bytes(self.array()?))
     }
@@ -69,7 +69,7 @@ impl<'a> Cursor<'a> {
     /// Four bytes, the low one first.
     ///
     /// # Errors
-    /// If there are fewer.
+    /// Returns an error if there are fewer.
     pub fn u32(&mut self) -> Result<u32, EndOfData> {
         Ok(u32::from_le_bytes(self.array()?))
     }
@@ -77,15 +77,15 @@ impl<'a> Cursor<'a> {
     /// Eight bytes, the low one first.
     ///
     /// # Errors
-    /// If there are fewer.
+    /// Returns an error if there are fewer.
     pub fn u64(&mut self) -> Result<u64, EndOfData> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// The bytes up to a zero, which is passed over.
+    /// Returns the bytes up to a zero, and skips the zero.
     ///
     /// # Errors
-    /// If there is no zero.
+    /// Returns an error if there is no zero.
     pub fn terminated(&mut self) -> Result<&'a [u8], EndOfData> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let length = rest.iter().position(|&byte| byte == 0).ok_or(EndOfData {
@@ -97,7 +97,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// An unsigned number of 1, 2, 4 or 8 bytes at `offset`, if it lies in `bytes`.
+/// Returns an unsigned number of 1, 2, 4 or 8 bytes at `offset`, or `None` if it lies outside
+/// `bytes`.
 #[must_use]
 pub fn unsigned(bytes: &[u8], offset: usize, size: usize) -> Option<u64> {
     let field = bytes.get(offset..offset.checked_add(size)?)?;
@@ -110,7 +111,7 @@ pub fn unsigned(bytes: &[u8], offset: usize, size: usize) -> Option<u64> {
     })
 }
 
-/// The same with its sign.
+/// Returns a signed number like [`unsigned`].
 #[must_use]
 #[expect(clippy::cast_possible_wrap, reason = "the sign is what is asked for")]
 pub fn signed(bytes: &[u8], offset: usize, size: usize) -> Option<i64> {

@@ -1,10 +1,9 @@
 //! Chains of wake-ups: an interrupt wakes a thread, which wakes the next one, up to a followed
 //! thread.
 //!
-//! A chain is followed back from a thread to its waker, and from there to the wake-up that began
-//! the waker's cycle, until an interrupt or a timer, or a thread of which no wake-up is known. Its
-//! times are a closed sum: each thread waited for a CPU, and then took its time until it woke the
-//! next one.
+//! A chain is followed back from a thread to its waker, and from there to the wake-up that started
+//! the waker's cycle, up to an interrupt, a timer, or a thread without a known wake-up. Its times
+//! are a closed sum: each thread waited for a CPU, and then ran until it woke the next one.
 
 use foldhash::HashMap;
 
@@ -12,9 +11,9 @@ use crate::contexts::Waker;
 use crate::event::{Event, Kind, Thread};
 use crate::merge::Item;
 
-/// Links of a chain that are kept, the last ones.
+/// Maximum number of links stored per chain; the last ones are kept.
 pub const LINKS_MAX: usize = 8;
-/// Threads whose last wake-up is remembered.
+/// Maximum number of threads whose last wake-up is remembered.
 const THREADS_MAX: usize = 4096;
 
 /// A thread on the way.
@@ -30,19 +29,19 @@ pub struct Link {
     pub last: Thread,
 }
 
-/// Who woke whom, until a followed thread ran.
+/// A chain of wake-ups that ends when a followed thread runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
-    /// Who woke the first thread.
+    /// The context that woke the first thread.
     pub origin: Waker,
     /// In the order of time.
     pub links: Vec<Link>,
-    /// Whether more links lie before these.
+    /// Whether earlier links were dropped.
     pub is_longer: bool,
 }
 
 impl Chain {
-    /// From the first wake-up to when the last thread ran, in ns.
+    /// Returns the time from the first wake-up until the last thread ran, in ns.
     #[must_use]
     pub fn latency(&self) -> i64 {
         match (self.links.first(), self.links.last()) {
@@ -51,8 +50,8 @@ impl Chain {
         }
     }
 
-    /// For each link, its wait for a CPU and the time from there until it woke the next thread, in
-    /// ns. Their sum is the latency.
+    /// Returns for each link its wait for a CPU and the time from there until it woke the next
+    /// thread, in ns. Their sum is the latency.
     pub fn parts(&self) -> impl Iterator<Item = (Link, i64, i64)> {
         let next = self.links.iter().skip(1).map(|link| Some(link.woken));
         self.links
@@ -102,8 +101,8 @@ impl Chains {
         self.pending.insert(thread.pid, pending);
     }
 
-    /// A woken thread got the CPU that `last` had. A wake-up inside of the thread's cycle begins no
-    /// chain: what it waited for is a part of its time. Returns the chain that ends with it.
+    /// Records that a woken thread got the CPU from `last`, and returns the chain that ends with
+    /// it. A wake-up inside the thread's cycle starts no chain: the wait belongs to the cycle.
     pub fn run(&mut self, thread: i32, time: i64, last: Thread, is_inside: bool) -> Option<&Chain> {
         let pending = self.pending.remove(&thread)?;
         if is_inside && self.current.contains_key(&thread) {
@@ -164,7 +163,7 @@ mod tests {
         chains.run(1, 110, thread(0), false).unwrap();
         wake(&mut chains, 150, Waker::Thread(1), 2);
         chains.run(2, 500, thread(77), false).unwrap();
-        // It blocks on its way: the wait is a part of its time.
+        // It blocks on its way: the wait is part of its time.
         wake(&mut chains, 550, IRQ, 2);
         assert_eq!(chains.run(2, 560, thread(0), true), None);
         wake(&mut chains, 600, Waker::Thread(2), 3);

@@ -1,5 +1,4 @@
-//! The events that decide when a thread runs, by their meaning; all others are known by their head
-//! alone.
+//! Scheduling events, decoded by their meaning; of other events, only the head is decoded.
 
 use crate::format::{EventFormat, Field, FieldKind};
 use crate::text::Text;
@@ -11,14 +10,14 @@ pub struct Event {
     pub time: u64,
     /// The CPU that wrote it.
     pub cpu: u32,
-    /// What every event has.
+    /// Fields that all events share.
     pub head: Head,
     /// What happened.
     pub kind: Kind,
 }
 
-/// What every event has: facts of the context that wrote it, and of an interrupt's own first event
-/// facts of what it interrupted.
+/// Fields that all events share: they describe the context that wrote the event, except that the
+/// first event of an interrupt describes the interrupted context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Head {
     /// TRACE_FLAG_* of include/linux/trace_events.h.
@@ -36,7 +35,7 @@ impl Head {
         self.flags & 0x01 != 0
     }
 
-    /// The thread was asked to give the CPU up.
+    /// Returns whether the thread was asked to give up the CPU.
     #[must_use]
     pub fn is_reschedule_wanted(self) -> bool {
         self.flags & 0x04 != 0
@@ -60,8 +59,8 @@ impl Head {
         self.flags & 0x40 != 0
     }
 
-    /// How many sections without preemption were open. Bits above the fourth count sections without
-    /// migration, on newer kernels.
+    /// Returns how many sections without preemption were open. Bits above the fourth count sections
+    /// without migration, on newer kernels.
     #[must_use]
     pub fn preempt_depth(self) -> u8 {
         self.preempt_count & 0x0f
@@ -71,12 +70,12 @@ impl Head {
 /// A thread as the scheduler sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Thread {
-    /// Its number outside of any container.
+    /// The thread's number outside any container.
     pub pid: i32,
     /// The kernel's priority, the smaller the more urgent: -1 deadline, 0 to 98 real-time (99 -
     /// priority), 100 to 139 all others.
     pub priority: i32,
-    /// As the kernel has it.
+    /// As the kernel stores it.
     pub name: Text,
 }
 
@@ -87,7 +86,8 @@ pub enum Kind {
     Switch {
         /// The one that had it.
         previous: Thread,
-        /// Why it lost it: 0 if it could have gone on, else TASK_* of include/linux/sched.h.
+        /// Why it lost the CPU: 0 if it was still runnable, otherwise TASK_* of
+        /// include/linux/sched.h.
         previous_state: i64,
         /// The one that has it now.
         next: Thread,
@@ -96,10 +96,10 @@ pub enum Kind {
     Waking {
         /// Which.
         thread: Thread,
-        /// The CPU that it ran on last, or shall run on.
+        /// The CPU on which the thread ran last, or will run next.
         target_cpu: u32,
     },
-    /// A thread goes to another CPU.
+    /// A thread moves to another CPU.
     Migrate {
         /// Which.
         pid: i32,
@@ -110,35 +110,35 @@ pub enum Kind {
     IrqEntry {
         /// Its number.
         irq: i64,
-        /// Of the handler.
+        /// Name of the handler.
         name: Text,
     },
     /// No more.
     IrqExit {
         /// Its number.
         irq: i64,
-        /// What the handler returned: IRQ_* of include/linux/irqreturn.h, where bit 0 means that
-        /// the interrupt was its own.
+        /// Return value of the handler: IRQ_* of include/linux/irqreturn.h, where bit 0 means that
+        /// the interrupt came from this handler's device.
         returned: i64,
     },
-    /// A CPU's own interrupt is being served: `local_timer`, `reschedule`.
+    /// A CPU-local interrupt is being served: `local_timer`, `reschedule`.
     VectorEntry {
-        /// As the event is called.
+        /// Name of the event.
         name: Text,
     },
     /// No more.
     VectorExit {
-        /// As the event is called.
+        /// Name of the event.
         name: Text,
     },
     /// A CPU sends an interrupt to others.
     IpiSend {
-        /// To this one.
+        /// The target CPU.
         cpu: Option<u32>,
-        /// Or to these: bit N means CPU N. Of larger machines the first 64 are told.
+        /// The target CPUs as a mask: bit N means CPU N. Only the first 64 CPUs are recorded.
         mask: u64,
     },
-    /// A softirq was asked for.
+    /// A softirq was raised.
     SoftirqRaise {
         /// Its number.
         vector: i64,
@@ -159,9 +159,9 @@ pub enum Kind {
         timer: u64,
         /// The function that it calls.
         function: u64,
-        /// When it must have expired, in ns of its own clock.
+        /// Latest expiry, in ns of the timer's clock.
         expires: i64,
-        /// When it may: what the program asked for, without the slack that was allowed.
+        /// Earliest expiry: the time the program asked for, without slack.
         soft_expires: i64,
         /// HRTIMER_MODE_* of include/linux/hrtimer.h; bit 0 means a time from now on.
         mode: Option<i64>,
@@ -187,33 +187,33 @@ pub enum Kind {
     },
     /// A non-maskable interrupt's handler is done.
     Nmi {
-        /// How long it took, in ns.
+        /// Duration in ns.
         took: i64,
     },
     /// A page was not there.
     PageFault {
-        /// Whether the program touched it, and not the kernel for it.
+        /// Whether user code touched the page, rather than the kernel on its behalf.
         is_user: bool,
         /// Where.
         address: u64,
     },
-    /// A thread begins to wait for a lock of the kernel.
+    /// A thread starts to wait for a lock of the kernel.
     ContentionBegin {
         /// LCB_F_* of include/trace/events/lock.h.
         flags: i64,
     },
-    /// It has the lock.
+    /// The thread has the lock.
     ContentionEnd,
-    /// A kernel worker begins with a work item.
+    /// A kernel worker starts with a work item.
     WorkStart {
         /// The function that it is.
         function: u64,
     },
-    /// It is done.
+    /// The worker finished the work.
     WorkEnd,
     /// The CPU goes idle, or wakes from it.
     CpuIdle {
-        /// Which state; none on waking.
+        /// The state; `None` on wake-up.
         state: Option<u32>,
     },
     /// A thread calls futex(2).
@@ -224,29 +224,29 @@ pub enum Kind {
     /// The functions that led to the event before it of the same CPU, as a trigger at that event
     /// records them.
     Stack {
-        /// Its place among those of the trace, where they are kept.
+        /// Index of the stack in the trace, if stacks are stored.
         place: Option<u32>,
     },
-    /// The tracer timerlat tells how late it is.
+    /// A latency reported by the timerlat tracer.
     Timerlat {
         /// 0 its timer's function, 1 its thread.
         context: i64,
-        /// From its due time on, in ns.
+        /// Latency since the due time, in ns.
         latency: u64,
     },
-    /// Text written to `trace_marker`, its beginning.
+    /// Text written to `trace_marker`, its start.
     Marker {
-        /// What was written.
+        /// The text that was written.
         text: Text,
     },
     /// Something else.
     Other,
 }
 
-/// How an event is made of its fields.
+/// Makes an event from its fields.
 type EventMaker = fn(&Values<'_>) -> Option<Kind>;
 
-/// Events by name, the fields that they need, and what is made of these.
+/// Event names, the fields each needs, and the function that makes the event.
 const KINDS: &[(&str, &[&str], EventMaker)] = &[
     (
         "sched_switch",
@@ -410,14 +410,14 @@ const KINDS: &[(&str, &[&str], EventMaker)] = &[
     }),
 ];
 
-/// What triggers of events record; no events by themselves.
+/// Stack records that event triggers write.
 const STACKS: [&str; 2] = ["kernel_stack", "user_stack"];
 /// The most frames of a stack that are read.
 const FRAMES_MAX: usize = 64;
 /// Interrupts of CPUs that are not x86 have one event for all.
 const IPI: &str = "ipi";
 
-/// What an event's data are read by.
+/// The rule by which the data of an event are read.
 #[derive(Debug, Clone)]
 enum Reading {
     Fields(EventMaker, Vec<Place>),
@@ -427,14 +427,14 @@ enum Reading {
     Other,
 }
 
-/// Where what every event has stands.
+/// The positions of the fields that all events share.
 #[derive(Debug, Clone)]
 struct HeadFields {
     flags: Number,
     preempt_count: Number,
     pid: Number,
-    /// They stand where every kernel so far has them: the number of the event, then these without a
-    /// gap.
+    /// The fields are at the positions that all known kernels use: the number of the event, then
+    /// these without a gap.
     are_usual: bool,
 }
 
@@ -476,8 +476,8 @@ impl HeadFields {
     }
 }
 
-/// Where a field stands and how it is read, found once: there are hundreds of thousands of events
-/// in a second.
+/// Position and type of a field, resolved once: there are hundreds of thousands of events per
+/// second.
 #[derive(Debug, Clone)]
 enum Place {
     /// The trace has no such field.
@@ -539,7 +539,7 @@ impl Number {
         })
     }
 
-    /// The number, its sign extended, if it lies in the data.
+    /// Returns the number, sign-extended, if it lies in the data.
     #[inline]
     fn read(self, data: &[u8]) -> Option<i64> {
         let rest = data.get(self.offset..)?;
@@ -559,13 +559,13 @@ impl Number {
 #[derive(Debug, Clone)]
 pub struct Decoder {
     head: Option<HeadFields>,
-    /// By the event's number.
+    /// Indexed by the event's number.
     readings: Vec<Option<Reading>>,
     known: Vec<&'static str>,
     kernel_stack: Option<StackFields>,
 }
 
-/// Where a stack of the kernel stands.
+/// The position of a kernel stack.
 #[derive(Debug, Clone, Copy)]
 struct StackFields {
     id: u16,
@@ -574,14 +574,14 @@ struct StackFields {
 }
 
 impl Decoder {
-    /// From the formats of a trace.
+    /// Makes a decoder from the formats of a trace.
     #[must_use]
     pub fn new(formats: &[EventFormat]) -> Self {
         Self::of_wakings(formats, "sched_waking")
     }
 
-    /// For a trace without `sched_waking`: `sched_wakeup`, which the kernel emits a little later,
-    /// once the thread is in the run queue, stands for it.
+    /// Makes a decoder for a trace without `sched_waking`: `sched_wakeup`, which the kernel emits a
+    /// little later, once the thread is in the run queue, replaces it.
     #[must_use]
     pub fn of_wakeups(formats: &[EventFormat]) -> Self {
         Self::of_wakings(formats, "sched_wakeup")
@@ -632,15 +632,15 @@ impl Decoder {
         }
     }
 
-    /// Whether the trace has the format of this event. trace-cmd stores those of the events that
-    /// were recorded, and often more.
+    /// Returns whether the trace has the format of this event. trace-cmd stores those of the
+    /// recorded events, and often more.
     #[must_use]
     pub fn knows(&self, name: &str) -> bool {
         self.known.contains(&name)
     }
 
-    /// The addresses of a stack of the kernel, the innermost first; nothing where the data are
-    /// something else.
+    /// Returns the addresses of a kernel stack, innermost first, or `None` if the data are not a
+    /// kernel stack.
     #[must_use]
     pub fn stack<'a>(&self, data: &'a [u8]) -> Option<impl Iterator<Item = u64> + use<'a>> {
         let fields = self
@@ -657,8 +657,8 @@ impl Decoder {
         )
     }
 
-    /// What the data of an event say; nothing if they are too short for any, or of an event without
-    /// a format.
+    /// Decodes the data of an event; returns `None` if they are too short or the event has no
+    /// format.
     #[must_use]
     pub fn decode(&self, time: u64, cpu: u32, data: &[u8]) -> Option<Event> {
         let fields = self.head.as_ref()?;
@@ -689,7 +689,7 @@ impl Decoder {
     }
 }
 
-/// Entries and exits of interrupts, which are many events of one shape.
+/// Reads entries and exits of interrupts, which are many events of one shape.
 fn vector(format: &EventFormat) -> Reading {
     if format.system == "ftrace" && STACKS.contains(&&*format.name) {
         return Reading::Stack;
@@ -730,12 +730,12 @@ impl Values<'_> {
         i32::try_from(self.number(index)?).ok()
     }
 
-    /// A number of a CPU, or of a state: what fits into 32 bits; the largest means none.
+    /// Returns a CPU or state number that fits into 32 bits; the largest value means none.
     fn cpu(&self, index: usize) -> Option<u32> {
         u32::try_from(self.number(index)? & 0xffff_ffff).ok()
     }
 
-    /// The first 64 bits of a mask, whatever its length.
+    /// Returns the first 64 bits of a mask of any length.
     fn mask(&self, index: usize) -> Option<u64> {
         let Place::Text(field) = &self.fields[index] else {
             return self.address(index);

@@ -1,11 +1,11 @@
-//! Who held the CPU while a thread waited for it: each wake-up of a thread, from when it was due to
-//! when it ran, cut into pieces.
+//! Explains each wake-up of a thread: which tasks and interrupts held the CPU between the due time
+//! and the time the thread ran.
 //!
 //! The interval is cut twice: into [`Component`]s at the marks of the way to the thread (due, timer
-//! interrupt, the timer's function, waking, switch), and each of these into [`Piece`]s by who held
-//! the CPU. Pieces are whole ns of the trace's clock and follow one another without a gap, so that
-//! their sum is the interval, always. Each says how it is known. Unexplained is only what was lost,
-//! or lies before the trace.
+//! interrupt, the timer's function, waking, switch), and each component into [`Piece`]s by the
+//! holder of the CPU. Pieces are whole ns of the trace's clock and follow one another without a
+//! gap, so their sum always equals the interval. Each piece carries its certainty. Only time that
+//! lies before the trace, or during lost events, is unexplained.
 
 mod blocked;
 mod cause;
@@ -25,18 +25,18 @@ pub use self::wake_up::Explainer;
 use crate::event::Thread;
 use crate::text::Text;
 
-/// What the trace does not say, and causes hang on.
+/// Facts that the trace lacks and that decide between causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
-    /// Whether the kernel takes the CPU from kernel code, where known.
+    /// Whether the kernel preempts kernel code, if known.
     pub preemption: Option<Preemption>,
-    /// Whether the machine is a guest, whose host can take the CPU, where known.
+    /// Whether the machine is a guest, whose host can take the CPU, if known.
     pub is_guest: Option<bool>,
     /// Whether stamps are of the monotonic clock, so that a due time of that clock needs no
     /// conversion.
     pub is_monotonic: bool,
-    /// Up to this long, in ns, the way from the end of an interrupt to the switch counts as the
-    /// switch itself.
+    /// Maximum time, in ns, from the end of an interrupt to the switch that counts as the switch
+    /// itself.
     pub switch_ns: u64,
 }
 
@@ -51,10 +51,10 @@ impl Default for Facts {
     }
 }
 
-/// When a kernel takes the CPU from its own code.
+/// When a kernel preempts its own code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preemption {
-    /// Never, or at few places: `preempt=none`, `preempt=voluntary`.
+    /// Never, or at few points: `preempt=none`, `preempt=voluntary`.
     No,
     /// Wherever nothing forbids it: `preempt=full`, PREEMPT_RT.
     Full,
@@ -64,21 +64,21 @@ pub enum Preemption {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Component {
-    /// From the due time of a sample to what the timer was set for, where that is later.
+    /// From the due time of a sample to the expiry for which the timer was set, if that is later.
     Request,
     /// From the due time to the entry of the timer interrupt.
     Timer,
-    /// From there to the call of the timer's function; through a softirq's thread, where timers
-    /// expire in one.
+    /// From the entry of the timer interrupt to the call of the timer's function; if timers expire
+    /// in a softirq, through its thread.
     Interrupt,
-    /// From there to the waking of the thread.
+    /// From the call of the timer's function to the wake-up of the thread.
     Expiry,
-    /// From the due time of a sample to the waking, where no timer makes it: the way of whoever
-    /// wakes the thread.
+    /// From the due time of a sample to the wake-up, if no timer wakes the thread: the path of the
+    /// waker.
     Waker,
-    /// From the waking to the switch to the thread.
+    /// From the wake-up to the switch to the thread.
     Switch,
-    /// From the last event before the thread ran to its first clock read, where the switch to it is
+    /// From the last event before the thread ran to its first clock read, if the switch to it is
     /// not traced.
     SwitchAndReturn,
     /// From the switch to the thread's first clock read.
@@ -102,7 +102,7 @@ impl Component {
     ];
 }
 
-/// What kept the CPU from the thread.
+/// What kept the thread off the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -116,7 +116,7 @@ pub enum Cause {
     HigherPriority,
     /// A thread of the same real-time priority ran.
     EqualPriority,
-    /// A thread that shares the CPU by turns ran: neither is real-time.
+    /// Another thread ran that shares the CPU fairly; neither thread is real-time.
     Turns,
     /// A thread of lower priority was switched to: the fair server, or throttling of real-time
     /// threads.
@@ -135,18 +135,18 @@ pub enum Cause {
     LeavingIdle,
     /// The interrupt came late though interrupts were on: hardware, firmware, host.
     LateInterrupt,
-    /// The thread allowed its timer to be late (timer slack; 50 us if nobody changed it, none for
-    /// real-time threads).
+    /// The thread allowed its timer to be late (timer slack; by default 50 us, none for real-time
+    /// threads).
     Slack,
     /// The thread itself had not given the CPU up yet.
     Itself,
-    /// The thread itself ran: its own code and system calls.
+    /// The thread itself ran: its code and system calls.
     OwnCode,
     /// The thread waited once more before it read the clock: for a page, for a lock.
     Blocked,
     /// The timer was set for later than the sample's due time.
     LaterTimer,
-    /// Whoever was to wake the thread was on the way to do so.
+    /// The waker was still on its way to the wake-up.
     Waker,
     /// The thread waited for a page of memory.
     PageFault,
@@ -154,7 +154,7 @@ pub enum Cause {
     KernelLock,
     /// Events were lost.
     Lost,
-    /// The trace had not begun, or is too far back.
+    /// The trace had not started, or is too far back.
     Unknown,
 }
 
@@ -187,64 +187,63 @@ impl Cause {
         Self::KernelLock,
     ];
 
-    /// Whether nothing is explained by it.
+    /// Returns whether the cause explains nothing.
     #[must_use]
     pub fn is_unexplained(self) -> bool {
         matches!(self, Self::Lost | Self::Unknown)
     }
 }
 
-/// How a cause is known.
+/// The certainty of a cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
-    /// Events say it.
+    /// Events prove it.
     Seen,
-    /// Events leave nothing else that is likely.
+    /// Events leave no other likely cause.
     Inferred,
-    /// It is the cause named, or this one.
+    /// It is either the named cause, or this one.
     CannotTell(Cause),
 }
 
-/// Who held the CPU.
+/// The holder of the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Holder {
-    /// What kept the thread waiting.
+    /// The cause of the wait.
     pub cause: Cause,
-    /// Name of the interrupt, softirq or thread; empty where there is none.
+    /// Name of the interrupt, softirq or thread; empty if there is none.
     pub name: Text,
     /// The kernel's priority of a thread, as in [`Thread::priority`].
     pub priority: Option<i32>,
     /// The work item that a kernel worker was busy with, by its function's address.
     pub work: Option<u64>,
-    /// Of an interrupt that a CPU sent to another: the thread that was on it.
+    /// For an interrupt that a CPU sent to another: the thread on the sending CPU.
     pub sender: Option<Text>,
 }
 
-/// A stretch of the interval, and who held the CPU in it.
+/// Part of the interval, with the holder of the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
     /// The part of the way that it belongs to.
     pub component: Component,
     /// Who.
     pub holder: Holder,
-    /// How that is known.
+    /// The certainty of the cause.
     pub known: Certainty,
     /// The CPU.
     pub cpu: u32,
-    /// When it begins, in ns of the trace's clock.
+    /// When it starts, in ns of the trace's clock.
     pub start: u64,
     /// When it ends.
     pub end: u64,
-    /// The functions that were under way when the interrupt that woke the thread came, by the place
-    /// of their stack.
+    /// Index of the stack of functions that the waking interrupt interrupted.
     pub stack: Option<u32>,
-    /// Those that gave the CPU up in the end.
+    /// The functions that finally gave up the CPU.
     pub ended: Option<u32>,
 }
 
 impl Holder {
-    /// Somebody, or something, without a name.
+    /// Returns a holder without a name.
     #[must_use]
     pub fn of(cause: Cause) -> Self {
         Self {
@@ -258,13 +257,13 @@ impl Holder {
 }
 
 impl Piece {
-    /// Its length in ns.
+    /// Returns its length in ns.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.end - self.start
     }
 
-    /// Whether functions of the kernel are to blame, and which ones is worth knowing.
+    /// Returns whether kernel functions caused the piece and the piece is long enough to name them.
     pub(crate) fn has_functions(&self, least: u64) -> bool {
         let is_of_code = matches!(
             self.holder.cause,
@@ -276,30 +275,30 @@ impl Piece {
     }
 }
 
-/// Where a due time comes from.
+/// The source of a due time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DueFrom {
-    /// The timer that woke the thread says it.
+    /// The expiry of the timer that woke the thread.
     Timer,
-    /// The grid of its periods says it, which the caller gave.
+    /// The grid of periods that the caller gave.
     Period,
-    /// Something else woke the thread: due is the waking.
+    /// Something else woke the thread: the due time is the wake-up.
     Waking,
 }
 
-/// Due times of a thread whose timers the trace does not have: one every period.
+/// Due times of a thread whose timers the trace lacks: one per period.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Grid {
-    /// One of them, in ns of the trace's clock.
+    /// One of the due times, in ns of the trace's clock.
     pub origin: u64,
     /// Their distance in ns, at least 1.
     pub period_ns: f64,
 }
 
 impl Grid {
-    /// The last due time at or before `time`, and which one it is. Places of a period that is no
-    /// whole number of ns are rounded, by 1 ns at most.
+    /// Returns the last due time at or before `time`, and its number. If the period is not a whole
+    /// number of ns, due times are rounded by at most 1 ns.
     #[must_use]
     pub fn last_due(&self, time: u64) -> (i64, u64) {
         let since = i128::from(time) - i128::from(self.origin);
@@ -312,7 +311,7 @@ impl Grid {
     }
 }
 
-/// Who woke a thread.
+/// The context that woke a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waker {
     /// A timer, by its function's address.
@@ -326,8 +325,8 @@ pub enum Waker {
 }
 
 impl Waker {
-    /// Whether a timer that is not in the trace may have been it: on PREEMPT_RT, and under load,
-    /// threads serve softirqs.
+    /// Returns whether it may have been a timer that the trace lacks: on PREEMPT_RT, and under
+    /// load, threads serve softirqs.
     #[must_use]
     pub fn may_be_timer(&self) -> bool {
         match self {
@@ -346,9 +345,9 @@ pub struct WakeUp {
     pub thread: Thread,
     /// When it was due, in ns of the trace's clock.
     pub due: u64,
-    /// How that is known.
+    /// The source of the due time.
     pub due_from: DueFrom,
-    /// Who woke it.
+    /// The context that woke the thread.
     pub waker: Waker,
     /// The entry of the timer interrupt.
     pub interrupt: Option<u64>,
@@ -358,10 +357,10 @@ pub struct WakeUp {
     pub waking: u64,
     /// The CPU that it was woken from.
     pub waking_cpu: u32,
-    /// When it ran; where the switch is not in the trace, the last event before it is known to run:
-    /// then the lateness is a lower bound.
+    /// When it ran; if the trace lacks the switch, the last event before the thread is known to
+    /// run, so that the latency is a lower bound.
     pub ran: u64,
-    /// Where the switch is not in the trace, the first event of the thread.
+    /// The first event of the thread, if the trace lacks the switch.
     pub first_sign: Option<u64>,
     /// The CPU that it ran on.
     pub cpu: u32,
@@ -370,7 +369,7 @@ pub struct WakeUp {
 }
 
 impl WakeUp {
-    /// From due to running, in ns.
+    /// Returns the time from due to running, in ns.
     #[must_use]
     pub fn lateness(&self) -> u64 {
         self.ran - self.due

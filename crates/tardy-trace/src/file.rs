@@ -1,9 +1,9 @@
 //! Files `trace.dat` of trace-cmd, versions 6 and 7, whole in memory (trace-cmd.dat.v6(5),
 //! trace-cmd.dat.v7(5)).
 //!
-//! What is kept: event formats, names of functions and threads, the clock, and where each CPU's
-//! pages lie. Pages are decompressed when they are asked for, a chunk at a time. Big-endian files
-//! are refused.
+//! Reads a trace file and keeps event formats, names of functions and threads, the clock, and the
+//! position of each CPU's pages. Pages are decompressed on demand, one chunk at a time. Refuses
+//! big-endian files.
 
 mod compression;
 mod flat;
@@ -30,19 +30,19 @@ const BUFFERS_MAX: usize = 1000;
 /// Why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It begins otherwise.
+    /// The file has another magic.
     #[error("this is not a trace.dat of trace-cmd")]
     Magic,
-    /// It is of a version that is not read.
+    /// The version is not supported.
     #[error(
         "trace.dat has version {0}, but only versions 6 and 7 can be read; `trace-cmd convert \
          --file-version 7` may help"
     )]
     Version(String),
-    /// It is of a big-endian machine.
+    /// The machine is big-endian.
     #[error("trace.dat is from a big-endian machine: only little-endian traces can be read")]
     BigEndian,
-    /// It holds no events, but the text that a latency tracer wrote.
+    /// The file holds the text of a latency tracer instead of events.
     #[error(
         "trace.dat holds the text of a latency tracer, not events: record with `trace-cmd record`"
     )]
@@ -50,24 +50,24 @@ pub enum FileError {
     /// A number in it is out of all reason.
     #[error("trace.dat claims {what} {value}, which is impossible")]
     Unreasonable {
-        /// What was read.
+        /// The item that was read.
         what: &'static str,
-        /// What it said.
+        /// The value that was found.
         value: u64,
     },
     /// Two CPUs claim the same pages: a small file could have any number of events.
     #[error("trace.dat gives the same pages to CPU {0} and CPU {1}: it is damaged")]
     Shared(u32, u32),
-    /// A mark that must stand there does not.
+    /// An expected mark is missing.
     #[error("trace.dat has no {0} where one is expected")]
     Mark(&'static str),
-    /// It is cut.
+    /// The file is truncated.
     #[error("trace.dat is truncated: {0}")]
     End(#[from] EndOfData),
     /// A part of it cannot be decompressed.
     #[error(transparent)]
     Compression(#[from] CompressionError),
-    /// The layout of pages is not known.
+    /// The page layout is unknown.
     #[error(transparent)]
     Layout(#[from] LayoutError),
     /// The format of an event that it has cannot be read.
@@ -80,19 +80,19 @@ pub enum FileError {
 pub struct TraceFile<'a> {
     /// 6 or 7.
     pub version: u32,
-    /// How pages are laid out, those of the main buffer.
+    /// Page layout of the main buffer.
     pub layout: PageLayout,
-    /// Of all events that may be in the trace.
+    /// Formats of all events that may be in the trace.
     pub formats: Vec<EventFormat>,
     /// Names of functions.
     pub symbols: Symbols,
     /// Names of threads by their number in the kernel.
     pub commands: HashMap<i32, Text>,
-    /// What `uname` said of the machine.
+    /// The output of `uname` on the traced machine.
     pub kernel: Option<String>,
-    /// How stamps of the CPU's counter become ns, where they are of it.
+    /// Conversion of CPU counter stamps to ns, if the trace has such stamps.
     pub counter: Option<CounterRate>,
-    /// The main buffer, if anything is in it, and those of instances.
+    /// The main buffer, unless it is empty, and those of instances.
     pub buffers: Vec<Buffer<'a>>,
 }
 
@@ -108,11 +108,11 @@ pub struct CounterRate {
 /// A ring buffer: the main one, or that of an instance.
 #[derive(Debug)]
 pub struct Buffer<'a> {
-    /// Of the instance; empty for the main one.
+    /// Name of the instance; empty for the main buffer.
     pub name: String,
-    /// The clock of its stamps, as in `mono`; empty where the file does not say.
+    /// The clock of its stamps, such as `mono`; empty if the file does not name it.
     pub clock: String,
-    /// How its pages are laid out.
+    /// Layout of its pages.
     pub layout: PageLayout,
     /// In the order of the file.
     pub cpus: Vec<CpuPages<'a>>,
@@ -134,7 +134,7 @@ impl<'a> CpuPages<'a> {
         self.bytes.len()
     }
 
-    /// Whole pages, one behind the other, as much of them at once as the file holds together.
+    /// Returns whole consecutive pages, in the chunks in which the file stores them.
     pub fn chunks(
         &self,
     ) -> impl Iterator<Item = Result<Cow<'a, [u8]>, CompressionError>> + use<'a> {
@@ -176,7 +176,8 @@ impl<'a> TraceFile<'a> {
         }
     }
 
-    /// The buffer of this name; without one the only buffer that has pages, or the main one.
+    /// Returns the buffer of this name; without one the only buffer that has pages, or the main
+    /// one.
     #[must_use]
     pub fn buffer(&self, name: Option<&str>) -> Option<&Buffer<'a>> {
         let filled = || {
@@ -194,7 +195,7 @@ impl<'a> TraceFile<'a> {
     }
 }
 
-/// What both versions say in the same words, apart from where.
+/// The parts that both versions share, apart from their positions.
 #[derive(Debug, Default)]
 struct Parts {
     layout: Option<PageLayout>,
@@ -219,7 +220,7 @@ impl Options {
     const UNAME: u16 = 5;
     const COUNTER: u16 = 14;
 
-    /// Takes an option in, if it is one of those that matter.
+    /// Reads an option if it is relevant.
     fn take(&mut self, id: u16, data: &[u8]) -> Result<(), FileError> {
         match id {
             Self::BUFFER if self.buffers.len() == BUFFERS_MAX => {
@@ -245,7 +246,7 @@ impl Options {
 }
 
 impl Parts {
-    /// The head of both versions: `header_page`, `header_event`.
+    /// Returns the head of both versions: `header_page`, `header_event`.
     fn headers(&mut self, cursor: &mut Cursor<'_>) -> Result<(), FileError> {
         if cursor.take(12)? != b"header_page\0" {
             return Err(FileError::Mark("header_page"));
@@ -259,7 +260,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Formats of what tracers write, `print` among them.
+    /// Reads the formats of tracer events, including `print`.
     fn tracer_formats(&mut self, cursor: &mut Cursor<'_>) -> Result<(), FileError> {
         self.some_formats("ftrace", cursor)
     }
@@ -331,7 +332,7 @@ fn no_shared_pages(buffers: &[Buffer<'_>]) -> Result<(), FileError> {
     Ok(())
 }
 
-/// A text behind its length in eight bytes.
+/// Reads a text with a length of eight bytes.
 fn long_text<'a>(cursor: &mut Cursor<'a>) -> Result<Cow<'a, str>, FileError> {
     let length = cursor.u64()?;
     let length = usize::try_from(length).map_err(|_| FileError::Unreasonable {
@@ -350,7 +351,7 @@ fn printable(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// The clock in brackets, as in `local [mono] boot`.
+/// Returns the clock in brackets, as in `local [mono] boot`.
 fn chosen_clock(bytes: &[u8]) -> String {
     let text = printable(bytes);
     text.split_once('[')

@@ -1,7 +1,7 @@
-//! Event formats: the file `format` of an event in tracefs says where its fields lie.
+//! Event formats: the file `format` of an event in tracefs defines the positions of its fields.
 //!
-//! Of the line `print fmt` nothing is kept: it is a program for printing, and events are read by
-//! their fields.
+//! The line `print fmt` is ignored: it is a program for printing, and events are read by their
+//! fields.
 
 use crate::bytes;
 
@@ -14,7 +14,7 @@ pub const FIELDS_MAX: usize = 512;
 /// Why a text is no format of an event.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// It is longer than any.
+    /// The text is too long.
     #[error("an event format has {0} bytes: at most {FORMAT_BYTES_MAX} are read")]
     TooLong(usize),
     /// A line that there must be is missing.
@@ -28,19 +28,19 @@ pub enum FormatError {
         /// The line, cut.
         text: String,
     },
-    /// There are more fields than any event has.
+    /// There are too many fields.
     #[error("an event format has more than {FIELDS_MAX} fields")]
     Fields,
 }
 
-/// What an event's data mean.
+/// Describes the data of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventFormat {
     /// The folder of `events` that it is in, as in `sched`.
     pub system: String,
-    /// As in `sched_switch`.
+    /// Such as `sched_switch`.
     pub name: String,
-    /// What the first two bytes of the data are.
+    /// The value of the first two bytes of the data.
     pub id: u16,
     /// In the order of the file, the common ones first.
     pub fields: Vec<Field>,
@@ -49,17 +49,17 @@ pub struct EventFormat {
 /// One field of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// As in `prev_comm`.
+    /// Such as `prev_comm`.
     pub name: String,
     /// Bytes from the start of the data.
     pub offset: usize,
     /// Bytes; 0 for an array that fills the rest.
     pub size: usize,
-    /// How the bytes are to be read.
+    /// How to read the bytes.
     pub kind: FieldKind,
 }
 
-/// How the bytes of a field are to be read.
+/// How to read the bytes of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldKind {
     /// A number without sign; also a pointer.
@@ -68,8 +68,8 @@ pub enum FieldKind {
     Signed,
     /// Text in its place, up to a zero.
     Text,
-    /// Four bytes that say where in the data something of variable length stands: offset in the low
-    /// half, length in the high one.
+    /// Four bytes with the position of data of variable length: offset in the low half, length in
+    /// the high one.
     Elsewhere {
         /// Whether offsets count from the end of the field (`__rel_loc`), not from the start of the
         /// data (`__data_loc`).
@@ -117,7 +117,7 @@ impl EventFormat {
         })
     }
 
-    /// The field of this name.
+    /// Returns the field of this name.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
@@ -140,8 +140,8 @@ impl Field {
             }
         }
         let declaration = declaration.trim();
-        // The name is the last word, behind which an array's length may stand:
-        // `char prev_comm[16]`, `unsigned long args[6]`, `__data_loc char[] name`.
+        // The name is the last word, possibly followed by an array's length: `char prev_comm[16]`,
+        // `unsigned long args[6]`, `__data_loc char[] name`.
         let is_array = declaration.ends_with(']');
         let bare = if is_array {
             &declaration[..declaration.rfind('[')?]
@@ -172,7 +172,7 @@ impl Field {
         })?
     }
 
-    /// The field as a number, its sign extended, if it is one and lies in the data.
+    /// Returns the field as a number, sign-extended, if it is one and lies in the data.
     #[must_use]
     #[expect(clippy::cast_possible_wrap, reason = "addresses keep their bits")]
     pub fn number(&self, data: &[u8]) -> Option<i64> {
@@ -183,7 +183,8 @@ impl Field {
         }
     }
 
-    /// The bytes of the field, wherever in the data they stand; of a text those before its zero.
+    /// Returns the bytes of the field, at any position in the data; of a text those before its
+    /// zero.
     #[must_use]
     pub fn bytes<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         self.place(data).map(|bytes| match self.kind {
@@ -192,7 +193,7 @@ impl Field {
         })
     }
 
-    /// The same with a text's zero and what stands behind it.
+    /// Returns the bytes like [`Field::bytes`], including a text's zero and the bytes after it.
     pub(crate) fn place<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         match self.kind {
             FieldKind::Elsewhere { is_relative } => {

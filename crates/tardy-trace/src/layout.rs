@@ -1,41 +1,41 @@
-//! How a ring-buffer page is laid out: the file `events/header_page` of tracefs.
+//! The layout of a ring-buffer page: the file `events/header_page` of tracefs.
 
 use crate::format::{EventFormat, FormatError};
 
 /// The largest sub-buffer that is read; the kernel allows 16 pages of up to 64 KiB.
 pub const PAGE_BYTES_MAX: usize = 1 << 20;
 
-/// How the pages of a trace are laid out.
+/// The layout of a trace's pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageLayout {
     /// Bytes of the kernel's `long`, in which the length of the data is stored: 4 or 8.
     pub long_bytes: usize,
-    /// Where the data begin, in bytes from the start of the page: 12 or 16.
+    /// Start of the data, in bytes from the start of the page: 12 or 16.
     pub data_offset: usize,
-    /// Bytes of a page, which is 4096 or more (`buffer_subbuf_size_kb`).
+    /// Page size in bytes, 4096 or more (`buffer_subbuf_size_kb`).
     pub page_bytes: usize,
 }
 
 /// Why a text is no layout of pages.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
-    /// It cannot be read.
+    /// The text cannot be parsed.
     #[error(transparent)]
     Format(#[from] FormatError),
-    /// It lacks a field.
+    /// A field is missing.
     #[error("header_page has no field {0}")]
     Missing(&'static str),
-    /// It says what no kernel says.
+    /// It has values that no kernel writes.
     #[error(
         "header_page has a field {field} at offset {offset} with a size of {size} bytes, which no \
          known kernel has"
     )]
     Unknown {
-        /// As header_page names it.
+        /// Its name in header_page.
         field: &'static str,
-        /// Where it begins.
+        /// Its offset.
         offset: usize,
-        /// How long it is.
+        /// Its size.
         size: usize,
     },
 }
@@ -44,7 +44,7 @@ impl PageLayout {
     /// Reads the text of the file `header_page`.
     ///
     /// # Errors
-    /// If it is not one, or not one of a kernel that is known.
+    /// Returns an error if it is not a layout of a known kernel.
     pub fn parse(text: &str) -> Result<Self, LayoutError> {
         // The same lines as an event's format has, without its head.
         let format = EventFormat::parse("header", &format!("name: header_page\nID: 0\n{text}"))?;
@@ -78,7 +78,7 @@ impl PageLayout {
         })
     }
 
-    /// The same with pages of another length, as a buffer of its own may have.
+    /// Returns the layout with another page length, for a buffer whose pages differ.
     #[must_use]
     pub fn with_page_bytes(self, page_bytes: usize) -> Self {
         Self { page_bytes, ..self }

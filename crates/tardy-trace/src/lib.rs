@@ -1,12 +1,12 @@
-//! The kernel's traces as values: event formats and ring-buffer pages of tracefs, files of
-//! trace-cmd, the events that decide when a thread runs, and who held the CPU while one waited.
+//! Decodes kernel traces: event formats and ring-buffer pages of tracefs, files of trace-cmd,
+//! scheduling events, and the holder of the CPU while a thread waited.
 //!
-//! Nothing here measures, prints or touches a tracefs.
+//! This crate does not measure, print or touch a tracefs.
 //!
 //! From bytes to an explanation: [`file::TraceFile`] (`trace.dat`) → [`page::Page`] →
 //! [`event::Decoder`] → [`merge::Merge`] (one stream of all CPUs) → [`explain::Explainer`]
-//! (wake-ups of a thread, cut into pieces by who held the CPU). [`perfetto::Writer`] makes a file
-//! of both that others show.
+//! (wake-ups of a thread, cut into pieces by the holder of the CPU). [`perfetto::Writer`] writes a
+//! file with both for Perfetto's viewer.
 //!
 //! Every byte of a trace is treated as hostile. A reader returns an error. It neither panics nor
 //! takes more memory than its limits allow.

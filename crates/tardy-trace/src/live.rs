@@ -1,9 +1,8 @@
 //! Pages of a ring buffer that is being written, page by page as they are read, as one stream of
 //! all CPUs in the order of time.
 //!
-//! The stream goes on up to a time before which, as the reader knows, every CPU's pages were read.
-//! Memory is bounded: what waits for that time and is more than `WAITING_MAX` events is given out
-//! before it.
+//! The stream advances to a time before which the reader has read the pages of every CPU. Memory is
+//! bounded: beyond `WAITING_MAX` waiting events, events are emitted before that time.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -18,18 +17,18 @@ use crate::recent::Recent;
 
 /// Events that wait at most: 4 million, or some 500 MB; 2 s at a million events a second.
 const WAITING_MAX: usize = 4 << 20;
-/// Events for which a queue always keeps memory.
+/// Capacity in events that a queue always keeps.
 const ROOM_KEPT: usize = 1 << 12;
 /// Stacks that are remembered, at least.
 const STACKS_MAX: usize = 1 << 12;
 
-/// One stream from pages as they come.
+/// Merges pages into one stream as they arrive.
 #[derive(Debug)]
 pub struct Live {
     decoder: Decoder,
     layout: PageLayout,
     streams: Vec<Stream>,
-    /// The next item of each stream that has one: time, place of the stream.
+    /// The next item of each stream that has one: time and index of the stream.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     waiting: usize,
     counts: Counts,
@@ -43,7 +42,7 @@ struct Stacks {
     stacks: Recent<u32, Arc<[u64]>>,
     /// The next place; places are never reused.
     next: u32,
-    /// Of the one that is taken in: kept, so that a known one needs no memory of its own.
+    /// Frames of the current stack, reused so that a known stack allocates nothing.
     frames: Vec<u64>,
 }
 
@@ -59,7 +58,7 @@ impl Default for Stacks {
 }
 
 impl Stacks {
-    /// Returns the place of a stack; absent when all numbers of places are used up.
+    /// Returns the index of a stack, or `None` when all indices are used.
     fn place(&mut self, frames: impl Iterator<Item = u64>) -> Option<u32> {
         self.frames.clear();
         self.frames.extend(frames);
@@ -89,16 +88,16 @@ pub struct Counts {
     pub pages: u64,
     /// Events.
     pub events: u64,
-    /// Places where events were lost.
+    /// Number of gaps.
     pub losses: u64,
-    /// Events that were lost there, as far as the kernel counted them.
+    /// Number of lost events, as far as the kernel counted them.
     pub lost_events: u64,
     /// Stacks of the kernel, which are no events.
     pub stacks: u64,
 }
 
 impl Live {
-    /// For these CPUs.
+    /// Starts a stream of these CPUs.
     #[must_use]
     pub fn new(decoder: Decoder, layout: PageLayout, cpus: impl IntoIterator<Item = u32>) -> Self {
         let streams = cpus
@@ -120,11 +119,11 @@ impl Live {
         }
     }
 
-    /// Takes in the next page of the CPU at this place of the list. Returns the time of its first
-    /// event, or of its head.
+    /// Reads the next page of the CPU at this index of the list. Returns the time of the first
+    /// event, or of the page header.
     ///
     /// # Errors
-    /// If it is damaged: the events behind the damage are lost.
+    /// Returns an error if the page is damaged: the events after the damage are lost.
     pub fn page(&mut self, place: usize, bytes: &[u8]) -> Result<u64, PageError> {
         let stream = &mut self.streams[place];
         let was_empty = stream.queue.is_empty();
@@ -152,7 +151,7 @@ impl Live {
         read
     }
 
-    /// The next item before `until`, in the order of time.
+    /// Returns the next item before `until`, in the order of time.
     pub fn next_before(&mut self, until: u64) -> Option<Item> {
         let mut next = self.next.peek_mut()?;
         let Reverse((time, place)) = *next;
@@ -165,8 +164,8 @@ impl Live {
             Some(item) => *next = Reverse((item.time(), place)),
             None => drop(PeekMut::pop(next)),
         }
-        // A busy CPU's queue is never empty: without this, it would keep the room of its largest
-        // burst.
+        // The queue of a busy CPU is never empty: without this, it would keep the capacity of its
+        // largest burst.
         if queue.capacity() > ROOM_KEPT && queue.len() < queue.capacity() / 4 {
             queue.shrink_to(queue.capacity() / 2);
         }
@@ -174,13 +173,14 @@ impl Live {
         item
     }
 
-    /// The addresses of the stack at a place, the innermost first; none if it was forgotten.
+    /// Returns the addresses of the stack at an index, innermost first; empty if the stack was
+    /// forgotten.
     #[must_use]
     pub fn stack(&self, place: u32) -> &[u64] {
         self.stacks.stacks.get(&place).map_or(&[], |stack| stack)
     }
 
-    /// What was read so far.
+    /// Returns counts of what was read so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
@@ -245,7 +245,7 @@ mod tests {
                           size;\toffset:8;\tsize:4;\tsigned:1;
 \tfield:unsigned long caller[8];\toffset:16;\tsize:64;\tsigned:0;\n";
 
-    /// A stack that says it has `count` frames, and has these.
+    /// Makes a stack that declares `count` frames and contains `frames`.
     fn stack(count: i32, frames: &[u64]) -> Vec<u8> {
         let mut data = vec![4, 0, 0, 0, 7, 0, 0, 0];
         data.extend_from_slice(&count.to_le_bytes());
@@ -259,8 +259,7 @@ mod tests {
     fn page(stacks: &[Vec<u8>]) -> Vec<u8> {
         let mut data = Vec::new();
         for stack in stacks {
-            // A length that does not fit into five bits stands in a word of its own, which counts
-            // itself.
+            // A length above five bits is stored in a separate word, which counts itself.
             data.extend_from_slice(&[0; 4]);
             data.extend_from_slice(&(u32::try_from(stack.len()).unwrap() + 4).to_le_bytes());
             data.extend_from_slice(stack);
@@ -348,7 +347,7 @@ mod tests {
         for address in 100..100 + 10 * STACKS_MAX as u64 {
             let place = stacks.place(std::iter::once(address)).unwrap();
             assert_eq!(stacks.stacks.get(&place).unwrap()[..], [address]);
-            // One that comes again and again keeps its place.
+            // A repeated stack keeps its index.
             assert_eq!(stacks.place([9].into_iter()), Some(again));
         }
         assert_eq!(stacks.stacks.get(&first), None);

@@ -1,5 +1,4 @@
-//! The events of all CPUs as one stream in the order of time, with the places where events were
-//! lost.
+//! The events of all CPUs as one stream in order of time, with the gaps in which events were lost.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -10,7 +9,7 @@ use crate::file::{Buffer, CompressionError, CounterRate, CpuPages};
 use crate::layout::PageLayout;
 use crate::page::{LostEvents, Page, PageError};
 
-/// What a stream of a trace consists of.
+/// An item of a trace's stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Item {
     /// An event of any CPU.
@@ -19,9 +18,9 @@ pub enum Item {
     Lost {
         /// The CPU whose events are missing.
         cpu: u32,
-        /// When it goes on.
+        /// When events resume.
         time: u64,
-        /// How many; nothing if nobody counted them, and where bytes were damaged.
+        /// The number of lost events; `None` if it is unknown or bytes were damaged.
         count: Option<u64>,
     },
 }
@@ -40,28 +39,28 @@ impl Item {
 /// Damage that was met.
 #[derive(Debug, thiserror::Error)]
 pub enum Damage {
-    /// In a page: the events behind it are lost.
+    /// A page is damaged: later events in it are lost.
     #[error(transparent)]
     Page(#[from] PageError),
-    /// In a chunk: what the CPU wrote from there on is lost.
+    /// A chunk is damaged: later events of the CPU are lost.
     #[error(transparent)]
     Chunk(#[from] CompressionError),
 }
 
-/// One stream from the pages of all CPUs.
+/// Merges the pages of all CPUs into one stream.
 pub struct Merge<'a> {
     streams: Vec<Stream<'a>>,
-    /// The next item of each stream that has one: time, place of the stream.
+    /// The next item of each stream that has one: time and index of the stream.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     /// Damage met so far, as text, the first ones.
     damage: Vec<(u32, Damage)>,
 }
 
-/// The most kinds of damage that are kept.
+/// Maximum number of kinds of damage that are stored.
 const DAMAGE_MAX: usize = 20;
 
 impl<'a> Merge<'a> {
-    /// Reads a buffer from its start. `rate` says how stamps become ns, if they are counts.
+    /// Reads a buffer from its start. `rate` converts stamps to ns if they are counts.
     #[must_use]
     pub fn new(buffer: &Buffer<'a>, decoder: &'a Decoder, rate: Option<CounterRate>) -> Self {
         let stream = |pages: &CpuPages<'a>| Stream {
@@ -131,7 +130,7 @@ struct Stream<'a> {
     chunk: Cow<'a, [u8]>,
     at: usize,
     queue: VecDeque<Item>,
-    /// The latest time so far: a stream never goes back, whatever its pages say.
+    /// The latest time so far: a stream never runs backwards, even if its pages do.
     last: u64,
 }
 

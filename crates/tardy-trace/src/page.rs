@@ -1,5 +1,5 @@
-//! Pages of the ring buffer, as `per_cpu/cpuN/trace_pipe_raw` hands them out: a time, the length of
-//! the data, then events with the time since the one before (kernel: include/linux/ring_buffer.h,
+//! Pages of the ring buffer, in the format of `per_cpu/cpuN/trace_pipe_raw`: a time, the length of
+//! the data, then events with the time since the previous one (kernel: include/linux/ring_buffer.h,
 //! kernel/trace/ring_buffer.c).
 
 use crate::bytes::{Cursor, EndOfData};
@@ -11,10 +11,10 @@ const DELTA_BITS: u32 = 27;
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
-/// An absolute stamp has 59 bits; those above are of the stamp before.
+/// An absolute stamp has 59 bits; the upper bits are those of the previous stamp.
 const STAMP_BITS: u32 = 59;
-/// Of the word with the data's length, the kernel's reader uses the upper bits: events were lost
-/// before this page; how many stands behind the data.
+/// The kernel's reader uses the upper bits of the length word: events were lost before this page,
+/// and their number follows the data.
 const LENGTH_MASK: u64 = (1 << 27) - 1;
 const MISSED: u64 = 1 << 31;
 const MISSED_STORED: u64 = 1 << 30;
@@ -22,23 +22,23 @@ const MISSED_STORED: u64 = 1 << 30;
 /// Why a page, or the rest of it, cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
-    /// It ends early.
+    /// The page is truncated.
     #[error("a page of the ring buffer: {0}")]
     End(#[from] EndOfData),
-    /// Its data would be longer than the page.
+    /// The data would exceed the page.
     #[error("a page of the ring buffer claims {data} bytes of data but has room for {room}")]
     TooMuch {
-        /// What it says.
+        /// The declared value.
         data: usize,
-        /// What there is.
+        /// The available space.
         room: usize,
     },
-    /// An event says a length that none has.
+    /// An event has an impossible length.
     #[error("an event at byte {at} of a page's data claims a length of {length} bytes")]
     Length {
-        /// Where it begins.
+        /// Its offset.
         at: usize,
-        /// What it says.
+        /// The declared value.
         length: u32,
     },
 }
@@ -48,7 +48,7 @@ pub enum PageError {
 pub enum LostEvents {
     /// This many.
     Counted(u64),
-    /// Nobody knows how many.
+    /// The number is unknown.
     Uncounted,
 }
 
@@ -65,9 +65,9 @@ pub struct Page<'a> {
 /// An event of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// In the trace clock's unit, which is a ns for most clocks.
+    /// In the trace clock's unit, ns for most clocks.
     pub time: u64,
-    /// What the event's format describes.
+    /// The data that the event's format describes.
     pub data: &'a [u8],
 }
 
@@ -111,13 +111,13 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// When the page begins, in the trace clock's unit.
+    /// When the page starts, in the trace clock's unit.
     #[must_use]
     pub fn time(&self) -> u64 {
         self.time
     }
 
-    /// What was lost between the page before and this one.
+    /// Returns what was lost between the previous page and this one.
     #[must_use]
     pub fn missed(&self) -> Option<LostEvents> {
         self.missed
@@ -154,7 +154,7 @@ impl<'a> Page<'a> {
                     let length = if type_or_length > 0 {
                         type_or_length * 4
                     } else {
-                        // The word that says the length counts itself.
+                        // The length word counts itself.
                         let said = cursor.u32()?;
                         said.checked_sub(4).ok_or(PageError::Length {
                             at: start,
@@ -174,7 +174,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// The place behind `head` bytes and `length` more.
+/// Returns the position after `head` bytes and `length` more.
 fn skip(start: usize, head: usize, length: u32) -> Result<usize, PageError> {
     let end = start
         .checked_add(head)
@@ -182,7 +182,7 @@ fn skip(start: usize, head: usize, length: u32) -> Result<usize, PageError> {
     end.ok_or(PageError::Length { at: start, length })
 }
 
-/// A whole stamp from its low 59 bits and the stamp before, which is not later.
+/// Returns a full stamp from its low 59 bits and the previous stamp, which is not later.
 fn stamp(low: u64, before: u64) -> u64 {
     let low = low & ((1 << STAMP_BITS) - 1);
     let high = before >> STAMP_BITS << STAMP_BITS;
@@ -197,7 +197,7 @@ fn stamp(low: u64, before: u64) -> u64 {
 impl<'a> Iterator for Page<'a> {
     type Item = Result<Record<'a>, PageError>;
 
-    /// After an error nothing follows: where the next event would begin is unknown.
+    /// An error ends the page, because the position of the next event is unknown.
     fn next(&mut self) -> Option<Self::Item> {
         let step = self.step();
         if step.is_err() {

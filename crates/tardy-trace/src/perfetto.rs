@@ -1,9 +1,9 @@
-//! A trace for Perfetto (protos/perfetto/trace/trace.proto): the schedule as the kernel's own
-//! events, and a track of each thread that is explained, on which every wake-up is a slice, cut
-//! into the parts of its way, and these into who held the CPU.
+//! A trace for Perfetto (protos/perfetto/trace/trace.proto): the schedule as kernel events, and a
+//! track for each explained thread, with a slice per wake-up that is cut into components, and these
+//! into holders of the CPU.
 //!
-//! Packets are written while the trace is read. What waits for being written is bounded: Perfetto
-//! sorts by time when it reads.
+//! Packets are written while the trace is read. The write buffer is bounded, because Perfetto sorts
+//! by time when it reads.
 
 mod ftrace;
 mod message;
@@ -20,9 +20,9 @@ use crate::merge::Item;
 
 /// Perfetto refuses a file with a CPU from this number on.
 const CPUS_MAX: u32 = 1024;
-/// So many bytes of events wait for the others of their CPU.
+/// Maximum bytes of events that wait for other events of their CPU.
 const WAITING_BYTES_MAX: usize = 1 << 20;
-/// Wake-ups of one thread that overlap lie on tracks side by side: so many at most.
+/// Maximum number of parallel tracks for overlapping wake-ups of one thread.
 const LANES_MAX: usize = 16;
 /// Sequences of packets: the kernel's events, and tracks.
 const KERNEL: u64 = 1;
@@ -41,19 +41,19 @@ pub struct Writer<W> {
     has_begun: bool,
     bundles: BTreeMap<u32, Bundle>,
     waiting_bytes: usize,
-    /// Of each thread when the last wake-up ends on each of its tracks.
+    /// For each thread, the end of the last wake-up on each of its tracks.
     lanes: HashMap<i32, Vec<u64>>,
     left_out: LeftOut,
 }
 
-/// Events of one CPU that wait.
+/// Waiting events of one CPU.
 #[derive(Default)]
 struct Bundle {
     events: Message,
     is_lost: bool,
 }
 
-/// What the file does not have.
+/// What the file omits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct LeftOut {
     /// Events of CPUs that Perfetto takes for an error.
@@ -63,7 +63,7 @@ pub struct LeftOut {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a file. `is_monotonic`: stamps are of the monotonic clock.
+    /// Starts a file. `is_monotonic`: stamps are of the monotonic clock.
     pub fn new(out: W, is_monotonic: bool) -> Self {
         Self {
             out,
@@ -87,7 +87,7 @@ impl<W: Write> Writer<W> {
         match item {
             Item::Event(event) => self.event(event),
             Item::Lost { cpu, .. } if *cpu < CPUS_MAX => {
-                // A bundle says of its beginning that events were lost before it.
+                // A bundle can mark lost events only before its start.
                 self.flush()?;
                 self.bundles.entry(*cpu).or_default().is_lost = true;
                 Ok(())
@@ -130,7 +130,7 @@ impl<W: Write> Writer<W> {
         self.end(track, wake_up.ran)
     }
 
-    /// Writes what waits.
+    /// Writes the waiting events.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -140,9 +140,9 @@ impl<W: Write> Writer<W> {
         Ok(self.left_out)
     }
 
-    /// Perfetto takes the stamps of the kernel's events for those of the boot-time clock. How far
-    /// that one is ahead, which is the time in suspend, a trace does not say: they are set equal,
-    /// and all times shown are of the monotonic clock.
+    /// Perfetto treats the stamps of kernel events as boot-time clock. The offset of that clock,
+    /// the time in suspend, is not in the trace: both are set equal, and all times shown are of the
+    /// monotonic clock.
     fn clocks(&mut self, time: u64) -> io::Result<()> {
         let clock = |id| Message::default().number(1, id).number(2, time);
         let snapshot = Message::default()
@@ -186,8 +186,8 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// The track on which a wake-up has room: slices of one track must not overlap, and a timer may
-    /// be due before the thread ran for the one before.
+    /// Returns the track for a wake-up: slices of one track must not overlap, and a timer may be
+    /// due before the thread ran for the previous one.
     fn track(&mut self, wake_up: &WakeUp) -> io::Result<Option<u64>> {
         let lanes = self.lanes.entry(wake_up.thread.pid).or_default();
         let lane = lanes
@@ -232,8 +232,7 @@ impl<W: Write> Writer<W> {
     }
 
     fn slice(&mut self, time: u64, event: &Message) -> io::Result<()> {
-        // The clock of the kernel's events, so that both lie in the same place whatever the clock
-        // is.
+        // The clock of the kernel's events, so that both align for any clock.
         self.packet(
             &Message::default()
                 .number(8, time)

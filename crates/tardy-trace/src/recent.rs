@@ -1,4 +1,4 @@
-//! A map that forgets what was not used for long.
+//! A map that forgets entries that were not used recently.
 
 use std::borrow::Borrow;
 use std::hash::Hash;
@@ -30,7 +30,7 @@ impl<K: Eq + Hash, V> Recent<K, V> {
         self.newer.get(key).or_else(|| self.older.get(key))
     }
 
-    /// The same, and the entry counts as used.
+    /// Returns the entry and marks it as used.
     pub(crate) fn touch<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,

@@ -1,10 +1,10 @@
 //! Stints of followed threads: a thread runs, is preempted, sleeps, or waits for a CPU after its
 //! wake-up.
 //!
-//! The stints of a thread follow one another without a gap. The events that this needs:
-//! `sched_switch` from and to the threads, `sched_waking` of them, and a stack of the kernel behind
-//! each switch with which a thread went to sleep. The entries and exits of timers' functions,
-//! interrupts and softirqs name the waker; without them, a waker in an interrupt has no name.
+//! The stints of a thread follow one another without a gap. The required events: `sched_switch`
+//! from and to the threads, `sched_waking` of them, and a kernel stack after each switch with which
+//! a thread went to sleep. The entries and exits of timers' functions, interrupts and softirqs name
+//! the waker; without them, a waker in an interrupt has no name.
 //!
 //! Interrupts and softirqs that come while a thread runs count as running.
 
@@ -18,12 +18,19 @@ use crate::wake_ups::PREEMPTED;
 
 /// States of a thread that has ended (EXIT_DEAD and EXIT_ZOMBIE of include/linux/sched.h).
 const ENDED: i64 = 0x10 | 0x20;
+/// CPUs with recorded interrupts, at most (NR_CPUS).
+/// Waker of a thread.
+/// The trace does not show it.
+/// A timer's function.
+/// An interrupt; its handler, if known.
+/// A softirq; its number, if known.
+/// The thread with this number.
 /// State of a thread during a stint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
     /// It had a CPU.
     Running,
-    /// It could have gone on, but lost its CPU.
+    /// It was runnable, but lost its CPU.
     Preempted {
         /// The thread that got the CPU first.
         first: Thread,
@@ -32,11 +39,11 @@ pub enum Doing {
     },
     /// It slept.
     Asleep {
-        /// Its stack, by its place among those of the trace.
+        /// Index of its stack in the trace.
         stack: Option<u32>,
-        /// Whether its last timer before the sleep was set for a time from then on.
+        /// Whether its last timer before the sleep was relative.
         is_relative: bool,
-        /// Who ended the sleep.
+        /// The context that ended the sleep.
         waker: Waker,
     },
     /// It was woken, and waited for a CPU.
@@ -72,7 +79,7 @@ impl Stint {
 enum State {
     Running {
         since: i64,
-        /// It may have been woken on its way to sleep.
+        /// Set if it was woken on its way to sleep.
         woken: Option<(i64, Waker)>,
         is_relative: bool,
     },
@@ -89,32 +96,32 @@ enum State {
     },
 }
 
-/// Takes a trace in, event by event, and gives stints out.
+/// Reads a trace event by event, and emits stints.
 #[derive(Debug, Default)]
 pub struct Stints {
-    /// Threads that are followed; nothing is known of one until an event says what it does.
+    /// The followed threads; a thread's state is unknown until its first event.
     threads: HashMap<i32, Option<State>>,
     contexts: Contexts,
     finished: Vec<Stint>,
 }
 
 impl Stints {
-    /// Also looks at this thread, by its number outside of any container.
+    /// Starts following a thread, named by its number outside any container.
     pub fn follow(&mut self, thread: i32) {
         self.threads.entry(thread).or_default();
     }
 
-    /// Looks at it no more.
+    /// Stops following a thread.
     pub fn unfollow(&mut self, thread: i32) {
         self.threads.remove(&thread);
     }
 
-    /// The stints that are known since the last call, each in the order in which it ended.
+    /// Returns the stints that ended since the last call, in order of their ends.
     pub fn finished(&mut self) -> impl Iterator<Item = Stint> {
         self.finished.drain(..)
     }
 
-    /// Takes in what comes next.
+    /// Processes the next item.
     pub fn take(&mut self, item: &Item) {
         match item {
             Item::Event(event) => self.take_event(event),
@@ -125,7 +132,7 @@ impl Stints {
         }
     }
 
-    /// Who wakes a thread by this event.
+    /// Returns the context that wakes a thread by this event.
     #[must_use]
     pub fn waker(&self, event: &Event) -> Waker {
         self.contexts.waker(event)
@@ -175,9 +182,9 @@ impl Stints {
         }
     }
 
-    /// An event of a thread shows that it has a CPU. Where the kernel does not trace the switch from
-    /// the idle task, this is the first sign: the thread got the CPU when it was woken, because the
-    /// CPU was idle.
+    /// Records that an event of a thread shows that it has a CPU. If the kernel does not trace the
+    /// switch from the idle task, this is the first sign: the thread got the CPU when it was woken,
+    /// because the CPU was idle.
     fn runs(&mut self, time: i64, thread: i32) {
         let since = match self.threads.get(&thread) {
             // It may have been woken on its way to sleep.

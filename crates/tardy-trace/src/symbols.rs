@@ -1,5 +1,5 @@
-//! Names of kernel functions by address: the text of /proc/kallsyms, or what a trace file kept of
-//! it.
+//! Names of kernel functions by address, from the text of /proc/kallsyms or the copy in a trace
+//! file.
 
 /// Functions by address.
 #[derive(Debug, Default)]
@@ -8,13 +8,13 @@ pub struct Symbols {
     addresses: Vec<(u64, String)>,
 }
 
-/// How far behind its first byte an address still counts as of a function; kallsyms does not say
-/// where functions end.
+/// Maximum distance of an address from the start of its function; kallsyms does not list the ends
+/// of functions.
 const FUNCTION_BYTES_MAX: u64 = 1 << 20;
 
 impl Symbols {
-    /// Reads lines `ADDRESS TYPE NAME [MODULE]`, and skips others. Where the kernel hides addresses
-    /// they are all 0, and nothing is known.
+    /// Reads lines `ADDRESS TYPE NAME [MODULE]`, and skips others. If the kernel hides addresses,
+    /// they are all 0, and no names are known.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let line = |line: &str| {
@@ -36,14 +36,14 @@ impl Symbols {
         Self { addresses }
     }
 
-    /// The same, or the address where it has no name.
+    /// Returns the name, or the address if it has none.
     #[must_use]
     pub fn name_or_address(&self, address: u64) -> String {
         self.name(address)
             .map_or_else(|| format!("{address:#x}"), str::to_owned)
     }
 
-    /// The function that has code at `address`.
+    /// Returns the function that has code at `address`.
     #[must_use]
     pub fn name(&self, address: u64) -> Option<&str> {
         self.nearest(address)
@@ -51,7 +51,7 @@ impl Symbols {
             .map(|(name, _)| name)
     }
 
-    /// The last function that begins at `address` or before it, and how many bytes before.
+    /// Returns the last function that starts at `address` or before it, and how many bytes before.
     #[must_use]
     pub fn nearest(&self, address: u64) -> Option<(&str, u64)> {
         let after = self

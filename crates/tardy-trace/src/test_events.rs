@@ -118,7 +118,7 @@ pub(crate) fn switch_of(time: u64, cpu: u32, (previous, state): (i32, i64), next
     event(time, cpu, previous, 0, kind)
 }
 
-/// The stack of a thread that leaves its CPU.
+/// Returns the stack of a thread that leaves its CPU.
 pub(crate) fn stack(time: u64, cpu: u32, pid: i32, place: u32) -> Item {
     event(time, cpu, pid, 0, Kind::Stack { place: Some(place) })
 }

@@ -1,9 +1,9 @@
-//! Names of threads and interrupts as values that need no memory of their own.
+//! Names of threads and interrupts, stored without allocation.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// Up to 24 bytes of text: a thread's name has 15 at most, an interrupt's is cut.
+/// Up to 24 bytes of text: a thread's name has 15 at most, an interrupt's is truncated.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Text {
     bytes: [u8; 24],
@@ -11,8 +11,8 @@ pub struct Text {
 }
 
 impl Text {
-    /// What stands before the first zero. Control characters, which would reach a terminal, and
-    /// what is no UTF-8 become `?`.
+    /// Copies the bytes before the first zero. Control characters, which could reach a terminal,
+    /// and invalid UTF-8 become `?`.
     #[must_use]
     pub fn new(given: &[u8]) -> Self {
         if let Ok(name) = <[u8; 16]>::try_from(given)
@@ -50,8 +50,8 @@ impl Text {
         text
     }
 
-    /// A thread's name as the kernel has it, all bytes at once: nearly every event has one. Nothing
-    /// where a byte is not printable ASCII.
+    /// Copies a thread's name from the kernel, all bytes at once: nearly every event has one.
+    /// Returns `None` if a byte is not printable ASCII.
     fn plain(name: u128) -> Option<Self> {
         const ONES: u128 = u128::MAX / 255;
         const TOPS: u128 = ONES << 7;
@@ -77,22 +77,22 @@ impl Text {
         Some(text)
     }
 
-    /// What was kept of it.
+    /// Returns the stored text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.bytes[..usize::from(self.length)])
             .expect("whole characters were written")
     }
 
-    /// Whether there is none.
+    /// Returns whether the text is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 }
 
-/// Whole words: names are hashed for every piece of every sample. Equal texts have equal bytes
-/// behind their end, too.
+/// Whole words: names are hashed for every piece of every sample. Equal texts have equal padding,
+/// too.
 impl Hash for Text {
     fn hash<H: Hasher>(&self, state: &mut H) {
         for word in self.bytes.chunks_exact(8) {

@@ -1,5 +1,5 @@
-//! Wake-ups of the tool's own, before anything is measured: what this kernel's trace tells of them
-//! decides how much can be explained.
+//! Calibrates with wake-ups of the tool's own threads before the measurement: what this kernel
+//! traces of them decides how much can be explained.
 //!
 //! Threads announce themselves by a write to `trace_marker`. In a container a thread does not know
 //! the number that the trace has for it.
@@ -23,20 +23,20 @@ const SLEEPS: u64 = 100;
 const SLEEP_NS: i64 = 300_000;
 /// Above ordinary tasks, so that it takes no longer than its sleeps under any load of them.
 const PRIORITY: u32 = 1;
-/// What the thread writes to be known by.
+/// Text by which the trace identifies the calibration thread.
 const MARK: &str = "tardy: calibration";
 
-/// What the wake-ups showed.
+/// The findings of the calibration.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CalibrationResult {
     pub(crate) found: Calibration,
-    /// Whether the trace numbers threads as this process does: it does not in a container with
-    /// numbers of its own.
+    /// Whether the trace and this process use the same thread numbers, which fails in a PID
+    /// namespace.
     pub(crate) are_numbers_shared: bool,
 }
 
-/// Sleeps on `cpu`, and looks at what the trace has of it. The thread is an ordinary one again
-/// then, bound to `housekeeping_cpus`.
+/// Sleeps on `cpu` and checks what the trace recorded of it. Afterwards the thread is an ordinary
+/// one, bound to `housekeeping_cpus`.
 pub(crate) fn calibrate(
     instance: &Instance,
     reader: &mut PageReader,
@@ -100,13 +100,12 @@ fn sleep(instance: &Instance, cpu: CpuId) -> io::Result<i32> {
     let _ = sched::set_policy(0, sched::Policy::Fifo { priority: PRIORITY });
     mark(instance, MARK)?;
     for _ in 0..SLEEPS {
-        // From now on: a machine that stood still would not sleep until times that are past, and
-        // wake up from none.
+        // Relative to now: after a pause, the machine would find past due times, and not sleep.
         let mut due = Instant::from_nanos(clock::monotonic());
         due.advance(SLEEP_NS);
         clock::sleep_until(&due)?;
     }
-    // Beside thousands of busy threads, the first mark may be lost.
+    // Under thousands of busy threads, the first mark may be lost.
     mark(instance, MARK)?;
     Ok(sched::thread_id())
 }

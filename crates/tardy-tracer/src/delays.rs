@@ -1,4 +1,4 @@
-//! Explained samples on their way to the files beside their series.
+//! Writes explained samples to the files next to their series.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,15 +14,15 @@ use tardy_trace::live::Live;
 use tardy_trace::symbols::Symbols;
 use tardy_trace::text::Text;
 
-/// Holders that are told apart; names of threads come and go.
+/// Maximum number of distinct holders; names of threads keep changing.
 const HOLDERS_MAX: usize = 1 << 16;
-/// With more, holders are forgotten once no chunk of a file needs them.
+/// Above this number, holders are forgotten once no chunk of a file needs them.
 const HOLDERS_KEPT: usize = 1 << 12;
-/// Innermost frames of a stack that may be those of recording it.
+/// Maximum number of innermost frames that may belong to the recording itself.
 const OWN_FRAMES_MAX: usize = 16;
 
-/// Whether a function is one by which interrupts come in: what is called by it is no part of what
-/// was interrupted (arch/x86/include/asm/idtentry.h, arch/arm64/kernel/entry.S,
+/// Returns whether a function is an interrupt entry: the functions it calls do not belong to the
+/// interrupted code (arch/x86/include/asm/idtentry.h, arch/arm64/kernel/entry.S,
 /// arch/riscv/kernel/entry.S).
 fn is_interrupts_entry(name: &str) -> bool {
     [
@@ -44,13 +44,13 @@ fn is_interrupts_entry(name: &str) -> bool {
         .contains(&name)
 }
 
-/// Whether a function is the one that switches.
+/// Returns whether a function is the scheduler's switch.
 fn is_schedulers(name: &str) -> bool {
     name.starts_with("__schedule")
 }
 
-/// How many frames, from the innermost on, are those of recording: up to the first ones that
-/// `is_own`. A softirq has the interrupt before it further out.
+/// Returns the number of frames, from the innermost on, that belong to the recording: up to the
+/// first ones that `is_own`. A softirq has the interrupt before it further out.
 fn own_frames(names: &[Arc<str>], is_own: fn(&str) -> bool) -> usize {
     let first = names
         .iter()
@@ -75,7 +75,7 @@ pub(crate) struct Holders {
     pub(crate) words: Vec<DelayHolder>,
 }
 
-/// A holder, how it is known, and the places of its stacks.
+/// A holder, its certainty, and the indices of its stacks.
 type Key = (Holder, Certainty, [Option<u32>; 2]);
 
 impl Holders {
@@ -88,7 +88,7 @@ impl Holders {
         }
     }
 
-    /// Forgets all holders if there are many. Places that were given out mean nothing afterwards.
+    /// Forgets all holders if there are many. Indices returned earlier are then invalid.
     fn forget(&mut self) -> bool {
         let are_many = self.words.len() > HOLDERS_KEPT;
         if are_many {
@@ -157,7 +157,7 @@ impl Holders {
         name
     }
 
-    /// The functions of a stack, without those that record it.
+    /// Returns the functions of a stack, without those that record it.
     fn functions(&mut self, stack: &[u64], is_own: fn(&str) -> bool) -> Vec<Arc<str>> {
         let mut names: Vec<Arc<str>> = stack
             .iter()
@@ -167,7 +167,7 @@ impl Holders {
         names
     }
 
-    /// The functions that were met, as lines of /proc/kallsyms.
+    /// Returns the functions that were met, as lines of /proc/kallsyms.
     pub(crate) fn symbol_lines(&self) -> String {
         self.functions
             .iter()
@@ -189,11 +189,11 @@ impl Holders {
 /// The file of one series.
 #[derive(Debug)]
 pub(crate) struct DelayFile {
-    /// Nothing once a write failed: what stands in the file then is whole.
+    /// `None` after a failed write: the file then holds whole chunks only.
     writer: Option<DelayWriter>,
-    /// The sample that is stored: kept, so that none needs memory of its own.
+    /// The sample to store, reused so that no sample allocates.
     sample: SampleDelay,
-    /// The holders of the sample before, with their places: mostly those of the next one.
+    /// The holders of the previous sample with their indices, which the next one usually repeats.
     last: Vec<(Key, usize)>,
     pub(crate) counts: ExplainedSeries,
 }
@@ -262,7 +262,7 @@ impl DelayFile {
         }
     }
 
-    /// Writes what waits in all files, whose next chunks then name their holders again.
+    /// Writes the waiting samples of all files, whose next chunks then name their holders again.
     pub(crate) fn flush_all<'a>(files: impl Iterator<Item = &'a mut Self>, holders: &mut Holders) {
         let are_forgotten = holders.forget();
         for file in files {

@@ -1,4 +1,4 @@
-//! The events that explanations use, on whatever kernel.
+//! The events that explanations use, on any kernel.
 //!
 //! A program's loop is identified by the thread ID that it reports, if the calibration's own thread
 //! has the same ID in the trace as for itself, and if the thread with the reported ID has the
@@ -11,11 +11,11 @@
 /// An event, by its folder below `events`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WantedEvent {
-    /// As in `sched`.
+    /// Such as `sched`.
     pub system: &'static str,
-    /// As in `sched_switch`.
+    /// Such as `sched_switch`.
     pub event: &'static str,
-    /// Whether nothing can be explained without it.
+    /// Whether explanations require it.
     pub is_needed: bool,
 }
 
@@ -28,9 +28,9 @@ impl std::fmt::Display for WantedEvent {
 /// Every one. Events that come with each wake-up are few: each costs about a quarter of a
 /// microsecond on the CPU that is measured.
 ///
-/// Not among them: `hrtimer_expire_exit`, because the end of the interrupt tells the same, and
-/// `hrtimer_cancel`, because a timer that expires was set anew (`enqueue_hrtimer` of
-/// kernel/time/hrtimer.c). Both come with every wake-up, or with every way out of idle.
+/// Two events are left out: `hrtimer_expire_exit`, because the end of the interrupt gives the same
+/// time, and `hrtimer_cancel`, because an expiring timer was enqueued again (`enqueue_hrtimer` of
+/// kernel/time/hrtimer.c). Both occur with every wake-up, or with every exit from idle.
 pub const WANTED: &[WantedEvent] = &[
     needed("sched", "sched_switch"),
     needed("sched", "sched_waking"),
@@ -49,7 +49,7 @@ pub const WANTED: &[WantedEvent] = &[
     helpful("ipi", "ipi_send_cpumask"),
 ];
 
-/// Events of the measuring threads alone: why one of them waited in the kernel. Loads have a
+/// Events recorded for measuring threads only: why one of them waited in the kernel. Loads have a
 /// hundred thousand of them in a second.
 pub const OF_PROBES: &[WantedEvent] = &[
     helpful("exceptions", "page_fault_user"),
@@ -58,15 +58,15 @@ pub const OF_PROBES: &[WantedEvent] = &[
     helpful("lock", "contention_end"),
 ];
 
-/// The same where the loop of a program is judged. It takes every thread of the system through the
-/// slow way of its system calls, so no other run has it.
+/// Events recorded only if the loop of a program is judged. They force every thread of the system
+/// through the slow path of its system calls, so other runs omit them.
 pub const OF_LOOPS: &[WantedEvent] = &[helpful("syscalls", "sys_enter_futex")];
 
-/// Interrupts between CPUs, and their own timers: by system, because each architecture has its own.
-/// All events of these that end in `_entry` or `_exit` are recorded.
+/// Interrupts between CPUs, and CPU-local timers: by system, because each architecture has its own
+/// events. All their events that end in `_entry` or `_exit` are recorded.
 pub const INTERRUPT_SYSTEMS: [&str; 2] = ["irq_vectors", "ipi"];
 
-/// What tells of the timers of a running program, and of the wake-ups by them.
+/// Events about the timers of a running program and the wake-ups they cause.
 pub mod of_timers {
     use super::{WantedEvent, helpful, needed};
 
@@ -76,7 +76,7 @@ pub mod of_timers {
     pub const CANCEL: WantedEvent = needed("timer", "hrtimer_cancel");
     /// A timer's function is called.
     pub const EXPIRE_ENTRY: WantedEvent = needed("timer", "hrtimer_expire_entry");
-    /// The function has returned: what is woken from here on is not woken by this timer.
+    /// The function has returned: this timer causes no later wake-up.
     pub const EXPIRE_EXIT: WantedEvent = needed("timer", "hrtimer_expire_exit");
     /// A thread is woken.
     pub const WAKING: WantedEvent = needed("sched", "sched_waking");

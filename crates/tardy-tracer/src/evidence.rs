@@ -1,5 +1,4 @@
-//! Raw pages around the worst samples, as a trace.dat that stands for itself: formats, names,
-//! pages.
+//! Raw pages around the worst samples, as a self-contained trace.dat: formats, names, pages.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -9,15 +8,15 @@ use std::sync::Arc;
 use tardy_samples::reserved_file;
 use tardy_trace::file::TraceHead;
 
-/// Worst samples whose pages are kept.
+/// Number of worst samples whose pages are stored.
 const WORST: usize = 16;
-/// Bytes of recent pages that are at hand, a CPU.
+/// Bytes of recent pages that stay in memory, per CPU.
 const RECENT_BYTES_MAX: usize = 8 << 20;
-/// Pages of one sample that are kept, a CPU.
+/// Maximum number of stored pages of one sample, per CPU.
 const PAGES_MAX: usize = 64;
 /// Time before due and after the clock read that belongs to the story, in ns.
 const AROUND: u64 = 1_000_000;
-/// Of the word with the length of a page's data: events were lost before it
+/// Flag in the word with the length of a page's data: events were lost before it
 /// (kernel/trace/ring_buffer.c, RB_MISSED_EVENTS).
 const MISSED_BYTE: (usize, u8) = (11, 0x80);
 
@@ -30,13 +29,13 @@ struct KeptPage {
     bytes: Arc<Vec<u8>>,
 }
 
-/// Pages that may be wanted, and those that are.
+/// Recent pages, and those selected for storage.
 #[derive(Debug)]
 pub(crate) struct Evidence {
     recent: Vec<VecDeque<KeptPage>>,
     numbers: Vec<u64>,
     bytes: Vec<usize>,
-    /// The worst first: latency, and pages by place of the CPU.
+    /// Worst first: latency, and pages by index of the CPU.
     worst: Vec<(u64, Vec<(usize, KeptPage)>)>,
     /// Bytes that their pages may take.
     bytes_max: u64,
@@ -44,7 +43,7 @@ pub(crate) struct Evidence {
 }
 
 impl Evidence {
-    /// For so many CPUs, and at most so many bytes.
+    /// Makes an empty store for `cpus` CPUs that holds at most `bytes_max` bytes.
     pub(crate) fn new(cpus: usize, bytes_max: Option<u64>) -> Self {
         Self {
             recent: vec![VecDeque::new(); cpus],
@@ -107,7 +106,7 @@ impl Evidence {
         pages.map(|(_, page)| page.bytes.len() as u64).sum()
     }
 
-    /// Replaces the file if there is something new. `cpus` are the CPUs by place.
+    /// Replaces the file if there are new samples. `cpus` are the CPUs by index.
     pub(crate) fn write(&mut self, path: &Path, head: &TraceHead, cpus: &[u32]) -> io::Result<()> {
         match self.changed(|| head.clone(), cpus) {
             Some(bytes) => reserved_file::replace(path, &bytes),

@@ -1,10 +1,8 @@
-//! The explaining half of the thread that follows a run: from decoded events and samples as they
-//! are handed over to stored delays.
+//! Explains the samples of a run: turns decoded events and received samples into stored delays.
 //!
 //! Samples are explained after every 16,384 decoded events, not after everything that was read. In
-//! a guest with one CPU for everything, a reader that was far behind found more events at once than
-//! the memory of a CPU holds: parts of up to 2 % of the samples were unknown though no event was
-//! lost.
+//! a guest with one CPU for everything, a late reader found more events at once than the memory of
+//! a CPU holds: parts of up to 2 % of the samples were unknown though no event was lost.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -23,27 +21,28 @@ use crate::evidence::Evidence;
 use crate::second_opinion::Opinions;
 use crate::tap::Batch;
 
-/// The stream must be so far behind a sample before that is explained: the first event of the
-/// thread after its clock read may be what tells of it, in ns.
+/// The stream must have passed a sample by this time, in ns, before the sample is explained,
+/// because the thread's first event after the clock read may decide the explanation.
 const SETTLED_NS: u64 = 20_000_000;
-/// What was before the last sample is remembered for so long, in ns; and at most for so long, where
-/// a series has no samples.
+/// How long events before the last sample are remembered, in ns; also the limit for a series
+/// without samples.
 const REMEMBERED_NS: u64 = 1_000_000_000;
 const REMEMBERED_MAX_NS: u64 = 30_000_000_000;
-/// Samples that wait for the trace, a series; there are more only if the trace stands still.
+/// Maximum number of samples per series that wait for the trace; it is reached only if the trace
+/// stalls.
 const WAITING_MAX: usize = 1 << 20;
-/// Events after which samples are explained. A reader that was behind has more of them at once than
-/// are remembered of a CPU.
+/// Events after which samples are explained. A late reader gets more of them at once than are
+/// remembered per CPU.
 const STEP_EVENTS: usize = 1 << 14;
-/// What a measuring thread writes into the trace; behind it stands its place.
+/// Prefix of the text that a measuring thread writes into the trace; the probe's index follows.
 pub(crate) const MARK: &str = "tardy ";
 
 /// A series whose samples are explained.
 #[derive(Debug)]
 pub(crate) struct SeriesFollower {
-    /// The place whose threads take its samples.
+    /// Index of the probe whose threads take its samples.
     pub(crate) place: usize,
-    /// The CPU that is looked at where the trace does not tell which one it was.
+    /// The CPU to examine if the trace does not show which one was used.
     pub(crate) home: u32,
     pub(crate) file: DelayFile,
     pub(crate) left_out: Arc<AtomicU64>,
@@ -55,20 +54,20 @@ pub(crate) struct SeriesFollower {
 /// The loop of a program, whose thread writes nothing into the trace.
 #[derive(Debug, Clone, Copy)]
 pub struct FollowedLoop {
-    /// The place of its probe.
+    /// Index of the sample's probe.
     pub place: usize,
-    /// Its thread, by the number that the kernel knows it by.
+    /// Its thread, by the kernel's number.
     pub thread: i32,
 }
 
-/// What explains samples.
+/// Explains samples.
 #[derive(Debug)]
 pub(crate) struct SampleExplainer {
     pub(crate) live: Live,
     pub(crate) samples: Samples,
     /// Threads by the place that they wrote into the trace.
     pub(crate) threads: HashMap<usize, Vec<i32>>,
-    /// Where the tracer timerlat runs too.
+    /// Set if the timerlat tracer runs too.
     pub(crate) opinions: Option<Opinions>,
     /// Loops of programs.
     pub(crate) loops: Vec<FollowedLoop>,
@@ -86,8 +85,7 @@ impl SampleExplainer {
         DelayFile::flush_all(files, &mut self.holders);
     }
 
-    /// Decodes what is before `until`, and explains the samples about which everything is known by
-    /// then.
+    /// Decodes events before `until`, and explains the samples that are then complete.
     pub(crate) fn advance(&mut self, until: u64) {
         loop {
             self.take_batches();
@@ -140,7 +138,7 @@ impl SampleExplainer {
         }
     }
 
-    /// A measuring thread has said which place it measures.
+    /// Records the probe index that a measuring thread announced.
     fn learn_thread(&mut self, event: &Event) {
         let Kind::Marker { text } = event.kind else {
             return;
@@ -154,7 +152,7 @@ impl SampleExplainer {
             return;
         };
         if self.loops.iter().any(|looped| looped.place == place) {
-            // The tool's own thread at a program's loop hands its samples on, and takes none.
+            // The tool's own thread for a program's loop only passes samples on.
             self.samples.add_observer(event.head.pid);
             return;
         }
@@ -162,7 +160,8 @@ impl SampleExplainer {
         self.samples.follow(event.head.pid);
     }
 
-    /// What loops of programs did that a loop on time does not, as far as `events` tell.
+    /// Returns how loops of programs deviated from a correct periodic loop, as far as `events`
+    /// show.
     pub(crate) fn judged(&self, events: &[String]) -> Vec<LoopRules> {
         let has = |name: &str| events.iter().any(|event| event == name);
         let recorded = RecordedKinds {
@@ -208,8 +207,7 @@ impl SampleExplainer {
                 series.waiting.pop_front();
             }
         }
-        // What is handed over next is later than what was handed over last, however far behind the
-        // recorder is.
+        // Samples arrive in order of time, however far behind the recorder is.
         let explained = self
             .series
             .iter()
@@ -247,7 +245,7 @@ mod tests {
     const PROBE: i32 = 10;
     const LOAD: i32 = 20;
 
-    /// The text of a format with these fields of four bytes behind the common ones.
+    /// Returns the text of a format with these fields of four bytes after the common ones.
     fn format(system: &str, name: &str, id: u16, fields: &[&str]) -> EventFormat {
         let mut text = format!("name: {name}\nID: {id}\n");
         let common = [
@@ -365,7 +363,7 @@ mod tests {
             batches: batches_end,
             new_series,
         };
-        // More events than a CPU's are remembered, in 2 s, and all of them at once.
+        // More events than are remembered per CPU, in 2 s, all at once.
         let mut pages = Pages {
             time: 0,
             page: Vec::new(),

@@ -24,21 +24,21 @@ use crate::instance::Instance;
 use crate::kept::KeptPages;
 use crate::pages::PageReader;
 
-/// How often pages are read: rarely enough to find whole ones, and often enough for the buffers.
+/// Interval between reads of pages: long enough for whole pages, and short enough for the buffers.
 const PERIOD: Duration = Duration::from_millis(100);
 /// An event may be written this long after its time, by a CPU that was interrupted or that a host
 /// stopped in between, in ns.
 const LATE_NS: u64 = 20_000_000;
 /// Pages of a CPU that are read in a row.
 const PAGES_MAX: usize = 2048;
-/// How often evidence is written on the way, in ns.
+/// Interval between writes of evidence during the run, in ns.
 const EVIDENCE_NS: i64 = 10_000_000_000;
-/// How often delays are written, in ns; a killed run has no explanation for its last samples.
+/// Interval between writes of delays, in ns; a killed run has no explanation for its last samples.
 const FLUSH_NS: i64 = 2_000_000_000;
 /// Names of threads in the head of a file of pages; loads that fork make many.
 const NAMES_MAX: usize = 16_384;
 
-/// All that the thread owns.
+/// The state of the tracing thread.
 pub(crate) struct Follower {
     pub(crate) instance: Instance,
     pub(crate) reader: PageReader,
@@ -52,8 +52,8 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// Follows until `is_ending`, and then to the end of what there is.
-    // A function of its own, whose instructions a test counts (tests/alone/explaining.rs).
+    /// Reads until `is_ending`, then to the end of the buffered data.
+    // A separate function, whose instructions a test counts (tests/alone/explaining.rs).
     #[inline(never)]
     pub(crate) fn run(&mut self, is_ending: &AtomicBool) {
         let (mut evidence_due, mut flush_due) = (
@@ -68,7 +68,7 @@ impl Follower {
             let now = clock::monotonic();
             let is_all = self.read();
             let is_last = ending && is_all;
-            // Where there may be more pages, nothing is known yet to be whole.
+            // If more pages may follow, the stream is still incomplete.
             let until = match (is_last, is_all) {
                 (true, _) => u64::MAX,
                 (false, true) => now.max(0).cast_unsigned().saturating_sub(LATE_NS),
@@ -95,7 +95,7 @@ impl Follower {
         self.write_evidence();
     }
 
-    /// Reads what there is; false where there may be more.
+    /// Reads the available pages; returns false if there may be more.
     fn read(&mut self) -> bool {
         let mut is_all = true;
         for place in 0..self.reader.cpus().len() {
@@ -117,7 +117,7 @@ impl Follower {
         is_all
     }
 
-    /// What is recorded of measuring threads alone is recorded of those that are known by now.
+    /// Restricts the events of measuring threads to the threads that are known by now.
     fn record_known_threads(&mut self) {
         let mut threads: Vec<i32> = self
             .explaining
@@ -130,7 +130,7 @@ impl Follower {
         if threads != self.threads_known {
             self.instance.record_events_of(&threads);
             if self.has_stacks {
-                // Without it there are the stacks of interrupts.
+                // If this fails, the stacks of interrupts remain.
                 let _ = self.instance.record_stacks_of_switches_to(&threads);
             }
             self.threads_known = threads;
@@ -145,8 +145,8 @@ impl Follower {
             .write(&self.evidence_path, &head, self.reader.cpus());
     }
 
-    /// The head of files of pages, with the names that are known by now. Those of threads are the
-    /// events' own: whoever reads the kernel's list of them keeps preemption off for hundreds of
+    /// Returns the head of files of pages, with the names that are known by now. Thread names come
+    /// from the events: reading the kernel's list of them disables preemption for hundreds of
     /// microseconds (kernel/trace/trace_sched_switch.c, `saved_cmdlines_start`).
     pub(crate) fn head(&self) -> TraceHead {
         let line = |(pid, name): (i32, Text)| format!("{pid} {name}\n");

@@ -1,5 +1,5 @@
-//! An instance of tracefs of the run's own: buffers, clock, events, CPUs. Nothing outside of its
-//! folder is written.
+//! A tracefs instance that belongs to the run: buffers, clock, events, CPUs. It writes only inside
+//! its folder.
 //!
 //! If tracefs is not mounted, the tool mounts it without a mount point. It reaches the mount by a
 //! descriptor, no other process sees it, and it disappears with the process.
@@ -26,37 +26,37 @@ use tardy_trace::layout::{LayoutError, PageLayout};
 use crate::events::{INTERRUPT_SYSTEMS, OF_LOOPS, OF_PROBES, WANTED, WantedEvent};
 use crate::second_opinion::TIMERLAT;
 
-/// Interrupts that the timer of a probe may come by, x86 first: of other architectures all device
-/// interrupts, of which the timer's is one.
+/// Interrupts that a probe's timer may use, x86 first: for other architectures all device
+/// interrupts, which include the timer's.
 const TIMER_INTERRUPTS: [&str; 2] = ["irq_vectors/local_timer_entry", "irq/irq_handler_entry"];
 /// The function of the tick's timer (kernel/time/tick-sched.c): up to Linux 6.8, and since.
 const TICKS: [&str; 2] = ["tick_sched_timer", "tick_nohz_handler"];
-/// Threads that a filter names; more are told by their priority.
+/// Maximum number of threads in a filter; beyond it, priority selects the threads.
 const FILTER_PIDS_MAX: usize = 64;
 
-/// KiB of buffer a CPU: at 200,000 events a second of 40 bytes it holds a second.
+/// Buffer size per CPU in KiB: it holds a second of 200,000 events of 40 bytes.
 const BUFFER_KIB: u32 = 8192;
-/// The clock of the trace's times, which is that of samples.
+/// The clock of the trace, which is also that of samples.
 pub(crate) const CLOCK: &str = "mono";
 
-/// Why there is no instance to record with.
+/// Why no instance can record.
 #[derive(Debug, thiserror::Error)]
 pub enum InstanceError {
-    /// It could not be made, or a file of it not written.
+    /// The instance could not be made, or one of its files not written.
     #[error("{path}: {error}")]
     System {
-        /// Which file, below tracefs.
+        /// The file, relative to tracefs.
         path: String,
-        /// What the kernel said.
+        /// The error of the kernel.
         error: io::Error,
     },
     /// An event without which nothing can be explained is not there.
     #[error("the kernel has no event {0}")]
     Absent(String),
-    /// What the kernel says of its events is not understood.
+    /// The kernel's event formats could not be parsed.
     #[error(transparent)]
     Format(#[from] FormatError),
-    /// What the kernel says of its pages is not understood.
+    /// The kernel's page layout could not be parsed.
     #[error(transparent)]
     Layout(#[from] LayoutError),
 }
@@ -67,17 +67,17 @@ pub struct Instance {
     tracefs: Tracefs,
     name: String,
     path: PathBuf,
-    /// Events that are recorded, and those that the kernel does not have.
+    /// Recorded events, and those that the kernel lacks.
     pub enabled: Vec<String>,
     /// Events that the kernel does not have.
     pub absent: Vec<String>,
-    /// Of the events that are recorded, and of marks.
+    /// Formats of the recorded events, and of marks.
     pub formats: Vec<EventFormat>,
-    /// How its pages are laid out.
+    /// Layout of its pages.
     pub layout: PageLayout,
-    /// What a file of its pages says of them.
+    /// The head for a file of the instance's pages.
     pub head: TraceHead,
-    /// Events that are of measuring threads alone.
+    /// Events recorded for measuring threads only.
     of_threads: Vec<WantedEvent>,
 }
 
@@ -85,19 +85,18 @@ pub struct Instance {
 struct RecordedEvent {
     system: String,
     event: String,
-    /// Whether the instance is of no use without it.
+    /// Whether the instance is useless without it.
     is_needed: bool,
-    /// Which of its events are recorded; all where it is absent, or where the event knows no such
-    /// filter.
+    /// Filter of its events; all are recorded if it is absent, or if the event lacks a field of it.
     filter: Option<String>,
 }
 
 impl Instance {
-    /// Makes the instance and records events of `cpus` from now on; those that judge loops of
-    /// programs only where `has_loops` says so.
+    /// Creates the instance and starts recording events of `cpus`; events that judge program loops
+    /// are recorded only if `has_loops`.
     ///
     /// # Errors
-    /// [`InstanceError`]; nothing is left of it then.
+    /// Returns [`InstanceError`] after removing the instance.
     pub fn create(
         tracefs: Tracefs,
         name: &str,
@@ -113,11 +112,10 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Makes the instance and records these events of `cpus` from now on, each as far as its filter
-    /// lets it through.
+    /// Makes the instance and starts recording these events of `cpus`, each with its filter.
     ///
     /// # Errors
-    /// [`InstanceError`]; nothing is left of it then.
+    /// Returns [`InstanceError`] after removing the instance.
     pub fn create_of(
         tracefs: Tracefs,
         name: &str,
@@ -173,10 +171,9 @@ impl Instance {
         // Setting the clock empties the buffer: it comes first.
         self.write("trace_clock", CLOCK)?;
         self.write("buffer_size_kb", &BUFFER_KIB.to_string())?;
-        // The kernel marks where events were lost only if new ones go over old ones.
+        // The kernel marks lost events only if new ones overwrite old ones.
         self.write("options/overwrite", "1")?;
-        // Off, so that a wake-up of the reader costs nothing that is measured: it looks by the
-        // clock.
+        // Off, so that waking the reader does not disturb the measurement: it polls by the clock.
         let _ = self.write("buffer_percent", "100");
         self.write("tracing_cpumask", &cpus.to_mask())?;
         self.read_head(root)?;
@@ -219,7 +216,7 @@ impl Instance {
         Ok(())
     }
 
-    /// What explanations use.
+    /// Returns the events that explanations use.
     fn wanted(&self) -> Vec<RecordedEvent> {
         let recorded = |system: &str, event: &str, is_needed, filter| {
             let (system, event) = (system.to_owned(), event.to_owned());
@@ -233,7 +230,7 @@ impl Instance {
         let of_all = WANTED
             .iter()
             .map(|wanted| recorded(wanted.system, wanted.event, wanted.is_needed, None));
-        // Of nobody, until the threads have said who they are.
+        // Matches no thread, until the threads have announced themselves.
         let of_nobody = || Some("common_pid < 0".to_owned());
         let of_threads = self
             .of_threads
@@ -259,8 +256,8 @@ impl Instance {
         wanted
     }
 
-    /// What stands above all instances: the layout of pages, and formats of what is no event of a
-    /// system.
+    /// Reads what all instances share: the page layout, and the formats of records outside any
+    /// event system.
     fn read_head(&mut self, root: &Root) -> Result<(), InstanceError> {
         let top = self.tracefs.path().to_owned();
         let read = |name: &str| read_at_once(&top.join(name)).map_err(|error| system(name, error));
@@ -287,7 +284,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Where its files are.
+    /// Returns the folder of its files.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -329,21 +326,21 @@ impl Instance {
         Ok(())
     }
 
-    /// Has the kernel record its stack whenever one of the threads that `of_threads` lets through
-    /// goes to sleep, in place of those that were named before.
+    /// Makes the kernel record its stack whenever a thread that passes the filter `of_threads` goes
+    /// to sleep; replaces the previous filter.
     ///
     /// # Errors
     /// If the event has no such trigger.
     pub fn record_stacks_of_sleeps(&self, of_threads: &str) -> Result<(), InstanceError> {
         const TRIGGER: &str = "events/sched/sched_switch/trigger";
-        // An event has one trigger of a kind. The first time there is none to take away.
+        // An event has one trigger of a kind. The first time there is none to remove.
         let _ = self.write(TRIGGER, "!stacktrace");
         // The kernel adds TASK_REPORT_MAX to the state of a thread that was preempted.
         let sleeps = "prev_state != 0 && prev_state < 256";
         self.write(TRIGGER, &format!("stacktrace if {sleeps} && {of_threads}"))
     }
 
-    /// Runs the tracer timerlat in this instance, which records what it tells.
+    /// Runs the timerlat tracer in this instance, which records its output.
     ///
     /// # Errors
     /// If the kernel has no such tracer.
@@ -357,14 +354,14 @@ impl Instance {
         Ok(())
     }
 
-    /// The same at switches from a thread to one of `pids`, in place of those that were named
-    /// before.
+    /// Makes the kernel record its stack at switches from a thread to one of `pids`; replaces the
+    /// previous filter.
     ///
     /// # Errors
     /// If the event has no such trigger.
     pub fn record_stacks_of_switches_to(&self, pids: &[i32]) -> Result<(), InstanceError> {
         const TRIGGER: &str = "events/sched/sched_switch/trigger";
-        // An event has one trigger of a kind. The first time there is none to take away.
+        // An event has one trigger of a kind. The first time there is none to remove.
         let _ = self.write(TRIGGER, "!stacktrace");
         let named: Vec<String> = pids
             .iter()
@@ -378,9 +375,9 @@ impl Instance {
         self.write(TRIGGER, &format!("stacktrace if prev_pid != 0 && ({next})"))
     }
 
-    /// Leaves out that the timer of the tick is set, which each way out of idle and back does; no
-    /// thread sleeps by it. `symbols` is /proc/kallsyms; without addresses there, or where the
-    /// event knows no such filter, it is recorded too.
+    /// Leaves out the tick timer, which is set at each entry to and exit from idle; no thread
+    /// sleeps on it. `symbols` is /proc/kallsyms; without addresses there, or if the event lacks
+    /// such a filter, the tick timer is recorded too.
     pub fn leave_out_tick(&self, symbols: &str) {
         let address = |line: &str| -> Option<u64> {
             let mut words = line.split_ascii_whitespace();
@@ -397,7 +394,7 @@ impl Instance {
         }
     }
 
-    /// Records the events that are of measuring threads alone, of these.
+    /// Records the per-thread events for these threads only.
     pub fn record_events_of(&self, pids: &[i32]) {
         let named: Vec<String> = pids
             .iter()
@@ -445,13 +442,14 @@ impl Drop for Instance {
     fn drop(&mut self) {
         self.stop();
         let _ = self.write("current_tracer", "nop");
-        // Where somebody reads it, it stays, and the journal or the next run removes it.
+        // If another process is reading it, the instance stays until the journal or the next run
+        // removes it.
         let _ = self.tracefs.remove_instance(&self.name);
     }
 }
 
 /// Some files of tracefs answer the first read only (kernel/trace/trace_events.c, `show_header`):
-/// it must have room for all.
+/// the buffer must fit all.
 fn read_at_once(path: &Path) -> io::Result<String> {
     let mut bytes = vec![0; 64 << 10];
     let (mut file, mut length) = (File::open(path)?, 0);
@@ -472,7 +470,7 @@ fn system(path: &str, error: io::Error) -> InstanceError {
     }
 }
 
-/// What `uname -a` says, with a host that is no matter.
+/// Returns the format of `uname -a`, with a placeholder for the host name.
 fn kernel(root: &Root) -> String {
     let text = |name| {
         root.text(format!("proc/sys/kernel/{name}"))

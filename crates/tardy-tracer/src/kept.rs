@@ -1,5 +1,5 @@
-//! All pages of a run, for `--keep-trace`: one file a CPU, and the head of a trace.dat that is made
-//! of them.
+//! All pages of a run, for `--keep-trace`: one file per CPU, and the head of a trace.dat to be made
+//! from them.
 //!
 //! The tracer keeps little of each CPU's past (a second before the last sample that the recorder
 //! passed on, however late). Memory bounds the speed of explaining: with a list of 13 MB per CPU,
@@ -12,7 +12,7 @@ use std::path::Path;
 
 use tardy_trace::file::TraceHead;
 
-/// The files, by place of the CPU.
+/// The files, by index of the CPU.
 #[derive(Debug)]
 pub(crate) struct KeptPages {
     files: Vec<Option<File>>,
@@ -32,7 +32,8 @@ impl KeptPages {
         })
     }
 
-    /// Appends a page. After a failure nothing more is written, so that what stands there is whole.
+    /// Appends a page. After a failure nothing more is written, so that the existing content stays
+    /// whole.
     pub(crate) fn append(&mut self, place: usize, page: &[u8]) {
         use std::io::Write;
         if self.files[place]
@@ -43,7 +44,7 @@ impl KeptPages {
         }
     }
 
-    /// Writes the head, whose table of pages is filled in when they are put behind it.
+    /// Writes the head; its table of pages is filled in when the pages are appended.
     pub(crate) fn write_head(folder: &Path, head: &TraceHead, cpus: &[u32]) -> io::Result<()> {
         let count = cpus.iter().max().map_or(0, |&cpu| cpu as usize + 1);
         fs::write(folder.join("head.dat"), head.encode(&vec![0; count]))

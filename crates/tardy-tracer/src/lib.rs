@@ -1,10 +1,9 @@
-//! Records the kernel's trace while a run lasts, and explains the run's samples: an instance of
-//! tracefs of its own, one thread that reads and decodes its pages, and a file of delays beside
-//! each series.
+//! Records the kernel's trace during a run and explains the run's samples: it owns a tracefs
+//! instance, one thread that reads and decodes its pages, and a file of delays next to each series.
 //!
-//! Texts of tracefs → [`instance::Instance`] → pages → `tardy_trace::live` →
-//! `tardy_trace::explain::Samples` → `tardy_samples::delays`. A recorder hands over samples by a
-//! [`Tap`]; whatever goes wrong here costs explanations and never a sample.
+//! Data flow: texts of tracefs → [`instance::Instance`] → pages → `tardy_trace::live` →
+//! `tardy_trace::explain::Samples` → `tardy_samples::delays`. A recorder passes samples through a
+//! [`Tap`]; a failure in this crate costs explanations, never a sample.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_macros)]
 

@@ -1,4 +1,4 @@
-//! Pages of the ring buffers, as the kernel hands them out: raw, one CPU at a time.
+//! Reads pages of the ring buffers, raw, one CPU at a time.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,7 +14,7 @@ pub(crate) struct PageReader {
     /// In the order of [`PageReader::cpus`].
     files: Vec<File>,
     cpus: Vec<u32>,
-    /// Room for one page.
+    /// Buffer for one page.
     page: Vec<u8>,
 }
 
@@ -41,8 +41,8 @@ impl PageReader {
         &self.cpus
     }
 
-    /// The next page of the CPU at `place`; nothing where there is none now. A page that is being
-    /// filled is handed out as far as it is.
+    /// Returns the next page of the CPU at index `place`, or `None` if there is none yet. A partly
+    /// filled page is returned with the events it has so far.
     pub(crate) fn next(&mut self, place: usize) -> io::Result<Option<Vec<u8>>> {
         match self.files[place].read(&mut self.page) {
             Ok(0) => Ok(None),

@@ -1,5 +1,5 @@
-//! What the kernel's tracer timerlat says of its own thread's wake-ups, beside what is found out
-//! about the same wake-ups from events.
+//! Compares the kernel's timerlat records with explanations that were derived from events for the
+//! same wake-ups.
 //!
 //! timerlat reads the clock in its timer's function and again in its thread, and writes both
 //! distances from its due time into the trace (kernel/trace/trace_osnoise.c, `timerlat_irq` and
@@ -17,7 +17,7 @@ pub(crate) const TIMERLAT: &str = "timerlat";
 /// Contexts of its records (kernel/trace/trace_osnoise.c): the timer's function, and the thread.
 const IN_INTERRUPT: i64 = 0;
 const IN_THREAD: i64 = 1;
-/// Records that wait for the trace; there are more only if it stands still.
+/// Maximum number of records that wait for the trace; it is reached only if the trace stalls.
 const WAITING_MAX: usize = 1 << 16;
 
 /// A record of timerlat.
@@ -25,17 +25,18 @@ const WAITING_MAX: usize = 1 << 16;
 struct TimerlatRecord {
     time: u64,
     cpu: u32,
-    /// The thread, of a record of its own; the record of the interrupt has whoever was interrupted.
+    /// The thread, taken from its own record; the record of the interrupt names the interrupted
+    /// thread.
     pid: i32,
     context: i64,
     latency: u64,
 }
 
-/// Compares records with wake-ups as the stream goes on.
+/// Compares records with wake-ups as the stream advances.
 #[derive(Debug, Default)]
 pub(crate) struct Opinions {
     waiting: VecDeque<TimerlatRecord>,
-    /// The latency that the last interrupt of each CPU told.
+    /// The latency of the last interrupt of each CPU.
     in_interrupt: Vec<Option<u64>>,
     pub(crate) found: SecondOpinion,
 }
@@ -60,7 +61,7 @@ impl Opinions {
         }
     }
 
-    /// Compares what was told before `settled`.
+    /// Compares the records from before `settled`.
     pub(crate) fn compare(&mut self, settled: u64, samples: &mut Samples) {
         while let Some(told) = self.waiting.pop_front_if(|told| told.time < settled) {
             let place = told.cpu as usize;
@@ -71,7 +72,7 @@ impl Opinions {
                 IN_INTERRUPT => self.in_interrupt[place] = Some(told.latency),
                 IN_THREAD => {
                     let in_interrupt = self.in_interrupt[place].take();
-                    // The first one of a thread was not followed yet.
+                    // The thread's first wake-up was not followed yet.
                     let Some(due) = samples.due_of_wake_up(told.pid, told.time) else {
                         continue;
                     };
@@ -92,7 +93,7 @@ impl Opinions {
     }
 }
 
-/// From due to the call of the timer's function.
+/// Returns the time from due to the call of the timer's function.
 fn way_to_function(delay: &Delay) -> u64 {
     let is_before = |component| matches!(component, Component::Timer | Component::Interrupt);
     delay

@@ -7,10 +7,10 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 
 use tardy_core::sample::Sample;
 
-/// Samples of one series that come together.
+/// A batch of samples of one series.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// Place of the series.
+    /// Index of the series.
     pub(crate) series: usize,
     pub(crate) samples: Vec<Sample>,
 }
@@ -39,7 +39,7 @@ impl Tap {
         self.waiting.push(sample);
     }
 
-    /// Hands over what was noted. If the explainer is behind, these samples stay without
+    /// Passes on the recorded samples. If the explainer is behind, these samples stay without
     /// explanation, and are counted.
     pub fn hand_over(&mut self) {
         if self.waiting.is_empty() {

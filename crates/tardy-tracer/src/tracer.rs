@@ -34,10 +34,10 @@ use crate::second_opinion::Opinions;
 use crate::tap::{Batch, Tap};
 
 const STACK_BYTES: usize = 512 << 10;
-/// Batches that wait: eight a second and series; a reader that is half a minute behind is told by
-/// what is left out.
+/// Maximum number of waiting batches, at eight per second and series; a reader that is half a
+/// minute behind drops the excess and reports it.
 const BATCHES_MAX: usize = 4096;
-/// Ahead of the loads, behind the recorder: what it loses is explained by nobody.
+/// Runs before the loads and after the recorder: events that it loses cannot be explained.
 const NICE: i32 = -10;
 /// Least share of the calibration's wake-ups that must be in the trace for it to explain anything.
 const WAKE_UPS_MIN: f64 = 0.5;
@@ -45,10 +45,10 @@ const WAKE_UPS_MIN: f64 = 0.5;
 /// Why nothing is recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum NotTraced {
-    /// There is no tracefs that may be used.
+    /// No usable tracefs exists.
     #[error("tracefs cannot be used ({0})")]
     NoTracefs(io::Error),
-    /// The trace has the host's clock, which is not the clock of this time namespace.
+    /// The trace uses the host's clock, which differs from that of this time namespace.
     #[error(
         "this process is in a time namespace, whose clock differs from that of the kernel's trace"
     )]
@@ -56,21 +56,21 @@ pub enum NotTraced {
     /// The instance cannot be made, or lacks what is needed.
     #[error(transparent)]
     Instance(#[from] InstanceError),
-    /// Something else failed on the way.
+    /// Another operation failed.
     #[error("{what}: {error}")]
     System {
-        /// What was to be done.
+        /// The operation that failed.
         what: &'static str,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
-    /// The trace has too little of what it should have.
+    /// The trace lacks events that it should have.
     #[error("of {} wake-ups in the calibration, only {} are in the kernel's trace", .0.sleeps, .0.wake_ups)]
     Calibration(Calibration),
 }
 
 impl NotTraced {
-    /// What to do about it.
+    /// Returns the remedy.
     #[must_use]
     pub fn remedy(&self) -> &'static str {
         match self {
@@ -102,7 +102,7 @@ pub struct Options<'a> {
     /// The machine's files.
     pub root: &'a Root,
     pub machine: &'a MachineFacts,
-    /// Whether time stands still while a host runs something else, as in the lab.
+    /// Whether time stops while the host runs other tasks, as in the lab.
     pub is_virtual_time: bool,
     /// The run's folder.
     pub folder: &'a Path,
@@ -114,20 +114,20 @@ pub struct Options<'a> {
     pub housekeeping_cpus: &'a CpuList,
     /// The run's share of `--disk` for explanations, in bytes.
     pub disk: Option<u64>,
-    /// Whether all pages are kept.
+    /// Whether all pages are stored.
     pub keep_all: bool,
     /// Whether the kernel records stacks too.
     pub has_stacks: bool,
-    /// Whether the tracer timerlat runs beside, as a second opinion.
+    /// Whether the timerlat tracer runs too, as a second opinion.
     pub has_timerlat: bool,
-    /// Whether loops of programs are measured, which are judged by rules.
+    /// Whether program loops are measured, which are judged by rules.
     pub has_loops: bool,
 }
 
-/// A series whose samples are to be explained.
+/// A series whose samples are explained.
 #[derive(Debug, Clone)]
 pub struct FollowedSeries {
-    /// Its file's name.
+    /// Name of its file.
     pub file: String,
     pub probe: String,
     /// The CPU that it is bound to.
@@ -136,13 +136,13 @@ pub struct FollowedSeries {
     pub place: usize,
 }
 
-/// Lets threads say in the trace which place they measure: in a container they do not know the
-/// number that the trace knows them by.
+/// Lets threads announce their probe index in the trace: in a container they do not know their
+/// numbers in the trace.
 #[derive(Debug, Clone)]
 pub struct Marker(Arc<File>);
 
 impl Marker {
-    /// Says that the calling thread measures this place.
+    /// Announces in the trace that the calling thread measures for this probe index.
     pub fn write(&self, place: usize) {
         let _ = (&*self.0).write_all(format!("{MARK}{place}").as_bytes());
     }
@@ -185,7 +185,7 @@ impl Drop for ReaderThread {
     }
 }
 
-/// What the thread ends with.
+/// The result of the tracing thread.
 struct TracerEnd {
     follower: Follower,
     cpu_time: Nanos,
@@ -195,7 +195,7 @@ impl Tracer {
     /// Makes the instance, calibrates, and reads from now on.
     ///
     /// # Errors
-    /// [`NotTraced`]; nothing is left behind then.
+    /// Returns [`NotTraced`] after removing everything it made.
     pub fn start(tracefs: Tracefs, options: &Options<'_>) -> Result<Self, NotTraced> {
         let failed = |what| move |error| NotTraced::System { what, error };
         demand_clock_of_trace(options.root)?;
@@ -212,7 +212,7 @@ impl Tracer {
             options.has_loops,
             options.root,
         )?;
-        // While somebody reads its pages, an instance keeps its tracer.
+        // An instance keeps its tracer while its pages are being read.
         let no_second_opinion = options
             .has_timerlat
             .then(|| instance.run_timerlat().err())
@@ -289,7 +289,8 @@ impl Tracer {
             loops: Vec::new(),
             series: Vec::new(),
             holders: Holders::new(Symbols::parse(&symbols)),
-            // The file is replaced as a whole, and has formats and names beside the pages.
+            // The file is replaced as a whole, and contains formats and names in addition to the
+            // pages.
             evidence: Evidence::new(reader.cpus().len(), options.disk.map(|bytes| bytes / 8)),
             batches: batches_end,
             new_series: new_series_end,
@@ -343,29 +344,29 @@ impl Tracer {
         })
     }
 
-    /// What measuring threads announce themselves with.
+    /// Returns the marker with which measuring threads announce themselves.
     #[must_use]
     pub fn marker(&self) -> Marker {
         self.marker.clone()
     }
 
-    /// What is known of the recording at its start.
+    /// Returns the facts that are known when recording starts.
     #[must_use]
     pub fn record(&self) -> &TracingRecord {
         &self.record
     }
 
-    /// Whether the kernel's trace numbers threads as this process does.
+    /// Returns whether the trace and this process use the same thread numbers.
     #[must_use]
     pub fn are_numbers_shared(&self) -> bool {
         self.are_numbers_shared
     }
 
-    /// Makes the files of the series' delays. Each series gets the tap that its recorder hands
-    /// samples to. `loops` are those of programs.
+    /// Makes the files of the series' delays. Each series gets the tap through which its recorder
+    /// passes samples. `loops` are those of programs.
     ///
     /// # Errors
-    /// Those of making the files.
+    /// Returns errors of making the files.
     pub fn follow(
         &self,
         series: &[FollowedSeries],
@@ -406,8 +407,8 @@ impl Tracer {
         Ok(taps)
     }
 
-    /// Ends the recording when all samples were handed over, and says what came of it. The instance
-    /// is gone then.
+    /// Ends the recording after all samples were passed on, and returns its record. The instance is
+    /// then removed.
     ///
     /// # Errors
     /// If the thread ended before its time.
@@ -449,7 +450,7 @@ impl Tracer {
     }
 }
 
-/// Refuses a time namespace with a monotonic clock of its own (time_namespaces(7)).
+/// Refuses a time namespace with its own monotonic clock (time_namespaces(7)).
 pub(crate) fn demand_clock_of_trace(root: &Root) -> Result<(), NotTraced> {
     // Kernels without time namespaces have no such file.
     let offsets = root.read("proc/self/timens_offsets").unwrap_or_default();
@@ -463,7 +464,7 @@ pub(crate) fn demand_clock_of_trace(root: &Root) -> Result<(), NotTraced> {
     Ok(())
 }
 
-/// What of the machine causes hang on.
+/// Returns facts of the machine that decide between causes.
 fn facts(options: &Options<'_>) -> Facts {
     let machine = options.machine;
     let preemption = machine
@@ -478,7 +479,7 @@ fn facts(options: &Options<'_>) -> Facts {
             Preemption::No
         }
     });
-    // No host takes time away that does not pass.
+    // Under virtual time, the host cannot steal time.
     let is_guest = if options.is_virtual_time {
         Some(false)
     } else {

@@ -1,6 +1,6 @@
-//! Settings in force for a while: old values are in the journal before anything is written, and are
-//! back on every way out. A killed process's are put back by the next start of the tool, or by
-//! `tardy restore`.
+//! Settings in force for a while: old values are journaled before anything is written, and are
+//! restored on every exit. Those of a killed process are restored by the next start of the tool, or
+//! by `tardy restore`.
 //!
 //! A search applies and undoes its settings run by run. Between runs the machine is as it was
 //! found, and a kill leaves one journal.
@@ -17,7 +17,7 @@ use tardy_sys::{child, process, signal};
 
 use crate::setting::{Change, Setting, Standing, current, is_alike};
 
-/// Why settings are not in force. What was written is back by then.
+/// Why settings are not in force. The written values were restored by then.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     #[error("setting {0} does not apply to this machine: {1}")]
@@ -61,7 +61,7 @@ pub struct InForce;
 pub struct SettingsLock {
     /// Where journals are.
     folder: PathBuf,
-    /// None where the folder cannot be locked; settings that change something need it for their
+    /// `None` if the folder cannot be locked; settings that change something need it for their
     /// journal, and are refused.
     _file: Option<File>,
 }
@@ -70,7 +70,7 @@ impl SettingsLock {
     /// Takes it, for journals in `folder`. Take it before settings are looked at.
     ///
     /// # Errors
-    /// [`InForce`].
+    /// Returns [`InForce`].
     pub fn take(folder: PathBuf) -> Result<Self, InForce> {
         let file = std::fs::create_dir_all(&folder)
             .and_then(|()| File::open(&folder))
@@ -88,7 +88,7 @@ impl SettingsLock {
 /// Settings that are in force until this is dropped.
 #[derive(Debug)]
 pub struct AppliedSettings {
-    /// What was changed.
+    /// The changes that were made.
     pub changes: Vec<Change>,
     programs: Vec<Program>,
     journal: Option<Journal>,
@@ -101,7 +101,7 @@ impl AppliedSettings {
     /// killed with it.
     ///
     /// # Errors
-    /// [`ApplyError`].
+    /// Returns [`ApplyError`].
     pub fn apply<'a>(
         settings: impl IntoIterator<Item = &'a Setting>,
         lock: &SettingsLock,
@@ -163,7 +163,7 @@ impl AppliedSettings {
         Ok(applied)
     }
 
-    /// Puts everything back, and tells what became of it.
+    /// Restores everything, and returns the results.
     pub fn undo(mut self) -> Vec<UndoResult> {
         self.programs.clear();
         self.journal.take().map_or_else(Vec::new, Journal::undo)
@@ -212,7 +212,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Asked first: a load of this tool puts back what it changed.
+        // It is stopped gently first: a load of this tool undoes its changes.
         let group = i32::try_from(self.0.id()).unwrap_or(i32::MAX);
         let _ = process::kill_group(group, signal::TERMINATE);
         for _ in 0..40 {

@@ -1,10 +1,10 @@
-//! What takes a restart: words for the kernel's command line, and how each boot loader gets them
-//! (Documentation/admin-guide/kernel-parameters.txt).
+//! Settings that take a reboot: words for the kernel's command line, and how each boot loader gets
+//! them (Documentation/admin-guide/kernel-parameters.txt).
 
 use tardy_core::cpu::CpuList;
 use tardy_machine::checks::Profile;
 
-/// A word, and what it is for in a sentence's end.
+/// A word, and its purpose as the end of a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct BootWord {
     pub word: String,
@@ -15,23 +15,26 @@ pub struct BootWord {
 pub const LOADERS: [(&str, &str); 4] = [
     (
         "GRUB",
-        "add these words to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, then run update-grub \
+        "add these parameters to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, then run update-grub \
          (Debian, Ubuntu) or grub2-mkconfig -o /boot/grub2/grub.cfg",
     ),
     (
         "systemd-boot",
-        "add these words to /etc/kernel/cmdline and install the kernel again, or to `options` in \
+        "add these parameters to /etc/kernel/cmdline and install the kernel again, or to `options` in \
          /boot/loader/entries/*.conf",
     ),
     (
         "extlinux",
-        "add these words to `append` in /boot/extlinux/extlinux.conf",
+        "add these parameters to `append` in /boot/extlinux/extlinux.conf",
     ),
-    ("U-Boot", "setenv bootargs \"${bootargs} WORDS\"; saveenv"),
+    (
+        "U-Boot",
+        "setenv bootargs \"${bootargs} PARAMETERS\"; saveenv",
+    ),
 ];
 
-/// Words that a search in virtual time tries unless it is told others: those that guides to real
-/// time name and that a guest of one CPU can tell apart, and their opposites.
+/// Words that a search in virtual time tries by default: those that real-time guides name and that
+/// affect a guest of one CPU, and their opposites.
 pub const TRIED: [&str; 13] = [
     "preempt=none",
     "preempt=full",
@@ -48,8 +51,8 @@ pub const TRIED: [&str; 13] = [
     "init_on_alloc=0",
 ];
 
-/// The words that `profile` wants for tasks on `cpus` and that `command_line` does not have.
-/// `others` are the remaining CPUs; with none of those nothing can be isolated.
+/// Returns the words that `profile` wants for tasks on `cpus` and that `command_line` does not
+/// have. `others` are the remaining CPUs; with none of those nothing can be isolated.
 #[must_use]
 pub fn words(
     profile: Profile,

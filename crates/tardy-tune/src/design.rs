@@ -4,15 +4,16 @@
 //! R. L. Plackett and J. P. Burman, "The design of optimum multifactorial experiments", Biometrika
 //! 33, 1946, from R. E. A. C. Paley's matrices. Each design is run with its mirror image, so that
 //! no effect of one setting is mixed with what two do together (G. E. P. Box and K. B. Wilson, J.
-//! R. Stat. Soc. B 13, 1951).
+//! R. Stat. Soc. Each design is run with its mirror image, so that the effect of one setting is not
+//! confounded with the interaction of two (G.
 
 /// Primes that leave 3 when divided by 4; a design has one row more, and room for as many settings.
 const PRIMES: [usize; 8] = [3, 7, 11, 19, 23, 31, 43, 47];
 /// The most settings of a search.
 pub const SETTINGS_MAX: usize = PRIMES[PRIMES.len() - 1];
 
-/// The runs of a design for so many settings and its mirror image, each as what is on; none for no
-/// setting or too many.
+/// Returns the runs of a design for a number of settings and its mirror image, each as the settings
+/// that are on; empty for no setting or too many.
 ///
 /// Every column has as many runs on as off, and any two columns are uncorrelated.
 #[must_use]

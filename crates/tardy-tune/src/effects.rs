@@ -1,5 +1,5 @@
-//! What each setting does where a run repeats exactly: replicas with it against replicas without,
-//! under each load by itself.
+//! The effect of each setting if a run repeats exactly: replicas with it against replicas without,
+//! under each load separately.
 //!
 //! The shift between two sets of replicas is the median of all differences, its interval that of
 //! Mann and Whitney's ranks (J. L. Hodges and E. L. Lehmann, Ann. Math. Stat. 34, 1963). Every
@@ -18,10 +18,10 @@ use crate::pairs::Difference;
 use crate::ranks::{median, statistics_within, without_ends};
 use crate::search::Outcome;
 
-/// A smaller effect does not count: a word that does nothing moves the kernel's data, too.
+/// A smaller effect does not count: a word without function moves the kernel's data, too.
 const FACTOR_MIN: f64 = 1.05;
 
-/// What a setting does under a load.
+/// The effect of a setting under a load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     pub outcome: Outcome,
@@ -29,8 +29,8 @@ pub struct Effect {
     pub difference: Difference,
 }
 
-/// Effects by setting and load, from logarithms of the goal of each replica; `None` where a side
-/// has no replica. All hold together at `confidence`.
+/// Effects by setting and load, from logarithms of the goal of each replica; `None` if a side has
+/// no replica. All hold together at `confidence`.
 #[must_use]
 pub fn effects(
     without: &[Vec<f64>],
@@ -59,8 +59,8 @@ pub fn effects(
         .collect()
 }
 
-/// Replicas of each side without which nothing can be said of so many effects at once: with fewer,
-/// even replicas that do not overlap may do so by chance.
+/// Returns the minimum number of replicas per side for conclusions about this many effects at once:
+/// with fewer, even disjoint replicas may occur by chance.
 #[must_use]
 pub fn replicas_min(effects: usize, confidence: Confidence) -> u32 {
     let probability = confidence.miss() / 2.0 / effects.max(1) as f64;
@@ -86,8 +86,8 @@ fn shift(before: &[f64], behind: &[f64], confidence: Confidence) -> Option<Diffe
     })
 }
 
-/// How many differences lie outside at each side, so that Mann and Whitney's statistic is beyond
-/// them with at most this probability.
+/// Returns how many differences lie outside at each side, so that Mann and Whitney's statistic is
+/// beyond them with at most this probability.
 fn left_out(before: usize, behind: usize, probability: f64) -> usize {
     // Ways to choose ranks by their number and sum above the least: products of (1 - x^(behind +
     // i)) / (1 - x^i).
@@ -132,8 +132,8 @@ mod tests {
         }
     }
 
-    /// As [`crate::search`] is tested: a heavy upper tail, whose spread lets a twentieth of the
-    /// goal be chance.
+    /// Works like [`crate::search`] is tested: a heavy upper tail, whose spread lets a twentieth of
+    /// the goal be chance.
     #[test]
     fn ten_settings_that_do_nothing_are_called_nothing_and_one_that_does_is_found_within_its_interval()
      {
@@ -165,7 +165,7 @@ mod tests {
             found += usize::from(effect.outcome == Outcome::Lowers);
             covered += usize::from(effect.difference.interval.contains(-1.0));
         }
-        // 5 % of 300, and what chance adds in one of a thousand such tests.
+        // 5 % of 300, plus the random excess in one of a thousand such tests.
         assert!(wrong <= 27, "{wrong} of {searches}");
         assert_eq!(found, searches);
         assert!(covered * 100 >= searches * 95, "{covered} of {searches}");

@@ -1,5 +1,5 @@
-//! The settings that the tool knows, each with what it wants on this machine. Why, and who says so,
-//! stands with the row of the same name in `tardy doctor` (`tardy_machine::checks`).
+//! The settings that the tool knows, each with its recommended values on this machine. Reason and
+//! source are in the row of the same name in `tardy doctor` (`tardy_machine::checks`).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use tardy_machine::root::Root;
 
 use crate::setting::Setting;
 
-/// What settings are for.
+/// The purpose of the settings.
 #[derive(Debug, Clone)]
 pub struct Target<'a> {
     pub root: &'a Root,
@@ -169,7 +169,8 @@ const KNOWN: &[KnownSetting] = &[
     },
 ];
 
-/// All that this machine has, in the order of the table; what needs to know CPUs comes last.
+/// Returns all that this machine has, in the order of the table; those that depend on CPUs come
+/// last.
 #[must_use]
 pub fn settings(target: &Target<'_>) -> Vec<Setting> {
     let mut found: Vec<Setting> = KNOWN
@@ -208,7 +209,7 @@ impl KnownSetting {
     }
 }
 
-/// None where there is no file.
+/// Returns `None` if there is no file.
 fn setting(name: &str, files: BTreeMap<PathBuf, String>, only_named: bool) -> Option<Setting> {
     let check = tardy_machine::checks::CHECKS
         .iter()

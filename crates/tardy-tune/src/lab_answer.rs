@@ -1,4 +1,4 @@
-//! What a search in the lab comes to, as it is printed and kept.
+//! The result of a search in the lab, as printed and stored.
 
 use crate::search::Outcome;
 use serde::Serialize;
@@ -7,10 +7,10 @@ use tardy_core::units::Nanos;
 /// Kernels that could not be had, with the reason.
 pub type MissingKernels = Vec<(String, String)>;
 
-/// What the search comes to, as it is printed and kept.
+/// The result of the search, as printed and stored.
 #[derive(Debug, Serialize)]
 pub struct Answer {
-    /// What the figures mean.
+    /// The meaning of the figures.
     pub meaning: String,
     /// The kernel that all are compared with.
     pub base: String,
@@ -19,13 +19,13 @@ pub struct Answer {
     pub goal: String,
     pub length_ns: Nanos,
     pub replicas: u32,
-    /// Of all that is said of effects together.
+    /// Confidence of all statements about effects together.
     pub confidence: f64,
     pub loads: Vec<String>,
     /// The goal of each replica as it is, by load.
     pub as_it_is_ns: Vec<Vec<Nanos>>,
     pub settings: Vec<Row>,
-    /// All that lower the goal somewhere and raise it nowhere, where there are several.
+    /// All that lower the goal somewhere and raise it nowhere, if there are several.
     pub together: Option<Row>,
     /// Kernels that could not be had, with the reason.
     pub absent: MissingKernels,
@@ -35,7 +35,7 @@ pub struct Answer {
 #[derive(Debug, Serialize)]
 pub struct Row {
     pub name: String,
-    /// What it adds to the kernel's command line.
+    /// The words that it adds to the kernel's command line.
     pub words: Vec<String>,
     pub loads: Vec<OfLoad>,
 }
@@ -45,9 +45,9 @@ pub struct OfLoad {
     pub load: String,
     /// The goal of each replica.
     pub goal_ns: Vec<Nanos>,
-    /// Absent where a side has no replica.
+    /// Absent if a side has no replica.
     pub outcome: Option<Outcome>,
-    /// With the setting, over without; absent also where nothing can be said.
+    /// Ratio with the setting to without; absent also if inconclusive.
     pub factor: Option<f64>,
     pub factor_interval: Option<[f64; 2]>,
     /// Why replicas have no number.
@@ -67,7 +67,7 @@ impl Row {
         self.has(Outcome::Raises)
     }
 
-    /// The largest factor that it lowers a goal by.
+    /// Returns the largest factor that it lowers a goal by.
     pub fn gain(&self) -> f64 {
         let lowered = self
             .loads

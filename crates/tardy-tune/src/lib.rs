@@ -1,9 +1,9 @@
-//! Settings of a machine that may make tasks less late: which there are, how to apply them for a
-//! while, and an experiment that tells what each is worth.
+//! Settings of a machine that may reduce latency: a list, a way to apply them for a while, and an
+//! experiment that measures the effect of each.
 //!
-//! [`known`] lists them with what they want, [`apply`] writes them with a journal, [`design`] and
-//! [`search`] are the experiment, [`boot`] is for what takes a restart. Nothing here knows how a
-//! run is made: [`search::Bench`] measures.
+//! [`known`] lists them with their recommended values, [`apply`] writes them with a journal,
+//! [`design`] and [`search`] are the experiment, [`boot`] is for settings that take a reboot. This
+//! crate does not make runs itself: [`search::Bench`] measures.
 #![forbid(unsafe_code)]
 
 pub mod apply;

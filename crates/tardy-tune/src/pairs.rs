@@ -10,14 +10,14 @@ use crate::ranks::{median, statistics_within, without_ends};
 /// A difference, of logarithms of the goal here.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
-    /// What is to be expected.
+    /// The expected value.
     pub value: f64,
-    /// What it surely lies in, at the confidence that was asked for.
+    /// The interval that contains it at the requested confidence.
     pub interval: Interval,
 }
 
 impl Difference {
-    /// Whether it is surely not zero.
+    /// Returns whether it is surely not zero.
     #[must_use]
     pub fn is_decided(&self) -> bool {
         self.interval.lower > 0.0 || self.interval.upper < 0.0
@@ -48,8 +48,8 @@ pub fn difference(differences: &[f64], confidence: Confidence) -> Option<Differe
     })
 }
 
-/// How many averages lie outside at each side, so that the sum of signed ranks is beyond them with
-/// at most this probability: 0 where even one would be too many.
+/// Returns how many averages lie outside at each side, so that the sum of signed ranks is beyond
+/// them with at most this probability: 0 if even one would be too many.
 fn left_out(count: usize, probability: f64) -> usize {
     let sums = count * (count + 1) / 2;
     let mut ways = vec![0.0_f64; sums + 1];

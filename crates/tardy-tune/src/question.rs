@@ -1,14 +1,14 @@
-//! What a search is asked, as it stands in its folder.
+//! The question of a search, as stored in its folder.
 
 use crate::setting::Settings;
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 
-/// What was found useful, for `--settings` and `doctor --against`.
+/// The settings that were found useful, for `--settings` and `doctor --against`.
 pub const BEST: &str = "best.toml";
 
-/// What is searched, and how: enough to go on with it.
+/// The parameters of a search: enough to resume it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Question {
     pub settings: Settings,

@@ -1,5 +1,5 @@
-//! What tests of ranks share: the exact distribution of their statistic, and the interval that it
-//! leaves of values in order.
+//! Shared code of rank tests: the exact distribution of their statistic, and the resulting interval
+//! of sorted values.
 
 use tardy_statistics::confidence::Interval;
 
@@ -13,8 +13,8 @@ pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
     }
 }
 
-/// How many of the least values of a statistic come with at most this probability together: 0 where
-/// even the first is too likely.
+/// Returns how many of the least values of a statistic come with at most this probability together:
+/// 0 if even the first is too likely.
 ///
 /// `ways` has the number of orders of ranks that make each value, from 0 on.
 pub(crate) fn statistics_within(ways: &[f64], probability: f64) -> usize {
@@ -28,8 +28,8 @@ pub(crate) fn statistics_within(ways: &[f64], probability: f64) -> usize {
         .count()
 }
 
-/// The interval of values in order. So many lie outside or at its edge at each side; unbounded with
-/// none.
+/// Returns the interval of values in order. So many lie outside or at its edge at each side;
+/// unbounded with none.
 pub(crate) fn without_ends(sorted: &[f64], left_out: usize) -> Interval {
     match left_out.checked_sub(1) {
         Some(place) => Interval {

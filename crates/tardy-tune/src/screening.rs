@@ -1,5 +1,5 @@
-//! What each setting does in runs of a balanced design: the mean with it less the mean without it,
-//! by a linear model with a level for each replicate.
+//! The effect of each setting in runs of a balanced design: the mean with it minus the mean without
+//! it, by a linear model with a level for each replicate.
 
 use tardy_statistics::confidence::{Confidence, Interval};
 use tardy_statistics::student;
@@ -11,7 +11,7 @@ use crate::pairs::Difference;
 pub struct Trial {
     /// Which replicate of the design it belongs to.
     pub replicate: usize,
-    /// What was on.
+    /// The settings that were on.
     pub on: Vec<bool>,
     /// Logarithm of the goal.
     pub value: f64,
@@ -25,20 +25,20 @@ pub struct Effect {
     pub probability: f64,
 }
 
-/// What a design tells.
+/// The result of a design.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Screening {
     /// One for each setting.
     pub effects: Vec<Effect>,
-    /// Standard deviation of a run beside what settings do.
+    /// Standard deviation of a run that settings do not explain.
     pub spread: f64,
 }
 
-/// The effects of all settings, each interval at `confidence`. Every replicate must have the whole
-/// design.
+/// Returns the effects of all settings, each interval at `confidence`. Every replicate must have
+/// the whole design.
 ///
-/// What settings do together, and what else changed from run to run, is spread over all of them and
-/// widens the intervals.
+/// Interactions of settings, and other changes from run to run, are distributed over all of them
+/// and widen the intervals.
 #[must_use]
 pub fn screening(trials: &[Trial], confidence: Confidence) -> Screening {
     let settings = trials.first().map_or(0, |trial| trial.on.len());

@@ -27,8 +27,8 @@ use crate::design;
 use crate::pairs::{self, Difference};
 use crate::screening::{Screening, Trial, screening};
 
-/// Settings below this probability of chance go on to pairs: one of ten that do nothing does, for
-/// few that do something to be lost.
+/// Settings below this probability of chance proceed to pairs: one of ten ineffective ones does, so
+/// that few effective ones are lost.
 const PROBABILITY_OF_CANDIDATES: f64 = 0.1;
 /// Pairs of a candidate at least: below, signed ranks cannot decide at a confidence that is shared.
 const PAIRS_MIN: usize = 16;
@@ -39,12 +39,12 @@ const REPLICATES_MAX: usize = 6;
 /// Pairs of all that helped against none.
 const PAIRS_TOGETHER: usize = 10;
 
-/// What makes runs.
+/// Makes runs.
 pub trait Bench {
     /// Why a run gave no number, which ends the search.
     type Error;
 
-    /// The goal of a run, in ns, with these settings on and the others as they were found.
+    /// Returns the goal of a run, in ns, with these settings on and the others as they were found.
     ///
     /// # Errors
     /// That the run gave no number.
@@ -70,7 +70,7 @@ pub enum Stage {
 pub struct Effort {
     /// Runs in all.
     pub runs: usize,
-    /// Of everything that is said of settings, together.
+    /// Confidence of all statements about settings together.
     pub confidence: Confidence,
     /// Of the order of runs.
     pub seed: u64,
@@ -95,7 +95,7 @@ pub enum SearchError<E> {
     Run(E),
 }
 
-/// What a setting does to the goal.
+/// The effect of a setting on the goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -103,12 +103,12 @@ pub enum Outcome {
     Lowers,
     /// It raises it.
     Raises,
-    /// Nothing was seen; the interval tells how much there may be.
+    /// No effect was seen; the interval limits its size.
     NothingSeen,
 }
 
 impl Outcome {
-    /// What a difference that lies in its interval says.
+    /// Returns the conclusion from a difference's interval.
     #[must_use]
     pub fn of(difference: &Difference) -> Self {
         match difference {
@@ -119,34 +119,34 @@ impl Outcome {
     }
 }
 
-/// What was found of one setting. Differences are of logarithms: their powers of e are factors.
+/// The result of one setting. Differences are of logarithms: their powers of e are factors.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SettingResult {
     pub outcome: Outcome,
     /// With the setting, less without.
     pub difference: Difference,
-    /// Pairs of runs that tell it; 0 where the design alone does.
+    /// Number of pairs of runs behind it; 0 if only the design is.
     pub pairs: usize,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SearchResult {
     /// One for each setting.
     pub settings: Vec<SettingResult>,
-    /// The goal with everything as found, in ns: geometric mean of such runs, else of all.
+    /// The goal with everything as found, in ns: geometric mean of such runs, otherwise of all.
     pub base_ns: f64,
     /// A change by this share is found in nine searches of ten with this budget, were it the only
     /// one.
     pub smallest_share: f64,
-    /// All that lower the goal against none, where there are several; at `confidence` by itself.
+    /// All that lower the goal against none, if there are several; at `confidence` by itself.
     pub together: Option<Difference>,
     /// Runs that it took.
     pub runs: usize,
 }
 
 impl SearchResult {
-    /// The places of the settings that lower the goal.
+    /// Returns the indices of the settings that lower the goal.
     #[must_use]
     pub fn useful(&self) -> Vec<usize> {
         let lowers = |(place, found): (usize, &SettingResult)| {
@@ -160,16 +160,16 @@ impl SearchResult {
     }
 }
 
-/// The runs of the smallest search of so many settings.
+/// Returns the runs of the smallest search of so many settings.
 #[must_use]
 pub fn runs_min(settings: usize) -> usize {
     design::folded(settings).len() + 2 * PAIRS_MIN
 }
 
-/// Whether so many runs can search so many settings.
+/// Returns whether so many runs can search so many settings.
 ///
 /// # Errors
-/// [`SearchError`], but [`SearchError::Run`].
+/// Returns [`SearchError`], but [`SearchError::Run`].
 pub fn check<E>(settings: usize, runs: usize) -> Result<(), SearchError<E>> {
     let needed = runs_min(settings);
     match settings {
@@ -187,7 +187,7 @@ pub fn check<E>(settings: usize, runs: usize) -> Result<(), SearchError<E>> {
 /// search can be taken up again.
 ///
 /// # Errors
-/// [`SearchError`].
+/// Returns [`SearchError`].
 pub fn search<B: Bench>(
     settings: usize,
     effort: Effort,
@@ -271,18 +271,18 @@ pub fn search<B: Bench>(
     Ok(result)
 }
 
-/// How often pairs are looked at: where there are many, also halfway.
+/// Returns how often pairs are looked at: if there are many, also halfway.
 fn looks(pairs: usize) -> usize {
     if pairs >= 2 * PAIRS_MIN { 2 } else { 1 }
 }
 
-/// Every look at every candidate has its share.
+/// Every check of every candidate gets a share.
 fn confidence_of_pairs(confidence: Confidence, candidates: usize, pairs: usize) -> Confidence {
     confidence.shared_by(u32::try_from(candidates * looks(pairs)).unwrap_or(u32::MAX))
 }
 
-/// The smallest effect that is found in nine searches of ten: it must pass the design, and then its
-/// pairs. Signed ranks take a twentieth more than normal differences would.
+/// Returns the smallest effect that is found in nine searches of ten: it must pass the design, and
+/// then its pairs. Signed ranks take a twentieth more than normal differences would.
 fn smallest(spread: f64, runs: usize, pairs: usize, confidence: Confidence) -> f64 {
     let one =
         |miss: f64| normal_deviate(Confidence::new(1.0 - miss).unwrap_or(Confidence::NINETY_FIVE));
@@ -318,7 +318,7 @@ impl<B: Bench> State<'_, B> {
         Ok(value)
     }
 
-    /// Each replicate in an order of its own: what drifts is not mixed with a setting.
+    /// Each replicate has a separate order, so that drift is not confounded with a setting.
     fn screening(
         &mut self,
         rows: &[Vec<bool>],
@@ -399,7 +399,7 @@ impl<B: Bench> State<'_, B> {
         Ok(pairs::difference(&differences, confidence))
     }
 
-    /// The goal with `varied` on, less with them off; which comes first is drawn.
+    /// Returns the goal with `varied` on, less with them off; which comes first is drawn.
     fn pair(&mut self, on: &mut [bool], varied: &[usize]) -> Result<f64, SearchError<B::Error>> {
         let mut values = [0.0; 2];
         let first: bool = self.random.random();
@@ -505,7 +505,7 @@ mod tests {
         };
         let searches = 400;
         let wrong = (0..searches).filter(wrong).count();
-        // 5 % of 400, and what chance adds to that in one of a thousand such tests.
+        // 5 % of 400, plus the random excess in one of a thousand such tests.
         assert!(wrong <= 34, "{wrong} of {searches}");
     }
 

@@ -1,12 +1,12 @@
-//! One setting: the values that it wants in which files, a program that runs while it is on, or
-//! words of the kernel's command line. Also as TOML, which users write and a search ends with.
+//! One setting: values for files, a program that runs while it is on, or words of the kernel's
+//! command line. Also as TOML, which users write and a search stores as its result.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// What can be on or off.
+/// A setting that can be on or off.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setting {
@@ -15,13 +15,13 @@ pub struct Setting {
     /// Why it may help, in a sentence's end.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
-    /// What is written while it is on: a value for each file of /proc or /sys.
+    /// The values written while it is on, by file of /proc or /sys.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<PathBuf, String>,
     /// A program that runs while it is on, with its arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub while_on: Vec<String>,
-    /// Words of the kernel's command line, which take a restart.
+    /// Words of the kernel's command line, which take a reboot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub words: Vec<String>,
     /// Whether it is left alone unless it is named: it has a price that a latency does not show.
@@ -56,7 +56,7 @@ pub enum SettingsError {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change {
     pub path: PathBuf,
-    /// What is in it, as it is written back.
+    /// The current content, in the form in which it is restored.
     pub now: String,
     pub wanted: String,
 }
@@ -67,7 +67,7 @@ pub struct Change {
 pub enum Standing {
     /// All is as it wants.
     AsWanted,
-    /// These would be changed; none for a program.
+    /// The changes it would make; empty for a program.
     Changeable(Vec<Change>),
     /// These words are not on the kernel's command line.
     TakesRestart(Vec<String>),
@@ -79,7 +79,7 @@ impl Settings {
     /// Reads a file, of 1 MiB at most.
     ///
     /// # Errors
-    /// [`SettingsError`].
+    /// Returns [`SettingsError`].
     pub fn read(path: &Path) -> Result<Self, SettingsError> {
         let bytes = text_file(path).map_err(|error| SettingsError::Read(path.to_owned(), error))?;
         let found: Self = toml::from_str(&bytes)
@@ -119,14 +119,14 @@ impl Settings {
     /// As TOML.
     ///
     /// # Errors
-    /// None for values of this type.
+    /// Never fails for values of this type.
     pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
         toml::to_string_pretty(self)
     }
 }
 
 impl Setting {
-    /// What it would change on this machine.
+    /// Returns the changes that it would make on this machine.
     #[must_use]
     pub fn standing(&self) -> Standing {
         if !self.while_on.is_empty() {
@@ -171,10 +171,10 @@ fn of_words(words: &[String], line: &str) -> Standing {
     }
 }
 
-/// The value of a file as it could be written back: of a list of choices the chosen one.
+/// Returns the value of a file as it could be written back: of a list of choices the chosen one.
 ///
 /// # Errors
-/// Those of reading the file.
+/// Returns errors of reading the file.
 pub fn current(path: &Path) -> std::io::Result<String> {
     let text = text_file(path)?;
     let text = text.trim();
@@ -188,13 +188,13 @@ pub fn current(path: &Path) -> std::io::Result<String> {
         .to_owned())
 }
 
-/// The text of a regular file, of 1 MiB at most; bytes that are not UTF-8 are replaced.
+/// Returns the text of a regular file, of 1 MiB at most; bytes that are not UTF-8 are replaced.
 fn text_file(path: &Path) -> std::io::Result<String> {
     let bytes = tardy_sys::regular_file::read(path, 1 << 20)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Whether two texts are one value: blanks, and zeros before numbers and masks, aside.
+/// Returns whether two texts are one value: blanks, and zeros before numbers and masks, aside.
 #[must_use]
 pub fn is_alike(one: &str, other: &str) -> bool {
     let words = |text: &str| text.split_whitespace().map(plain).collect::<Vec<_>>();

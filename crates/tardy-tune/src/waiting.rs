@@ -1,5 +1,5 @@
-//! Waiting for a program while signals that would end the tool wait too: what was changed must be
-//! put back first.
+//! Waits for a program while signals that would end the tool wait too, because changes must be
+//! undone first.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -19,13 +19,13 @@ impl Signals {
         signal::SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP]).map(Self)
     }
 
-    /// Whether one has come since it was asked last.
+    /// Returns whether one has come since it was asked last.
     pub fn have_come(&self) -> bool {
         matches!(self.0.take(), Ok(Some(_)))
     }
 
-    /// Runs a program to its end, which is asked to end when the tool is; tells whether it was. The
-    /// kernel kills it with the tool.
+    /// Runs a program to its end, and stops it when the tool is stopped; returns whether it was.
+    /// The kernel kills it with the tool.
     pub fn wait_for(&self, command: &mut Command) -> io::Result<(ExitStatus, bool)> {
         let mut program = child::kill_with_parent(command).spawn()?;
         let mut is_asked = false;

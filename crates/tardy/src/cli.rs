@@ -1,5 +1,5 @@
-//! The command line: one definition a flag, from which parser, help and manual page follow. Parsing
-//! is pure; what a request comes to on this machine is decided in [`tardy_measure::plan`].
+//! The command line: one definition per flag, from which parser, help and manual page follow.
+//! Parsing is pure; [`tardy_measure::plan`] resolves a request for this machine.
 
 pub mod advise;
 pub mod attach;
@@ -88,7 +88,7 @@ pub enum Command {
     Doctor(doctor::DoctorArgs),
     /// Change system settings, or measure the effect of each setting
     ///
-    /// Settings change only while a program runs.
+    /// Settings change only while COMMAND or a search runs, and are then restored.
     Tune(Box<tune::TuneArgs>),
     /// Convert the output of other tools to runs
     Import(Box<import::ImportArgs>),

@@ -1,5 +1,5 @@
-//! The library behind the `tardy` binary: its command line, and the glue from there to what
-//! measures and what shows.
+//! The library of the `tardy` binary: its command line, and the connection to the crates that
+//! measure and display.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_macros)]
 

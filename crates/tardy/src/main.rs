@@ -18,8 +18,7 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     tardy_measure::descriptors::raise_limit();
-    // The guardian and the workers of loads are this binary too; they have a command line of their
-    // own.
+    // The guardian and the workers of loads are this binary too; they have a separate command line.
     if let Some(code) = tardy_loads::guardian::dispatch(std::env::args_os()) {
         return code;
     }

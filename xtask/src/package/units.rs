@@ -8,7 +8,7 @@ use crate::debian::Debian;
 use crate::failure::{Failure, Result, While};
 use crate::{program, workspace};
 
-/// What runs in the guest.
+/// The script that runs in the guest.
 const SCRIPT: &str = include_str!("units.sh");
 /// Starts the script when everything else has started. Its output is on the console.
 const SERVICE: &str = "[Unit]

@@ -1,14 +1,13 @@
-//! Installing packages of the running release, and nothing else: a simulation comes first, and
-//! anything that it would remove, or upgrade to what is of another release, stops the installation.
-//! What the release itself brings anew (a server that wants its client of the same version) is told
-//! and upgraded.
+//! Installs packages of the running release only: a simulation comes first, and the installation
+//! stops if it would remove a package, or upgrade one to another release. Upgrades within the
+//! release (a server that needs its client of the same version) are reported and made.
 
 use std::process::Command;
 
 use crate::failure::{Failure, Result};
 use crate::program;
 
-/// Whether the package is installed.
+/// Returns whether the package is installed.
 pub(super) fn is_installed(name: &str) -> bool {
     let status = program::capture(Command::new("dpkg-query").args([
         "--show",
@@ -80,7 +79,7 @@ fn as_root(arguments: &[&str]) -> Result<Command> {
     Ok(command)
 }
 
-/// The version of the running release, as `12`; empty where it has none.
+/// Returns the version of the running release, as `12`; empty if it has none.
 fn release() -> String {
     let file = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     let version = file

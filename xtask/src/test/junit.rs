@@ -47,7 +47,7 @@ impl Tally {
         tally
     }
 
-    /// The slowest tests, with their seconds.
+    /// Returns the slowest tests, with their seconds.
     pub(super) fn slowest(&self, count: usize) -> &[(f64, String)] {
         &self.tests[..count.min(self.tests.len())]
     }

@@ -9,8 +9,8 @@ use crate::failure::{Result, While};
 /// (crates/tardy/tests/support/machine.rs).
 pub(super) const VARIABLE: &str = "TARDY_TEST_LEFT_OUT";
 
-/// What a virtual machine without devices cannot show, as the beginning of the test's line, and
-/// why.
+/// Tests that a virtual machine without devices cannot run, by the start of the test's line, with
+/// the reason.
 const EXPECTED: &[(&str, &str)] = &[
     (
         "between_gpio_lines:",
@@ -54,12 +54,12 @@ impl LeftOut {
         Ok(Self { file })
     }
 
-    /// Where the tests write.
+    /// Returns where the tests write.
     pub(super) fn file(&self) -> &Path {
         &self.file
     }
 
-    /// The lines that the tests wrote.
+    /// Returns the lines that the tests wrote.
     pub(super) fn lines(&self) -> Result<Vec<String>> {
         let text = std::fs::read_to_string(&self.file)
             .while_doing(|| format!("reading {}", self.file.display()))?;
@@ -70,7 +70,7 @@ impl LeftOut {
     }
 }
 
-/// The reason on the list, where there is one.
+/// Returns the reason on the list, if there is one.
 pub(super) fn reason(line: &str) -> Option<&'static str> {
     EXPECTED
         .iter()

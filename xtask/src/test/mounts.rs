@@ -17,7 +17,7 @@ pub(super) enum Mounts {
 }
 
 impl Mounts {
-    /// The way in which this machine is not set up; `None` without root.
+    /// Returns the way in which this machine is not set up; `None` without root.
     pub(super) fn other() -> Option<Self> {
         let is_root =
             program::capture(Command::new("id").arg("--user")).is_ok_and(|user| user.trim() == "0");
@@ -29,7 +29,7 @@ impl Mounts {
         })
     }
 
-    /// The command in a mount namespace with these mounts.
+    /// Returns the command in a mount namespace with these mounts.
     pub(super) fn around(self, command: &Command) -> Command {
         let script = match self {
             Self::Systemd => {

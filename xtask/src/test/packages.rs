@@ -1,5 +1,5 @@
-//! What the tests and the benchmarks need beside Rust (packages.txt): a package on each line, the
-//! programs of it that are used, and the reason.
+//! The requirements of the tests and the benchmarks besides Rust (packages.txt): a package on each
+//! line, the used programs, and the reason.
 
 /// A package of Debian and Ubuntu.
 #[derive(Debug)]
@@ -7,11 +7,11 @@ pub(super) struct Package {
     pub(super) name: &'static str,
     /// Programs of it that are used, divided by blanks, for machines with other packages.
     pub(super) programs: &'static str,
-    /// What it is needed for.
+    /// Its purpose.
     pub(super) reason: &'static str,
 }
 
-/// All of them.
+/// Returns all of them.
 pub(super) fn all() -> impl Iterator<Item = Package> {
     include_str!("packages.txt").lines().map(|line| {
         let mut parts = line.splitn(3, ": ");

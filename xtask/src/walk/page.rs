@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-/// Lines that depend on the machine as a whole: verdicts, warnings, and what is left out for want
-/// of room.
+/// Lines that depend on the machine as a whole: verdicts, warnings, and omissions for lack of
+/// space.
 const VARYING: [&str; 10] = [
     "FAILED",
     "INCONCLUSIVE",
@@ -29,7 +29,7 @@ pub(super) struct Example {
     pub(super) shown: Vec<String>,
 }
 
-/// All of a page's blocks of code. Commands that go on in the next line are left to the reader.
+/// Returns all of a page's blocks of code. Commands with continuation lines are not run.
 pub(super) fn examples(text: &str) -> Vec<Example> {
     let mut examples: Vec<Example> = Vec::new();
     let mut is_shown = false;
@@ -86,7 +86,7 @@ const NAMED: [&str; 4] = [
 /// Scenarios whose phases are counted in cycles.
 const COUNTED: [&str; 3] = ["williams2002", "mckenney2009-sweep", "koolwal2009-gtod"];
 
-/// Whether a command is only spoken of, or words in capitals stand for what the reader has to name.
+/// Returns whether a command is only mentioned, or contains placeholders in capitals.
 fn is_form(command: &str) -> bool {
     let is_placeholder =
         |word: &str| word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase());
@@ -100,7 +100,7 @@ fn without_comment(line: &str) -> String {
 }
 
 impl Example {
-    /// Whether guests would be booted, for which a bare Debian has no QEMU.
+    /// Returns whether guests would be booted, for which a bare Debian has no QEMU.
     pub(super) fn needs_qemu(&self) -> bool {
         self.command.starts_with("tardy lab ")
             || self.command.contains("--on lab")
@@ -110,7 +110,7 @@ impl Example {
             || self.command == "tardy breakdown timers"
     }
 
-    /// The command with short lengths, on the CPUs that there are.
+    /// Returns the command with short lengths, on the CPUs that there are.
     pub(super) fn as_run(&self) -> String {
         let mut words: Vec<String> = self.command.split(' ').map(str::to_owned).collect();
         if !self.shown.is_empty() {
@@ -167,7 +167,7 @@ impl Example {
             .to_owned()
     }
 
-    /// Each shown line has a printed one with the same words, whatever the figures.
+    /// Each shown line must have a printed one with the same words, with any figures.
     pub(super) fn compare(&self, printed: &str) -> Result<(), String> {
         let printed: Vec<BTreeSet<String>> = printed.lines().map(words).collect();
         for line in &self.shown {
@@ -191,7 +191,7 @@ impl Example {
     }
 }
 
-/// Words of letters alone; units and names of loads among them.
+/// Returns words of letters alone; units and names of loads among them.
 fn words(line: &str) -> BTreeSet<String> {
     let words = line.split(|c: char| !c.is_alphabetic());
     words

@@ -14,9 +14,9 @@ use tardy_results::summary::model::{ProbeSummary, Summary};
 use tardy_results::summary::read::SummaryError;
 use tardy_results::summary::summarize::summarize;
 
-/// What series of completions hold.
+/// Quantity of series of completions.
 const COMPLETION: &str = "completion";
-/// What series of late starts hold.
+/// Quantity of series of start latencies.
 const START: &str = "latency";
 
 /// One run's series of one probe, summarised against the deadline.
@@ -24,11 +24,11 @@ pub(super) struct JudgedProbe {
     pub(super) summary: Summary,
     /// Name of the probe's series.
     name: String,
-    /// What they measure.
+    /// The measured time.
     pub(super) measured: MeasuredTime,
-    /// What the model puts behind each value.
+    /// The time that the model adds to each value.
     pub(super) added: Nanos,
-    /// What its values are held to.
+    /// The requirement for its values.
     pub(super) requirement: Requirement,
     /// Policy and priority.
     pub(super) scheduling: Option<String>,
@@ -36,7 +36,7 @@ pub(super) struct JudgedProbe {
     pub(super) is_kept_awake: bool,
 }
 
-/// What a series measures.
+/// The time that a series measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MeasuredTime {
     /// Work from due to done; how long it takes alone, where the plan tells.
@@ -55,7 +55,7 @@ impl JudgedProbe {
         found.expect("the summary has every series of the run")
     }
 
-    /// How many CPUs it was measured on.
+    /// Returns how many CPUs it was measured on.
     pub(super) fn processors(&self) -> usize {
         self.summary
             .series
@@ -68,7 +68,7 @@ impl JudgedProbe {
         self.probe().numbers.as_ref()
     }
 
-    /// What its own verdict was made from.
+    /// Returns the evidence of its own verdict.
     pub(super) fn evidence(&self) -> Option<&Evidence> {
         self.probe()
             .verdict
@@ -85,8 +85,8 @@ impl JudgedProbe {
     }
 }
 
-/// The runs of `kernel` that can be judged together, completions before late starts: those of the
-/// unit that is nearest to the work asked about.
+/// Returns the runs of `kernel` that can be judged together, completions before late starts: those
+/// of the unit that is nearest to the work asked about.
 pub(super) fn take(
     kernel: &Kernel,
     task: &Task,
@@ -122,8 +122,8 @@ pub(super) fn take(
         .collect()
 }
 
-/// The series of a run that tell most of the work: completions of its kind, else late starts on a
-/// schedule, whose skipped due times are known.
+/// Returns the series of a run that tell most of the work: completions of its kind, otherwise late
+/// starts on a schedule, whose skipped due times are known.
 fn choose(
     run: &LatencyRun,
     task: &Task,
@@ -170,7 +170,7 @@ fn choose(
         .or_else(|| start.map(|descriptor| (descriptor.probe.clone(), MeasuredTime::Start))))
 }
 
-/// The probe of a series: one of several series puts the part behind its name and a dot.
+/// Returns the probe of a series: one of several series puts the part behind its name and a dot.
 fn planned<'a>(run: &'a LatencyRun, series: &str) -> Option<&'a ProbePlan> {
     run.record
         .plan

@@ -21,7 +21,7 @@ use super::options::{Allowed, Look, Trial};
 const LENGTH_MAX: Duration = Duration::from_secs(30);
 /// How long threads measure before they are looked at, or a signal is sent.
 const SETTLED: Duration = Duration::from_millis(300);
-/// Real-time priorities of measuring threads in trials that look at them.
+/// Real-time priorities of measuring threads in trials that observe them.
 const PRIORITIES: std::ops::RangeInclusive<u32> = 70..=80;
 
 /// A line of `-v`.
@@ -39,10 +39,10 @@ const MACHINE: [&str; 5] = [
 /// The outcome of a run.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
-    /// Absent where it was ended.
+    /// Absent if it was ended.
     pub(super) exit: Option<i32>,
     /// Kinds of lines with how many of one kind follow each other: of standard output, then of each
-    /// file. Absent where only the exit code counts.
+    /// file. Absent if only the exit code counts.
     lines: Vec<String>,
     /// Keys of the JSON document, and the values that are not measured.
     keys: BTreeSet<String>,
@@ -55,7 +55,7 @@ pub(super) struct Observed {
 }
 
 impl Observed {
-    /// The first difference between our trial and the peer's.
+    /// Returns the first difference between our trial and the peer's.
     pub(super) fn differs_from(&self, peer: &Self) -> Option<String> {
         let is_failure = |exit: Option<i32>| exit.is_some_and(|code| code != 0);
         // A line that this version refuses cannot be compared.
@@ -103,7 +103,7 @@ pub(super) fn side_by_side(programs: &[Vec<String>], trial: &Trial) -> Result<Ve
     })
 }
 
-/// Runs the trial with the program that begins with these words.
+/// Runs the trial with the program that starts with these words.
 fn run(program: &[String], trial: &Trial) -> Result<Observed> {
     let folder = tempfile::tempdir().while_doing(|| "making a folder".to_owned())?;
     let place = |name: &str| folder.path().join(name);
@@ -173,7 +173,7 @@ fn run(program: &[String], trial: &Trial) -> Result<Observed> {
 impl Observed {
     /// Takes what one output holds: a JSON document, lines, or both.
     fn take(&mut self, name: &str, text: &str) {
-        // A display begins each screen with an escape sequence; the last screen counts.
+        // A display starts each screen with an escape sequence; the last screen counts.
         let screens = text.find("policy:").zip(text.rfind("\u{1b}["));
         let mut text = match screens {
             Some((first, last)) => {
@@ -213,7 +213,8 @@ impl Observed {
     }
 }
 
-/// The line with each number that is measured as `0`, and without the blanks that fill its column.
+/// Returns the line with each number that is measured as `0`, and without the blanks that fill its
+/// column.
 fn kind(line: &str) -> String {
     /// The text before a number that the command line set.
     const ASKED: [&str; 7] = [
@@ -250,7 +251,7 @@ fn kind(line: &str) -> String {
     }
 }
 
-/// The paths of all keys; with their values where these are not measured.
+/// Returns the paths of all keys; with their values where these are not measured.
 fn keys(value: &Value, path: &str, into: &mut BTreeSet<String>) {
     const ASKED: [&str; 4] = ["num_threads", "resolution_in_ns", "return_code", "cpu"];
     let Some(object) = value.as_object() else {
@@ -269,7 +270,7 @@ fn keys(value: &Value, path: &str, into: &mut BTreeSet<String>) {
     }
 }
 
-/// The measuring threads of a run, a while after the first one is there: priority and CPUs.
+/// Returns the measuring threads of a run, a while after the first one is there: priority and CPUs.
 fn measuring(child: &mut Child) -> Vec<String> {
     let begin = Instant::now();
     let mut since: Option<Instant> = None;
@@ -311,7 +312,7 @@ fn real_time_threads(process: u32) -> Vec<String> {
     found
 }
 
-/// The exit code; `None` where it had to be ended.
+/// Returns the exit code; `None` if it had to be ended.
 fn wait(child: &mut Child) -> Result<Option<i32>> {
     let begin = Instant::now();
     loop {
@@ -420,7 +421,7 @@ impl Drop for CpuGroup {
     }
 }
 
-/// Whether all that trials need is here.
+/// Returns whether all that trials need is here.
 pub(super) fn check() -> Result<()> {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     if cpus < 2 {

@@ -110,8 +110,8 @@ fn trial_of(text: &'static str) -> Trial {
     }
 }
 
-/// The long names of the options that a `--help` of cyclictest lists. Lines that are indented
-/// further belong to the option above.
+/// Returns the long names of the options that a `--help` of cyclictest lists. Lines that are
+/// indented further belong to the option above.
 pub(super) fn of_help(help: &str) -> Vec<String> {
     const INDENT_MAX: usize = 16;
     let long = |line: &str| {

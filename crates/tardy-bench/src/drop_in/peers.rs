@@ -1,5 +1,5 @@
-//! The packaged versions of cyclictest, each with the libraries of its own release: nothing is
-//! installed.
+//! The packaged versions of cyclictest, each with the libraries of its own release, without
+//! installing them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,7 +31,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// The command without arguments.
+    /// Returns the command without arguments.
     pub(super) fn words(&self) -> Vec<String> {
         [
             &self.loader.display().to_string(),
@@ -148,7 +148,7 @@ fn library_folder(folder: &Path, name: &str) -> Result<String> {
         .ok_or_else(|| Failure::new(format!("its packages have no {name}")))
 }
 
-/// The file of this name in one of the folders where libraries are.
+/// Returns the file of this name in one of the folders where libraries are.
 fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     ["usr/lib", "lib"]
         .iter()

@@ -1,4 +1,4 @@
-//! What the latencies of each load come to, a bar per run: smallest, median, average, 99.9 % and
+//! Statistics of the latencies of each load, a bar per run: smallest, median, average, 99.9 % and
 //! largest.
 
 use tardy_core::summary::numbers::Numbers;
@@ -8,12 +8,12 @@ use super::super::model::{Axis, Chart, Kind, Layer, Range, Shape, Table, Tone, V
 use super::super::words;
 use super::{latency_axis, of_probe, rules};
 
-/// Share of a load's room that its bars take.
+/// Share of a load's width that its bars take.
 const FILLED: f64 = 0.76;
 /// Share of the axis that is left free above the highest bar.
 const ROOM_ABOVE: f64 = 0.06;
 
-/// How a bar is read.
+/// How to read a bar.
 pub(super) const BAR_READS: &str = "The wide bar ends at 99.9 %, the narrow bar at the largest \
                                     value. Line: median; circle: average.";
 
@@ -52,7 +52,7 @@ pub(super) fn chart(runs: &[RunData], probe: &str) -> Option<Chart> {
     };
     let note = format!("{BAR_READS}{each}");
     let mut y = latency_axis(runs, probe);
-    // The number of the highest bar stands above it.
+    // The number of the highest bar is printed above it.
     let (low, high) = (y.scale.place(y.low), y.scale.place(y.high));
     y.high = y.scale.value(high + (high - low) * ROOM_ABOVE);
     let mut chart = Chart::new(

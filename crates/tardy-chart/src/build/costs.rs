@@ -1,4 +1,4 @@
-//! What operations cost: a chart a group of metrics, a bar per run.
+//! The cost of operations: a chart per group of metrics, a bar per run.
 
 use tardy_results::cost::reference::advantage_percent;
 use tardy_results::cost::run::CostRun;
@@ -9,10 +9,11 @@ use tardy_run::cost::Group;
 use super::super::model::{Axis, Chart, Kind, Layer, Range, Shape, Table, Tone, Values};
 use super::super::scale::Scale;
 
-/// Share of a metric's room that its bars take.
+/// Share of a metric's width that its bars take.
 const FILLED: f64 = 0.76;
 
-/// The charts of all groups that the runs have, in the order of tables. Runs count the same unit.
+/// Returns the charts of all groups that the runs have, in the order of tables. Runs count the same
+/// unit.
 #[must_use]
 pub fn charts(runs: &[CostRun]) -> Vec<(Group, Chart)> {
     let mut groups: Vec<Group> = runs
@@ -49,7 +50,7 @@ fn chart(runs: &[CostRun], group: Group) -> Option<Chart> {
             .filter(|value| *value > 0.0)
     };
     let (least, most) = (ends().reduce(f64::min)?, ends().reduce(f64::max)?);
-    // A little room below, and above for the number of the highest bar.
+    // Some margin below, and above for the number of the highest bar.
     let room = (most / least).powf(0.03).max(1.02);
     let (low, high) = (least / room, most * room.powi(3));
     for range in bars.iter_mut().flatten() {
@@ -116,7 +117,7 @@ fn shown(runs: &[CostRun], metric: &MetricSummary) -> DisplayUnit {
     DisplayUnit::new(&runs[0].summary, metric)
 }
 
-/// What a metric's figure is: of programs the average, as mckenney2009 has it.
+/// Returns the figure of a metric: the average for programs, as in mckenney2009.
 fn figure(metric: &MetricSummary) -> f64 {
     if metric.group == Group::Program {
         metric.mean
@@ -130,8 +131,8 @@ fn ranges(runs: &[CostRun], run: &CostRun, index: usize, names: &[&str]) -> Vec<
     let range = |(place, name): (usize, &&str)| {
         let metric = find(run, name)?;
         let shown = shown(runs, metric);
-        // Times are drawn in ns, whose axis names the unit; a bandwidth is largest where an
-        // operation takes least.
+        // Times are drawn in ns, whose axis names the unit; a bandwidth is largest if an operation
+        // takes least.
         let drawn = |value: f64| {
             if shown.is_time() {
                 value
@@ -153,8 +154,8 @@ fn ranges(runs: &[CostRun], run: &CostRun, index: usize, names: &[&str]) -> Vec<
             figure,
         })
     };
-    // Of nothing, which is what may be left when something was taken off, there is no place on a
-    // logarithmic axis: a least trial of that begins at the axis.
+    // Zero, which can remain after a subtraction, has no position on a logarithmic axis: a minimum
+    // of zero starts at the axis.
     names
         .iter()
         .enumerate()

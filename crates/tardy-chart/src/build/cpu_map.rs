@@ -17,7 +17,7 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         let (first, last) = (data.map.rows.first()?, data.map.rows.last()?);
         let cells = cells(data);
         let largest = cells.iter().map(|cell| cell.count).max()?;
-        // No axis has latencies, on which a line would be the deadline.
+        // No axis shows latencies, so a line for the deadline is impossible.
         let limits: Vec<String> = rules(data, false)
             .into_iter()
             .map(|rule| format!(" The {}.", rule.text.replacen(' ', " is ", 1)))

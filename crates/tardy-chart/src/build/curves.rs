@@ -1,4 +1,4 @@
-//! Latencies against a number that differs from run to run, such as that of threads: a curve a
+//! Latencies against a number that differs between runs, such as that of threads: a curve per
 //! statistic.
 
 use crate::model::{Axis, Chart, Kind, Layer, Shape, Table, Tone, Values};
@@ -8,7 +8,7 @@ use crate::words;
 /// A curve: its name, and its points as number and ns.
 pub type Curve = (String, Vec<(f64, f64)>);
 
-/// The chart; nothing where no curve has a point. `axis` says what the numbers are.
+/// Returns the chart; `None` if no curve has a point. `axis` names the numbers.
 #[must_use]
 pub fn chart(title: &str, note: &str, axis: &str, curves: &[Curve]) -> Option<Chart> {
     let points = || curves.iter().flat_map(|(_, points)| points);

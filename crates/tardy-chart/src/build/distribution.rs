@@ -1,4 +1,4 @@
-//! The distribution of latencies and its complement, with what the samples say about both at 95 %.
+//! The distribution of latencies and its complement, with their 95 % bounds.
 
 use tardy_core::summary::dependence::Dependence;
 use tardy_statistics::confidence::Confidence;
@@ -15,7 +15,7 @@ const POINTS_A_DECADE: f64 = 40.0;
 /// Rows of the table in a factor of ten of the share.
 const ROWS_A_DECADE: f64 = 6.0;
 
-/// A value with how many of the samples lie at or above it, and at or below it.
+/// A value with the number of samples at or above it, and at or below it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Point {
     value: i64,
@@ -25,7 +25,7 @@ struct Point {
 }
 
 impl Point {
-    /// How many of the samples `kind` counts at this value.
+    /// Returns how many of the samples `kind` counts at this value.
     fn count(self, kind: Kind) -> u64 {
         if kind == Kind::Cdf {
             self.at_or_below
@@ -34,7 +34,7 @@ impl Point {
         }
     }
 
-    /// The share that `kind` shows at this value.
+    /// Returns the share that `kind` shows at this value.
     fn share(self, kind: Kind) -> f64 {
         self.count(kind) as f64 / self.samples as f64
     }
@@ -58,8 +58,8 @@ impl Point {
     }
 }
 
-/// The points of a group: the smallest and the largest value always, the others as densely as can
-/// be seen.
+/// Returns the points of a group: the smallest and the largest value always, the others as densely
+/// as can be seen.
 fn points(group: &Group, density: f64) -> Vec<Point> {
     let samples = group.histogram.count();
     let (mut points, mut below, mut last): (Vec<Point>, u64, Option<Point>) = (Vec::new(), 0, None);
@@ -131,8 +131,8 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
         chart.marks = max_mark(data.all(), kind);
         if data.groups.iter().any(|group| !group.model.is_empty()) {
             chart.note += " Dashed: a model, not a measurement. The model starts at its threshold \
-                           and holds if the conditions of the run last. Its band covers all models \
-                           that the data do not exclude at 95 % confidence.";
+                           and holds only as long as the conditions of the run. Its band covers \
+                           all models that the data do not exclude at 95 % confidence.";
         }
         chart.table = table(kind, &data.groups);
         chart.table.rows.extend(model_rows(kind, &data.groups));
@@ -141,7 +141,8 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
     runs.iter().map(one).collect()
 }
 
-/// The models' lines with their bands: that of the worst series is shown, the others are asked for.
+/// Returns the models' lines with their bands: that of the worst series is visible, the others are
+/// hidden.
 fn models(kind: Kind, data: &ProbeData) -> Vec<Layer> {
     let mut layers: Vec<Layer> = Vec::new();
     let processors = data
@@ -197,7 +198,7 @@ fn models(kind: Kind, data: &ProbeData) -> Vec<Layer> {
     layers
 }
 
-/// The axis, as far as models reach too.
+/// Returns the axis, extended to the models' reach.
 fn reaching(axis: Axis, runs: &[RunData], probe: &str) -> Axis {
     let groups = of_probe(runs, probe).flat_map(|probe| &probe.groups);
     let furthest = groups
@@ -216,7 +217,7 @@ fn reaching(axis: Axis, runs: &[RunData], probe: &str) -> Axis {
     }
 }
 
-/// A line per run, with its band where the bands can be told apart.
+/// A line per run, with its band if the bands are distinguishable.
 pub(super) fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Chart> {
     let quantity = of_probe(runs, probe).next()?.quantity.clone();
     let side = if kind == Kind::Cdf { "below" } else { "above" };
@@ -325,7 +326,7 @@ const NO_BAND: &str = "No band: the samples depend on each other too much, or ar
 /// An interval of this width holds any share.
 const NO_BOUND: f64 = 0.999;
 
-/// The intervals of the shares that the samples bound.
+/// Returns the intervals of the shares that the samples bound.
 fn band(kind: Kind, group: &Group) -> Vec<(f64, f64, f64)> {
     let points = points(group, POINTS_A_DECADE);
     let band = |point: &Point| {
@@ -444,7 +445,7 @@ mod tests {
     fn the_lower_end_of_one_sample_is_that_of_clopper_and_pearson() {
         let values: Vec<i64> = (1..=20_000).collect();
         let &(value, lower, upper) = band(Kind::Ccdf, &group(&values)).last().unwrap();
-        // Of 1 of 20000: 1 - 0.975^(1/20000), and the upper end by the same method.
+        // For 1 of 20000: 1 - 0.975^(1/20000), and the upper end by the same method.
         assert!(
             value == 20_000.0 && (lower / 1.2659e-6 - 1.0).abs() < 1e-3 && upper > 2.7e-4,
             "{value} {lower} {upper}"

@@ -1,4 +1,4 @@
-//! Charts of counts by time and latency: the heat map, and the places where samples are.
+//! Charts of counts by time and latency: the heat map, and the scatter of samples.
 
 use super::super::data::{ProbeData, RunData};
 use super::super::model::{Cell, Chart, Kind, Layer, Shape, Table, Tone};
@@ -7,7 +7,7 @@ use super::timeline::{self, worst};
 use super::{capital, kept_note, latency_axis, of_probe, rules, time_axis};
 use tardy_samples::sweep::{GRID_COLUMNS, row_edges};
 
-/// Stretches of time of a heat map.
+/// Number of time intervals of a heat map.
 const HEAT_COLUMNS: usize = 160;
 /// Rows and columns of a heat map's table, about.
 const TABLE_COLUMNS: usize = 24;
@@ -173,7 +173,8 @@ pub(super) fn scatters(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     runs.iter().map(one).collect()
 }
 
-/// The middles of the grid's cells that hold samples, and the largest of each stretch.
+/// Returns the centres of the grid's cells that hold samples, and the largest value of each
+/// interval.
 fn places(data: &ProbeData, lane: &super::super::data::Lane) -> Vec<(f64, f64)> {
     let step = data.length / GRID_COLUMNS as f64;
     let mut dots = Vec::new();

@@ -1,4 +1,4 @@
-//! The histogram, with the loads or the CPUs laid over it.
+//! The histogram, overlaid with the loads or the CPUs.
 
 use super::super::bins::{Bins, resolution};
 use super::super::data::{Group, GroupKind, ProbeData, RunData};
@@ -8,7 +8,7 @@ use super::super::words;
 use super::{a_group_a_run, capital, extent, latency_axis, of_probe, rules, rules_of_all};
 
 const BINS: usize = 160;
-/// Loads that are shown at first; more lines cannot be told apart.
+/// Number of loads that are shown at first; more lines are indistinguishable.
 const LOADS_SHOWN: usize = 4;
 
 pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
@@ -45,7 +45,7 @@ fn frame(runs: &[RunData], probe: &str) -> (Bins, Axis, Axis) {
         .flat_map(|probe| bins.counts(&probe.all().histogram))
         .max()
         .unwrap_or(1);
-    // A bin with one sample still stands above the axis.
+    // A bin with one sample must be visible above the axis.
     let y = Axis::new(
         "samples in a bin (logarithmic)",
         Scale::Log,
@@ -96,8 +96,8 @@ fn max_mark(group: &Group, shape: &Shape, bins: &Bins) -> Option<Mark> {
     })
 }
 
-/// A layer for each group: all samples and the loads of the largest latencies are shown, CPUs only
-/// where there are no loads.
+/// Returns a layer for each group: all samples and the loads of the largest latencies are visible,
+/// CPUs only without loads.
 pub(super) fn layers(data: &ProbeData, shape: impl Fn(&Group) -> Shape) -> Vec<Layer> {
     let mut loads: Vec<&Group> = of(data, GroupKind::Load).collect();
     loads.sort_by_key(|group| std::cmp::Reverse(group.histogram.max()));

@@ -6,10 +6,10 @@ use super::super::model::{Axis, Chart, Kind, Layer, Rule, Shape, Table, Tone, Va
 use super::super::scale::Scale;
 use super::super::words;
 
-/// Numbers that are drawn of a change; more lines cannot be told apart.
+/// Number of lines drawn for a change; more are indistinguishable.
 const SHOWN: usize = 7;
 
-/// The numbers that `change` is of, those that changed most; nothing where none has a value.
+/// Charts the numbers that `change` affects, those that changed most; `None` if none has a value.
 #[must_use]
 pub fn chart(found: &History, change: &LastingChange) -> Option<Chart> {
     let mut series: Vec<&Series> = change

@@ -1,5 +1,4 @@
-//! The latency of each percentile, on an axis on which each further nine takes as much room as the
-//! one before.
+//! The latency of each percentile, on an axis on which each further nine takes equal space.
 
 use tardy_statistics::confidence::Confidence;
 
@@ -10,11 +9,11 @@ use super::super::words;
 use super::hist::layers;
 use super::{BANDS_MAX, a_group_a_run, capital, latency_axis, of_probe, rules, rules_of_all};
 
-/// Percentiles drawn in each factor of ten of what lies above.
+/// Percentiles drawn per factor of ten of the remaining share.
 const STEPS_A_DECADE: u32 = 10;
 
 /// One in `one_in` samples lies above `value`, the sample of that percentile; the true percentile
-/// lies between the ends at 95 %, where the samples set them.
+/// lies between the ends at 95 %, if the samples bound it.
 struct Point {
     one_in: f64,
     /// Whether it is the largest sample, which ends the line.
@@ -45,7 +44,7 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     runs.iter().map(one).collect()
 }
 
-/// A line per run, with its band where the bands can be told apart.
+/// A line per run, with its band if the bands are distinguishable.
 pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
     let quantity = &of_probe(runs, probe).next()?.quantity;
     let (x, y) = axes(runs, probe);
@@ -134,8 +133,7 @@ fn points(group: &Group) -> Vec<Point> {
                 probability,
                 Confidence::NINETY_FIVE,
             );
-            // As summaries have it: the sample at place ceil(probability * samples), which so many
-            // lie above.
+            // As in summaries: the sample at rank ceil(probability * samples).
             let above = if is_max {
                 0
             } else {
@@ -219,7 +217,7 @@ fn table(groups: &[Group]) -> Table {
     Table { head, rows }
 }
 
-/// With a digit more than the axis needs: between decades percentiles are not round.
+/// Formats with a digit more than the axis needs: between decades percentiles are not round.
 fn percent(one_in: f64) -> String {
     if (one_in.log10() - one_in.log10().round()).abs() < 1e-9 {
         return words::percentile(one_in);

@@ -10,9 +10,9 @@ use super::super::scale::Scale;
 use super::super::words;
 use super::bars::BAR_READS;
 
-/// Share of a probe's room that its bars take.
+/// Share of a probe's width that its bars take.
 const FILLED: f64 = 0.76;
-/// Share of the axis that is left free at its ends; the number of the highest bar stands above it.
+/// Share of the axis left free at its ends; the number of the highest bar is printed above it.
 const ROOM: f64 = 0.06;
 
 /// Samples of a run, without load or with it.
@@ -22,7 +22,7 @@ struct Side {
     histograms: Vec<Histogram>,
 }
 
-/// A chart for each run, axes the same; none where a run has fewer than two probes.
+/// Returns a chart for each run, with equal axes; `None` if a run has fewer than two probes.
 pub(super) fn charts(runs: &[RunData]) -> Vec<Option<Chart>> {
     let all = || {
         runs.iter()
@@ -163,7 +163,7 @@ fn moments(histogram: &Histogram) -> (i64, i64) {
     )
 }
 
-/// Samples of phases with load, or of those without; nothing where there was no such phase.
+/// Returns samples of phases with load, or of those without; `None` if there was no such phase.
 fn gather(
     run: &RunData,
     probes: &[&ProbeData],

@@ -12,8 +12,8 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     let one = |run: &RunData| {
         let data = run.probe(probe).filter(|probe| probe.has_time())?;
         let note = format!(
-            "Each step is a {} larger than all before it. If the line still rises at its end, a \
-             longer run would find larger values.{}",
+            "Each step is a {} that exceeds all earlier ones. If the line still rises at its end, \
+             a longer run would find larger values.{}",
             data.quantity,
             kept_note(data)
         );
@@ -91,7 +91,8 @@ pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
     Some(chart)
 }
 
-/// The samples that are larger than all before them on any CPU, in the order of their numbers.
+/// Returns the samples that are larger than all before them on any CPU, in the order of their
+/// numbers.
 fn of_any(data: &ProbeData) -> Vec<(u64, f64, i64)> {
     let mut records: Vec<(u64, f64, i64)> = data
         .lanes

@@ -1,5 +1,5 @@
-//! abeni2002's distribution of the latency by sections beside the probes', for each load of a
-//! watched run.
+//! abeni2002's distribution of the latency by sections and the probes' distribution, for each load
+//! of a watched run.
 
 use tardy_outside::census::Group;
 use tardy_outside::theory::SectionLatencyRow;
@@ -7,8 +7,8 @@ use tardy_outside::theory::SectionLatencyRow;
 use crate::model::{Axis, Chart, Kind, Layer, Shape, Tone, Values};
 use crate::scale::Scale;
 
-/// The chart, whose shown load is the one with the longest latencies; nothing where no group has
-/// both distributions.
+/// Returns the chart, which shows the load with the longest latencies; `None` if no group has both
+/// distributions.
 #[must_use]
 pub fn chart(groups: &[Group]) -> Option<Chart> {
     let rows: Vec<(&Group, &SectionLatencyRow)> = groups
@@ -33,9 +33,9 @@ pub fn chart(groups: &[Group]) -> Option<Chart> {
     let mut chart = Chart::new(
         Kind::Ccdf,
         "Latency predicted from sections, and measured by the probe".to_owned(),
-        "Share of latencies above a value. Dashed: predicted as in abeni2002, for due times that \
-         fall at random: the rest of the section that a due time falls into, plus the latency of a \
-         sample that falls into none. Solid: measured by the probe.",
+        "Share of latencies above a value. Dashed: predicted as in abeni2002, for due times at \
+         random moments: the remaining part of the section around the due time, plus the latency \
+         of a sample outside all sections. Solid: measured by the probe.",
         Axis::new(
             "latency (logarithmic)",
             Scale::Log,

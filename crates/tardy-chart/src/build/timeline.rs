@@ -43,7 +43,7 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     runs.iter().map(one).collect()
 }
 
-/// The moments that somebody marked while the run lasted.
+/// Returns the times that were marked during the run.
 fn marked(run: &RunData) -> Vec<Rule> {
     let rule = |(place, mark): (usize, &MarkSummary)| Rule {
         is_vertical: true,
@@ -53,7 +53,7 @@ fn marked(run: &RunData) -> Vec<Rule> {
     run.summary.marks.iter().enumerate().map(rule).collect()
 }
 
-/// The largest latency, where its time is known.
+/// Returns the largest latency, if its time is known.
 pub(super) fn worst(data: &ProbeData) -> Vec<Mark> {
     let mark = data.worst.map(|(x, latency)| Mark {
         x,

@@ -11,7 +11,7 @@ use crate::words;
 /// Points drawn in each factor of ten, so that the bends look round.
 const POINTS_A_DECADE: u32 = 20;
 
-/// The chart; `names` are those of the kernel that is fast and of the real-time one.
+/// Returns the chart; `names` are those of the fast kernel and of the real-time one.
 #[must_use]
 pub fn chart(curves: &Curves, names: [&str; 2], task: &Task) -> Chart {
     let (first, last) = (
@@ -35,8 +35,8 @@ pub fn chart(curves: &Curves, names: [&str; 2], task: &Task) -> Chart {
     let mut chart = Chart::new(
         Kind::TotalDelay,
         curves.title.clone(),
-        "A model: the latency plus the stretched work; where the lines cross, both kernels take \
-         equally long.",
+        "A model: latency plus slowed-down work; where the lines cross, both kernels finish at \
+         the same time.",
         Axis::new(
             "length of work (logarithmic)",
             Scale::Log,
@@ -44,7 +44,7 @@ pub fn chart(curves: &Curves, names: [&str; 2], task: &Task) -> Chart {
             (first, last),
         ),
         Axis::new(
-            "from due to done (logarithmic), model",
+            "time from due to done (logarithmic), model",
             Scale::Log,
             Values::Latency,
             extent,

@@ -1,5 +1,4 @@
-//! Values and their counts as few bytes: what a histogram becomes when nothing more is counted in
-//! it for now.
+//! Values and their counts as few bytes: the form of a histogram that is idle for now.
 //!
 //! Each value takes its distance from the one before as a variable-length number (LEB128), with the
 //! lowest bit saying whether it was counted more than once; then its count follows. 6,500 latencies
@@ -45,7 +44,7 @@ impl PackedCounts {
         self.bytes.is_empty()
     }
 
-    /// How many values were counted.
+    /// Returns the number of counted values.
     pub(super) fn total(&self) -> u64 {
         self.total
     }

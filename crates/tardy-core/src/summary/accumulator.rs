@@ -19,7 +19,7 @@ use crate::units::Nanos;
 use crate::verdict::Window;
 use crate::verdict::skipped::SkippedLateness;
 
-/// From when to when a phase lasted, on the series' clock.
+/// Start and end of a phase, on the series' clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PhaseSpan {
     /// When its first load started.
@@ -28,7 +28,7 @@ pub struct PhaseSpan {
     pub end: Nanos,
 }
 
-/// What is looked for.
+/// Options of a summary.
 #[derive(Debug, Clone)]
 pub struct SummaryOptions {
     /// Latencies that are in time.
@@ -37,14 +37,15 @@ pub struct SummaryOptions {
     pub stall: Option<Nanos>,
     /// When the phases were.
     pub phases: Vec<PhaseSpan>,
-    /// Of each phase, the first one of the same kind; where absent, each is of its own.
+    /// For each phase, the first phase of the same kind; if a phase has no entry, it is its own
+    /// kind.
     pub phase_kinds: Vec<usize>,
-    /// Stretches of time that samples are counted by, at most; see [`Batches`].
+    /// Maximum number of time intervals by which samples are counted; see [`Batches`].
     pub stretches: usize,
     /// Values below this are wake-ups before their time: 0, or less where the probe's clock has an
     /// error; see [`crate::series::Meaning`].
     pub early_below: Nanos,
-    /// Whether work was due, so that every skipped due time misses any window; see
+    /// Whether the samples time work, so that every skipped due time misses any window; see
     /// [`crate::series::Descriptor::is_work`].
     pub is_work: bool,
 }
@@ -68,8 +69,8 @@ impl SummaryOptions {
         Cell::with_stretches(self.stretches)
     }
 
-    /// What samples of these phases have in common, whatever the order of the kinds; phases of one
-    /// kind are one population.
+    /// Returns the stratum of samples in these phases, independent of the order of the kinds;
+    /// phases of one kind are one population.
     fn stratum(&self, phases: &[usize]) -> Stratum {
         let kind =
             |phase: &usize| self.phase_kinds.get(*phase).copied().unwrap_or(*phase) as u64 + 1;
@@ -107,13 +108,13 @@ pub struct SeriesAccumulator {
     pub miss_runs: MissRuns,
     /// Wake-ups before their time.
     pub early: EarlyCounts,
-    /// Stalls as long as those that throttling makes.
+    /// Number of stalls as long as those caused by throttling.
     pub stalls: u64,
     /// Samples that skipped due times.
     pub skipping: u64,
     /// Samples read.
     pub samples: u64,
-    /// Samples that were lost before they were recorded, as found between those that were read.
+    /// Samples that were lost before they were recorded, as found between the samples.
     pub gaps: Gap,
     /// Cumulative counts of the last chunk read.
     pub counts: Counts,
@@ -132,11 +133,11 @@ pub struct EarlierSamples<'a> {
     pub first_due: Nanos,
     /// Wake-up of the last one.
     pub last_wake: Nanos,
-    /// How many of them skipped due times.
+    /// The number of them that skipped due times.
     pub skipping: u64,
     /// What was lost between them.
     pub gaps: Gap,
-    /// Their counts, misses by the window that is asked for among them.
+    /// Their counts, including misses of the requested window.
     pub cell: &'a Cell,
 }
 
@@ -148,7 +149,7 @@ struct IndexedSample {
 }
 
 impl SeriesAccumulator {
-    /// Nothing counted yet.
+    /// Returns an empty accumulator.
     #[must_use]
     pub fn new(schedule: Schedule, questions: SummaryOptions) -> Self {
         Self {
@@ -189,8 +190,8 @@ impl SeriesAccumulator {
             .get()
             .saturating_add(chunk.latency.iter().copied().max().unwrap_or(0));
         self.last_wake = Some(last_due.saturating_add(Nanos(last)));
-        // The place of a sample is the number of due times before it; the chunk's own count stands
-        // at its end.
+        // The place of a sample is the number of due times before it; the chunk's count includes
+        // the whole chunk.
         let place = chunk.counts.expected.saturating_sub(places);
         let phases = phases_touching(&self.questions.phases, Nanos(begin), Nanos(end));
         let is_whole = phases.iter().all(|&phase| {
@@ -205,12 +206,12 @@ impl SeriesAccumulator {
         self.last_latency = Some(last);
     }
 
-    /// All samples belong to the same phases: one loop over the latencies, and a closer look at
-    /// those few that stand out.
+    /// Returns all samples belong to the same phases: one loop over the latencies, then closer
+    /// examination of the few that stand out.
     fn add_whole(&mut self, chunk: &Chunk, phases: Vec<usize>, place: u64, last_due: Nanos) {
         let stratum = self.questions.stratum(&phases);
-        // The cell stays in its place: most chunks hold nothing that stands out, and there are half
-        // a million of them in a day.
+        // The cell stays in place: most chunks contain no outstanding sample, and there are half a
+        // million of them per day.
         let questions = &self.questions;
         let cell = self
             .cells
@@ -254,7 +255,7 @@ impl SeriesAccumulator {
         self.cells.insert(phases, cell);
     }
 
-    /// The chunk lies across the edge of a phase: each sample is put where it belongs.
+    /// Returns the chunk spans a phase boundary: each sample is assigned individually.
     fn add_one_by_one(&mut self, chunk: &Chunk, candidates: &[usize], place: u64) {
         let mut place = place;
         let mut previous = self.last_latency;
@@ -297,7 +298,7 @@ impl SeriesAccumulator {
         gap.lost.saturating_add(gap.skipped)
     }
 
-    /// A sample that may matter by itself.
+    /// Processes a sample that may matter individually.
     fn note(
         &mut self,
         cell: &mut Cell,
@@ -319,8 +320,8 @@ impl SeriesAccumulator {
         if let Some(window) = self.questions.window {
             let itself = u64::from(window.misses(sample.latency));
             let skipped = self.late_skipped(sample, &window);
-            // The first ones skipped are the latest ones: those that miss stand right behind the
-            // sample.
+            // The first skipped due times have the largest latencies: those that miss directly
+            // follow the sample.
             self.miss_runs.add(place + 1 - itself, itself + skipped);
             cell.misses += itself + skipped;
             cell.misses_skipped += skipped;
@@ -333,7 +334,7 @@ impl SeriesAccumulator {
         }
     }
 
-    /// How many of the due times that `sample` skipped miss the window.
+    /// Returns how many of the due times that `sample` skipped miss the window.
     fn late_skipped(&self, sample: Sample, window: &Window) -> u64 {
         if self.questions.is_work || sample.skipped == 0 {
             return u64::from(sample.skipped);
@@ -375,10 +376,10 @@ impl SeriesAccumulator {
         self.last_latency = next.last_latency.or(self.last_latency);
     }
 
-    /// Adds samples from before all that were read, of which only these counts are there. Where
-    /// they are of several phases, no phase has them.
+    /// Adds earlier samples of which only these counts exist. If they belong to several phases,
+    /// they are assigned to none.
     ///
-    /// How samples follow each other is not known of all of them then, and is told of none.
+    /// The order of all samples is then unknown, so no dependence is reported.
     pub fn add_earlier(&mut self, earlier: &EarlierSamples<'_>) {
         let (begin, end) = (earlier.first_due, earlier.last_wake);
         let touched = phases_touching(&self.questions.phases, begin, end);
@@ -419,27 +420,28 @@ impl SeriesAccumulator {
         self.last_wake = Some(self.last_wake.map_or(end, |last| last.max(end)));
     }
 
-    /// Makes it as small as what was counted, when the series is read: a reader holds those of all
-    /// series at once, and there may be a thousand.
+    /// Compresses the counts after the series was read: a reader holds those of all series at once,
+    /// and there may be a thousand.
     pub fn pack(&mut self) {
         let samples = self.samples;
         self.cells.values_mut().for_each(|cell| cell.pack(samples));
         self.jitter.pack();
     }
 
-    /// All samples, whatever their phase.
+    /// Returns all samples of all phases.
     #[must_use]
     pub fn whole(&self) -> Cell {
         self.sum(self.cells.values())
     }
 
-    /// How many phases there are.
+    /// Returns the number of phases.
     #[must_use]
     pub fn phase_count(&self) -> usize {
         self.questions.phases.len()
     }
 
-    /// The samples that belong to any of `phases`, by their places in [`SummaryOptions::phases`].
+    /// Returns the samples that belong to any of `phases`, by their places in
+    /// [`SummaryOptions::phases`].
     #[must_use]
     pub fn phases(&self, phases: &[usize]) -> Cell {
         let belongs = |touched: &Vec<usize>| touched.iter().any(|phase| phases.contains(phase));
@@ -451,7 +453,7 @@ impl SeriesAccumulator {
         )
     }
 
-    /// As small as what is added up: a reader holds those of a thousand series at once.
+    /// The sum is compressed, because a reader holds those of a thousand series at once.
     fn sum<'a>(&self, cells: impl Iterator<Item = &'a Cell>) -> Cell {
         let cells: Vec<&Cell> = cells.collect();
         if let [only] = cells[..] {
@@ -463,7 +465,7 @@ impl SeriesAccumulator {
         sum
     }
 
-    /// Latencies that are in time, if that was asked for.
+    /// Returns the window of latencies in time, if requested.
     #[must_use]
     pub fn window(&self) -> Option<Window> {
         self.questions.window
@@ -476,7 +478,7 @@ impl SeriesAccumulator {
     }
 }
 
-/// Nearly all chunks of a long series lie in one stretch: their due times need not be looked at.
+/// Nearly all chunks of a long series lie within one interval, so their due times need no check.
 fn add_to_batches(
     batches: &mut Batches,
     stratum: Stratum,
@@ -538,7 +540,8 @@ fn phases_touching(phases: &[PhaseSpan], begin: Nanos, end: Nanos) -> Vec<usize>
         .collect()
 }
 
-/// The due time of a chunk's last sample, and how many due times (or cycles) the chunk spans.
+/// Returns the due time of a chunk's last sample, and how many due times (or cycles) the chunk
+/// spans.
 fn last_due_and_places(chunk: &Chunk, schedule: &Schedule) -> (Nanos, u64) {
     let samples = chunk.latency.len();
     let skipped: u64 = chunk

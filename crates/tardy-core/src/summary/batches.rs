@@ -1,22 +1,22 @@
-//! Counts by stretches of time on the run's own clock, from which the dependence of samples on each
-//! other is judged.
+//! Counts by intervals of time on the run's own clock, from which the dependence between samples is
+//! estimated.
 //!
-//! A stretch is `2^shift` ns long and begins at a multiple of that, so that the stretches of all
-//! CPUs are the same ones: put together, they are one time line. When there are too many of them,
-//! pairs are joined. What remains depends on the samples alone, never on how the series was cut.
+//! An interval is `2^shift` ns long and starts at a multiple of that, so the intervals of all CPUs
+//! coincide and form one time line. When there are too many of them, pairs are merged. The result
+//! depends on the samples alone, not on how the series was divided.
 
 use std::collections::BTreeMap;
 
 use crate::units::Nanos;
 use crate::varint::{Reader, put, put_signed};
 
-/// Stretches that are kept at most, unless asked for otherwise.
+/// Default maximum number of intervals.
 pub const BATCHES_MOST: usize = 256;
-/// The shortest stretch is 2^16 ns = 65.5 us long.
+/// The shortest interval is 2^16 ns = 65.5 us long.
 const SHIFT_LEAST: u32 = 16;
-/// Longer stretches than 2^62 ns do not exist.
+/// The longest interval is 2^62 ns.
 const SHIFT_MOST: u32 = 62;
-/// Binary digits that a value keeps: a bucket is 1/64 of its value wide.
+/// Number of significant bits of a value: a bucket is 1/64 of its value wide.
 const BITS: u32 = 7;
 /// Buckets of all values: one each up to 2^7, and 64 for each further binary digit.
 const BUCKETS: usize = 64 * (64 - BITS as usize + 2);
@@ -25,36 +25,36 @@ const BUCKETS: usize = 64 * (64 - BITS as usize + 2);
 /// dependence.
 pub type Stratum = u64;
 
-/// The samples of a stretch.
+/// The samples of an interval.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Batch {
     pub samples: u64,
     /// Samples and due times skipped.
     pub due_times: u64,
-    /// Those of them that missed the window asked for.
+    /// Those of them that missed the requested window.
     pub misses: u64,
     /// Samples by bucket, ascending.
     buckets: Vec<(u16, u32)>,
 }
 
-/// Counts by stretches of time.
+/// Counts by intervals of time.
 #[derive(Debug, Clone)]
 pub struct Batches {
     shift: u32,
     most: usize,
     batches: BTreeMap<(Stratum, i64), Batch>,
     open: Option<Box<Open>>,
-    /// All stretches as bytes, in place of the map, for as long as nothing is added: a hundred
-    /// samples take about 200.
+    /// All intervals as bytes, used instead of the map while nothing is added: a hundred samples
+    /// take about 200.
     packed: Box<[u8]>,
 }
 
-/// The stretch that samples are being added to.
+/// The interval that samples are being added to.
 #[derive(Debug, Clone)]
 struct Open {
     key: (Stratum, i64),
     counts: [u32; BUCKETS],
-    /// First and last bucket in use; the first lies behind the last where none is.
+    /// First and last bucket in use; if none is, the first is larger than the last.
     used: (usize, usize),
 }
 
@@ -82,7 +82,7 @@ impl Batch {
         &self.buckets
     }
 
-    /// Adds what another stretch counted.
+    /// Adds the counts of another interval.
     pub fn merge(&mut self, other: &Self) {
         self.samples += other.samples;
         self.due_times += other.due_times;
@@ -103,7 +103,7 @@ impl Batch {
         .for_each(|number| put(out, number));
         let mut previous = 0;
         for &(bucket, count) in &self.buckets {
-            // Most buckets have one sample, which the lowest bit says.
+            // Most buckets have one sample, which the lowest bit encodes.
             put(
                 out,
                 u64::from(bucket - previous) << 1 | u64::from(count != 1),
@@ -137,7 +137,7 @@ impl Batch {
 }
 
 impl Batches {
-    /// None yet, and at most so many later.
+    /// Returns an empty list for at most `most` intervals.
     #[must_use]
     pub fn at_most(most: usize) -> Self {
         Self {
@@ -149,7 +149,7 @@ impl Batches {
         }
     }
 
-    /// Makes it as small as what was counted. Nothing else changes.
+    /// Compresses the counts. The content stays the same.
     pub fn pack(&mut self) {
         if !self.packed.is_empty() {
             return;
@@ -170,14 +170,15 @@ impl Batches {
         }
     }
 
-    /// Whether samples due at both times belong to one stretch.
+    /// Returns whether samples due at both times belong to one interval.
     #[inline]
     #[must_use]
     pub fn is_one(&self, first: Nanos, last: Nanos) -> bool {
         first.get() >> self.shift == last.get() >> self.shift
     }
 
-    /// Adds samples that are due within one stretch, with the due times that they skipped together.
+    /// Adds samples that are due within one interval, with the total number of due times that they
+    /// skipped.
     pub fn add_all(&mut self, stratum: Stratum, due: Nanos, latencies: &[i64], skipped: u64) {
         let open = self.open(stratum, due);
         latencies.iter().for_each(|&latency| open.record(latency));
@@ -214,7 +215,7 @@ impl Batches {
         self.open.as_mut().expect("it was just opened")
     }
 
-    /// Moves what was counted last to its stretch.
+    /// Moves the latest counts to their interval.
     fn close(&mut self) {
         if let Some(open) = &mut self.open
             && open.used.0 <= open.used.1
@@ -243,7 +244,7 @@ impl Batches {
         }
     }
 
-    /// Adds the stretches of other samples: of the same series, or of another CPU at the same time.
+    /// Adds the intervals of other samples: of the same series, or of another CPU at the same time.
     pub fn merge(&mut self, other: &Self) {
         self.unpack();
         self.close();
@@ -268,7 +269,7 @@ impl Batches {
         self.join_to_fit();
     }
 
-    /// What is closed, in order.
+    /// Visits the closed intervals in order.
     fn for_each(&self, mut take: impl FnMut((Stratum, i64), &Batch)) {
         read_packed(&self.packed).for_each(|(key, batch)| take(key, &batch));
         self.batches
@@ -276,8 +277,8 @@ impl Batches {
             .for_each(|(&key, batch)| take(key, batch));
     }
 
-    /// The stretches of several series at the same time, in order of time, those of a stratum
-    /// together.
+    /// Returns the combined intervals of several concurrent series, in order of time and grouped by
+    /// stratum.
     #[must_use]
     pub fn together(all: &[&Self]) -> Vec<((Stratum, i64), Batch)> {
         let mut shift = all
@@ -321,7 +322,7 @@ impl Batches {
             .collect()
     }
 
-    /// The stretches in order of time, those of a stratum together.
+    /// Returns the intervals in order of time, grouped by stratum.
     #[must_use]
     pub fn list(&self) -> Vec<((Stratum, i64), Batch)> {
         let mut closed = self.clone();
@@ -331,7 +332,7 @@ impl Batches {
     }
 }
 
-/// A stretch of many series: a counter for each bucket.
+/// An interval of many series: a counter for each bucket.
 struct Sum {
     of_counts: Batch,
     counts: Box<[u64; BUCKETS]>,
@@ -416,7 +417,7 @@ impl Open {
     }
 }
 
-/// What [`Batch::write`] wrote, one after another.
+/// Decodes the output of [`Batch::write`].
 fn read_packed(bytes: &[u8]) -> impl Iterator<Item = ((Stratum, i64), Batch)> + '_ {
     let mut reader = Reader::new(bytes);
     std::iter::from_fn(move || {
@@ -451,13 +452,13 @@ fn read_packed(bytes: &[u8]) -> impl Iterator<Item = ((Stratum, i64), Batch)> + 
     })
 }
 
-/// The bucket that a value falls into; those below 0 fall into that of 0.
+/// Returns the bucket of a value; values below 0 belong to that of 0.
 #[inline]
 #[must_use]
 pub fn bucket_of(value: i64) -> u16 {
     let value = value.max(0).unsigned_abs();
     let shift = (u64::BITS - value.leading_zeros()).saturating_sub(BITS);
-    // Each binary digit beyond those kept adds 64 buckets.
+    // Each binary digit beyond the significant ones adds 64 buckets.
     (shift * (1 << (BITS - 1)) + (value >> shift) as u32) as u16
 }
 

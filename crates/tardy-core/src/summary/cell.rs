@@ -1,4 +1,4 @@
-//! What is counted of the samples that belong to the same phases.
+//! Counts of the samples that belong to the same phases.
 
 use crate::histogram::{Budget, Histogram};
 use crate::sample::Sample;
@@ -10,7 +10,7 @@ use crate::units::Nanos;
 use crate::verdict::Window;
 use crate::verdict::skipped::SkippedLateness;
 
-/// Skipped due times that are expanded at most in one series; a damaged file must not keep a reader
+/// Maximum number of skipped due times expanded per series; a damaged file must not keep a reader
 /// busy for hours.
 pub const EXPANDED_MAX: u64 = 100_000_000;
 
@@ -19,7 +19,7 @@ pub const EXPANDED_MAX: u64 = 100_000_000;
 pub struct Misses {
     /// Samples, and skipped due times.
     pub all: u64,
-    /// How many of them are skipped due times.
+    /// The number of them that are skipped due times.
     pub skipped: u64,
     /// Skipped due times that may have missed it or not; they are not in `all`.
     pub undecided: u64,
@@ -33,22 +33,22 @@ pub struct Cell {
     /// Latencies that the skipped due times would have had: late sample minus one period, minus
     /// two, and so on.
     pub latency_skipped: Histogram,
-    /// The most that the lateness of other skipped due times can have been, whose wake-up was in
-    /// time: see [`SkippedLateness::AtMost`].
+    /// Upper bounds of the latencies of other skipped due times, whose wake-up was in time: see
+    /// [`SkippedLateness::AtMost`].
     pub latency_skipped_at_most: Histogram,
-    /// The largest latency; the first one where several are equal.
+    /// The largest latency; the first one if several are equal.
     pub worst: Option<Sample>,
     /// The largest latencies, with their places.
     pub top: Top,
-    /// The same samples by stretches of time.
+    /// The same samples by intervals of time.
     pub batches: Batches,
-    /// How they depend on each other, where that was kept after the last one was added.
+    /// How they depend on each other, if computed after the last one was added.
     serial: Option<Serial>,
-    /// Samples outside of the window asked for, and skipped due times behind it.
+    /// Samples outside the requested window, and skipped due times after it.
     pub misses: u64,
-    /// How many of them are skipped due times.
+    /// The number of them that are skipped due times.
     pub misses_skipped: u64,
-    /// Skipped due times of which nothing more is known: they may have missed the window or not.
+    /// Skipped due times of unknown latency: they may have missed the window.
     pub misses_undecided: u64,
     /// Due times skipped.
     pub skipped: u64,
@@ -76,8 +76,7 @@ impl Default for Cell {
 }
 
 impl Cell {
-    /// Makes it as small as what was counted, of a series of `samples` samples; see
-    /// [`Histogram::pack`].
+    /// Compresses the counts of a series of `samples` samples; see [`Histogram::pack`].
     pub fn pack(&mut self, samples: u64) {
         self.latency.pack();
         self.latency_skipped.pack();
@@ -85,7 +84,7 @@ impl Cell {
         self.batches.pack();
     }
 
-    /// Without a sample, and with at most so many stretches of time.
+    /// Returns an empty cell with at most `most` intervals of time.
     #[must_use]
     pub fn with_stretches(most: usize) -> Self {
         Self {
@@ -103,7 +102,7 @@ impl Cell {
     }
 
     /// Adds the counts of another series. How the samples of several series follow each other is
-    /// found from the series (`dependence`), not from their sum.
+    /// computed from the series (`dependence`), not from their sum.
     pub fn merge_counts(&mut self, other: &Self) {
         self.latency.merge(&other.latency);
         self.latency_skipped.merge(&other.latency_skipped);
@@ -117,7 +116,7 @@ impl Cell {
         self.sum += other.sum;
     }
 
-    /// How the samples of one series depend on each other.
+    /// Returns how the samples of one series depend on each other.
     #[must_use]
     pub fn serial(&self) -> Serial {
         self.serial.clone().unwrap_or_else(|| {
@@ -125,20 +124,20 @@ impl Cell {
         })
     }
 
-    /// Finds how its samples depend on each other once for all who ask. No sample may be added
-    /// afterwards but by [`Cell::merge`].
+    /// Computes once how the cell's samples depend on each other. Afterwards, samples may be added
+    /// by [`Cell::merge`] only.
     pub fn keep_serial(&mut self) {
         self.serial = Some(self.serial());
     }
 
-    /// How strongly the late samples of one series cluster, 1 for not at all; `None` where there
-    /// are too few to tell.
+    /// Returns how strongly the late samples of one series cluster, 1 for not at all; `None` if
+    /// there are too few.
     #[must_use]
     pub fn extremal_index(&self) -> Option<f64> {
         self.top.extremal_index(self.latency.count())
     }
 
-    /// Keeps `sample` if it is the worst.
+    /// Stores `sample` if it is the worst.
     pub fn note_worst(&mut self, sample: Option<Sample>) {
         let Some(sample) = sample else { return };
         let is_worse = |worst: Sample| {
@@ -150,9 +149,9 @@ impl Cell {
         }
     }
 
-    /// Counts the due times that `sample` skipped, each with the latency that it would have had.
-    /// Where the sample's own latency does not cover them, because what came after the wake-up took
-    /// so long, only the most that it can have been is known, and the histogram stays uncorrected.
+    /// Counts the due times that `sample` skipped, each with the latency that it would have had. If
+    /// the sample's own latency does not cover them, because the work after the wake-up took too
+    /// long, only an upper bound of those latencies is known, and the histogram stays uncorrected.
     pub fn note_skipped(&mut self, sample: Sample, schedule: &Schedule, expand: bool) {
         self.skipped += u64::from(sample.skipped);
         if !expand {
@@ -172,9 +171,10 @@ impl Cell {
         );
     }
 
-    /// Finds the latencies of skipped due times from those of all samples, where not every sample
-    /// was kept: each stall of several periods skipped one less than it lasted. Where that does not
-    /// account for those that were skipped, nothing is found, and nothing more is known of them.
+    /// Derives the latencies of skipped due times from those of all samples, if not every sample
+    /// was stored: each stall of several periods skipped one less than it lasted. If the result
+    /// differs from the number of skipped due times, it is dropped, and their latencies stay
+    /// unknown.
     pub fn find_skipped(&mut self, period: Nanos) {
         let period = period.get();
         if period <= 0 || self.skipped == 0 || self.skipped > EXPANDED_MAX {
@@ -209,8 +209,8 @@ impl Cell {
         self.misses_undecided = misses.undecided;
     }
 
-    /// Samples and skipped due times that miss `window`, by the histograms. Where `is_work`, all
-    /// skipped due times do.
+    /// Returns the samples and skipped due times that miss `window`, by the histograms. If
+    /// `is_work`, all skipped due times do.
     #[must_use]
     pub fn misses_of(&self, window: &Window, is_work: bool) -> Misses {
         let beyond = |histogram: &Histogram, is_miss: &dyn Fn(i64) -> bool| {
@@ -236,8 +236,8 @@ impl Cell {
         }
     }
 
-    /// The histogram with the skipped due times expanded; `None` where there were none, or too many
-    /// to expand.
+    /// Returns the histogram with the skipped due times expanded; `None` if there were none, or too
+    /// many to expand.
     #[must_use]
     pub fn corrected(&self) -> Option<Histogram> {
         let skipped = self.latency_skipped.count();

@@ -1,11 +1,11 @@
-//! How samples of one series, or of several at the same time, depend on each other: what bounds of
-//! their percentiles and of their misses count.
+//! How samples of one series, or of several concurrent series, depend on each other; bounds of
+//! percentiles and misses account for it.
 //!
-//! Stretches of all series lie on one time line, so that what hits several CPUs at once varies as
-//! one event. At each level the variance of the number of samples above it is that of stretches of
-//! time ([`tardy_statistics::dispersion`]); in the far tail, where few samples are, the extremal
-//! index counts where it says more. An event that was not seen is taken to hit each series once,
-//! and to last there as long as those that were seen where enough were.
+//! Intervals of all series lie on one time line, so a disturbance of several CPUs at once varies as
+//! one event. At each level the variance of the number of samples above it is that of time
+//! intervals ([`tardy_statistics::dispersion`]); in the far tail, where samples are few, the
+//! extremal index is used if it is larger. An unseen event is assumed to hit each series once, and
+//! to last there as long as the seen events, if those were numerous enough.
 
 use tardy_statistics::clustering::Clustering;
 
@@ -13,19 +13,19 @@ use crate::summary::batches::Batches;
 use crate::summary::cell::Cell;
 use crate::summary::serial::{CLUSTERS_MIN, Level, Serial, clusters_min, known, levels, of_misses};
 
-/// The extremal index is that of so many largest samples of each series.
+/// Number of largest samples of each series from which the extremal index is computed.
 const TAIL_SAMPLES: f64 = 1000.0;
 
 /// The dependence of some samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dependence {
-    /// By the share of samples above a value, ascending.
+    /// Ordered by the share of samples above a value, ascending.
     levels: Vec<Level>,
     samples: f64,
     series: usize,
-    /// At the highest level with enough clusters to know their size.
+    /// Value at the highest level with enough clusters to know their size.
     of_known: f64,
-    /// Of the far tail; 1 where nothing is known.
+    /// Value of the far tail; 1 if unknown.
     of_tail: f64,
     unseen: f64,
     of_misses: Option<f64>,
@@ -34,7 +34,7 @@ pub struct Dependence {
 }
 
 impl Dependence {
-    /// Of series that were measured at the same time, one cell each.
+    /// Computes the dependence of concurrent series, one cell each.
     #[must_use]
     pub fn of(cells: &[&Cell]) -> Self {
         let cells: Vec<&&Cell> = cells
@@ -58,8 +58,8 @@ impl Dependence {
         };
         let is_assumed = serial.iter().any(|serial| serial.is_assumed);
         let of_known = known(&levels, samples as f64);
-        // One series alone may have too few samples to tell; all of them together then say how long
-        // an event lasts.
+        // One series alone may have too few samples; all series together then give the duration of
+        // an event.
         let size = |serial: &Serial| {
             if serial.size.is_finite() {
                 serial.size
@@ -68,14 +68,14 @@ impl Dependence {
             }
         };
         let sizes = serial.iter().map(size).sum::<f64>().max(1.0);
-        // Where what all of them have in common changes too seldom, this run is no sample of it.
+        // If their common component changes too seldom, this run is not a sample of it.
         let unseen = if of_known.is_infinite() {
             f64::INFINITY
         } else {
             sizes
         };
         let misses: u64 = cells.iter().map(|cell| cell.misses).sum();
-        // So few clusters do not tell how large they are.
+        // So few clusters do not allow an estimate of their size.
         let clusters_min = clusters_min(&levels);
         let of_misses = of_misses.map(|found| {
             if misses as f64 / found < clusters_min {
@@ -97,7 +97,7 @@ impl Dependence {
         }
     }
 
-    /// Of samples where only the clustering of the largest ones is known.
+    /// Makes the dependence of samples with only a known clustering of the largest ones.
     #[must_use]
     pub fn of_extremal_index(samples: u64, extremal_index: f64) -> Self {
         let of_tail = 1.0 / extremal_index;
@@ -115,7 +115,7 @@ impl Dependence {
         }
     }
 
-    /// Of samples where only their number is known, from so many series.
+    /// Makes the dependence of samples of which only the number is known, from `series` series.
     #[must_use]
     pub fn unknown(samples: u64, series: usize) -> Self {
         let unseen = series.max(1) as f64;
@@ -132,26 +132,26 @@ impl Dependence {
         }
     }
 
-    /// Whether independence in time is an assumption, because there are too few samples to tell.
+    /// Returns whether independence in time is an assumption, because there are too few samples.
     #[must_use]
     pub fn is_assumed(&self) -> bool {
         self.is_assumed
     }
 
-    /// The extremal index of the far tail of one series, the mean of several; absent where it is
-    /// assumed.
+    /// Returns the extremal index of the far tail of one series, or the mean of several; `None` if
+    /// it is assumed.
     #[must_use]
     pub fn extremal_index(&self) -> Option<f64> {
         (!self.is_assumed).then(|| 1.0 / self.of_tail)
     }
 
-    /// How many series there are.
+    /// Returns the number of series.
     #[must_use]
     pub fn series(&self) -> usize {
         self.series
     }
 
-    /// Of the samples above a value that this share of them exceeds.
+    /// Returns the clustering of samples above a value that this share of them exceeds.
     #[must_use]
     pub fn above(&self, share: f64) -> Clustering {
         let next = self
@@ -178,7 +178,7 @@ impl Dependence {
         )
     }
 
-    /// Of the misses of the window asked for.
+    /// Returns the clustering of misses of the requested window.
     #[must_use]
     pub fn misses(&self) -> Clustering {
         Clustering::new(self.of_misses.unwrap_or(self.of_tail), self.unseen)

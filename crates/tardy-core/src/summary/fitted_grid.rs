@@ -1,9 +1,9 @@
-//! The grid of expiries behind a periodic event whose due times nobody told: the line below all
-//! events that lies closest to them.
+//! The grid of expiries of a periodic event with unknown due times: the line below all events that
+//! is closest to them.
 //!
-//! An interval error is the difference of two latenesses. Against the fitted grid each event has a
-//! lateness of its own again, but for what every event has in common: the grid cannot lie earlier
-//! than the earliest event allows.
+//! An interval error is the difference of two latencies. Relative to the fitted grid each event has
+//! a latency again, except for any delay common to all events: the grid cannot lie earlier than the
+//! earliest event allows.
 //!
 //! Interval errors are stored, latencies computed, because the fitted grid needs the whole run. The
 //! grid is the line below all events with the smallest sum of distances, an edge of their lower
@@ -11,7 +11,7 @@
 
 use crate::units::Nanos;
 
-/// The nominal period may differ from the timer's own by so much: crystals differ by less.
+/// Maximum deviation of the timer's period from the nominal one: crystals deviate less.
 const DRIFT_PARTS_PER_MILLION: i64 = 500;
 
 /// Finds the place of each event in its grid. Events must come in order, the same in every pass.
@@ -27,7 +27,7 @@ pub struct Places {
 /// periods, in ns).
 type Point = (u64, i64);
 
-/// One pass over the events, which finds the line.
+/// Finds the line in one pass over the events.
 #[derive(Debug, Clone)]
 pub struct GridFit {
     places: Places,
@@ -38,7 +38,7 @@ pub struct GridFit {
     sum_of_places: u128,
 }
 
-/// The line that was found; a second pass over the events gives their latenesses.
+/// The fitted line; a second pass over the events gives their latencies.
 #[derive(Debug, Clone)]
 pub struct FittedGrid {
     places: Places,
@@ -61,8 +61,8 @@ impl Places {
 
     fn point(&mut self, at: Nanos) -> Point {
         let since_first = at.get() - *self.first.get_or_insert(at.get());
-        // The expiry last before the event, with a quarter of a period for what the floor does not
-        // know yet.
+        // The last expiry before the event, with a quarter of a period as tolerance for the still
+        // unknown floor.
         let place = (since_first - self.floor + self.period / 4)
             .div_euclid(self.period)
             .max(0) as u64;
@@ -80,8 +80,8 @@ impl Places {
 }
 
 impl GridFit {
-    /// No event yet, of a timer with this nominal period, which is exact where the timer runs on
-    /// the clock of the events.
+    /// Returns an empty grid for a timer with this nominal period, which is exact if the timer runs
+    /// on the clock of the events.
     #[must_use]
     pub fn new(period: Nanos, has_own_clock: bool) -> Self {
         Self {
@@ -93,7 +93,7 @@ impl GridFit {
         }
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub fn add(&mut self, at: Nanos) {
         let point = self.places.point(at);
         self.events += 1;
@@ -119,7 +119,7 @@ impl GridFit {
         }
     }
 
-    /// The line; `None` for less than two expiries, which have no period.
+    /// Returns the line; `None` for less than two expiries, which have no period.
     #[must_use]
     pub fn line(self) -> Option<FittedGrid> {
         let places = Places::new(Nanos(self.places.period));
@@ -133,8 +133,8 @@ impl GridFit {
                 events,
             });
         }
-        // Of all lines with no event below, the one at the middle of the places has the smallest
-        // sum of latenesses: a linear programme.
+        // Of all lines below the events, the one at the middle of the places has the smallest sum
+        // of latencies: a linear programme.
         let middle = self.sum_of_places as f64 / self.events.max(1) as f64;
         let edge = self
             .hull
@@ -160,14 +160,14 @@ impl FittedGrid {
         Nanos((above as f64 - line).round() as i64)
     }
 
-    /// The timer's period as its events show it, in ns.
+    /// Returns the timer's period as its events show it, in ns.
     #[must_use]
     pub fn period_ns(&self) -> f64 {
         self.places.period as f64 + self.slope
     }
 }
 
-/// Whether `b` lies below the line from `a` to `c`.
+/// Returns whether `b` lies below the line from `a` to `c`.
 fn is_below(a: Point, b: Point, c: Point) -> bool {
     let across = |(place, _): Point, (from, _): Point| i128::from(place) - i128::from(from);
     let up = |(_, above): Point, (_, from): Point| i128::from(above) - i128::from(from);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Misses one after another, in due times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Run {
-    /// Place of the first, counted from the series' beginning.
+    /// Place of the first, counted from the start of the series.
     pub place: u64,
     /// How many.
     pub length: u64,
@@ -17,7 +17,7 @@ impl Run {
     }
 }
 
-/// Runs seen so far; the first and the last may go on in the neighbouring part.
+/// Runs seen so far; the first and the last may continue in the neighbouring part.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MissRuns {
     runs: u64,
@@ -27,7 +27,7 @@ pub struct MissRuns {
 }
 
 impl MissRuns {
-    /// Adds misses at `place` and the `length - 1` due times behind it; places must ascend.
+    /// Adds misses at `place` and the `length - 1` due times after it; places must ascend.
     pub fn add(&mut self, place: u64, length: u64) {
         if length > 0 {
             self.merge(&Self::of(Run { place, length }));
@@ -73,7 +73,7 @@ impl MissRuns {
         }
     }
 
-    /// The longest run; `None` where there was no miss.
+    /// Returns the longest run; `None` if there was no miss.
     #[must_use]
     pub fn longest(&self) -> Option<Run> {
         (self.runs > 0).then_some(self.longest)

@@ -12,17 +12,17 @@ use crate::summary::dependence::Dependence;
 /// The percentiles that summaries print, as probabilities.
 pub const PERCENTILES: [f64; 5] = [0.5, 0.99, 0.999, 0.9999, 0.999_99];
 
-/// A percentile with the interval that contains it with 95 % confidence, whatever the distribution:
-/// two-sided, so that each end alone holds with 97.5 %.
+/// A percentile with its 95 % confidence interval, valid for any distribution: two-sided, so each
+/// end alone holds with 97.5 %.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Percentile {
     /// The share of samples at or below it.
     pub probability: f64,
     /// The sample of that rank.
     pub value_ns: i64,
-    /// Lower end of the interval; absent where the samples set none.
+    /// Lower end of the interval; absent if the samples set none.
     pub lower_ns: Option<i64>,
-    /// Upper end of the interval; absent where there are too few samples, see `samples_needed`.
+    /// Upper end of the interval; absent if there are too few samples, see `samples_needed`.
     pub upper_ns: Option<i64>,
     /// The fewest samples that have both ends.
     pub samples_needed: Option<u64>,
@@ -32,14 +32,14 @@ pub struct Percentile {
 }
 
 impl Percentile {
-    /// Whether there are enough samples to bound it from above.
+    /// Returns whether there are enough samples to bound it from above.
     #[must_use]
     pub fn is_bounded(&self) -> bool {
         self.upper_ns.is_some()
     }
 }
 
-/// What a set of samples comes to.
+/// Key figures of a set of samples.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Numbers {
     pub samples: u64,
@@ -53,32 +53,31 @@ pub struct Numbers {
     pub max_at_ns: i64,
     /// As measured.
     pub percentiles: Vec<Percentile>,
-    /// With the skipped due times expanded; absent where none was skipped.
+    /// With the skipped due times expanded; absent if none was skipped.
     pub percentiles_corrected: Option<Vec<Percentile>>,
-    /// How strongly late samples cluster, 1 for not at all; absent where there are too few to tell,
+    /// How strongly late samples cluster, 1 for not at all; absent if there are too few to tell,
     /// and independence is assumed.
     pub extremal_index: Option<f64>,
     /// Due times skipped.
     pub skipped: u64,
-    /// Samples outside of the window, and skipped due times behind it; absent where no window was
-    /// asked for.
+    /// Samples outside the window, and skipped due times after it; absent without a window.
     pub misses: Option<u64>,
-    /// The fewest and the most misses, where an import does not decide about some samples; `misses`
-    /// is then absent.
+    /// The minimum and maximum number of misses, if an import does not decide some samples;
+    /// `misses` is then absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses_between: Option<(u64, u64)>,
-    /// How many of the misses are skipped due times.
+    /// The number of misses that are skipped due times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses_skipped: Option<u64>,
-    /// How misses come together; absent where no window was asked for.
+    /// The clustering of misses; absent without a window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses_clustering: Option<Clustering>,
-    /// Samples whose latency is known to 1/64 only, because memory was bounded.
+    /// Number of samples whose latency is known only to 1/64, because memory was bounded.
     pub coarse: u64,
 }
 
 impl Numbers {
-    /// The misses as text, or their bounds; `None` where neither is known.
+    /// Returns the misses as text, or their bounds; `None` if neither is known.
     #[must_use]
     pub fn misses_text(&self) -> Option<String> {
         let between = || {
@@ -91,8 +90,8 @@ impl Numbers {
     }
 }
 
-/// The numbers of `cell`, whose samples depend on each other as `dependence` says; `start_ns` is
-/// the start of the run on the series' clock. `None` where it has no samples.
+/// Returns the numbers of `cell`, with the given `dependence` of its samples; `start_ns` is the
+/// start of the run on the series' clock. `None` if it has no samples.
 #[must_use]
 pub fn numbers(
     cell: &Cell,
@@ -124,7 +123,7 @@ pub fn numbers(
     })
 }
 
-/// The numbers of several series that were measured at the same time, as one.
+/// Returns the numbers of several series that were measured at the same time, as one.
 #[must_use]
 pub fn numbers_together(cells: &[&Cell], start_ns: i64, has_window: bool) -> Option<Numbers> {
     let mut together = Cell::default();
@@ -138,8 +137,8 @@ pub fn percentiles(histogram: &Histogram, dependence: &Dependence) -> Vec<Percen
     percentiles_at(histogram, dependence, &PERCENTILES)
 }
 
-/// The percentiles at `probabilities`, ascending, with their intervals on the effective number of
-/// samples of each.
+/// Returns the percentiles at `probabilities`, ascending, with their intervals on the effective
+/// number of samples of each.
 #[must_use]
 pub fn percentiles_at(
     histogram: &Histogram,
@@ -192,11 +191,11 @@ pub fn percentiles_at(
         .collect()
 }
 
-/// The rank of the smallest sample that at least the share `probability` lies at or below (the
-/// inverse of the empirical distribution).
+/// Returns the rank of the smallest sample such that at least the share `probability` is at or
+/// below it (the inverse of the empirical distribution).
 fn rank_of(probability: f64, samples: u64) -> u64 {
-    // The product is taken from above, where 1 - p is small and exact: 0.99999 * 1e5 must be 99999,
-    // not the rank after it.
+    // Computed from 1 - p, which is small and exact: 0.99999 * 1e5 must be 99999, not the rank
+    // after it.
     let above = ((1.0 - probability) * samples as f64 + 1e-9).floor() as u64;
     samples.saturating_sub(above).max(1)
 }

@@ -6,10 +6,10 @@ use tardy_statistics::dispersion::{
 
 use crate::summary::batches::{Batch, Batches, Stratum};
 
-/// Clusters from which on their size is known.
+/// Minimum number of clusters from which their size is estimated.
 pub(super) const CLUSTERS_MIN: f64 = 20.0;
-/// The same where another level bounds nothing: what drifts there may drive this one as well, and
-/// the fewer clusters there are, the less of it is seen.
+/// The same if another level bounds nothing: its drift may drive this level as well, and fewer
+/// clusters show less of it.
 const CLUSTERS_MIN_OF_DRIFT: f64 = 60.0;
 
 /// The samples above a value.
@@ -17,11 +17,11 @@ const CLUSTERS_MIN_OF_DRIFT: f64 = 60.0;
 pub(super) struct Level {
     /// Their share of all samples.
     pub(super) share_above: f64,
-    /// Variance of their number, as a multiple of that of independent ones.
+    /// Variance of their number, relative to independent ones.
     pub(super) dispersion: f64,
 }
 
-/// What one series says of its dependence by itself.
+/// Dependence within one series.
 #[derive(Debug, Clone)]
 pub struct Serial {
     pub(super) levels: Vec<Level>,
@@ -33,8 +33,8 @@ pub struct Serial {
 }
 
 impl Serial {
-    /// Of the samples of one series: how many there are, how their largest ones cluster, and their
-    /// stretches of time.
+    /// Returns the dependence of one series from its number of samples, the clustering of its
+    /// largest ones, and its intervals of time.
     #[must_use]
     pub fn of(samples: u64, extremal_index: Option<f64>, batches: &Batches) -> Self {
         let of_tail = extremal_index.map_or(1.0, |index| 1.0 / index);
@@ -51,8 +51,8 @@ impl Serial {
     }
 }
 
-/// The dispersion at the highest level with enough clusters to know their size; where none has, a
-/// level that bounds nothing goes before what is known of the others.
+/// Returns the dispersion at the highest level with enough clusters; if none has, a level that
+/// bounds nothing has priority over the others.
 pub(super) fn known(levels: &[Level], samples: f64) -> f64 {
     let least = clusters_min(levels);
     let has_enough = |level: &&Level| {
@@ -86,8 +86,8 @@ pub(super) fn of_misses(batches: &Stretches, freedom_min: usize) -> Option<f64> 
     )
 }
 
-/// The dispersion at values that halves, quarters, eighths and so on of the samples exceed, or do
-/// not exceed, with the degrees of freedom that it was asked for.
+/// Returns the dispersion at values that halves, quarters, eighths and so on of the samples exceed,
+/// or do not exceed, with the degrees of freedom used.
 pub(super) fn levels(batches: &Stretches) -> (Vec<Level>, usize) {
     let mut all = Batch::default();
     batches.iter().for_each(|(_, batch)| all.merge(batch));
@@ -122,7 +122,7 @@ pub(super) fn levels(batches: &Stretches) -> (Vec<Level>, usize) {
         stretches.iter().rev().filter_map(level).collect()
     };
     let found = levels(FREEDOM_OF_INDEPENDENT);
-    // Dependence at one level is a reason to look at longer stretches at all of them.
+    // Dependence at one level is a reason to check longer intervals at all of them.
     if !found.is_empty() && found.iter().all(|level| level.dispersion < DEPENDENT) {
         return (found, FREEDOM_OF_INDEPENDENT);
     }
@@ -137,7 +137,7 @@ fn chosen_buckets(all: &Batch) -> Vec<u16> {
         up_to += u64::from(count);
         cumulative.push((up_to, bucket));
     }
-    // Above the last bucket there is nothing.
+    // No samples are above the last bucket.
     cumulative.pop();
     let mut chosen: Vec<u16> = Vec::new();
     let mut part = all.samples / 2;

@@ -8,9 +8,9 @@ use tardy_statistics::extremal_index::extremal_index;
 
 /// Samples that are remembered.
 const KEPT: usize = 1000;
-/// Fewer exceedances say nothing about clustering.
+/// Minimum number of exceedances for a statement about clustering.
 const EXCEEDANCES_MIN: usize = 50;
-/// At most one sample in so many is an exceedance: the extremal index is about the tail.
+/// Number of samples per exceedance, at least: the extremal index is about the tail.
 const SAMPLES_PER_EXCEEDANCE: u64 = 20;
 
 /// The largest latencies seen, each with its place in the series (in due times, or cycles).
@@ -20,7 +20,7 @@ pub struct Top {
 }
 
 impl Top {
-    /// Latencies up to this would not be kept.
+    /// Returns the latency up to which samples are not stored.
     #[inline]
     #[must_use]
     pub fn threshold(&self) -> i64 {
@@ -47,10 +47,10 @@ impl Top {
         }
     }
 
-    /// Lets go of what [`Top::extremal_index`] never looks at in a series of `samples` samples, nor
-    /// in a part of it.
+    /// Drops values that [`Top::extremal_index`] never uses in a series of `samples` samples, or in
+    /// a part of it.
     pub fn trim(&mut self, samples: u64) {
-        // The one behind the last exceedance is the edge.
+        // The one after the last exceedance is the edge.
         let needed = usize::try_from(samples / SAMPLES_PER_EXCEEDANCE + 1).unwrap_or(usize::MAX);
         while self.largest.len() > needed {
             self.largest.pop();
@@ -58,11 +58,11 @@ impl Top {
         self.largest.shrink_to_fit();
     }
 
-    /// The extremal index of a series of `samples` samples: 1 for independent late samples, less
-    /// where they cluster; `None` where there are too few to tell.
+    /// Returns the extremal index of a series of `samples` samples: 1 for independent late samples,
+    /// less if they cluster; `None` if there are too few.
     ///
-    /// Of equal latencies at the edge all are left out: which of them were kept depends on their
-    /// order alone, and would look like a cluster.
+    /// Equal latencies at the edge are all omitted: their selection depends on order alone, and
+    /// would look like a cluster.
     #[must_use]
     pub fn extremal_index(&self, samples: u64) -> Option<f64> {
         let count = self
@@ -119,8 +119,8 @@ mod tests {
     fn equal_samples_at_the_edge_are_no_cluster() {
         let with_late_each = |each: u64| {
             let mut top = Top::default();
-            // As with a coarse clock: nearly all samples are equal, and only some of the equal ones
-            // are kept.
+            // Simulates a coarse clock: nearly all samples are equal, and only some of the equal
+            // ones are stored.
             (0..100_000_u64).for_each(|place| {
                 top.add(
                     if place % each == 0 {

@@ -1,4 +1,4 @@
-//! How much longer one would have to measure for the samples to decide.
+//! Estimates how much longer a measurement must last for the samples to decide.
 
 use tardy_statistics::confidence::Confidence;
 
@@ -8,9 +8,10 @@ use crate::units::Nanos;
 /// More samples than this are never taken: at one a microsecond they last 300 years.
 const SAMPLES_MAX: f64 = 1e16;
 
-/// How many samples in all would decide `verdict`, if misses stay as rare, and cluster as much, as
-/// those seen. `None` where it is decided, where no number would decide it (the share seen is the
-/// one allowed), and where not the number of samples is at fault but how they were taken.
+/// Returns the total number of samples that would decide `verdict`, if misses stay as rare, and
+/// cluster as much, as so far. Returns `None` if it is decided, if no number would decide it (the
+/// observed share equals the allowed one), and if the cause is how the samples were taken, not
+/// their number.
 #[must_use]
 pub fn samples_to_decide(verdict: &Verdict) -> Option<u64> {
     let evidence = &verdict.evidence;
@@ -34,7 +35,8 @@ pub fn samples_to_decide(verdict: &Verdict) -> Option<u64> {
             return None;
         }
     }
-    // What decides at some length decides at every longer one, as the share stays the same.
+    // A length that suffices implies that every greater length suffices, because the share stays
+    // the same.
     let mut too_few = enough / 2.0;
     while enough - too_few > 1.0 && (enough - too_few) / enough > 1e-6 {
         let middle = f64::midpoint(too_few, enough);
@@ -47,15 +49,14 @@ pub fn samples_to_decide(verdict: &Verdict) -> Option<u64> {
     Some(enough.ceil() as u64)
 }
 
-/// How much longer than it did, at the rate at which it took samples, a measurement would have to
-/// last.
+/// Returns how much longer the measurement would have to last at its rate of samples.
 #[must_use]
 pub fn time_to_decide(verdict: &Verdict) -> Option<Nanos> {
     let needed = samples_to_decide(verdict)?;
     let evidence = &verdict.evidence;
     let factor = needed as f64 / evidence.due_times as f64 - 1.0;
     let longer = evidence.measured.get() as f64 * factor;
-    // Past 292 years there is no such number, and nobody who would wait for it.
+    // More than 292 years cannot be represented.
     (longer < i64::MAX as f64).then_some(Nanos(longer.ceil() as i64))
 }
 
@@ -113,7 +114,7 @@ mod tests {
     }
 
     proptest! {
-        // Most cases that are drawn are decided already, and are not asked.
+        // Most drawn cases are decided already, and skipped.
         #![proptest_config(ProptestConfig {
             max_global_rejects: 1 << 20,
             ..ProptestConfig::default()

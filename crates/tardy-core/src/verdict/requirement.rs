@@ -1,4 +1,4 @@
-//! What a run is held to.
+//! The requirement that a run must meet.
 //!
 //! Skipped periods have a separate limit, because a loop with this period would have lost them. A
 //! deadline at or below the period implies the limit: none, or the share of `--misses`.
@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 use super::Window;
 use crate::units::Nanos;
 
-/// Latencies that are in time, and how many due times may be late or skipped all the same. What is
-/// absent is not asked for.
+/// Latencies that are in time, and how many due times may be late or skipped. Absent fields are not
+/// required.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Requirement {
     /// Allowed latencies.
     pub window: Option<Window>,
-    /// The share of due times that may miss it; none where absent.
+    /// The share of due times that may miss the deadline; none if absent.
     pub misses_allowed: Option<f64>,
-    /// How many periods may be skipped; where absent, see [`Requirement::limits_skipped`].
+    /// The number of periods that may be skipped; if absent, see [`Requirement::limits_skipped`].
     pub skipped_allowed: Option<u64>,
 }
 
 impl Requirement {
-    /// At most `window` late, if that, and no more said.
+    /// Makes a requirement of latencies within `window`, if given.
     #[must_use]
     pub fn window(window: Option<Window>) -> Self {
         Self {
@@ -30,13 +30,13 @@ impl Requirement {
         }
     }
 
-    /// At most `latest` late.
+    /// Makes a requirement of latencies up to `latest`.
     #[must_use]
     pub fn deadline(latest: Nanos) -> Self {
         Self::window(Some(Window::deadline(latest)))
     }
 
-    /// What is asked for here, and where it is silent, what `planned` asks for.
+    /// Returns this requirement, with absent fields taken from `planned`.
     #[must_use]
     pub fn or(self, planned: Self) -> Self {
         Self {
@@ -46,15 +46,15 @@ impl Requirement {
         }
     }
 
-    /// Whether there is anything to judge.
+    /// Returns whether there is anything to judge.
     #[must_use]
     pub fn is_asked(&self) -> bool {
         self.window.is_some() || self.skipped_allowed.is_some()
     }
 
-    /// Whether skipped periods of this length are limited: by a number that was given, or by a
-    /// deadline that a wake-up in the next period cannot keep. Where `is_work`, a skipped one is a
-    /// miss of any deadline, and needs no other limit.
+    /// Returns whether skipped periods of this length are limited: by a given number, or by a
+    /// deadline that a wake-up in the next period cannot meet. If `is_work`, a skipped one misses
+    /// any deadline, and needs no other limit.
     #[must_use]
     pub fn limits_skipped(&self, period: Nanos, is_work: bool) -> bool {
         self.skipped_allowed.is_some()

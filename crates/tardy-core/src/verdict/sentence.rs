@@ -1,9 +1,9 @@
-//! A verdict in words: what was seen, what it bounds, and why nothing is decided where nothing is.
+//! A verdict in words: the observation, what it bounds, and the reason if nothing is decided.
 
 use super::{Evidence, Outcome, Stress, Verdict};
 
-/// The sentence of `verdict`: what misses and what skipped periods come to, and what both would
-/// come to with a sound set-up.
+/// Writes the sentence of `verdict`: the outcome by misses and by skipped periods, and the outcome
+/// that a sound set-up would give.
 pub(super) fn sentence(
     verdict: &Verdict,
     (by_misses, by_skipped): (Outcome, Outcome),
@@ -51,7 +51,7 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
             )
         }
         (0, _) => {
-            // Of some imports the length is not known.
+            // Some imports have no length.
             let bound = match verdict.misses_an_hour_at_most() {
                 _ if !verdict.is_bounded() => {
                     "too few of them are independent of each other to bound the rate".to_owned()
@@ -92,14 +92,14 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
         (Some(allowed), Outcome::Failed) => format!("; more than the {allowed:e} allowed"),
         (Some(allowed), Outcome::Passed) => format!("; at most the {allowed:e} allowed"),
         (Some(allowed), Outcome::Inconclusive) => {
-            format!("; that does not decide about the {allowed:e} allowed: measure longer")
+            format!("; this may or may not exceed the {allowed:e} allowed: measure longer")
         }
         (None, _) => String::new(),
     };
     observed + &allowed
 }
 
-/// The end of a rate "an hour": it has more due times where several CPUs are measured.
+/// Returns the end of a rate "an hour", which has more due times with several CPUs.
 #[must_use]
 pub fn together(processors: usize) -> String {
     if processors > 1 {
@@ -126,7 +126,7 @@ fn stress(evidence: &Evidence) -> &'static str {
     }
 }
 
-/// What is said of skipped periods; nothing where there are none and nobody asked.
+/// Writes the part about skipped periods, or `None` if there are none and the user gave no limit.
 fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
     let evidence = &verdict.evidence;
     let periods = |count: u64| {
@@ -166,20 +166,20 @@ fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
         (Some(allowed), _) => format!("{}, at most the {allowed} allowed", periods(limited)),
         (None, Some(allowed)) => match by_skipped {
             Outcome::Failed => format!(
-                "{}, surely more than the {allowed:e} allowed",
+                "{}, more than the {allowed:e} allowed (95 % confidence)",
                 periods(limited)
             ),
             Outcome::Passed => format!(
-                "{}, surely no more than the {allowed:e} allowed",
+                "{}, at most the {allowed:e} allowed (95 % confidence)",
                 periods(limited)
             ),
             Outcome::Inconclusive => format!(
-                "{}, which does not decide about the {allowed:e} allowed",
+                "{}, which may or may not exceed the {allowed:e} allowed",
                 periods(limited)
             ),
         },
         (None, None) => format!(
-            "{}, and a deadline up to the period allows none (--skipped N allows N)",
+            "{}, but none may be if the deadline is at most the period (--skipped N allows N)",
             periods(limited)
         ),
     })
@@ -196,7 +196,7 @@ fn because(verdict: &Verdict, decided: Outcome) -> String {
     if verdict.outcome != Outcome::Inconclusive || reasons.is_empty() {
         return String::new();
     }
-    // Measuring longer alone would not help then.
+    // A longer measurement alone would not help.
     let also = if decided == Outcome::Inconclusive {
         "also "
     } else {

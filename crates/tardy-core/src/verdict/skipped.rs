@@ -1,5 +1,5 @@
-//! How late the due times are that a wake-up skipped: each as late as the wake-up that skipped it,
-//! less the periods between the two.
+//! Latencies of the due times that a wake-up skipped: each equals the latency of the wake-up, minus
+//! the periods between the two.
 //!
 //! Skipped due times get a latency only if the wake-up's own latency covers them. If the wake-up
 //! was on time and the work after it took long, only a bound is known: the probe returned before
@@ -11,14 +11,14 @@ use crate::sample::Sample;
 use crate::series::Schedule;
 use crate::units::Nanos;
 
-/// How late the due times were that a sample skipped: by `latency` less one period, less two
+/// The latencies of the due times that a sample skipped: `latency` minus one period, minus two
 /// periods, and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SkippedLateness {
     /// The wake-up itself came so late that its latency covers them.
     Known { latency: Nanos },
-    /// The wake-up was in time, and what came after it took too long. The probe was back before the
-    /// due time that it did not skip, which bounds them.
+    /// The wake-up was in time, and the work after it took too long. The probe was ready again
+    /// before the next due time that it met, which bounds them.
     AtMost {
         /// From the sample's due time to the next one that was not skipped, dither included.
         latency: Nanos,
@@ -26,7 +26,8 @@ pub enum SkippedLateness {
 }
 
 impl SkippedLateness {
-    /// Of the due times that `sample` skipped, of a series with this schedule.
+    /// Derives the latencies of the due times that `sample` skipped, in a series with this
+    /// schedule.
     #[must_use]
     pub fn of(sample: Sample, schedule: &Schedule) -> Self {
         let (period, skipped) = (
@@ -58,15 +59,15 @@ impl SkippedLateness {
         }
     }
 
-    /// How many of `skipped` skipped due times lie behind the window. Where only a bound is known,
-    /// it counts; where there is no period, all of them do.
+    /// Returns how many of `skipped` skipped due times exceed the window. A known upper bound
+    /// counts as the latency; without a period, all of them exceed it.
     #[must_use]
     pub fn late(self, skipped: u32, period: Nanos, window: &Window) -> u64 {
         if period <= Nanos::ZERO {
             return u64::from(skipped);
         }
         let beyond = i128::from(self.latency().get()) - i128::from(window.latest.get());
-        // Those with beyond - k periods above zero.
+        // The due times k with beyond - k periods above zero.
         let late = (beyond - 1).div_euclid(i128::from(period.get()));
         u64::try_from(late.clamp(0, i128::from(skipped))).unwrap_or(0)
     }
@@ -104,8 +105,8 @@ mod tests {
 
     #[test]
     fn one_of_unknown_lateness_counts_with_the_most_that_it_can_have_been() {
-        // In time by itself, then away for five periods: back before the sixth due time, so that
-        // they were late by at most 5000, 4000 and so on.
+        // In time itself, then away for five periods: back before the sixth due time, so that they
+        // were late by at most 5000, 4000 and so on.
         assert_eq!(
             [999, 1_000, 4_999, 5_000].map(|deadline| late(10, 5, deadline)),
             [5, 4, 1, 0]

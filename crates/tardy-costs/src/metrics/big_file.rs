@@ -8,10 +8,10 @@ use crate::metric::{Place, Unavailable};
 /// As long as the blocks of the metrics of memory, so that rereading a file stands beside reading
 /// memory.
 pub(super) const FILE_BYTES: usize = super::memory::BLOCK_BYTES;
-/// What is written and read at a time.
+/// Bytes per write and read.
 pub(super) const PORTION_BYTES: usize = 64 << 10;
 
-/// The file, opened for reading and writing; the first metric that asks for it writes it.
+/// Returns the file, opened for reading and writing; the first metric that asks for it writes it.
 pub(super) fn big_file(place: &Place) -> Result<File, Unavailable> {
     let path = place.scratch.join("big");
     let open = || -> io::Result<File> {
@@ -26,7 +26,7 @@ pub(super) fn big_file(place: &Place) -> Result<File, Unavailable> {
             for _ in 0..FILE_BYTES / PORTION_BYTES {
                 file.write_all(&portion)?;
             }
-            // The disk is to be idle again before anything is timed.
+            // Lets the disk become idle again before the timing.
             file.sync_all()?;
         }
         Ok(file)

@@ -1,8 +1,8 @@
 //! Switching between processes: a token goes round a ring of pipes, and each process reads all of
 //! its own memory before it passes it on.
 //!
-//! What passing it on costs without a switch is taken off: the same writes, reads and sums, all by
-//! one process.
+//! The cost of passing it on without a switch is subtracted: the same writes, reads and sums, all
+//! by one process.
 //!
 //! Metrics read memory through atomics or volatile. Otherwise the compiler may hoist a load out of
 //! the loop in one place and not in another, and the subtracted read cost would be wrong.
@@ -21,7 +21,7 @@ use tardy_sys::clock;
 use crate::metric::{Metric, Place, Unavailable, Work, share};
 use crate::peer::Peer;
 
-/// Turns of the ring between two looks at what it costs without switches.
+/// Turns of the ring between two measurements of the cost without switches.
 const STRETCH: u64 = 50;
 
 const fn metric(
@@ -48,7 +48,7 @@ pub(super) const OF_2_WITH_0K: Metric = metric(
     "lat_ctx -s 0 2",
     ring::<2, 0>,
 );
-/// Each with what fits into the first cache.
+/// Each with memory that fits into the first cache.
 pub(super) const OF_2_WITH_16K: Metric = metric(
     "switch-2p-16k",
     "switch in a ring of 2 processes that read 16 KiB each",
@@ -125,7 +125,7 @@ fn ring<const PROCESSES: usize, const KIB: usize>(_: &Place) -> Result<Box<dyn W
         let (next, mut to) = pipe()?;
         let mut own = std::mem::replace(&mut from, next);
         peers.push(Peer::start(move || {
-            // Made here and written to: what was made before the fork would be shared, in the
+            // Allocated and written here: memory from before the fork would be shared, in the
             // caches too.
             let memory = memory(KIB);
             let mut token = Token::default();
@@ -155,8 +155,8 @@ fn memory(kib: usize) -> Vec<AtomicU64> {
         .collect()
 }
 
-/// Word by word, and each time anew: of plain words that nobody changes, a compiler may read the
-/// sum once and for all, in one of the processes and not in another.
+/// Reads each word individually and again each time: a compiler may compute the sum of unchanged
+/// plain words once, in one of the processes and not in another.
 fn read(memory: &[AtomicU64]) {
     black_box(memory.iter().fold(0, |sum: u64, word| {
         sum.wrapping_add(word.load(Ordering::Relaxed))

@@ -1,4 +1,4 @@
-//! Copying memory: with the C library's memcpy, and with a loop of one's own.
+//! Copying memory: with the C library's memcpy, and with a simple loop.
 
 use std::hint::black_box;
 

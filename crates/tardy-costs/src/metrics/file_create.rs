@@ -1,4 +1,4 @@
-//! Making small files and removing them, in a folder of their own on the file system of temporary
+//! Making small files and removing them, in a separate folder on the file system of temporary
 //! files.
 
 use std::ffi::CString;
@@ -12,7 +12,7 @@ use tardy_sys::{clock, file};
 
 use crate::metric::{Metric, Place, Unavailable, Work};
 
-/// Files that are there at most: what a larger folder costs is another question.
+/// Maximum number of existing files: the cost in a larger folder is another question.
 const FILES: usize = 1000;
 const TEN_KIB: usize = 10 << 10;
 

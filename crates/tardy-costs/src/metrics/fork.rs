@@ -59,8 +59,8 @@ fn executing(program: Program) -> Result<Box<dyn Work>, Unavailable> {
     Ok(repeated(move || spawn::fork_execute_and_wait(&program)))
 }
 
-/// Writes a program that only ends; the C library's start-up of an ordinary one would be most of
-/// what is measured.
+/// Writes a program that only ends; most of the measured time would otherwise be the C library's
+/// start-up of an ordinary one.
 fn program(place: &Place) -> Result<CString, Unavailable> {
     let image = tiny_program::image().ok_or_else(|| Unavailable::Missing {
         what: format!(

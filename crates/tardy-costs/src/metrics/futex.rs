@@ -29,8 +29,8 @@ pub(super) const ROUND_TRIP: Metric = Metric {
 pub(super) const INHERITING_LOCK: Metric = Metric {
     name: "mutex-pi-contended",
     group: Group::Today,
-    operation: "take a priority-inheritance mutex over from another thread and return it; each \
-                thread waits while the other holds the mutex",
+    operation: "pass a priority-inheritance mutex to another thread and back; each thread waits \
+                while the other holds the mutex",
     bytes: None,
     state: CacheState::Warm,
     lmbench: None,

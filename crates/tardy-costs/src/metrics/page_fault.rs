@@ -53,8 +53,8 @@ fn file(place: &Place) -> Result<Box<dyn Work>, Unavailable> {
 }
 
 impl Work for FilePages {
-    /// All pages of the file as often as it takes; mapping and unmapping without a touch is taken
-    /// off.
+    /// Returns all pages of the file as often as it takes; mapping and unmapping without a touch is
+    /// taken off.
     fn run(&mut self, operations: u64) -> io::Result<Nanos> {
         let passes = operations.div_ceil(PAGES as u64);
         let mut took = 0;

@@ -27,7 +27,7 @@ pub(super) const METRIC: Metric = Metric {
     },
 };
 
-/// Faults between two looks at what a handler costs.
+/// Faults between two measurements of a handler's cost.
 const STRETCH: u64 = 1000;
 
 struct ProtectionFault {

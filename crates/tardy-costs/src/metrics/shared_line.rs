@@ -1,5 +1,5 @@
-//! A cache line that two CPUs write to in turn, each spinning until it is its turn: what every
-//! contended lock and counter pays.
+//! A cache line that two CPUs write to alternately, each spinning until its turn: the cost in every
+//! contended lock and counter.
 
 use std::hint::spin_loop;
 use std::io;
@@ -26,7 +26,7 @@ pub(super) const METRIC: Metric = Metric {
 const NEAR: u32 = 0;
 const FAR: u32 = 1;
 const NOBODY: u32 = 2;
-/// Looks at the line before asking whether the other thread is still there.
+/// Reads of the line before checking whether the other thread still exists.
 const LOOKS: u32 = 1_000_000;
 
 /// Two lines, because CPUs fetch them in pairs.

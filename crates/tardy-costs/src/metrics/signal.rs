@@ -39,8 +39,8 @@ impl Handle {
 }
 
 impl Work for Handle {
-    /// Sending with a handler and without one in turn, in short stretches, so that what disturbs
-    /// the one disturbs the other.
+    /// Sending with a handler and without one alternately, in short batches, so that a disturbance
+    /// affects both alike.
     fn run(&mut self, operations: u64) -> io::Result<Nanos> {
         const STRETCH: u64 = 1000;
         let me = process::id();

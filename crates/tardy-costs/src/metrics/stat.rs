@@ -24,7 +24,7 @@ pub(super) const METRIC: Metric = Metric {
     },
 };
 
-/// A file of its own, as a path for the kernel.
+/// Makes a separate file, and returns its path for the kernel.
 pub(super) fn file(place: &Place) -> Result<CString, Unavailable> {
     let path = place.scratch.join("file");
     std::fs::write(&path, b"x").map_err(Unavailable::system("make a file"))?;

@@ -10,7 +10,7 @@ use crate::metric::{Metric, Unavailable, repeated};
 /// Later than any measurement ends.
 const NEVER: Nanos = Nanos::from_secs(365 * 24 * 3600);
 
-/// A timer of its own each time.
+/// Uses a new timer each time.
 pub(super) const CREATE: Metric = Metric {
     name: "timer-create",
     group: Group::Today,

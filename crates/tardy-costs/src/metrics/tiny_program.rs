@@ -6,7 +6,7 @@ const LOADED_AT: u64 = 0x40_0000;
 const HEADER_BYTES: u16 = 64;
 const SEGMENT_BYTES: u16 = 56;
 
-/// The image, on architectures whose code is known here.
+/// Returns the image, on architectures whose code is known here.
 #[must_use]
 pub fn image() -> Option<Vec<u8>> {
     let (machine, code) = match std::env::consts::ARCH {

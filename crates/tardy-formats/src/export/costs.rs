@@ -13,13 +13,13 @@ use tardy_run::cost::Group;
 
 use super::ExportError;
 
-/// What can be written of costs.
+/// Export formats of costs.
 pub const FORMATS: [&str; 4] = ["csv", "json", "markdown", "openmetrics"];
 
 /// Writes the run in `format`, one of [`FORMATS`].
 ///
 /// # Errors
-/// [`ExportError::CostFormat`] for other formats, and where the output cannot be written.
+/// Returns [`ExportError::CostFormat`] for other formats, and if the output cannot be written.
 pub fn write(run: &CostRun, format: &str, out: &mut dyn Write) -> Result<(), ExportError> {
     let text = match format {
         "csv" => trials(run),
@@ -37,8 +37,7 @@ pub fn write(run: &CostRun, format: &str, out: &mut dyn Write) -> Result<(), Exp
     Ok(())
 }
 
-/// Every trial, a line each, in the order in which they were made; values are of one operation,
-/// bandwidths too.
+/// Writes every trial, a line each, in order; values are per operation, for bandwidths too.
 fn trials(run: &CostRun) -> String {
     let mut out = format!(
         "metric,group,trial,{}_per_operation,bytes_per_operation\n",
@@ -111,8 +110,8 @@ fn table(run: &CostRun) -> String {
     out
 }
 
-/// Seconds as the base unit; instructions are a metric of another name, so that nobody adds them
-/// up.
+/// The base unit is seconds; instructions have a separate metric name, so that the two are never
+/// added.
 fn metrics(run: &CostRun) -> String {
     let summary = &run.summary;
     let (name, scale, unit) = if summary.how.unit == "ns" {

@@ -1,5 +1,5 @@
-//! What cyclictest prints of its threads, line for line, from a run: for scripts that read it.
-//! Source: what cyclictest 2.4 and 2.8 print, and their manual.
+//! Prints a run as cyclictest prints its threads, line for line, for scripts that read it. Source:
+//! output of cyclictest 2.4 and 2.8, and their manual.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use tardy_core::warning::Warning;
 use super::ExportError;
 use super::run::{ExportedRun, ExportedSeries};
 
-/// What cyclictest shows as the minimum of a thread that has no sample yet.
+/// Minimum that cyclictest prints for a thread without samples.
 const NO_MINIMUM: i64 = 1_000_000;
 
 /// A thread as cyclictest numbers them, from 0.
@@ -26,8 +26,8 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// Takes their priorities from threads that run as ordinary tasks, as warnings of the run say.
-    /// Whether there are such.
+    /// Corrects the priorities of threads that run as ordinary tasks, according to the run's
+    /// warnings. Returns whether there are any.
     pub fn take_priorities(threads: &mut [Self], warnings: &[Warning]) -> bool {
         let is_refused = |priority: u32| {
             let is_it =
@@ -46,7 +46,7 @@ impl Thread {
     }
 }
 
-/// The unit of what is printed.
+/// The unit of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     Micros,
@@ -88,14 +88,14 @@ pub struct CyclictestRun {
     process: u32,
 }
 
-/// What one thread took.
+/// The samples of one thread.
 #[derive(Debug)]
 struct ThreadSamples {
     thread: Thread,
     values: Histogram,
     /// In ns.
     sum: i128,
-    /// In ns; absent where samples were only counted.
+    /// In ns; absent if samples were only counted.
     last: Option<i64>,
     /// Every sample kept: when it was taken, and its latency.
     samples: Vec<(Nanos, i64)>,
@@ -132,7 +132,7 @@ impl ThreadSamples {
         i64::try_from(self.sum / i128::from(self.values.count().max(1))).unwrap_or(i64::MAX)
     }
 
-    /// Counts by bucket, and how many lie beyond the last one.
+    /// Returns the counts by bucket, and the number beyond the last one.
     fn buckets(&self, unit: Unit, buckets: u32) -> (Vec<u64>, u64) {
         let mut counts = vec![0; buckets as usize];
         let mut beyond = 0;
@@ -150,10 +150,10 @@ impl ThreadSamples {
 }
 
 impl CyclictestRun {
-    /// Reads what `threads` took in `run`.
+    /// Reads the samples of `threads` in `run`.
     ///
     /// # Errors
-    /// [`ExportError`] where a series cannot be read, or is not there.
+    /// Returns [`ExportError`] if a series cannot be read, or is not there.
     pub fn read(run: &ExportedRun, threads: &[Thread], unit: Unit) -> Result<Self, ExportError> {
         let take = |thread: &Thread| {
             let is_its = |series: &&ExportedSeries| {
@@ -177,8 +177,8 @@ impl CyclictestRun {
         })
     }
 
-    /// The line of each thread that `-q` ends with. In place of a thread's own number stands that
-    /// of the process.
+    /// Returns the final line of each thread that `-q` prints. The process number replaces the
+    /// thread's.
     #[must_use]
     pub fn summary(&self) -> String {
         let width = if self.unit == Unit::Nanos { 8 } else { 5 };
@@ -206,7 +206,7 @@ impl CyclictestRun {
         self.threads.iter().enumerate().map(line).collect()
     }
 
-    /// What `-h` and `-H` print.
+    /// Returns the output of `-h` and `-H`.
     #[must_use]
     pub fn histogram(&self, shape: HistogramShape) -> String {
         let counted: Vec<(Vec<u64>, u64)> = self
@@ -293,8 +293,8 @@ impl CyclictestRun {
         text
     }
 
-    /// What `-v` prints of the values: thread, cycle and value of each, in the order in which they
-    /// were taken; with `-o`, of the first largest one of each `reduction` in a row.
+    /// Returns the values printed by `-v`: thread, cycle and value, in order of time; with `-o`,
+    /// the first largest of each `reduction` values.
     #[must_use]
     pub fn values(&self, reduction: usize) -> String {
         let of_thread = |(number, taken): (usize, &ThreadSamples)| {
@@ -320,8 +320,8 @@ impl CyclictestRun {
         text
     }
 
-    /// What `--spike` prints: each sample above `limit`, at most `count` of them, with the time at
-    /// which it was taken.
+    /// Returns the output of `--spike`: each sample above `limit`, at most `count` of them, with
+    /// its time.
     #[must_use]
     pub fn spikes(&self, limit: Nanos, count: usize) -> String {
         let mut text = "\n".to_owned();
@@ -350,7 +350,7 @@ impl CyclictestRun {
         text
     }
 
-    /// What `-b` prints, whether a latency above `limit` ended the run or not.
+    /// Returns the output of `-b`, whether or not a latency above `limit` ended the run.
     #[must_use]
     pub fn broken(&self, limit: Nanos) -> String {
         let ids: String = self

@@ -1,9 +1,9 @@
 //! Percentiles as HdrHistogram's plotters read them: value in us, share at or below it, samples at
 //! or below it, 1/(1-share).
 //!
-//! The steps halve the distance to 100 %, five a half. Values are exact, not those of
-//! HdrHistogram's buckets; the last line's buckets are the ones that it would need for three
-//! significant digits. Source: HdrHistogram, `outputPercentileDistribution`.
+//! The steps halve the distance to 100 %, five per half. Values are exact, not those of
+//! HdrHistogram's buckets; the last line's buckets are those required for three significant digits.
+//! Source: HdrHistogram, `outputPercentileDistribution`.
 
 use std::io::Write;
 
@@ -95,8 +95,8 @@ fn text(histogram: &Histogram) -> String {
     out
 }
 
-/// From the last power of a half passed to 100 %, halved: 0.5 from 0 on, 0.25 from 0.5 on, 0.125
-/// from 0.75 on.
+/// Returns half of the distance from the last power of a half: 0.5 from 0 on, 0.25 from 0.5 on,
+/// 0.125 from 0.75 on.
 fn half_distance(share: f64) -> f64 {
     0.5_f64.powi((-(1.0 - share).log2()).floor() as i32 + 1)
 }

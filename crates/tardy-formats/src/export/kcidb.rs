@@ -1,5 +1,5 @@
 //! A report for KernelCI's database, schema 5.3: a test object for the verdict and one for each
-//! number, because an object has room for one.
+//! number, because an object holds only one.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use super::metric::{metrics, name};
 use super::run::ExportedRun;
 use super::{ExportError, Exporter, Options};
 
-/// Who reports, unless `--origin` says otherwise.
+/// Default of `--origin`.
 const ORIGIN: &str = "tardy";
 
 /// `--format kcidb`.
@@ -73,8 +73,8 @@ impl Exporter for Kcidb {
     }
 }
 
-/// The verdict on the run, then that on each probe where there are several. An undecided one is a
-/// measurement without a result.
+/// Returns the verdict on the run, then that on each probe if there are several. An inconclusive
+/// one is a measurement without a result.
 fn verdicts(run: &ExportedRun) -> impl Iterator<Item = Value> + '_ {
     let object = move |what: &str, verdict: &Verdict| {
         let status = match verdict.outcome {

@@ -2,8 +2,7 @@
 //! and one for each number.
 //!
 //! Source: LAVA's documentation of lava-test-case; without its helper the signals are printed.
-//! Numbers pass, as those of the peers' parsers do; what a deadline was given for gets a real
-//! result.
+//! Plain numbers pass, as with the peers' parsers; metrics with a deadline get a real result.
 
 use std::io::Write;
 

@@ -149,8 +149,8 @@ fn head(numbers: Option<&Numbers>) -> Vec<String> {
     head
 }
 
-/// A percentile stands with the upper end of its interval, or with how many samples one would need.
-/// The columns are those of `like`, of [`head`].
+/// A percentile is shown with the upper end of its interval, or the required number of samples. The
+/// columns are those of `like`, from [`head`].
 fn row(
     label: String,
     numbers: &Numbers,

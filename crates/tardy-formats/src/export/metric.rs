@@ -5,7 +5,7 @@ use super::run::ExportedRun;
 /// One number.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Metric {
-    /// Words joined by `-`, of letters, digits, `.` and `_` alone: no test system chokes on it.
+    /// Words of letters, digits, `.` and `_`, joined by `-`, which every test system accepts.
     pub(super) name: String,
     /// In `unit`.
     pub(super) value: f64,
@@ -15,7 +15,7 @@ pub(super) struct Metric {
     pub(super) is_max: bool,
 }
 
-/// All numbers of each series: extremes, mean, bounded percentiles, counts.
+/// Returns all numbers of each series: extremes, mean, bounded percentiles, counts.
 pub(super) fn metrics(run: &ExportedRun) -> Vec<Metric> {
     let mut metrics = Vec::new();
     for series in &run.series {
@@ -57,7 +57,7 @@ pub(super) fn metrics(run: &ExportedRun) -> Vec<Metric> {
                 push("misses", misses as f64, "count", false);
             }
         }
-        // What nobody counted is not 0.
+        // An unknown count is not 0.
         if !summary.is_skipped_unknown {
             push("skipped", summary.counts.skipped as f64, "count", false);
         }
@@ -66,8 +66,8 @@ pub(super) fn metrics(run: &ExportedRun) -> Vec<Metric> {
     metrics
 }
 
-/// `text` with everything replaced that LAVA forbids in names of tests (white space and
-/// `$& "'()<>/\|;` and the like).
+/// Returns `text` with every character replaced that LAVA forbids in names of tests (white space
+/// and `$& "'()<>/\|;` and the like).
 pub(super) fn name(text: &str) -> String {
     let allowed =
         |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');

@@ -9,11 +9,11 @@ use super::{ExportError, Exporter, Options};
 /// `--format npy`.
 pub(super) struct Npy;
 
-/// cpu is -1 for a probe that was not bound, copy where it ran once; due times count from the start
-/// of the run.
+/// cpu is -1 for an unbound probe, copy for a single one; due times count from the start of the
+/// run.
 const FIELDS: &str = "[('cpu', '<i4'), ('copy', '<i4'), ('due_ns', '<i8'), ('latency_ns', '<i8'), \
                       ('skipped', '<u4')]";
-/// What precedes the data is padded to a multiple of this.
+/// The header is padded to a multiple of this.
 const ALIGNMENT: usize = 64;
 
 impl Exporter for Npy {

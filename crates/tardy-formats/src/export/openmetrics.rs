@@ -47,7 +47,7 @@ fn metrics(run: &ExportedRun, series: &ExportedSeries) -> Result<SeriesMetrics, 
     let summary = run.summary_of(series);
     let numbers = summary.and_then(|summary| summary.numbers.as_ref());
     let mut buckets = Buckets::of(&series.histogram()?);
-    // The mean that a file states knows what its buckets do not.
+    // The mean that a file states includes values outside its buckets.
     if let Some(numbers) = numbers.filter(|_| run.record.imported.is_some()) {
         buckets = buckets.with_mean(numbers.mean_ns);
     }

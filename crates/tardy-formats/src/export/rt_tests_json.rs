@@ -2,13 +2,13 @@
 //! unmodified: key for key, two of them with a colon in their names, latencies and buckets in whole
 //! us, rounded down.
 //!
-//! What those parsers cannot know stands beside it under keys of its own, which they skip.
-//! `return_code` is the run's exit code: 0 where the deadline held. Source: rt-tests 2.6,
-//! src/lib/rt-utils.c and src/cyclictest/cyclictest.c.
+//! Additional data have separate keys, which those parsers skip. `return_code` is the run's exit
+//! code: 0 if the deadline was met. Source: rt-tests 2.6, src/lib/rt-utils.c and
+//! src/cyclictest/cyclictest.c.
 //!
 //! `rt-tests-json` is cyclictest's document key for key, including its two misspelt keys, in whole
 //! us rounded down, so parsers of rt-tests read runs unmodified. `return_code` is the run's exit
-//! code; data for which cyclictest has no key are added beside. Files are replaced by renaming, so
+//! code; data without a key in cyclictest get additional keys. Files are replaced by renaming, so
 //! that a metrics collector never reads half a file.
 
 use std::io::Write;
@@ -31,7 +31,7 @@ const FILE_VERSION: u32 = 1;
 /// `--format rt-tests-json`.
 pub(super) struct RtTestsJson;
 
-/// The keys in the order in which cyclictest writes them.
+/// The keys in cyclictest's order.
 #[derive(Serialize)]
 struct Document {
     file_version: u32,
@@ -71,7 +71,7 @@ struct Thread {
     cpu: u32,
     node: u32,
     interval_ns: Nanos,
-    /// Absent where it is not known.
+    /// Absent if it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     missed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -112,13 +112,13 @@ impl Exporter for RtTestsJson {
     }
 }
 
-/// What a document says beside its threads.
+/// The part of a document apart from its threads.
 #[derive(Debug, Clone)]
 pub struct DocumentHead {
-    /// What was typed.
+    /// The user's command line.
     pub command_line: String,
     pub return_code: u8,
-    /// Each thread has its counts of values below this; none where it is 0.
+    /// Each thread has its counts of values below this; none if it is 0.
     pub buckets: u32,
     pub unit: Unit,
 }
@@ -126,7 +126,7 @@ pub struct DocumentHead {
 /// Writes the document, with these series as threads 0, 1 and so on.
 ///
 /// # Errors
-/// Those of the disk.
+/// Returns errors of the disk.
 pub fn write(
     run: &ExportedRun,
     series: &[&ExportedSeries],

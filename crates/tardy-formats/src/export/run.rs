@@ -39,7 +39,7 @@ impl ExportedRun {
     /// Reads the run in `path` but for its samples; `probe` leaves the others out.
     ///
     /// # Errors
-    /// [`ExportError`] where it cannot be read, is of another kind, or has no such probe.
+    /// Returns [`ExportError`] if it cannot be read, is of another kind, or has no such probe.
     pub fn open(
         path: &Path,
         requirement: &Requirement,
@@ -95,7 +95,7 @@ impl ExportedRun {
     /// Refuses runs of several probes.
     ///
     /// # Errors
-    /// [`ExportError::OneProbe`].
+    /// Returns [`ExportError::OneProbe`].
     pub fn one_probe(&self, format: &'static str) -> Result<(), ExportError> {
         let is_one = self
             .series
@@ -114,7 +114,7 @@ impl ExportedRun {
     /// Refuses runs without a kept sample.
     ///
     /// # Errors
-    /// [`ExportError::NoSamples`].
+    /// Returns [`ExportError::NoSamples`].
     pub fn needs_samples(&self) -> Result<(), ExportError> {
         let stored: u64 = self
             .summary
@@ -129,7 +129,7 @@ impl ExportedRun {
         }
     }
 
-    /// The numbers of a series.
+    /// Returns the numbers of a series.
     #[must_use]
     pub fn summary_of(&self, series: &ExportedSeries) -> Option<&SeriesSummary> {
         let Descriptor {
@@ -158,7 +158,7 @@ impl ExportedSeries {
     /// Calls `visit` with each sample, in order.
     ///
     /// # Errors
-    /// Those of the disk, and the first that `visit` gives.
+    /// Returns errors of the disk, and the first that `visit` gives.
     pub fn samples(
         &self,
         mut visit: impl FnMut(Sample) -> std::io::Result<()>,
@@ -174,10 +174,10 @@ impl ExportedSeries {
         failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// How often each value came: from the histogram where not every sample was kept.
+    /// Returns the counts by value: from the histogram if not every sample was stored.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Returns errors of the disk.
     pub fn histogram(&self) -> Result<Histogram, SeriesError> {
         let mut histogram = Histogram::new(Budget::ANALYSIS);
         self.file.read(&mut |chunk| {
@@ -189,10 +189,10 @@ impl ExportedSeries {
         Ok(histogram_file::of_all(&self.path, &self.file, [&histogram]).unwrap_or(histogram))
     }
 
-    /// How many samples its file holds.
+    /// Returns how many samples its file holds.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Returns errors of the disk.
     pub fn stored(&self) -> Result<u64, SeriesError> {
         let mut samples = 0;
         self.file
@@ -200,7 +200,7 @@ impl ExportedSeries {
         Ok(samples)
     }
 
-    /// The number of its CPU, as text; empty where it was not bound.
+    /// Returns the number of its CPU, as text; empty if it was not bound.
     #[must_use]
     pub fn cpu_text(&self) -> String {
         self.descriptor
@@ -208,7 +208,7 @@ impl ExportedSeries {
             .map_or_else(String::new, |CpuId(cpu)| cpu.to_string())
     }
 
-    /// Its number among the copies of a probe that was not bound, as text; empty where there is one
+    /// Its number among the copies of a probe that was not bound, as text; empty if there is one
     /// alone.
     #[must_use]
     pub fn copy_text(&self) -> String {

@@ -1,5 +1,5 @@
 //! cyclicdeadline of rt-tests, JSON and summary lines: wake-ups of threads with SCHED_DEADLINE.
-//! Only extremes and the mean are known. Its lines are those of cyclictest without a priority.
+//! Only extremes and the mean are known. Its lines equal those of cyclictest without a priority.
 //! Source: rt-tests, src/sched_deadline/cyclicdeadline.c.
 
 use serde_json::Value;

@@ -32,12 +32,12 @@ pub(super) const FORMAT: Format = Format {
     is_binary: false,
 };
 
-/// A run begins with the lines before its histogram, behind the histogram of the run before.
+/// A run starts with the lines before its histogram, after the histogram of the previous run.
 fn begins(lines: &[&str]) -> Vec<usize> {
     let is_title = |line: &str| line.trim_end() == "# Histogram";
     let first = |is_it: &dyn Fn(&str) -> bool| lines.iter().position(|line| is_it(line));
     let maxima = first(&|line| line.starts_with("# Max Latencies:"));
-    // In some pages the summaries stand above the rows.
+    // On some pages the summaries precede the rows.
     let is_above = maxima.is_some_and(|maxima| Some(maxima) < first(&is_title));
     let is_summary = |line: &str| {
         let name = line
@@ -65,7 +65,8 @@ fn begins(lines: &[&str]) -> Vec<usize> {
         .collect()
 }
 
-/// More columns than any machine has CPUs: a file of something else.
+/// Maximum number of columns, more than the CPUs of any machine: beyond it, the file is of another
+/// kind.
 const COLUMNS_MAX: usize = 65_536;
 
 #[derive(Default)]
@@ -74,7 +75,7 @@ struct Table {
     columns: usize,
     /// Values of the comments, by their names; line of each.
     footers: BTreeMap<String, (u64, Vec<i64>)>,
-    /// Period of each thread, where summary lines are among the output.
+    /// Period of each thread, if summary lines are in the output.
     intervals: BTreeMap<u32, Nanos>,
     last_line: u64,
 }
@@ -98,8 +99,7 @@ fn read(
     let (minima_line, minima) = footer("Min Latencies")?;
     let (maxima_line, maxima) = footer("Max Latencies")?;
     let threads = minima.len();
-    // With -H the last column, and the last of the maxima and overflows, are of all threads
-    // together.
+    // With -H the last column, and the last of the maxima and overflows, cover all threads.
     if table.columns != threads && table.columns != threads + 1 && table.columns != 0 {
         let expected = format!(
             "a minimum for each of the {} columns (with -H, for all but the last)",
@@ -168,7 +168,7 @@ fn read(
             ..StatedTotals::default()
         };
         let end = table.rows.last().map_or(0, |(at, _)| at.saturating_add(1));
-        // NuttX counts what is below 0 as overflow too.
+        // NuttX counts values below 0 as overflow too.
         counted.overflow(overflows, in_unit(if min < 0 { min } else { end }));
         counted.is_mean_cut = true;
         series.push(counted);
@@ -178,7 +178,7 @@ fn read(
 }
 
 impl Table {
-    /// The median bucket of each thread that has samples, in the file's unit.
+    /// Returns the median bucket of each thread that has samples, in the file's unit.
     fn typical(&self, settings: &Settings, threads: usize) -> Vec<TypicalValue> {
         let of = |thread: usize| {
             let total: u64 = self
@@ -202,7 +202,7 @@ impl Table {
                     .map(|period| period.get() / 1_000),
             })
         };
-        // Where all samples lie beyond the rows, the mean is all that shows the unit.
+        // If all samples lie beyond the rows, only the mean shows the unit.
         let beyond = |thread: usize| {
             let (_, means) = self.footers.get("Avg Latencies")?;
             let value = *means.get(thread).filter(|&&mean| mean > 0)?;
@@ -211,7 +211,7 @@ impl Table {
                 interval_us: settings.period.map(|period| period.get() / 1_000),
             })
         };
-        // Without rows there are no columns, and each thread has its mean alone.
+        // Without rows there are no columns, and each thread has only its mean.
         let threads = if self.rows.is_empty() {
             threads
         } else {
@@ -235,7 +235,7 @@ fn signed(min: i64, max: i64) -> i64 {
 
 fn table(source: &Source, text: &str) -> Result<Table, ImportError> {
     let mut table = Table::default();
-    // A text that was cut off at its beginning has no title.
+    // A text that was cut off at its start has no title.
     let mut has_begun = !text.lines().any(|line| line.trim_end() == "# Histogram");
     let mut is_over = false;
     for (line, text) in lines(text) {
@@ -243,13 +243,13 @@ fn table(source: &Source, text: &str) -> Result<Table, ImportError> {
         if let Some(comment) = text.strip_prefix('#') {
             let comment = comment.trim();
             has_begun |= comment == "Histogram";
-            // In some pages the summaries stand above the rows.
+            // On some pages the summaries precede the rows.
             is_over &= comment != "Histogram";
             is_over |= comment.starts_with("Max Latencies:");
             if let Some((name, values)) = comment.split_once(':')
                 && FOOTERS.contains(&name)
             {
-                // What has no sign in 64 bits is negative beyond the largest number that has one.
+                // A number that exceeds i64 is negative: cyclictest printed it as unsigned.
                 let number = |value: &str| {
                     value
                         .parse()
@@ -291,7 +291,7 @@ fn table(source: &Source, text: &str) -> Result<Table, ImportError> {
 /// Digits that a number below the rows is padded to.
 const DIGITS: usize = 5;
 
-/// Of the shell, in a log of a serial line.
+/// Prompt of the shell, in a log of a serial line.
 const NUTTX_PROMPT: &str = "nsh>";
 
 const FOOTERS: [&str; 5] = [

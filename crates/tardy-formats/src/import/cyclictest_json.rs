@@ -1,5 +1,5 @@
-//! `cyclictest --json`, and what `tardy export --format rt-tests-json` writes. Samples beyond the
-//! last bucket are missing in it: they are what the cycles have more than the buckets.
+//! `cyclictest --json`, and the output of `tardy export --format rt-tests-json`. Samples beyond the
+//! last bucket are omitted from it: their number is that of the cycles minus the buckets.
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
@@ -99,7 +99,7 @@ fn counted(
         }
     };
     let mut counted = BucketSeries::new("cyclictest", LATENCY, cpu);
-    // Of our own exports.
+    // Present in tardy's own exports.
     let stated_period = thread
         .get("interval_ns")
         .and_then(Value::as_i64)
@@ -111,7 +111,7 @@ fn counted(
         .iter()
         .map(|&(bucket, count)| ((bucket as i64).saturating_mul(unit.nanos()), count))
         .collect();
-    // Of our own exports too.
+    // Present in tardy's own exports too.
     let skipped = thread.get("missed").and_then(Value::as_u64);
     counted.stated = StatedTotals {
         samples: Some(cycles),
@@ -119,7 +119,7 @@ fn counted(
         skipped,
         ..StatedTotals::default()
     };
-    // Without a cycle the least value is the tool's starting value.
+    // Without a cycle the least value is the tool's initial value.
     if cycles > 0 {
         let stated = |key: &str| tool_json::nanos(thread, key, unit.nanos());
         counted.stated.min_ns = stated("min").map(|value| Nanos(value as i64));

@@ -1,6 +1,6 @@
-//! cyclictest's summary lines, as it prints them with -q, or over and over without:
+//! cyclictest's summary lines, printed with -q, or repeatedly without:
 //! `T: 0 ( 1234) P:95 I:1000 C: 500 Min: 19 Act: 20 Avg: 23 Max: 44`. Only extremes and the mean
-//! are known; of lines that come again the last one counts.
+//! are known; of repeated lines the last one counts.
 
 use std::collections::BTreeMap;
 
@@ -41,9 +41,9 @@ pub(super) struct ThreadLine {
     process: String,
     /// Whether it has `P:`.
     pub(super) has_priority: bool,
-    /// Of `A:`, which jitterdebugger alone prints.
+    /// Value of `A:`, which only jitterdebugger prints.
     pub(super) affinity: Option<u32>,
-    /// Of `I:`, in us whatever the unit of the others.
+    /// Value of `I:`, always in us.
     pub(super) interval: Option<Nanos>,
     pub(super) cycles: u64,
     pub(super) min: i64,
@@ -54,11 +54,11 @@ pub(super) struct ThreadLine {
 
 /// Characters to which cyclictest, cyclicdeadline and signaltest pad a maximum.
 const MAX_WIDTH: usize = 8;
-/// The same for jitterdebugger.
+/// The width for jitterdebugger.
 const MAX_WIDTH_OF_JITTERDEBUGGER: usize = 10;
 
 impl ThreadLine {
-    /// `None` where the line is something else.
+    /// Returns `None` if the line is of another kind.
     pub(super) fn parse(line: &str, unit: Unit) -> Option<Self> {
         let rest = line.trim_start().strip_prefix("T:")?;
         let (thread, rest) = rest.split_once('(')?;
@@ -102,13 +102,13 @@ impl ThreadLine {
         Self::parse(line, unit).filter(|found| found.interval.is_some() && found.has_priority)
     }
 
-    /// Thread, process and count, by which the runs of a log are told apart.
+    /// Thread, process and count, which distinguish the runs in a log.
     pub(super) fn identity(self) -> (u32, String, u64) {
         (self.thread, self.process, self.cycles)
     }
 
     /// Puts the extremes and the mean into `stated`. Without a cycle the least value is the tool's
-    /// starting value.
+    /// initial value.
     pub(super) fn state_extremes(&self, stated: &mut StatedTotals) {
         if self.cycles > 0 {
             stated.min_ns = Some(Nanos(self.min));
@@ -120,8 +120,8 @@ impl ThreadLine {
 
 const TORN_NOTE: &str = "the last line is cut off: the previous line of the same thread is used";
 
-/// The text of `source` without a last line that is cut off, and a note if there was one: a maximum
-/// of 217 would be read as 21.
+/// Returns the text of `source` without a last line that is cut off, and a note if there was one: a
+/// maximum of 217 would be read as 21.
 ///
 /// # Errors
 /// If no other line is about its thread, whose values are unknown then.
@@ -153,11 +153,11 @@ fn is_torn(text: &str) -> bool {
     is_cut_off(text, "Max:", width) || is_cut && !text.ends_with('\n')
 }
 
-/// The last line about each thread that `parse` recognises. The latency at which the tool stopped
-/// (-b) counts: cyclicdeadline prints its lines without it.
+/// Returns the last line about each thread that `parse` recognises. The latency at which the tool
+/// stopped (-b) counts: cyclicdeadline prints its lines without it.
 ///
 /// # Errors
-/// Without such a line; `example` shows what it looks like.
+/// Returns an error without such a line; `example` shows its form.
 pub(super) fn last_of_each_thread(
     source: &Source,
     text: &str,

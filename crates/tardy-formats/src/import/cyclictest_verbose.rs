@@ -1,14 +1,14 @@
-//! cyclictest -v: a line per sample, `thread: cycle: value`, as fast as it can be read.
+//! cyclictest -v: a line per sample, `thread: cycle: value`, read as fast as possible.
 //!
-//! Due times are not in it. They follow from the interval and from what cyclictest does after a
-//! late wake-up: it skips the due times that have passed, without counting them. So a sample that
-//! is late by k intervals stands for k skipped due times. Source: rt-tests,
-//! src/cyclictest/cyclictest.c, `timerthread`.
+//! It lacks due times. They follow from the interval and from cyclictest's behaviour after a late
+//! wake-up: it skips the due times that have passed, without counting them. So a sample that is
+//! late by k intervals implies k skipped due times. Source: rt-tests, src/cyclictest/cyclictest.c,
+//! `timerthread`.
 //!
-//! The trap: cyclictest hands samples over through a ring of 16,384 a thread, and does not notice
+//! The trap: cyclictest passes samples through a ring of 16,384 per thread, and does not notice
 //! when it laps the reader. Then old cycle numbers carry newer values, and each value comes again
-//! 16,384 cycles later. That is looked for. The latency at which cyclictest stopped (-b) is among no
-//! samples, because it prints none after it; it stands below them.
+//! 16,384 cycles later. The reader detects that. The latency at which cyclictest stopped (-b) is
+//! not among the samples, because it prints none after it; it follows them.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -38,8 +38,8 @@ const BUFFER_BYTES: usize = 1 << 20;
 const LINE_BYTES_MAX: usize = 4096;
 /// Samples in cyclictest's ring of each thread (`VALBUF_SIZE`).
 const RING: usize = 16_384;
-/// So many equal pairs in a row do not come by chance if at least an eighth of them differ from the
-/// one before.
+/// This many equal pairs in a row are not random if at least an eighth of them differ from the
+/// previous one.
 const ALIASED_MIN: u32 = 512;
 /// Samples that are held back until they show their unit.
 const HELD_MAX: usize = 4096;
@@ -82,7 +82,7 @@ struct Reader<'a> {
     /// Interval of each thread as the preamble has it.
     intervals: Vec<(u32, i64)>,
     threads: Vec<Thread>,
-    /// Place of each thread in `threads`.
+    /// Index of each thread in `threads`.
     places: Vec<Option<usize>>,
     /// The lines below the samples, after a stop.
     stop: Stop,
@@ -122,7 +122,7 @@ impl Stop {
     }
 }
 
-/// What a line may be.
+/// The kinds of lines.
 enum Line {
     Sample { thread: u32, cycle: u64, value: i64 },
     Interval { thread: u32, interval: Nanos },
@@ -248,7 +248,8 @@ impl Reader<'_> {
             .try_for_each(|row| self.sample(source, told.unit, row))
     }
 
-    /// The interval of a thread in ns: as it was given, or else as the preamble has it.
+    /// Returns the interval of a thread in ns: as the user gave it, otherwise as the preamble
+    /// states it.
     fn period(&self, thread: u32) -> Option<i64> {
         let stated = self
             .intervals
@@ -281,7 +282,11 @@ impl Reader<'_> {
             .checked_mul(unit.nanos())
             .filter(|latency| latency.abs() < i64::MAX / 4);
         let latency = latency.ok_or_else(|| {
-            source.expected(line, "a time that a clock can show", &value.to_string())
+            source.expected(
+                line,
+                "a time within the range of a clock",
+                &value.to_string(),
+            )
         })?;
         let place = match self.places.get(thread as usize) {
             Some(&Some(place)) => place,
@@ -375,8 +380,7 @@ impl Reader<'_> {
             error,
         })?;
         let place = self.threads.len();
-        // The first cycle that is in the file is the first due time: what came before it was not
-        // recorded.
+        // The first cycle in the file is the first due time: earlier cycles were not recorded.
         self.threads.push(Thread {
             id: thread,
             series,

@@ -1,7 +1,7 @@
 //! The run folder that an import becomes.
 //!
-//! It is made beside its place under another name, and renamed when all of it is there: an input
-//! that turns out unreadable leaves nothing.
+//! It is made next to its place under another name, and renamed when complete: an unreadable input
+//! leaves nothing.
 
 use std::fs;
 use std::io;
@@ -26,10 +26,10 @@ use tardy_samples::series_writer::SeriesWriter;
 use super::sink::{ImportedRun, Sink};
 use super::{Format, ImportError, Settings, Source};
 
-/// Many samples a chunk: nobody waits for them, and fewer chunks are smaller and faster to read.
+/// Many samples per chunk: an import is not live, and fewer chunks are smaller and faster to read.
 const SAMPLES_A_CHUNK: u64 = 4096;
 
-/// What an import came to.
+/// The result of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportResult {
     pub folder: PathBuf,
@@ -38,14 +38,14 @@ pub struct ImportResult {
     pub series: usize,
     /// Samples in all of them.
     pub samples: u64,
-    /// What must be known before the numbers.
+    /// Caveats to read before the numbers.
     pub notes: Vec<String>,
 }
 
-/// Reads `path` as `format`, or as what it looks like, and makes the run `out`.
+/// Reads `path` as `format`, or as a detected format, and makes the run `out`.
 ///
 /// # Errors
-/// [`ImportError`]; nothing is left of `out` then.
+/// Returns [`ImportError`] after removing `out`.
 pub fn import(
     path: &Path,
     format: Option<&'static Format>,
@@ -112,7 +112,7 @@ struct Open {
     encoder: ChunkEncoder,
     bytes: Vec<u8>,
     counts: Counts,
-    /// The last sample: up to where the grid has come.
+    /// The last sample: the current end of the grid.
     last: Option<Sample>,
     stated: StatedTotals,
 }
@@ -228,7 +228,7 @@ impl FolderSink {
             realtime_ns: imported.started.or(written).unwrap_or_default(),
             monotonic_ns: start,
         };
-        // What another tool planned is not known.
+        // The plan of another tool is unknown.
         let plan = Plan::without_probes("imported", &measured_cpus, &CpuList::default());
         RunRecord {
             tool: Tool {

@@ -1,8 +1,8 @@
 //! HdrHistogram's percentile listing (.hgrm): value, share at or below it, samples at or below it,
 //! 1/(1-share).
 //!
-//! What lies between two lines counts at the later one, so that no percentile looks better than it
-//! was. The unit is not in the file.
+//! Counts between two lines are assigned to the later one, so that no percentile looks better than
+//! it was. The file lacks the unit.
 
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;

@@ -7,8 +7,8 @@
 //! payload    ZigZag LEB128 of 64 bits, at most nine bytes: a count, or below 0 how many counts are 0
 //! ```
 //! All big-endian. Source: HdrHistogram (Java), `AbstractHistogram.encodeIntoByteBuffer` and
-//! `ZigZagEncoding`. Read here and not by the crate of that name, because that one makes room for
-//! as many bytes as a file claims to hold.
+//! `ZigZagEncoding`. The crate of that name is not used, because it allocates as many bytes as a
+//! file claims to contain.
 
 use std::io::Read;
 
@@ -20,8 +20,8 @@ const HEAD_BYTES: usize = 40;
 /// More than the counts of any histogram of 5 digits take.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// Values and counts, ascending; a bucket stands for its largest value. The error says what should
-/// be there.
+/// Returns values and counts, ascending; a bucket is represented by its largest value. The error
+/// states the expected content.
 pub(super) fn decode(bytes: &[u8]) -> Result<Vec<(i64, u64)>, &'static str> {
     let cookie = word(bytes, 0).ok_or("the head of a histogram")?;
     match cookie {
@@ -62,7 +62,7 @@ fn plain(bytes: &[u8]) -> Result<Vec<(i64, u64)>, &'static str> {
         .ok_or("0 to 5 significant digits")?;
     let least = long(bytes, 16)
         .filter(|&least| least >= 1)
-        .ok_or("a least value from 1 on")?;
+        .ok_or("a lowest value of at least 1")?;
     if word(bytes, 8) != Some(0) {
         return Err("a histogram that is not shifted");
     }
@@ -108,7 +108,7 @@ fn zig_zag(payload: &[u8], place: &mut usize) -> Option<i64> {
     Some((value >> 1) as i64 ^ -((value & 1) as i64))
 }
 
-/// How indices become values.
+/// Converts indices to values.
 struct Buckets {
     unit_bits: u32,
     half_bits: u32,
@@ -124,7 +124,7 @@ impl Buckets {
         }
     }
 
-    /// The largest value of a bucket; `None` above 2^63.
+    /// Returns the largest value of a bucket; `None` above 2^63.
     fn end_of(&self, index: u64) -> Option<i64> {
         let half = 1_u64 << self.half_bits;
         let (bucket, within) = match index >> self.half_bits {

@@ -1,5 +1,5 @@
-//! hwlatdetect of rt-tests: gaps between clock reads with interrupts off, above a threshold. That
-//! is no latency of a wake-up, and is never compared with one.
+//! hwlatdetect of rt-tests: gaps between clock reads with interrupts off, above a threshold. Those
+//! are not latencies of wake-ups, and never compared with them.
 //!
 //! Each line `ts:` is one window of sampling with its two longest gaps, within a turn of the loop
 //! and between two turns; the longer one counts. Gaps below the threshold are in no line. Source:
@@ -42,7 +42,7 @@ struct Statements {
     threshold: Option<Nanos>,
     max: Option<Nanos>,
     recorded: Option<u64>,
-    /// Gaps of each CPU; of no CPU where lines name none.
+    /// Gaps of each CPU; `None` if lines name no CPU.
     gaps: BTreeMap<Option<u32>, BTreeMap<i64, u64>>,
     last_line: u64,
 }
@@ -127,7 +127,7 @@ impl Statements {
         } else if let Some(threshold) = text.strip_prefix("Latency threshold:") {
             self.threshold = time(threshold);
         } else if let Some(max) = text.strip_prefix("Max Latency:") {
-            // `Below threshold` where there is no gap.
+            // `Below threshold` without a gap.
             self.max = time(max);
         } else if let Some(recorded) = text.strip_prefix("Samples recorded:") {
             let recorded = recorded.trim().parse();

@@ -1,6 +1,6 @@
-//! Values whose order a file gives. At most the period says when they were due.
+//! Values whose order a file gives. Only the period implies their due times, if it is known.
 //!
-//! Values without times keep their order: the n-th stands at n ns, and the folder records that.
+//! Values without times keep their order: the n-th is placed at n ns, and the folder records that.
 //! Such a run has no length, no rate and no chart over time.
 
 use std::io;
@@ -13,7 +13,7 @@ use tardy_run::imported::StatedTotals;
 use super::sink::{ImportedRun, LATENCY, Sink, descriptor};
 use super::{Settings, Unit};
 
-/// What is said where the file has values and nothing else.
+/// Note for a file that contains only values.
 const NO_TIMES_NOTE: &str = "only the order of the values is known, not when they were taken: \
                              give --period for rates and durations";
 
@@ -24,7 +24,7 @@ pub(super) const TIME_MAX: i64 = i64::MAX / 4;
 pub(super) struct InOrder<'a> {
     sink: &'a mut dyn Sink,
     series: usize,
-    /// Time from one due time to the next; 1 ns where it is not known.
+    /// Time from one due time to the next; 1 ns if unknown.
     step: i64,
     due: i64,
     has_times: bool,
@@ -65,7 +65,7 @@ impl<'a> InOrder<'a> {
         })
     }
 
-    /// Adds a value; `None` where the run would last longer than a clock can show.
+    /// Adds a value; `None` if the run would last longer than a clock can show.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -91,12 +91,12 @@ impl<'a> InOrder<'a> {
             .map(Some)
     }
 
-    /// Whether no value has come yet.
+    /// Returns whether no value has come yet.
     pub(super) fn is_empty(&self) -> bool {
         self.due == 0
     }
 
-    /// Ends the series, and says what is not known of it.
+    /// Closes the series, and notes what the file lacks.
     pub(super) fn close(self, tool: &str) -> ImportedRun {
         self.sink.state(
             self.series,

@@ -1,5 +1,5 @@
-//! jitterdebugger's results.json. Samples beyond its last bucket are nowhere in it; its count tells
-//! how many there were. It skips no due time.
+//! jitterdebugger's results.json. Samples beyond its last bucket are omitted from it; its count
+//! shows how many there were. It skips no due time.
 
 use serde_json::Value;
 use tardy_core::units::Nanos;

@@ -1,10 +1,10 @@
 //! jitterdebugger's samples: raw records of 28 bytes (thread u32, seconds i64, nanoseconds i64,
 //! value u64, little-endian), or `cpu;s.ns;value`.
 //!
-//! A sample carries the time at which it woke up; less its value that is when it was due, to the
-//! resolution. jitterdebugger does not skip due times, so that they form a grid with a sample for
-//! each. The values' unit is not in the file: with the wrong one due times would not lie on a grid,
-//! and that tells it.
+//! A sample carries the time at which it woke up; minus its value, that is its due time, to the
+//! resolution. jitterdebugger does not skip due times, so they form a grid with a sample for each.
+//! The file lacks the values' unit: with the wrong one, due times would not lie on a grid, which
+//! reveals it.
 //!
 //! The unit of jitterdebugger's samples follows from the grid. Wake-up time minus latency is
 //! regular only in the right unit.
@@ -45,9 +45,9 @@ pub(super) const CSV: Format = Format {
 };
 
 const RECORD_BYTES: usize = 28;
-/// Samples of a thread from which the unit and the period are told.
+/// Number of samples of a thread from which the unit and the period are derived.
 const LEARNT_FROM: usize = 1_000;
-/// How many times more regular the due times by one unit have to be than by the other.
+/// Required ratio of the regularity of due times in one unit to that in the other.
 const CLEARLY: i64 = 4;
 const THREADS_MAX: u32 = CPU_MAX + 1;
 
@@ -89,7 +89,7 @@ impl Row {
         })
     }
 
-    /// When it was due, by a unit of its value; `None` where that is no time of a clock.
+    /// When it was due, by a unit of its value; `None` if that is no time of a clock.
     fn due(&self, unit: i64) -> Option<i64> {
         let latency = self
             .value
@@ -141,7 +141,7 @@ fn read_raw(
         for record in records {
             let expected = "a record of 28 bytes: thread, seconds, nanoseconds, value";
             let row = Row::decode(record).ok_or_else(|| {
-                source.expected_at(place, expected, "numbers that no clock shows")
+                source.expected_at(place, expected, "numbers outside the range of a clock")
             })?;
             threads.add(source, Place::Byte(place), row)?;
             place += RECORD_BYTES as u64;
@@ -196,7 +196,7 @@ fn read_csv(
     }
 }
 
-/// Where a row stands.
+/// The position of a row.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Line(u64),
@@ -212,7 +212,7 @@ impl Place {
     }
 }
 
-/// What is known of a thread: first its first rows, then its series.
+/// The state of a thread: first its first rows, then its series.
 enum Thread {
     Learning(Vec<(Place, Row)>),
     Known {
@@ -293,7 +293,7 @@ impl<'a> Threads<'a> {
             .first()
             .and_then(|row| row.due(unit))
             .unwrap_or_default();
-        // A due time is known to the resolution only: the grid begins a little earlier, and due
+        // A due time is known to the resolution only: the grid starts a little earlier, and due
         // times depart from it by up to twice that.
         let start = first - unit;
         let schedule = Schedule::Grid {
@@ -343,7 +343,7 @@ impl<'a> Threads<'a> {
         let due = row.due(unit).ok_or_else(|| {
             place.expected(
                 source,
-                "a latency that a clock can show (is the unit right?)",
+                "a latency within the range of a clock (is the unit right?)",
                 &row.value.to_string(),
             )
         })?;
@@ -435,8 +435,8 @@ impl<'a> Threads<'a> {
     }
 }
 
-/// The median distance of due times, and the median departure from it, both in ns; `None` for fewer
-/// than three rows.
+/// Returns the median distance of due times, and the median departure from it, both in ns; `None`
+/// for fewer than three rows.
 fn grid(rows: &[Row], unit: i64) -> Option<(i64, i64)> {
     let dues: Vec<i64> = rows.iter().filter_map(|row| row.due(unit)).collect();
     let mut distances: Vec<i64> = dues.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -456,7 +456,7 @@ fn grid(rows: &[Row], unit: i64) -> Option<(i64, i64)> {
     Some((period, departures[middle]))
 }
 
-/// ns or us, whichever makes due times clearly more regular.
+/// Returns ns or us, whichever makes due times clearly more regular.
 fn unit(rows: &[Row]) -> Option<i64> {
     let (_, by_micros) = grid(rows, 1_000)?;
     let (_, by_nanos) = grid(rows, 1)?;

@@ -36,13 +36,13 @@ const NAMES: [(&str, Role); 13] = [
 #[derive(Debug, Clone)]
 pub(super) struct Columns {
     roles: Vec<Role>,
-    /// How many fields a line has at least.
+    /// Minimum number of fields in a line.
     least: usize,
 }
 
 impl Default for Columns {
-    /// Those of Xenomai and EVL, where the line with the names was left out (-l 0). Old versions
-    /// have no `msw`, which is no matter for the first four.
+    /// Returns the columns of Xenomai and EVL, used if the line with the names is missing (-l 0).
+    /// Old versions have no `msw`, which is no matter for the first four.
     fn default() -> Self {
         Self {
             roles: vec![Role::Min, Role::Mean, Role::Max, Role::Overruns],
@@ -58,12 +58,12 @@ pub(super) struct Values {
     pub(super) min: i64,
     pub(super) mean: i64,
     pub(super) max: i64,
-    /// Since the start, where they are counted.
+    /// Since the start, if they are counted.
     pub(super) overruns: Option<u64>,
 }
 
 impl Columns {
-    /// Those of the line behind `RTH|`; `None` if one is unknown, or a latency is missing.
+    /// Parses the columns after `RTH|`; returns `None` if one is unknown, or a latency is missing.
     pub(super) fn of(header: &str) -> Option<Self> {
         let role = |name: &str| {
             let name = name.trim_matches(['-', ' ']);
@@ -86,7 +86,7 @@ impl Columns {
         self.roles.contains(&Role::Overruns)
     }
 
-    /// The values of the line behind `RTD|`.
+    /// Returns the values of the line after `RTD|`.
     pub(super) fn values(&self, line: &str, unit: Unit) -> Option<Values> {
         let fields: Vec<&str> = line.split('|').map(str::trim).collect();
         if fields.len() < self.least {

@@ -61,14 +61,14 @@ fn parse(line: &str) -> Option<Line> {
     .filter(|_| is_whole(&rest))
 }
 
-/// The number behind `key`, in ns. Versions write the unit as us, uS and µs.
+/// Returns the number after `key`, in ns. Versions write the unit as us, uS and µs.
 fn value(text: &str, key: &str) -> Option<i64> {
     let (_, behind) = text.split_once(key)?;
     let end = behind.find(['u', 'µ'])?;
     nanos(&behind[..end], Unit::Us)
 }
 
-/// Whether the last value has its unit.
+/// Returns whether the last value has its unit.
 fn is_whole(text: &str) -> bool {
     text.contains("sdev:") && text.ends_with(['s', 'S'])
 }

@@ -22,7 +22,7 @@ const HEAD_BYTES_MAX: u64 = 64 << 10;
 /// Larger records than this are no measurement.
 const RECORD_BYTES_MAX: usize = 64 << 10;
 
-/// How a number is stored.
+/// The format of a stored number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Number {
     kind: Kind,
@@ -37,7 +37,7 @@ enum Kind {
     Float,
 }
 
-/// What the head says: where in a record the values are.
+/// The layout in the head: position of the values in a record.
 #[derive(Debug, PartialEq, Eq)]
 struct Layout {
     record_bytes: usize,
@@ -122,7 +122,7 @@ fn fill(input: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
     Ok(filled)
 }
 
-/// The head, and where the data begin.
+/// Returns the head, and the start of the data.
 fn head(source: &mut Source, settings: &Settings) -> Result<(Layout, u64), ImportError> {
     let mut fixed = [0; 8];
     let cut = |source: &Source, at: u64| {
@@ -172,7 +172,7 @@ fn head(source: &mut Source, settings: &Settings) -> Result<(Layout, u64), Impor
     Ok((layout, text_begin + length))
 }
 
-/// What stands in the head's dictionary, which begins at byte `at`.
+/// Parses the head's dictionary, which starts at byte `at`.
 fn layout(
     source: &Source,
     settings: &Settings,
@@ -260,8 +260,8 @@ fn layout(
     })
 }
 
-/// Name and number of each field of `[('a', '<f8'), ('b', '<i4')]`; `None` where one of them is
-/// something else.
+/// Returns name and number type of each field of `[('a', '<f8'), ('b', '<i4')]`; `None` if one of
+/// them is of another kind.
 fn fields(described: &str) -> Option<Vec<(String, Number)>> {
     let (list, _) = described.strip_prefix('[')?.split_once(']')?;
     let mut fields = Vec::new();
@@ -278,7 +278,7 @@ fn fields(described: &str) -> Option<Vec<(String, Number)>> {
 }
 
 impl Number {
-    /// Of `<f8` and its like.
+    /// Parses `<f8` and similar names.
     fn parse(name: &str) -> Option<Self> {
         let mut characters = name.chars();
         let is_big_endian = match characters.next()? {
@@ -306,9 +306,9 @@ impl Number {
         })
     }
 
-    /// A value in ns; what it is, where that is no time.
+    /// Converts a value to ns; the error describes a value that is not a time.
     fn nanos(self, bytes: &[u8], unit: Unit) -> Result<i64, String> {
-        // The least significant byte first, the sign or zeros behind.
+        // The least significant byte first, then the sign or zeros.
         let mut word = [0_u8; 8];
         for (place, byte) in word.iter_mut().zip(bytes) {
             *place = *byte;

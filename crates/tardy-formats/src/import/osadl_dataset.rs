@@ -2,8 +2,8 @@
 //! maxima of one run of cyclictest.
 //!
 //! The first row has the buckets, each other one the counts of a core. Samples beyond the last
-//! bucket are in no row; only a maximum there shows that there were any. Cycles are those asked for:
-//! a thread may have taken fewer. Source: github.com/osadl/Latencyplot, README.md and
+//! bucket are in no row; only a maximum there shows that there were any. Cycles are the requested
+//! ones: a thread may have taken fewer. Source: github.com/osadl/Latencyplot, README.md and
 //! src/mk-rtdataset.py.
 
 use serde_json::Value;
@@ -105,13 +105,13 @@ fn read(
         let in_rows = counted.in_buckets();
         let max = maxima.get(index).copied().flatten().map(in_unit);
         let missing = cycles.unwrap_or(0).saturating_sub(in_rows);
-        // Without a maximum, all that is missing may lie beyond the rows.
+        // Without a maximum, all missing samples may lie beyond the rows.
         let is_beyond = max.is_none_or(|max| max >= end);
         let beyond = if is_beyond { missing } else { 0 };
         if missing > 0 && !is_beyond {
             imported.notes.push(format!(
-                "CPU {cpu}: {missing} of the {} cycles asked for are in no row, although the \
-                 maximum is in one: these cycles were not measured",
+                "CPU {cpu}: {missing} of the {} requested cycles are in no row, although a row \
+                 has the maximum: these cycles were not measured",
                 cycles.unwrap_or(0)
             ));
         }
@@ -136,7 +136,7 @@ fn rows(document: &Document) -> Option<Vec<Vec<u64>>> {
         .collect()
 }
 
-/// The CPUs of cyclictest's option -a.
+/// Returns the CPUs of cyclictest's option -a.
 fn cpus(command_line: &str) -> Option<Vec<u32>> {
     let mut words = command_line.split_whitespace();
     let list = words.find_map(|word| word.strip_prefix("-a").filter(|list| !list.is_empty()))?;

@@ -1,6 +1,6 @@
-//! oslat, text and JSON: times between two readings of the cycle counter in a busy loop. That is no
-//! latency of a wake-up, and is never compared with one. Buckets are named by their upper end; the
-//! last one holds everything beyond it too.
+//! oslat, text and JSON: times between two readings of the cycle counter in a busy loop. Those are
+//! not latencies of wake-ups, and never compared with them. Buckets are named by their upper end;
+//! the last one holds everything beyond it too.
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
@@ -190,14 +190,14 @@ fn read_json(
 }
 
 /// Names the highest bucket by the maximum, if that lies in it: from rt-tests 2.7 on, a bucket ends
-/// above all of its values. What the last bucket holds is not known to lie in it, once the maximum
-/// lies beyond.
+/// above all of its values. Once the maximum lies beyond the last bucket, the values of that bucket
+/// are unknown.
 fn finish(series: &mut [BucketSeries], last_bucket: Option<i64>, imported: &mut ImportedRun) {
     let ends = series.iter().flat_map(|counted| &counted.buckets);
     let mut ends: Vec<i64> = ends.map(|&(end, _)| end).collect();
     ends.sort_unstable();
     let before = |end: i64| ends[..ends.partition_point(|&other| other < end)].last();
-    // All buckets are as wide; where rows are left out, only a multiple of their width is seen.
+    // All buckets are equally wide; if rows are omitted, only a multiple of their width is visible.
     let width = ends
         .iter()
         .fold(0, |width, &end| divisor(width, end - ends[0]));
@@ -239,7 +239,7 @@ fn finish(series: &mut [BucketSeries], last_bucket: Option<i64>, imported: &mut 
     }
 }
 
-/// The greatest common divisor.
+/// Returns the greatest common divisor.
 fn divisor(one: i64, other: i64) -> i64 {
     if other == 0 {
         one

@@ -1,22 +1,23 @@
 //! Several measurements in one file: a log of two runs, or two outputs pasted together. Pooled,
-//! their numbers would be those of neither.
+//! their numbers would describe neither.
 
 use super::{ImportError, Source};
 
-/// Finds the lines, counted from 0, in which measurements begin. Fewer than two are one
+/// Returns the lines, counted from 0, at which measurements start. Fewer than two are one
 /// measurement.
 pub(super) type Parts = fn(&[&str]) -> Vec<usize>;
 
-/// Which part of a text is read.
+/// The selected part of a text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cut {
     pub(super) parts: Parts,
-    /// The part that was asked for, from 1 on.
+    /// The requested part, counted from 1.
     pub(super) wanted: Option<usize>,
 }
 
 impl Cut {
-    /// The text without the lines of other parts, which become empty, so that line numbers stay.
+    /// Returns the text without the lines of other parts, which become empty, so that line numbers
+    /// stay.
     pub(super) fn apply(self, source: &Source, text: String) -> Result<String, ImportError> {
         let lines: Vec<&str> = text.lines().collect();
         let mut begins = (self.parts)(&lines);
@@ -61,7 +62,7 @@ pub(super) fn one(_: &[&str]) -> Vec<usize> {
     Vec::new()
 }
 
-/// The lines that `is_begin` recognises.
+/// Returns the lines that `is_begin` recognises.
 pub(super) fn at(lines: &[&str], is_begin: impl Fn(&str) -> bool) -> Vec<usize> {
     let found = lines.iter().enumerate();
     found
@@ -96,9 +97,9 @@ pub(super) fn documents(lines: &[&str]) -> Vec<usize> {
     begins
 }
 
-/// Summary lines that are printed again and again, in one run with growing counts: a run begins
-/// where the count of a thread falls, or its process changes. `summary` gives the thread, its
-/// process and its count.
+/// Finds runs among repeated summary lines, whose counts grow within one run: a run starts when the
+/// count of a thread falls, or its process changes. `summary` returns the thread, its process and
+/// its count.
 pub(super) fn summaries(
     lines: &[&str],
     summary: impl Fn(&str) -> Option<(u32, String, u64)>,

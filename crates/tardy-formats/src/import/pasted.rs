@@ -6,14 +6,14 @@
 
 use std::borrow::Cow;
 
-/// Bytes of a head that tell an encoding.
+/// Bytes of a head that reveal an encoding.
 const PROBED: usize = 512;
 /// Lines of a head that show whether a log has words before each of them.
 const LINES_PROBED: usize = 128;
-/// Bytes in which these lines are looked for.
+/// Bytes in which these lines are searched.
 const HEAD_PROBED: usize = 16 << 10;
 
-/// The text of `bytes` as the tool printed it. Bytes that are no UTF-8 become U+FFFD.
+/// Returns the text of `bytes` as the tool printed it. Bytes that are no UTF-8 become U+FFFD.
 pub(super) fn cleaned(bytes: &[u8]) -> String {
     let text = decoded(bytes);
     // Most files are no paste.
@@ -37,15 +37,15 @@ pub(super) fn cleaned(bytes: &[u8]) -> String {
     joined(out)
 }
 
-/// The text of a line of a comment.
+/// Returns the text of a line of a comment.
 fn uncommented(line: &str) -> &str {
     let line = line.trim_start();
     let behind = line.strip_prefix('#').unwrap_or(line);
     behind.strip_prefix(' ').unwrap_or(behind)
 }
 
-/// Whether all lines are comments of a script, and one of them has results: tools print no results
-/// behind `# `.
+/// Returns whether all lines are comments of a script, and one of them has results: tools print no
+/// results after `# `.
 fn is_comment(text: &str) -> bool {
     if !text.trim_start().starts_with("# ") {
         return false;
@@ -57,8 +57,8 @@ fn is_comment(text: &str) -> bool {
     has_results && lines.all(|line| line == "#" || line.starts_with("# "))
 }
 
-/// The text with each line about a thread (`T: 0 ...`) in one line: mails break long lines. Line
-/// numbers stay.
+/// Returns the text with each line about a thread (`T: 0 ...`) in one line: mails break long lines.
+/// Line numbers stay.
 fn joined(text: String) -> String {
     let is_broken = |line: &str| line.starts_with("T:") && line.contains('(') && !is_ended(line);
     if !text.lines().any(is_broken) {
@@ -80,13 +80,13 @@ fn joined(text: String) -> String {
     out
 }
 
-/// Whether a line about a thread has its last value.
+/// Returns whether a line about a thread has its last value.
 fn is_ended(line: &str) -> bool {
     let behind = line.rsplit_once("Max:").map(|(_, behind)| behind.trim());
     behind.is_some_and(|value| !value.is_empty())
 }
 
-/// Whether a line is the end of one about a thread: its last names and values.
+/// Returns whether a line is the end of one about a thread: its last names and values.
 fn is_rest(line: &str) -> bool {
     let mut words = line.split_whitespace().peekable();
     words.peek().is_some()
@@ -96,8 +96,8 @@ fn is_rest(line: &str) -> bool {
         })
 }
 
-/// Whether [`cleaned`] takes more than indentation and carriage returns from `head`: such a text
-/// has to be cleaned before it is read byte by byte.
+/// Returns whether [`cleaned`] takes more than indentation and carriage returns from `head`: such a
+/// text has to be cleaned before it is read byte by byte.
 pub(super) fn is_wrapped(head: &[u8]) -> bool {
     let head = &head[..head.len().min(HEAD_PROBED)];
     let has_mark =
@@ -187,7 +187,8 @@ fn without_escapes(line: &str) -> String {
     out
 }
 
-/// The message of a line of LAVA's log: `- {"dt": "...", "lvl": "target", "msg": "T: 0 ..."}`.
+/// Returns the message of a line of LAVA's log:
+/// `- {"dt": "...", "lvl": "target", "msg": "T: 0 ..."}`.
 fn lava_message(line: &str) -> Option<String> {
     let object = line.trim_start().strip_prefix("- {")?;
     let value: serde_json::Value = serde_json::from_str(&format!("{{{object}")).ok()?;
@@ -195,8 +196,8 @@ fn lava_message(line: &str) -> Option<String> {
     Some(value.get("msg")?.as_str()?.to_owned())
 }
 
-/// The tool's part of a line of a log. Indentation, the marks of a quoted mail, and the log's own
-/// time, host, program and stream are removed.
+/// Returns the tool's part of a line of a log. Indentation, the marks of a quoted mail, and the
+/// log's own time, host, program and stream are removed.
 fn printed(line: &str) -> &str {
     let mut rest = line;
     let mut has_time = false;
@@ -216,7 +217,8 @@ fn printed(line: &str) -> &str {
     }
 }
 
-/// The text after a time of day, which may have a date before it as in RFC 3339 or in syslog.
+/// Returns the text after a time of day, which may have a date before it as in RFC 3339 or in
+/// syslog.
 fn time(text: &str) -> Option<&str> {
     let behind_date = iso_date(text)
         .and_then(|rest| rest.strip_prefix(['T', ' ', '_']))
@@ -268,7 +270,7 @@ fn zone(text: &str) -> Option<&str> {
     digits(rest.strip_prefix(':').unwrap_or(rest), 2)
 }
 
-/// The text after `[...]` with a time (dmesg, Jenkins, journald) or with a pod's name.
+/// Returns the text after `[...]` with a time (dmesg, Jenkins, journald) or with a pod's name.
 fn bracketed(text: &str) -> Option<&str> {
     let (inside, rest) = text.strip_prefix('[')?.split_once(']')?;
     let inside = inside.trim();
@@ -281,7 +283,7 @@ fn bracketed(text: &str) -> Option<&str> {
     (is_time || inside.starts_with("pod/")).then_some(rest)
 }
 
-/// The text after `service-1  | `, as Docker Compose prints it.
+/// Returns the text after `service-1  | `, as Docker Compose prints it.
 fn container(text: &str) -> Option<&str> {
     let (name, rest) = text.split_once('|')?;
     let (name, rest) = (name.strip_suffix(' ')?.trim_end(), rest.strip_prefix(' ')?);
@@ -292,7 +294,7 @@ fn container(text: &str) -> Option<&str> {
     is_name.then_some(rest)
 }
 
-/// The text after the words that a log puts behind a time: `host program[123]:` of journald,
+/// Returns the text after the words that a log adds after a time: `host program[123]:` of journald,
 /// `stdout F` of a container's runtime, `00O` of GitLab.
 fn writer(text: &str) -> Option<&str> {
     for stream in ["stdout F ", "stderr F ", "stdout P ", "stderr P "] {

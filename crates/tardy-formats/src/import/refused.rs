@@ -1,13 +1,13 @@
-//! Output of known tools that is not read, with the reason. A number in it may be no latency, so
-//! it is never handed to a more general reader.
+//! Output of known tools that is refused, with the reason. Its numbers may not be latencies, so it
+//! is never passed to a more general reader.
 
 /// How a file is recognised.
 enum Sign {
-    /// It begins with these bytes.
+    /// It starts with these bytes.
     Magic(&'static [u8]),
-    /// A line begins so.
+    /// A line starts so.
     Line(&'static str),
-    /// A line begins with the first and has the second.
+    /// A line starts with the first and has the second.
     Words(&'static str, &'static str),
     /// The text has it anywhere.
     Anywhere(&'static str),
@@ -100,10 +100,10 @@ const KNOWN: &[(Sign, &str, &str)] = &[
 
 const RT_MIGRATE_TEST: (&str, &str) = (
     "rt-migrate-test",
-    "it tests where tasks run; its numbers are how long tasks worked",
+    "it tests where tasks run; its numbers are the run times of tasks",
 );
 
-/// Lines of tools whose other lines are read: a file in which no format is recognised.
+/// Refused lines of tools whose other lines are read: for a file in which no format is recognised.
 const INCOMPLETE: &[(Sign, &str, &str)] = &[
     (
         Sign::Words("policy: ", "loadavg: "),
@@ -132,12 +132,12 @@ const INCOMPLETE: &[(Sign, &str, &str)] = &[
     ),
 ];
 
-/// The tool that wrote a file, and why it is not read. `None` for all other files.
+/// Returns the tool that wrote a file, and why it is not read. `None` for all other files.
 pub(super) fn find(head: &[u8], text: &str) -> Option<(&'static str, &'static str)> {
     first(KNOWN, head, text)
 }
 
-/// The same of a file in which no format is recognised.
+/// Finds such a line in a file in which no format is recognised.
 pub(super) fn find_incomplete(text: &str) -> Option<(&'static str, &'static str)> {
     first(INCOMPLETE, &[], text)
 }

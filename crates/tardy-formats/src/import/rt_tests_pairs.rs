@@ -2,10 +2,10 @@
 //! the one wakes the other. Only extremes and mean of a pair are known. Source: rt-tests,
 //! src/pmqtest/pmqtest.c and its like.
 //!
-//! The traps: after each wake-up a pair rests for its interval, so that there is no schedule and
-//! nothing can be skipped; of a latency only the part below a second is counted (`tv_usec`); and
-//! the text does not name the tool, but for the `TO` of pmqtest's time-outs, which older versions
-//! do not print, and a command line above it.
+//! The traps: after each wake-up a pair rests for its interval, so there is no schedule and nothing
+//! can be skipped; of a latency only the part below a second is counted (`tv_usec`); and the text
+//! does not name the tool, except for the `TO` of pmqtest's time-outs, which older versions do not
+//! print, and a command line above it.
 
 use std::collections::BTreeMap;
 
@@ -45,11 +45,11 @@ pub(super) const TEXT: Format = Format {
 const MAX_WIDTH: usize = 5;
 const SECOND_NOTE: &str =
     "the tool counts only the part of a latency below one second: a longer stall looks shorter";
-/// What a series is called whose tool is not known.
+/// Name of a series of an unknown tool.
 const UNNAMED: &str = "thread-pair";
 const TOOLS: [&str; 4] = ["pmqtest", "ptsematest", "svsematest", "sigwaittest"];
 
-/// What is known of a pair.
+/// The state of a pair.
 struct Pair {
     cpu: Option<u32>,
     interval: Option<Nanos>,
@@ -73,7 +73,7 @@ impl Pair {
             skipped: Some(0),
             ..StatedTotals::default()
         };
-        // Without a sample the least value is the tool's starting value.
+        // Without a sample the least value is the tool's initial value.
         if self.samples != Some(0) {
             counted.stated = StatedTotals {
                 min_ns: self.min.map(Nanos),
@@ -191,7 +191,7 @@ fn read_text(
     let mut last_line = 1;
     let is_torn = is_cut_off(&text, "Max", MAX_WIDTH);
     let whole = text.lines().count() as u64 - u64::from(is_torn);
-    // Of lines that come again the last one counts.
+    // Of repeated lines the last one counts.
     for (line, text) in lines(&text) {
         last_line = line;
         if let Some(head) = head(&text) {
@@ -264,7 +264,7 @@ fn read_text(
     Ok(imported)
 }
 
-/// The one tool that the lines above the first pair name.
+/// Returns the one tool that the lines above the first pair name.
 fn named(text: &str) -> Option<&'static str> {
     let above = text.lines().take_while(|line| head(line).is_none());
     let words: Vec<&str> = above.flat_map(str::split_whitespace).collect();
@@ -286,7 +286,7 @@ struct Head {
     samples: Option<u64>,
 }
 
-/// Of `#0: ID18803, P80, CPU0, I1000; #1: ID18804, P80, CPU0, TO 0, Cycles 1000`.
+/// Parses lines such as `#0: ID18803, P80, CPU0, I1000; #1: ID18804, P80, CPU0, TO 0, Cycles 1000`.
 fn head(line: &str) -> Option<Head> {
     let (receiver, sender) = line.strip_prefix('#')?.split_once(';')?;
     let (number, receiver) = receiver.split_once(':')?;

@@ -2,9 +2,9 @@
 //! cyclictest's element below the root, with its command line as text; later ones have it below
 //! `Measurements`.
 //!
-//! The traps: rteval gives the highest bucket that is not empty as the maximum, so that samples
-//! beyond it are in no number, or in the count of samples alone; where cyclictest stopped at a latency
-//! (-b), that latency stands beside the cores; and of timerlat rteval puts interrupt, thread and user
+//! The traps: rteval gives the highest non-empty bucket as the maximum, so samples beyond it are in
+//! no number, or only in the count of samples; if cyclictest stopped at a latency (-b), that
+//! latency is listed next to the cores; and for timerlat, rteval puts interrupt, thread and user
 //! latencies into one distribution. Source: rteval, rteval/modules/measurement/cyclictest.py and
 //! timerlat.py; of rteval 1, rteval/cyclictest.py.
 
@@ -101,7 +101,7 @@ fn read(
         let whole = measured
             .children()
             .filter(|node| node.has_tag_name("system"));
-        // The system's numbers are those of all cores together.
+        // The system's numbers cover all cores.
         for node in if cores.is_empty() {
             whole.collect()
         } else {
@@ -151,8 +151,8 @@ fn read(
     Ok(imported)
 }
 
-/// Whether cyclictest's own maxima are in the file: rteval 3.8 and later leave out all statistics
-/// where one is beyond the histogram.
+/// Returns whether the file contains cyclictest's own maxima: rteval 3.8 and later omit all
+/// statistics if one is beyond the histogram.
 pub(super) fn has_true_maxima(version: &str) -> bool {
     let mut numbers = version
         .split('.')
@@ -160,7 +160,7 @@ pub(super) fn has_true_maxima(version: &str) -> bool {
     (numbers.next(), numbers.next()) >= (Some(3), Some(8))
 }
 
-/// What no series can be made of.
+/// Describes a series that cannot be imported.
 struct Wrong<'a, 'input> {
     at: Node<'a, 'input>,
     expected: &'static str,
@@ -248,8 +248,8 @@ fn counted<'a, 'input>(
     Ok(counted)
 }
 
-/// Samples beyond the highest bucket, up to the maximum stated. Where that is the bucket itself,
-/// they are known to be longer, and no more.
+/// Samples beyond the highest bucket, up to the maximum stated. If that is the bucket itself, only
+/// a lower bound of them is known.
 fn place_beyond(counted: &mut BucketSeries, samples: u64, unit: i64) {
     let (beyond, max) = (
         samples.saturating_sub(counted.in_buckets()),
@@ -261,7 +261,7 @@ fn place_beyond(counted: &mut BucketSeries, samples: u64, unit: i64) {
     match max.filter(|max| max.get() > highest.0) {
         None if beyond > 0 => {
             let from = highest.0.saturating_add(unit);
-            // Both leave out what has no bucket.
+            // Both exclude samples without a bucket.
             (counted.stated.max_ns, counted.stated.mean_ns) = (None, None);
             counted.overflow(beyond, from);
         }
@@ -270,7 +270,7 @@ fn place_beyond(counted: &mut BucketSeries, samples: u64, unit: i64) {
             let from = highest.0.saturating_add(unit);
             counted.overflow(beyond, from.min(max.get()));
         }
-        // The buckets hold every sample, and none is as large as the file says that one was.
+        // The buckets contain every sample, but none is as large as the stated maximum.
         Some(max) if highest.1 > 0 => {
             highest.1 -= 1;
             counted.buckets.push((max.get(), 1));
@@ -359,9 +359,9 @@ fn head(root: Node<'_, '_>) -> ImportedRun {
     }
 }
 
-/// The line of the first tag with more than [`ATTRIBUTES_MAX`] attributes, and the number of its
-/// attributes. The parser compares each attribute of an element with all others: 30,000 of them
-/// would take it half a minute.
+/// Returns the line of the first tag with more than [`ATTRIBUTES_MAX`] attributes, and the number
+/// of its attributes. The parser compares each attribute of an element with all others: 30,000 of
+/// them would take it half a minute.
 fn crowded_tag(text: &str) -> Option<(u64, usize)> {
     let mut line = 1;
     for part in text.split('<') {
@@ -456,7 +456,7 @@ mod tests {
         assert_eq!(unknown.overflow_note(false).unwrap(), note);
     }
 
-    /// What was stated of the series, and their values.
+    /// The stated totals of the series, and their values.
     struct StatedSink(Vec<(StatedTotals, Histogram)>);
 
     impl Sink for StatedSink {
@@ -486,7 +486,7 @@ mod tests {
         let whole = include_str!("../../../tardy/tests/data/import/rteval-summary.synth.xml");
         let core = r#"<samples>100</samples><minimum unit="us">17</minimum><maximum unit="us">40</maximum>"#;
         assert!(whole.contains(core));
-        // As rteval writes it where three of 103 lay beyond -h.
+        // As rteval writes it if three of 103 lay beyond -h.
         let beyond = whole.replace(core, r#"<samples>103</samples><minimum unit="us">20</minimum><maximum unit="us">20</maximum>"#);
         let mut sink = StatedSink(Vec::new());
         let imported = FORMAT

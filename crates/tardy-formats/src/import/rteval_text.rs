@@ -1,7 +1,7 @@
 //! rteval's report as text: the statistics of the system and of each core, without histograms.
 //!
-//! The traps: the system's numbers are those of all cores, also of cores whose lines somebody left
-//! out; and, as in summary.xml, old versions leave latencies beyond their last bucket out of all
+//! The traps: the system's numbers are those of all cores, even of cores whose lines were removed;
+//! and, as in summary.xml, old versions leave latencies beyond their last bucket out of all
 //! numbers. Source: rteval, rteval/rteval_text.xsl.
 
 use tardy_core::units::Nanos;
@@ -27,14 +27,14 @@ pub(super) const FORMAT: Format = Format {
     is_binary: false,
 };
 
-/// Whose statistics follow.
+/// The subject of the following statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
     System,
     Core(u32),
 }
 
-/// Of `System:` and `CPU core 3       Priority: 95`.
+/// Parses `System:` and `CPU core 3       Priority: 95`.
 fn owner(line: &str) -> Option<Owner> {
     if line.trim_end() == "System:" {
         return Some(Owner::System);
@@ -152,7 +152,7 @@ fn read(
     Ok(imported)
 }
 
-/// Of `0 days 0h 10m 4s`.
+/// Parses `0 days 0h 10m 4s`.
 fn run_time(text: &str) -> Option<Nanos> {
     let (days, clock) = text.split_once(" days ")?;
     let mut seconds: i64 = days.parse().ok()?;

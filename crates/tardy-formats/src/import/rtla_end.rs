@@ -9,12 +9,12 @@ use super::text::nanos;
 
 const MISSED: &str = " events missed, ";
 
-/// Whether the table ends at this line.
+/// Returns whether the table ends at this line.
 pub(super) fn is_end(line: &str) -> bool {
     line.starts_with("ALL:") || line.contains(" hit stop tracing")
 }
 
-/// Whether rtla reports here that its trace buffer was full.
+/// Returns whether rtla reports here that its trace buffer was full.
 pub(super) fn reports_missed_events(line: &str) -> bool {
     line.contains(MISSED)
 }

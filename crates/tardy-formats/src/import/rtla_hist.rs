@@ -2,11 +2,12 @@
 //! prints up to three columns per CPU: the timer's interrupt, the kernel's thread, and the return to
 //! user space. Each column is a distribution and becomes a probe.
 //!
-//! The traps: buckets may be wider than a unit (-b), and only the distance of their names shows how
-//! wide, so that a sample counts as the end of its bucket; empty rows are left out; with --no-summary, the file has no maximum, and the widest row that
-//! has samples limits it; osnoise counts intervals without the CPU, no latencies of a wake-up.
-//! Without the names of the columns (--no-header) or of the rows (--no-index), nothing is read.
-//! Source: Linux, tools/tracing/rtla/src/timerlat_hist.c, osnoise_hist.c.
+//! The traps: buckets may be wider than a unit (-b), and only the distance of their names shows the
+//! width, so a sample counts as the end of its bucket; empty rows are omitted; with --no-summary,
+//! the file has no maximum, and the widest row that has samples limits it; osnoise counts intervals
+//! without the CPU, not latencies of wake-ups. Without the names of the columns (--no-header) or of
+//! the rows (--no-index), nothing is read. Source: Linux, tools/tracing/rtla/src/timerlat_hist.c,
+//! osnoise_hist.c.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +36,7 @@ pub(super) const OSNOISE: Format = Format {
     is_binary: false,
 };
 
-/// A run begins with its title; with --no-header, with the names of its columns.
+/// A run starts with its title; with --no-header, with the names of its columns.
 fn begins(lines: &[&str]) -> Vec<usize> {
     let titles = parts::at(lines, |line| line.starts_with("# RTLA "));
     if titles.is_empty() {
@@ -59,7 +60,7 @@ fn is_of(head: &[u8], title: &str, quantity: &str) -> bool {
     })
 }
 
-/// Whether there are rows and no names of columns (--no-header).
+/// Returns whether there are rows and no names of columns (--no-header).
 fn is_nameless(head: &[u8]) -> bool {
     let lines = head_lines(head);
     let is_over = |line: &str| {
@@ -77,7 +78,7 @@ struct Column {
     cpu: u32,
 }
 
-/// The columns of the line that names them; `None` for other lines.
+/// Returns the columns of the line that names them; `None` for other lines.
 fn header(line: &str) -> Option<Vec<Column>> {
     let names = line.trim_start().strip_prefix("Index")?;
     let column = |name: &str| -> Option<Column> {
@@ -120,7 +121,7 @@ fn read(
     let (mut last_line, mut names_length, mut last_length) = (0, 0, 0);
     let mut is_over = false;
     for (line, text) in lines(&text) {
-        // The sums of all CPUs, and whatever follows a stop.
+        // The sums of all CPUs, and all lines after a stop.
         is_over |= rtla_end::is_end(&text);
         if is_over || rtla_end::reports_missed_events(&text) {
             continue;
@@ -238,8 +239,8 @@ fn read(
     Ok(imported)
 }
 
-/// Width of the buckets in ns: the largest of which the distances of all rows are multiples. Where
-/// rows are left out it may be too large, and never too small. 0 for a single row.
+/// Returns the width of the buckets in ns: the greatest common divisor of the distances of all
+/// rows. If rows are omitted it may be too large, and never too small. 0 for a single row.
 fn width(rows: &[i64]) -> i64 {
     let first = rows.first().copied().unwrap_or(0);
     rows.iter().fold(first, |width, row| {
@@ -295,7 +296,7 @@ fn finish(
         .max()
         .unwrap_or(0);
     for (index, counted) in columns.iter_mut().enumerate() {
-        // `-` where a column has no sample.
+        // `-` if a column has no sample.
         let footer = |name: &str| {
             footers
                 .get(name)
@@ -337,8 +338,8 @@ fn finish(
             counted.stated.max_ns = Some(Nanos(last.saturating_add(width - unit.nanos())));
         }
         let missing = samples.saturating_sub(in_all);
-        // More than what lies beyond the last bucket is missing where rows were left out of the
-        // file.
+        // If rows were removed from the file, more samples are missing than those beyond the last
+        // bucket.
         let from = if missing > 0 {
             counted.stated.min_ns.unwrap_or_default().get()
         } else {
@@ -350,7 +351,7 @@ fn finish(
     Ok(())
 }
 
-/// Of `  0 00:10:00`: days, hours, minutes, seconds.
+/// Parses `  0 00:10:00`: days, hours, minutes, seconds.
 pub(super) fn duration(text: &str) -> Option<Nanos> {
     let mut words = text.split_whitespace();
     let days: i64 = words.next()?.parse().ok()?;

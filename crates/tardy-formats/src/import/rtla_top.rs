@@ -1,10 +1,10 @@
 //! `rtla timerlat top`: a row per CPU with the extremes and the mean of the timer's interrupt, the
-//! kernel's thread, and the return to user space. Each is a probe of its own, as in `timerlat
-//! hist`. The table is printed again and again; the last one counts.
+//! kernel's thread, and the return to user space. Each is a separate probe, as in `timerlat hist`.
+//! The table is printed repeatedly; the last one counts.
 //!
 //! The traps: `COUNT` counts the interrupts, and a row of 0 may have a latency of the thread; the
-//! line `ALL` knows the CPUs whose rows somebody left out, but its count is rounded and wraps.
-//! Source: Linux, tools/tracing/rtla/src/timerlat_top.c.
+//! line `ALL` includes CPUs whose rows were removed, but its count is rounded and wraps. Source:
+//! Linux, tools/tracing/rtla/src/timerlat_top.c.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub(super) const FORMAT: Format = Format {
     is_binary: false,
 };
 
-/// A run begins where the duration in the table's header falls.
+/// A run starts when the duration in the table's header falls.
 fn begins(lines: &[&str]) -> Vec<usize> {
     let tables = lines.iter().enumerate().filter_map(|(at, line)| {
         header(line)?;
@@ -155,8 +155,8 @@ fn read(
     Ok(imported)
 }
 
-/// Least, mean and largest value of a part. Where the interrupts were counted as none, or are not
-/// counted, values show the least number of samples.
+/// Returns the least, mean and largest value of a part. If the interrupts were counted as none, or
+/// are not counted, values imply the minimum number of samples.
 fn stated(count: Option<u64>, values: [&str; 3], unit: Unit) -> StatedTotals {
     let [min_ns, mean, max_ns] = values.map(|value| nanos(value, unit).map(Nanos));
     let least = u64::from(max_ns.is_some()) + u64::from(min_ns < max_ns);

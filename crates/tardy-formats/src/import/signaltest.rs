@@ -1,10 +1,10 @@
 //! signaltest of rt-tests, JSON, summary lines and -v: a signal goes round all threads, and a value
 //! is the time of a round.
 //!
-//! The traps: the first thread rests for 10 ms after every 16 rounds. It leaves that out of its own
-//! values; those of all other threads hold it, are no latencies, and are left out here. -v prints
-//! the first thread alone, each value one place late: the first of them is the zero of a buffer.
-//! Source: rt-tests, src/signaltest/signaltest.c, `signalthread` and `print_stat`.
+//! The traps: the first thread rests for 10 ms after every 16 rounds. It excludes that from its own
+//! values; those of all other threads include it, are not latencies, and are omitted here. -v
+//! prints the first thread alone, each value one place late: the first of them is the zero of a
+//! buffer. Source: rt-tests, src/signaltest/signaltest.c, `signalthread` and `print_stat`.
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
@@ -104,7 +104,7 @@ fn note(imported: &mut ImportedRun, threads: usize) {
         .extend((threads > 1).then(|| REST_NOTE.to_owned()));
 }
 
-/// The first thread. Its rounds begin when the round before is over: nothing can be skipped.
+/// Returns the first thread. Each round starts when the previous one ends, so none is skipped.
 fn counted(
     cpu: Option<u32>,
     cycles: u64,
@@ -177,7 +177,11 @@ fn read_text(
             let latency = nanos(&value.to_string(), unit)
                 .filter(|latency| latency.abs() < super::in_order::TIME_MAX);
             let latency = latency.ok_or_else(|| {
-                source.expected(line, "a time that a clock can show", &value.to_string())
+                source.expected(
+                    line,
+                    "a time within the range of a clock",
+                    &value.to_string(),
+                )
             })?;
             series
                 .push(latency)

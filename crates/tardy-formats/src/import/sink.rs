@@ -1,4 +1,4 @@
-//! What readers hand over, and to whom.
+//! The interface between readers and the consumers of their data.
 
 use std::io;
 
@@ -17,7 +17,7 @@ use super::{ImportError, Source};
 /// floating point.
 const SAMPLES_MAX: u64 = 1 << 53;
 
-/// Who takes what was read.
+/// A consumer of imported data.
 pub trait Sink {
     /// Opens a series of samples; the number names it from then on.
     ///
@@ -31,10 +31,10 @@ pub trait Sink {
     /// If it cannot be written.
     fn push(&mut self, series: usize, record: Record) -> io::Result<()>;
 
-    /// Notes what the other tool states of a series of samples.
+    /// Records the totals that the other tool states for a series of samples.
     fn state(&mut self, series: usize, stated: StatedTotals);
 
-    /// Adds a series that is known by its histogram only, or by what is stated.
+    /// Adds a series that has only a histogram, or only stated totals.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -46,19 +46,19 @@ pub trait Sink {
     ) -> io::Result<()>;
 }
 
-/// What a file says beside its series.
+/// The part of a file apart from its series.
 #[derive(Debug, Clone, Default)]
 pub struct ImportedRun {
-    /// Name of the tool that wrote it, and its version where it says that.
+    /// Name of the tool that wrote it, and its version if stated.
     pub tool: String,
     pub command_line: Option<String>,
     /// When it started, ns since 1970.
     pub started: Option<Nanos>,
-    /// How long it measured.
+    /// Its measured length.
     pub length: Option<Nanos>,
-    /// The machine, as far as it says.
+    /// The facts of the machine, as far as stated.
     pub machine: MachineFacts,
-    /// What must be known before the numbers.
+    /// Caveats to read before the numbers.
     pub notes: Vec<String>,
     /// Why larger latencies than the largest one known may have occurred; absent if none can have.
     pub maximum_unsure: Option<String>,
@@ -71,17 +71,17 @@ pub struct ImportedRun {
 pub struct BucketSeries {
     /// Name of the probe.
     pub probe: &'static str,
-    /// What a value is.
+    /// Name of the quantity of a value.
     pub quantity: &'static str,
-    /// Number of the CPU, or of the thread where that is all there is.
+    /// Number of the CPU, or of the thread if only that is known.
     pub cpu: Option<u32>,
-    /// Time between two due times; absent where it is not known.
+    /// Time between two due times; absent if it is not known.
     pub period: Option<Nanos>,
     /// Whether the period is a rest between two wake-ups, so that there is no schedule.
     pub is_event: bool,
     /// Value of each bucket in ns, and its count.
     pub buckets: Vec<(i64, u64)>,
-    /// What the tool states.
+    /// The totals that the tool states.
     pub stated: StatedTotals,
     /// Whether the tool cuts its mean off to whole units: the mean of the buckets is better then.
     pub is_mean_cut: bool,
@@ -103,7 +103,7 @@ impl BucketSeries {
         }
     }
 
-    /// How many samples the buckets hold.
+    /// Returns how many samples the buckets hold.
     #[must_use]
     pub fn in_buckets(&self) -> u64 {
         self.buckets
@@ -151,7 +151,7 @@ impl BucketSeries {
         self.stated.below_ns = Nanos(width - unit);
     }
 
-    /// Notes samples beyond the buckets; they are counted at the maximum, so that no percentile
+    /// Records samples beyond the buckets; they are counted at the maximum, so that no percentile
     /// looks better than it was.
     pub fn overflow(&mut self, samples: u64, from_ns: i64) {
         if samples > 0 {
@@ -203,8 +203,8 @@ impl BucketSeries {
         }
     }
 
-    /// Corrects the rows by the totals that the file states; no number becomes smaller. Samples that
-    /// are in no row count as the maximum, and a stated maximum beyond the rows is one of the
+    /// Corrects the rows by the totals that the file states; no number becomes smaller. Samples
+    /// that are in no row count as the maximum, and a stated maximum beyond the rows is one of the
     /// samples. Returns a note for each difference.
     fn reconcile(&mut self) -> Vec<String> {
         let notes = self.reconcile_rows();
@@ -272,7 +272,7 @@ impl BucketSeries {
         notes
     }
 
-    /// Hands it over.
+    /// Passes it to the sink.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -301,7 +301,8 @@ impl BucketSeries {
         )
     }
 
-    /// The note about its overflow, if it has one; with the probe's name where there are several.
+    /// Returns the note about its overflow, if it has one; with the probe's name if there are
+    /// several.
     #[must_use]
     pub fn overflow_note(&self, is_probe_named: bool) -> Option<String> {
         let overflow = self.stated.overflow?;
@@ -330,8 +331,8 @@ impl BucketSeries {
         ))
     }
 
-    /// The note about due times that a long latency skipped, which such output does not count; with
-    /// the probe's name where there are several.
+    /// Returns the note about due times that a long latency skipped, which such output does not
+    /// count; with the probe's name if there are several.
     #[must_use]
     pub fn skipped_note(&self, is_probe_named: bool) -> Option<String> {
         let period = self
@@ -354,8 +355,8 @@ impl BucketSeries {
     }
 }
 
-/// Where two series of a probe name the same CPU, all of them are numbered in their order: each
-/// needs a name of its own. So are they where a number is above that of any CPU.
+/// If two series of a probe name the same CPU, all of them are numbered in their order, because
+/// each needs a unique name. The same applies if a number is above that of any CPU.
 fn number_anew(series: &mut [BucketSeries], imported: &mut ImportedRun) {
     let mut names: Vec<(&str, Option<u32>)> = series
         .iter()
@@ -380,9 +381,9 @@ fn number_anew(series: &mut [BucketSeries], imported: &mut ImportedRun) {
     }
 }
 
-/// The samples that `total` counts and `parts` do not: rows that were left out. `None` if the parts
-/// account for everything that the total states. Where the total does not count its samples, one
-/// stands for the maximum.
+/// Returns the samples that `total` counts and `parts` do not: omitted rows. Returns `None` if the
+/// parts account for the whole total. If the total does not count its samples, one is assumed for
+/// the maximum.
 pub(super) fn missing_from_rows(
     total: &StatedTotals,
     parts: &[StatedTotals],
@@ -400,7 +401,7 @@ pub(super) fn missing_from_rows(
     (others > 0 || is_beyond).then(|| StatedTotals {
         samples: Some(others.max(1)),
         min_ns,
-        // Rounded means may leave no room for it.
+        // Rounded means may exclude it.
         mean_ns: mean.map(|mean| {
             let least = min_ns.map_or(mean, |min| min.get() as f64);
             let most = total.max_ns.map_or(mean, |max| max.get() as f64);
@@ -453,10 +454,10 @@ pub fn descriptor(probe: &str, quantity: &str, cpu: Option<u32>, schedule: Sched
     }
 }
 
-/// Hands all series over, and notes their overflows.
+/// Passes all series on, and records their overflows.
 ///
 /// # Errors
-/// [`ImportError::Unwritable`].
+/// Returns [`ImportError::Unwritable`].
 pub fn hand_over_all(
     series: &mut [BucketSeries],
     imported: &mut ImportedRun,
@@ -523,7 +524,7 @@ pub fn hand_over_all(
     }
     let has_probes = series.windows(2).any(|pair| pair[0].probe != pair[1].probe);
     for counted in series.iter() {
-        // Beside it, the misses of the probe would be unknown.
+        // Otherwise the misses of the probe would be unknown.
         if counted.stated.samples == Some(0) && counted.in_buckets() == 0 {
             let name = match counted.cpu {
                 Some(cpu) => format!("CPU {cpu} of {}", counted.probe),

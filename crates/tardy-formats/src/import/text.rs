@@ -6,12 +6,12 @@ use tardy_samples::far_time::FAR_NS;
 
 use super::{ImportError, Source, Unit, pasted};
 
-/// Largest text that is read whole, in bytes: no histogram of a peer comes near it.
+/// Maximum size of a text that is read whole, in bytes: histograms of peers are far smaller.
 const BYTES_MAX: u64 = 256 << 20;
 
 impl Source {
-    /// All of the text as its tool printed it ([`pasted::cleaned`]); of several measurements, the
-    /// one that was asked for.
+    /// Returns all of the text as its tool printed it ([`pasted::cleaned`]); of several
+    /// measurements, the requested one.
     pub(super) fn text(&mut self) -> Result<String, ImportError> {
         let mut bytes = Vec::new();
         (&mut self.input)
@@ -40,7 +40,8 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = (u64, String)> + '_ {
         .map(|(index, line)| (index as u64 + 1, line.to_owned()))
 }
 
-/// Whether the last line ends amid the value after `key`, which the tool pads to `width` characters.
+/// Returns whether the last line ends amid the value after `key`, which the tool pads to `width`
+/// characters.
 pub(super) fn is_cut_off(text: &str, key: &str, width: usize) -> bool {
     let last = text.lines().next_back().unwrap_or_default();
     !text.ends_with('\n')
@@ -49,7 +50,7 @@ pub(super) fn is_cut_off(text: &str, key: &str, width: usize) -> bool {
             .is_some_and(|(_, value)| value.len() < width)
 }
 
-/// The first lines of a head, as far as it is text.
+/// Returns the first lines of a head, as far as it is text.
 pub(super) fn head_lines(head: &[u8]) -> Vec<&str> {
     let text = match std::str::from_utf8(head) {
         Ok(text) => text,
@@ -58,16 +59,16 @@ pub(super) fn head_lines(head: &[u8]) -> Vec<&str> {
     text.lines().collect()
 }
 
-/// What stands where a time is expected.
+/// The expectation named in an error about a time.
 pub(super) const NEAR_TIME: &str = "a time below 2^62 ns, which is 146 years";
 
-/// Whether readers of runs take it, in ns.
+/// Returns whether readers of runs take it, in ns.
 pub(super) fn is_near(nanos: f64) -> bool {
     nanos.abs() < FAR_NS as f64
 }
 
 /// A decimal number in a unit as whole ns, without going through floating point for whole numbers;
-/// `None` where it is none or too large.
+/// `None` if it is none or too large.
 pub(super) fn nanos(text: &str, unit: Unit) -> Option<i64> {
     // Above 2^62 nothing is a time any more, and no reader of runs takes it.
     if let Ok(whole) = text.parse::<i64>() {

@@ -15,7 +15,7 @@ pub(super) struct Document {
     text: String,
 }
 
-/// Reads the document, mended where the tools are known to break it.
+/// Reads the document, repaired where the tools are known to break it.
 pub(super) fn document(source: &mut Source) -> Result<Document, ImportError> {
     let text = source.text()?;
     match serde_json::from_str(&mended(&text)) {
@@ -31,7 +31,7 @@ pub(super) fn document(source: &mut Source) -> Result<Document, ImportError> {
 }
 
 impl Document {
-    /// Something else than `expected` in the member that is reached by `keys`.
+    /// Makes the error for unexpected data in the member at `keys`.
     pub(super) fn expected(
         &self,
         source: &Source,
@@ -42,8 +42,8 @@ impl Document {
         source.expected(self.line_of(keys), expected, found)
     }
 
-    /// The line of the last of `keys` that is there, each looked for behind the one before; the
-    /// first line without any.
+    /// Returns the line of the last existing one of `keys`, each searched after the previous one;
+    /// the first line without any.
     fn line_of(&self, keys: &[&str]) -> u64 {
         let mut at = 0;
         for key in keys {
@@ -90,7 +90,7 @@ fn mended(text: &str) -> String {
     out
 }
 
-/// `rest` is what follows the key's first colon: `": "words of the "command"",`.
+/// `rest` is the text after the key's first colon: `": "words of the "command"",`.
 fn command_line(line: &str, rest: &str) -> String {
     let value = rest.trim_start_matches(['"', ':', ' ']);
     let body = value.trim_end().trim_end_matches(',').strip_suffix('"');
@@ -103,14 +103,15 @@ fn command_line(line: &str, rest: &str) -> String {
     }
 }
 
-/// The first word of the command line in a document.
+/// Returns the first word of the command line in a document.
 pub(super) fn command(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("\"cmdline")?;
     let rest = rest.trim_start_matches([':', '"', ' ']);
     rest.split(['"', ' ', '\n']).next()
 }
 
-/// What rt-tests and jitterdebugger say of themselves and of the machine; keys may end in a colon.
+/// Reads the description that rt-tests and jitterdebugger give of themselves and of the machine;
+/// keys may end in a colon.
 pub(super) fn envelope(document: &Document, tool: &str) -> ImportedRun {
     let document = &document.value;
     let text = |key: &str| {
@@ -169,7 +170,7 @@ fn machine(system: &Value) -> MachineFacts {
     }
 }
 
-/// The members of an object whose keys are numbers, in the order of those.
+/// Returns the members of an object whose keys are numbers, in the order of those.
 pub(super) fn numbered<'a>(
     source: &Source,
     document: &'a Document,
@@ -196,7 +197,7 @@ pub(super) fn numbered<'a>(
 }
 
 /// `histogram` of a thread, which `keys` reach: buckets in the file's own unit, ascending, and
-/// their counts. Empty where there is none.
+/// their counts. Empty if there is none.
 pub(super) fn histogram(
     source: &Source,
     document: &Document,
@@ -272,7 +273,7 @@ mod tests {
             ),
             (2, 4, 5)
         );
-        // What is missing is missed where it should be.
+        // A missing key is reported at its position.
         assert_eq!(
             (line(&["thread", "1", "min"]), line(&["nothing"]), line(&[])),
             (4, 1, 1)

@@ -1,6 +1,5 @@
-//! The unit of cyclictest's values, where its output does not say it: us, and ns with -N. Taking
-//! the one for the other makes a machine 1000 times worse or better than it is, so that only what
-//! is certain is taken.
+//! The unit of cyclictest's values if its output does not state it: us, and ns with -N. Confusing
+//! the two makes a machine 1000 times worse or better than it is, so only certain evidence is used.
 //!
 //! The unit of cyclictest's values follows from their size; otherwise the tool asks. Below 1000
 //! they are us, because no wake-up takes less than 1 us; above the interval they are ns, because as
@@ -11,24 +10,24 @@ use super::{ImportError, Settings, Source, Unit};
 /// No wake-up takes less than this in ns, nor this in us as a rule: 1 us and 1 ms.
 const DIVIDE: i64 = 1_000;
 
-/// Typical values of a thread as they stand in the file, and its interval in us.
+/// Typical values of a thread as in the file, and its interval in us.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TypicalValue {
     pub(super) value: i64,
     pub(super) interval_us: Option<i64>,
 }
 
-/// The unit, and what is to be said of it.
+/// The unit, and a note on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UnitChoice {
     pub(super) unit: Unit,
     pub(super) note: Option<String>,
 }
 
-/// The unit that was given, or the one that the values themselves show.
+/// Returns the unit that was given, or the one that the values themselves show.
 ///
 /// # Errors
-/// [`ImportError::Ask`] where both are possible.
+/// Returns [`ImportError::Ask`] if both are possible.
 pub(super) fn unit(
     source: &Source,
     settings: &Settings,

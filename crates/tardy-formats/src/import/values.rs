@@ -1,6 +1,6 @@
-//! Plain numbers, one a line, or a column of a table: what any tool's values can be brought to.
-//! Nothing is guessed: the unit is asked for, and the column where there are several. Their order
-//! is that of the file.
+//! Plain numbers, one per line, or a column of a table: a form that the values of any tool can be
+//! converted to. Nothing is guessed: the user must give the unit, and the column if there are
+//! several. Their order is that of the file.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -19,12 +19,12 @@ pub(super) const FORMAT: Format = Format {
 };
 
 const LINE_BYTES_MAX: u64 = 1 << 20;
-/// Lines of the head that must look like values.
+/// Number of lines of the head that must look like values.
 const LINES_LOOKED_AT: usize = 50;
 const SEPARATORS: [char; 3] = [',', ';', '\t'];
 
-/// Numbers, one a line, below a name at most; or a table: as many fields in each line, more than
-/// one, with a number in each but the first line.
+/// Detects numbers, one per line, with an optional name above; or a table: the same number of
+/// fields in each line, more than one, with a number in each but the first line.
 fn detect(head: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(whole_lines(head)) else {
         return false;
@@ -49,8 +49,8 @@ fn detect(head: &[u8]) -> bool {
     all_alike && (has_number(&first) || !rest.is_empty())
 }
 
-/// Whether a table looks like a histogram: the first column rises by equal steps, and the others
-/// are whole numbers with a zero among them, which latencies hardly have.
+/// Returns whether a table looks like a histogram: the first column rises by equal steps, and the
+/// others are whole numbers with a zero among them, which latencies rarely are.
 pub(super) fn is_histogram(text: &str) -> bool {
     let whole_lines = text.rfind('\n').map_or(text, |end| &text[..end]);
     let rows = whole_lines.lines().filter(|line| !is_skipped(line));
@@ -73,7 +73,7 @@ pub(super) fn is_histogram(text: &str) -> bool {
     rises_evenly && counts.is_some_and(|counts| counts.contains(&0))
 }
 
-/// Without the last line, where that may be cut off.
+/// Removes the last line, which may be truncated.
 fn whole_lines(head: &[u8]) -> &[u8] {
     let end = head.iter().rposition(|&byte| byte == b'\n');
     end.map_or(head, |end| &head[..end])
@@ -87,14 +87,14 @@ fn is_number(field: &str) -> bool {
     field.parse::<f64>().is_ok()
 }
 
-/// The first of [`SEPARATORS`] that is in the line; blanks, where none is.
+/// Returns the first of [`SEPARATORS`] that is in the line; blanks, if none is.
 fn separator(line: &str) -> Option<char> {
     SEPARATORS
         .into_iter()
         .find(|&separator| line.contains(separator))
 }
 
-/// The fields of a line; what stands in quotes is one, separators and all.
+/// Splits a line into fields; quoted text is one field, including separators.
 fn fields(line: &str, separator: Option<char>) -> Vec<String> {
     let Some(separator) = separator else {
         return line.split_whitespace().map(str::to_owned).collect();
@@ -112,13 +112,13 @@ fn fields(line: &str, separator: Option<char>) -> Vec<String> {
     fields.iter().map(|field| field.trim().to_owned()).collect()
 }
 
-/// How the lines are read, which the first one tells.
+/// The layout of the lines, derived from the first one.
 struct Layout {
     separator: Option<char>,
     fields: usize,
-    /// Place of the values.
+    /// Index of the values' column.
     column: usize,
-    /// What they are called in messages.
+    /// Their name in messages.
     name: String,
 }
 
@@ -191,7 +191,7 @@ fn read(
     }
 }
 
-/// What the first line tells, and whether it holds names.
+/// Derives the layout from the first line, and whether that holds names.
 fn layout(
     source: &Source,
     settings: &Settings,

@@ -1,14 +1,15 @@
 //! `latency` of Xenomai's testsuite, `latmus` of EVL, and `latency` and `preempt` of RTAI's. Each
-//! line of data has the extremes and the mean of a stretch of time; the line `RTH|` names its
+//! line of data has the extremes and the mean of an interval of time; the line `RTH|` names its
 //! columns. Xenomai and EVL print us with decimals, and `RTS|` for the whole run; RTAI prints whole
 //! ns. With -h, Xenomai prints histograms: `avg` of all samples, `min` and `max` of the seconds'
 //! extremes.
 //!
-//! The traps: RTAI's columns are others, so that its mean stands where Xenomai has the maximum; how
-//! wide the buckets are is not in the file, and the last one holds everything beyond it too; buckets
-//! are of absolute values, so that early wake-ups look late; overruns are periods that passed
-//! unused; the lines of klatency do not come once a second; latmus with a GPIO measures a round trip. Source: Xenomai, testsuite/latency/latency.c;
-//! libevl, benchmarks/latmus.c; RTAI, testsuite/kern/latency/display.c.
+//! The traps: RTAI has other columns, so its mean is at the position of Xenomai's maximum; the file
+//! lacks the width of the buckets, and the last one contains all larger values; buckets are of
+//! absolute values, so early wake-ups look late; overruns are skipped periods; klatency's lines do
+//! not come once a second; latmus with a GPIO measures a round trip. Source: Xenomai,
+//! testsuite/latency/latency.c; libevl, benchmarks/latmus.c; RTAI,
+//! testsuite/kern/latency/display.c.
 
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
@@ -92,7 +93,7 @@ fn is_rtai(lines: &[&str]) -> bool {
     lines.iter().any(is_one)
 }
 
-/// A run begins with its title. latmus prints none: there a run ends with its totals, and its clock
+/// A run starts with its title. latmus prints none: there a run ends with its totals, and its clock
 /// starts again.
 fn begins(lines: &[&str]) -> Vec<usize> {
     let titles = parts::at(lines, |line| line.starts_with("== Sampling period:"));
@@ -119,20 +120,19 @@ const TORN_NOTE: &str = "the last line is cut off, and is left out";
 
 /// Width of a bucket, unless it was chosen (-B).
 const BUCKET_NS: i64 = 1_000;
-/// How far the mean of the buckets may lie from the stated one, in buckets: they are of one width
-/// then.
+/// Maximum difference between the mean of the buckets and the stated one, in buckets, at which both
+/// are taken to have one width.
 const MEAN_TOLERANCE: f64 = 0.6;
 
-/// What the file says.
+/// The statements of the file.
 #[derive(Default)]
 struct Statements {
     head: Head,
-    /// Of the line with their names.
+    /// From the line with their names.
     columns: Option<Columns>,
-    /// Seconds that a line of data covers, where the file states them.
+    /// Seconds covered by a line of data, if the file states them.
     line_seconds: Option<u64>,
-    /// Lines of data, and what they come to: least and largest value, sum of the means, overruns so
-    /// far.
+    /// Lines of data, and their totals: least and largest value, sum of the means, overruns so far.
     lines: u64,
     min: Option<i64>,
     max: Option<i64>,
@@ -145,7 +145,7 @@ struct Statements {
     whole: Option<RunTotals>,
     /// The first line of data that cannot be read, and its text.
     damaged: Option<(u64, String)>,
-    /// How many samples the statistics of the histogram (-s) hold.
+    /// Number of samples in the statistics of the histogram (-s).
     counted: Option<u64>,
     buckets: Vec<(i64, u64)>,
 }
@@ -226,7 +226,7 @@ fn read(
     let mut found = Statements::default();
     let is_torn = !text.ends_with('\n');
     let last_line = text.lines().count() as u64;
-    // RTAI's collections begin with a table of all their runs.
+    // RTAI's collections start with a table of all their runs.
     let title = text.lines().position(|line| line.starts_with(RTAI_TITLE));
     let above = title.map_or(0, |at| at as u64);
     for (line, text) in lines(&text).filter(|(line, text)| *line > above || !is_data(text)) {
@@ -336,7 +336,7 @@ fn counted(
         .collect();
     counted.stated.resolution_ns = Nanos(BUCKET_NS);
     counted.stated.samples = found.counted.or(Some(counted.in_buckets()));
-    // The largest value lies beyond the last bucket: that one holds whatever is longer.
+    // The largest value lies beyond the last bucket, which contains all larger values.
     if max.is_some_and(|max| max / BUCKET_NS > last) {
         counted.buckets.pop();
         counted.overflow(beyond, last.saturating_mul(BUCKET_NS));
@@ -428,12 +428,13 @@ impl Statements {
         }
     }
 
-    /// Whether lines come at fixed times: those of RTAI's preempt, which counts no overruns, do not.
+    /// Returns whether lines come at fixed times: those of RTAI's preempt, which counts no
+    /// overruns, do not.
     fn is_periodic(&self) -> bool {
         self.whole.is_some() || self.columns.as_ref().is_none_or(Columns::counts_overruns)
     }
 
-    /// Seconds of the lines of data, where they come at fixed times.
+    /// Seconds of the lines of data, if they come at fixed times.
     fn printed_seconds(&self) -> Option<i64> {
         let seconds = self.lines.saturating_mul(self.line_seconds.unwrap_or(1));
         let is_known = self.lines > 0 && self.is_periodic();
@@ -445,14 +446,14 @@ impl Statements {
         seconds.filter(|seconds| *seconds > 0)
     }
 
-    /// How long was measured.
+    /// Returns how long was measured.
     fn length(&self) -> Option<Nanos> {
         let seconds = self.stated_seconds().or(self.printed_seconds())?;
         seconds.checked_mul(1_000_000_000).map(Nanos)
     }
 
-    /// The seconds for which samples are counted: the stated time includes that of the start, and
-    /// lines may come more often than once a second.
+    /// Returns the seconds for which samples are counted: the stated time includes the start-up,
+    /// and lines may come more often than once a second.
     fn counted_seconds(&self) -> Option<i64> {
         let (stated, printed) = (self.stated_seconds(), self.printed_seconds());
         stated.into_iter().chain(printed).min()
@@ -469,7 +470,7 @@ impl Statements {
         })
     }
 
-    /// Whether the mean of the buckets, taken as 1 us wide, is the one stated.
+    /// Returns whether the mean of the buckets, taken as 1 us wide, is the one stated.
     fn has_usual_buckets(&self) -> bool {
         let samples = self
             .buckets
@@ -514,7 +515,7 @@ pub(super) fn clock(text: &str) -> Option<i64> {
     }
 }
 
-/// The number in `# period = 1000000 (ns)`, also of a line with two of them.
+/// Returns the number in `# period = 1000000 (ns)`, also of a line with two of them.
 fn setting(text: &str, name: &str) -> Option<i64> {
     let (_, behind) = text.split_once(name)?;
     let number = behind.trim_start().strip_prefix('=')?;

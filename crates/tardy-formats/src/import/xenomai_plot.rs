@@ -2,10 +2,10 @@
 //! with the extremes, then a row a bucket. latmus names a bucket by its lower end in us, Xenomai by
 //! its middle.
 //!
-//! The traps: Xenomai, and latmus before it printed the time of its peak, add 1 to each row, so that
-//! no row is empty on a logarithmic axis; Xenomai adds a row at each end; counts have 32 bits and
-//! start again from 0; buckets are of absolute values; the last one holds everything beyond it.
-//! Source: libevl, benchmarks/latmus.c; Xenomai, testsuite/latency/latency.c.
+//! The traps: Xenomai, and latmus before it printed the time of its peak, add 1 to each row, so
+//! that no row is empty on a logarithmic axis; Xenomai adds a row at each end; counts have 32 bits
+//! and wrap; buckets are of absolute values; the last one contains all larger values. Source:
+//! libevl, benchmarks/latmus.c; Xenomai, testsuite/latency/latency.c.
 
 use tardy_core::units::Nanos;
 use tardy_run::imported::StatedTotals;
@@ -25,7 +25,7 @@ pub(super) const FORMAT: Format = Format {
     is_binary: false,
 };
 
-/// The line before the first one with a number, of latmus and of Xenomai.
+/// Returns the line before the first one with a number, of latmus and of Xenomai.
 fn is_begin(line: &str) -> bool {
     line.starts_with(PERIOD) || is_xenomai(line)
 }
@@ -57,7 +57,7 @@ struct Plot {
     is_xenomai: bool,
     /// Whether each row counts one too many.
     is_raised: bool,
-    /// Of each row, its name in ns and its count; whether the last one is marked with `+`.
+    /// For each row, its name in ns and its count; and whether the last one is marked with `+`.
     rows: Vec<(i64, i64)>,
     is_open: bool,
 }
@@ -134,7 +134,7 @@ fn read(
         counted.stated.resolution_ns = Nanos(width);
         counted.stated.samples = plot.samples.or(Some(in_rows));
         let last = counted.buckets.last().copied();
-        // The largest value lies beyond the last bucket: that one holds whatever is longer.
+        // The largest value lies beyond the last bucket, which contains all larger values.
         if let Some((from, beyond)) = last
             && (plot.is_open || max >= from.saturating_add(width))
         {
@@ -224,7 +224,7 @@ impl Plot {
         }
     }
 
-    /// How far the lower end of a bucket lies below its name.
+    /// Returns the distance from a bucket's lower end to its name.
     fn half(&self) -> i64 {
         if self.is_xenomai { self.width() / 2 } else { 0 }
     }

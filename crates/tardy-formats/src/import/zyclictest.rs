@@ -1,6 +1,6 @@
 //! zyclictest of Zephyr, as its shell prints it: latencies of the timer's interrupt and of the
-//! thread behind it, in whole us, a histogram each unless it was stopped with -q. Each is a probe
-//! of its own. Source: Zephyr, subsys/debug, zyclictest.c, as described in its manual.
+//! thread behind it, in whole us, a histogram each unless it was stopped with -q. Each is a
+//! separate probe. Source: Zephyr, subsys/debug, zyclictest.c, as described in its manual.
 //!
 //! The traps: samples beyond the last bucket are counted as overflow; and the tool moves its due
 //! time on by one interval however many passed, so that after a latency longer than the interval
@@ -37,7 +37,7 @@ struct Statements {
     max: Option<[i64; 2]>,
     overflow: Option<[i64; 2]>,
     rows: Vec<(i64, [i64; 2])>,
-    /// Where the last bucket stands.
+    /// Line of the last bucket.
     last_line: u64,
 }
 
@@ -137,7 +137,7 @@ fn counted(
         let least = counted.buckets.first().map(|&(least, _)| least);
         counted.stated.min_ns = of(found.min).or(least).map(Nanos);
         counted.stated.max_ns = max.map(Nanos);
-        // Its mean leaves out what has no bucket.
+        // Its mean excludes samples without a bucket.
         counted.stated.mean_ns = of(found.mean)
             .filter(|_| overflow == 0)
             .map(|mean| mean as f64);

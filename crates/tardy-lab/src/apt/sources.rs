@@ -1,8 +1,8 @@
 //! The machine's package sources, read from both of apt's formats (sources.list(5)), and the same
 //! sources for another release.
 //!
-//! No address is built in: another release of Debian is looked for where the machine's own release
-//! comes from.
+//! The tool contains no address: other releases of Debian are fetched from the source of the
+//! machine's own release.
 
 use std::path::Path;
 
@@ -11,11 +11,11 @@ use tardy_sys::regular_file;
 /// More than any list of sources has.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Debian's releases with kernels worth comparing, oldest first. Names only; where they are is the
+/// Debian's releases with kernels worth comparing, oldest first. Names only; if they are is the
 /// machine's knowledge.
 pub const RELEASES: [&str; 5] = ["bullseye", "bookworm", "trixie", "forky", "sid"];
 
-/// Names that a sources file may use in place of a release's own.
+/// Names that a sources file may use instead of a release's code name.
 const ALIASES: [&str; 5] = ["oldoldstable", "oldstable", "stable", "testing", "unstable"];
 
 /// One entry: addresses with the suites and components that are taken from them.
@@ -27,8 +27,8 @@ pub struct Source {
     pub suites: Vec<String>,
     /// Components, separated by blanks.
     pub components: String,
-    /// What else belongs to the entry and must stay, such as `Signed-By`; with the line breaks of a
-    /// key given in place.
+    /// Other options of the entry to preserve, such as `Signed-By`; inline keys keep their line
+    /// breaks.
     pub options: Vec<(String, String)>,
 }
 
@@ -58,7 +58,8 @@ pub fn read_all(root: &Path) -> Vec<Source> {
     sources
 }
 
-/// The sources in a file, whose format is told by the end of its name; none where it is not apt's.
+/// Parses the sources in a file, whose format follows from its extension; empty if it is not a file
+/// of apt.
 #[must_use]
 pub fn parse(path: &Path, text: &str) -> Vec<Source> {
     match path.extension().and_then(|extension| extension.to_str()) {
@@ -95,8 +96,8 @@ fn one_line(line: &str) -> Option<Source> {
     })
 }
 
-/// The option's name in a paragraph, if it concerns trust; architectures, languages and the like
-/// are ours to choose.
+/// Returns the option's name in a paragraph, if it concerns trust; the tool chooses architectures,
+/// languages and so on itself.
 fn kept_option(name: &str) -> Option<&'static str> {
     const KEPT: [&str; 5] = [
         "Signed-By",
@@ -163,10 +164,10 @@ fn from_fields(fields: &Fields) -> Option<Source> {
     })
 }
 
-/// The machine's Debian sources turned to `release` (`trixie`, or `bookworm-backports`); empty when
-/// the machine has none.
+/// Returns the machine's Debian sources turned to `release` (`trixie`, or `bookworm-backports`);
+/// empty when the machine has none.
 ///
-/// A release brings its updates and security fixes where the machine takes its own; unstable and
+/// A release includes its updates and security fixes if the machine's own sources do; unstable and
 /// backports have neither.
 #[must_use]
 pub fn for_release(sources: &[Source], release: &str) -> Vec<Source> {
@@ -197,7 +198,7 @@ pub fn for_release(sources: &[Source], release: &str) -> Vec<Source> {
     turned
 }
 
-/// The paragraph for a `.sources` file, with package lists as the only thing to fetch.
+/// Returns the paragraph for a `.sources` file, with package lists as the only thing to fetch.
 #[must_use]
 pub fn paragraph(source: &Source) -> String {
     let mut text = format!(

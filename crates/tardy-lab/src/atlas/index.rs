@@ -1,4 +1,4 @@
-//! What an atlas consists of, and the name of each cell: the digest of what determines its run.
+//! The parts of an atlas, and the name of each cell: the digest of its run's inputs.
 //!
 //! A cell of an atlas is named by its guest's inputs before the boot, not by the snapshot that it
 //! starts from: the name must be known before anything is booted. All cells of a kernel in one
@@ -27,7 +27,7 @@ const VERSION: u32 = 1;
 /// More than any has.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// What is asked for.
+/// The requested table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grid {
     pub variants: Vec<Variant>,
@@ -37,7 +37,7 @@ pub struct Grid {
     pub replicas: u32,
     /// The length of each run in the guest's time.
     pub length: Nanos,
-    /// What `tardy run` is told besides.
+    /// Additional arguments of `tardy run`.
     pub arguments: Vec<String>,
 }
 
@@ -47,11 +47,11 @@ pub struct Index {
     version: u32,
     #[serde(flatten)]
     pub grid: Grid,
-    /// Where they run.
+    /// The machine of the guests.
     pub machine: Machine,
-    /// What QEMU calls itself.
+    /// QEMU's version text.
     pub qemu: String,
-    /// By variant, replica and load, the last one fastest.
+    /// Ordered by variant, replica and load, the last one fastest.
     keys: Vec<Digest>,
 }
 
@@ -59,9 +59,9 @@ impl Index {
     /// Names all cells.
     ///
     /// # Errors
-    /// What reading the guests' files reports.
+    /// Returns errors of reading the guests' files.
     pub fn new(grid: Grid, qemu: &Qemu, cells: &Cells<'_>) -> io::Result<Self> {
-        // What a guest does until its state is kept is the same for all cells.
+        // All cells share the steps of a guest up to its snapshot.
         let any_load = grid.loads.first().map_or("", String::as_str);
         let initramfs = initramfs::digest(
             cells.binary,
@@ -93,7 +93,7 @@ impl Index {
         })
     }
 
-    /// The loads of a kernel in one replica, with the names of their cells.
+    /// Returns the loads of a kernel in one replica, with the names of their cells.
     pub fn cells_of(&self, variant: usize, replica: u32) -> impl Iterator<Item = (&str, &Digest)> {
         let loads = &self.grid.loads;
         let first = (variant * self.grid.replicas as usize + replica as usize) * loads.len();
@@ -109,10 +109,10 @@ impl Index {
         self.keys.len()
     }
 
-    /// Writes it into the atlas's folder, in the place of the one before.
+    /// Writes it into the atlas's folder, replacing the previous one.
     ///
     /// # Errors
-    /// [`CacheError::Io`].
+    /// Returns [`CacheError::Io`].
     pub fn write(&self, folder: &Path) -> Result<(), CacheError> {
         write_whole(
             &folder.join(INDEX_NAME),
@@ -120,10 +120,10 @@ impl Index {
         )
     }
 
-    /// The one in this folder; `None` where there is none.
+    /// Returns the one in this folder; `None` if there is none.
     ///
     /// # Errors
-    /// What reading the file and its JSON reports, and `InvalidData` for one of another version.
+    /// Returns errors of reading the file and its JSON, and `InvalidData` for another version.
     pub fn read(folder: &Path) -> io::Result<Option<Self>> {
         let bytes = match regular_file::read(&folder.join(INDEX_NAME), BYTES_MAX) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

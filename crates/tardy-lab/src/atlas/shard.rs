@@ -15,7 +15,7 @@ impl Shard {
     /// All of it.
     pub const WHOLE: Self = Self { part: 0, of: 1 };
 
-    /// Whether the group in this place, counted from 0, belongs to it.
+    /// Returns whether the group in this place, counted from 0, belongs to it.
     #[must_use]
     pub fn has(self, place: usize) -> bool {
         place % self.of == self.part

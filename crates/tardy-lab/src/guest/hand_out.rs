@@ -1,4 +1,4 @@
-//! Hands the guest's result out through the memory shared with the host.
+//! Exports the guest's result through the memory shared with the host.
 
 use std::io;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Firing known delays in the guest while the guest's program runs, and keeping the module's log
 //! with the run.
 //!
-//! Delays begin when the measurement has made its files, not when its program starts: with
+//! Delays start when the measurement has made its files, not when its program starts: with
 //! `--explain` that is seconds later in a guest.
 
 use std::fs;
@@ -20,11 +20,11 @@ const MODULE_FOLDER: &str = "/sys/kernel/debug/tardy_inject";
 /// Real-time priority of the process that fires.
 const PRIORITY: u32 = 10;
 
-/// How long a measurement may take to begin, and how often is looked whether it has.
+/// Maximum time for a measurement to start, and the interval of checks.
 const START_MAX: Duration = Duration::from_secs(30);
 const START_STEP: Duration = Duration::from_millis(10);
 
-/// Fires all delays of the job one after another and ends the process.
+/// Fires all delays of the job in sequence and ends the process.
 pub(super) fn run() -> ! {
     match fire_all() {
         Ok(()) => std::process::exit(0),
@@ -40,9 +40,9 @@ fn fire_all() -> std::io::Result<()> {
     let Some(injection) = job.injection else {
         return Ok(());
     };
-    // Above the loads, so that every delay comes at its time, and below every probe; and a
-    // real-time task's sleep ends exactly, where another one's may be put off until the next timer,
-    // which would tie the delays to the probes' phase.
+    // Above the loads, so that every delay is on time, and below every probe; and the sleep of a
+    // real-time task ends exactly, while another one's may be extended to the next timer, which
+    // would tie the delays to the probes' phase.
     sched::set_policy(0, Policy::Fifo { priority: PRIORITY })?;
     let request = format!("{} {}", injection.context.name(), injection.length.0);
     if matches!(
@@ -68,7 +68,7 @@ fn fire_all() -> std::io::Result<()> {
     Ok(())
 }
 
-/// A measurement that records the kernel's trace takes seconds to begin: its probes start right
+/// A measurement that records the kernel's trace takes seconds to start: its probes start right
 /// after their files are made.
 fn wait_for_series() {
     let begun = Instant::now();
@@ -89,7 +89,7 @@ fn wait_for_series() {
     }
 }
 
-/// Puts the module's log into the folder that the guest hands out.
+/// Stores the module's log in the folder that the guest exports.
 pub(super) fn keep_log() -> Result<(), String> {
     let failed = |error: std::io::Error| format!("the log of the delays is missing: {error}");
     let log = fs::read(Path::new(MODULE_FOLDER).join("log")).map_err(failed)?;

@@ -2,9 +2,9 @@
 //!
 //! The kernel frees the initial file system's archive page by page, and keeps up to its low
 //! watermark of freed pages on a list of the CPU (9555 pages of at most 9816 in a guest of 768 MB
-//! with Linux 6.1). Linux 5.18 to 6.6 give the whole list back at the end of some later process,
-//! with interrupts off for 12 ms: that would fall into any phase of the measurement, and would say
-//! nothing of its load.
+//! with Linux 6.1). Linux 5.18 to 6.6 return the whole list at the end of some later process, with
+//! interrupts off for 12 ms: that would fall into an arbitrary phase of the measurement, and be
+//! unrelated to its load.
 //!
 //! A guest empties the CPU's list of free pages before the snapshot. Its boot leaves the list full,
 //! and kernels 5.18 to 6.6 return it with interrupts off at the end of some later process. That is
@@ -26,7 +26,7 @@ const PART_OF_MEMORY: usize = 12;
 /// give the list back.
 ///
 /// # Errors
-/// What making the process says, and a process that could not do it.
+/// Returns an error if the process cannot be made, or fails.
 pub(super) fn empty() -> io::Result<()> {
     let bytes = system::memory()? / PART_OF_MEMORY;
     let process = process::fork(|| i32::from(touch(bytes).is_err()))?;
@@ -36,7 +36,7 @@ pub(super) fn empty() -> io::Result<()> {
     }
 }
 
-/// The mapping is given back by the end of the process.
+/// The mapping is returned at the end of the process.
 fn touch(bytes: usize) -> io::Result<()> {
     let mut area = Mapping::anonymous(bytes)?;
     // Kernels without huge pages refuse, and need not be asked.

@@ -13,19 +13,19 @@ type Numbers = (&'static str, &'static str);
 
 /// QEMU's shared memory, ivshmem (docs/specs/ivshmem-spec.txt); the memory is resource 2.
 const SHARED_MEMORY: Numbers = ("0x1af4", "0x1110");
-/// QEMU's pvpanic-pci (docs/specs/pvpanic.txt); its one register is at the beginning of resource 0.
+/// QEMU's pvpanic-pci (docs/specs/pvpanic.txt); its one register is at the start of resource 0.
 const PANIC: Numbers = ("0x1b36", "0x0011");
 
-/// Where the kernel lists them.
+/// The kernel's list of devices.
 const DEVICES: &str = "/sys/bus/pci/devices";
 
-/// What the kernel maps at least.
+/// Minimum size of a kernel mapping.
 const PAGE: usize = 4096;
 
-/// The memory shared with the host.
+/// Returns the memory shared with the host.
 ///
 /// # Errors
-/// `NotFound` where the machine has none, and what opening and mapping report.
+/// Returns `NotFound` if the machine has none, and errors of opening and mapping.
 pub(super) fn shared_memory() -> io::Result<SharedMapping> {
     let (device, resource) = shared_device()?;
     let length = std::fs::metadata(&resource)?.len();
@@ -36,23 +36,23 @@ pub(super) fn shared_memory() -> io::Result<SharedMapping> {
 /// Its first page, which has the header.
 ///
 /// # Errors
-/// As [`shared_memory`].
+/// Returns the errors of [`shared_memory`].
 pub(super) fn shared_header() -> io::Result<SharedMapping> {
     let (device, resource) = shared_device()?;
     map(&device, &resource, PAGE)
 }
 
-/// The device with the shared memory, and the file to map.
+/// Returns the device with the shared memory, and the file to map.
 fn shared_device() -> io::Result<(PathBuf, PathBuf)> {
     let device = find(Path::new(DEVICES), SHARED_MEMORY, "shared memory (ivshmem)")?;
     let resource = shared_resource(&device);
     Ok((device, resource))
 }
 
-/// The register that stops the machine, and its place in the mapping.
+/// Returns the register that stops the machine, and its place in the mapping.
 ///
 /// # Errors
-/// As [`shared_memory`].
+/// Returns the errors of [`shared_memory`].
 pub(super) fn panic_register() -> io::Result<(SharedMapping, usize)> {
     let device = find(
         Path::new(DEVICES),
@@ -65,8 +65,7 @@ pub(super) fn panic_register() -> io::Result<(SharedMapping, usize)> {
 }
 
 fn map(device: &Path, resource: &Path, length: usize) -> io::Result<SharedMapping> {
-    // Firmware does this on amd64; where there is none, writes to a device that nobody enabled go
-    // nowhere.
+    // Firmware does this on amd64; without it, writes to a disabled device are lost.
     std::fs::write(device.join("enable"), "1")?;
     let file = File::options().read(true).write(true).open(resource)?;
     SharedMapping::new(file.as_fd(), length)
@@ -88,8 +87,8 @@ fn find(devices: &Path, numbers: Numbers, what: &str) -> io::Result<PathBuf> {
     ))
 }
 
-/// Ordinary cached or write-combined access where the architecture offers it: arm64 refuses
-/// unaligned access to device memory.
+/// Cached or write-combined access, if the architecture offers it: arm64 refuses unaligned access
+/// to device memory.
 fn shared_resource(device: &Path) -> PathBuf {
     let combined = device.join("resource2_wc");
     if combined.exists() {
@@ -99,7 +98,7 @@ fn shared_resource(device: &Path) -> PathBuf {
     }
 }
 
-/// The first line of a device's `resource` file: start, end and flags in hexadecimal
+/// Returns the first line of a device's `resource` file: start, end and flags in hexadecimal
 /// (Documentation/PCI/sysfs-pci.rst).
 fn start_of_resource_0(text: &str) -> io::Result<usize> {
     let word = text.split_whitespace().next().unwrap_or_default();

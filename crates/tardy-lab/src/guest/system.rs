@@ -7,8 +7,8 @@ use tardy_machine::idle::idle_time;
 use tardy_machine::root::Root;
 use tardy_sys::mount::mount_kernel_file_system;
 
-/// What is mounted where, in this order; without the first three nothing works, the others are
-/// missed only by what uses them.
+/// File systems and their mount points, in this order; the first three are required, the others are
+/// optional.
 const MOUNTS: [(&str, &str); 9] = [
     ("proc", "/proc"),
     ("sysfs", "/sys"),
@@ -38,8 +38,7 @@ pub(super) fn mount_all() -> Vec<String> {
     remarks
 }
 
-/// Switches the loopback interface on, which what talks to its own machine needs; a remark where
-/// that fails.
+/// Switches the loopback interface on, which local connections need; returns a remark on failure.
 pub(super) fn switch_loopback_on() -> Option<String> {
     let error = tardy_sys::socket::switch_loopback_on().err()?;
     Some(format!(
@@ -55,12 +54,12 @@ pub(super) fn read_line(path: &str) -> String {
         .to_owned()
 }
 
-/// How long the CPUs were idle since boot; `None` when the kernel does not tell.
+/// Returns how long the CPUs were idle since boot; `None` if the kernel does not report it.
 pub(super) fn idle() -> Option<Nanos> {
     idle_time(&Root::system())
 }
 
-/// The guest's memory in bytes (MemTotal of /proc/meminfo).
+/// Returns the guest's memory in bytes (MemTotal of /proc/meminfo).
 pub(super) fn memory() -> std::io::Result<usize> {
     parse_memory(&std::fs::read_to_string("/proc/meminfo")?)
         .ok_or_else(|| std::io::Error::other("/proc/meminfo has no MemTotal"))
@@ -89,8 +88,8 @@ pub(super) fn killed_for_memory() -> u64 {
         .unwrap_or_default()
 }
 
-/// Loads a module of the initial file system, with the parameters behind its path; the error says
-/// which and why.
+/// Loads a module of the initial file system, with the parameters after its path; the error names
+/// the module and the reason.
 pub(super) fn load_module(module: &str) -> Result<(), String> {
     let (path, parameters) = module.split_once(' ').unwrap_or((module, ""));
     let file = std::fs::File::open(path).map_err(|error| format!("{path}: {error}"))?;

@@ -1,5 +1,5 @@
-//! Modules of a packaged kernel: those that are asked for, and those that they need, in the order
-//! in which they must be loaded. Kept in the cache.
+//! Modules of a packaged kernel: the requested ones and their dependencies, in the order of
+//! loading. Stored in the cache.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -11,19 +11,19 @@ use super::{Kernel, KernelError, fetch_companions};
 use crate::cache::{Cache, write_whole};
 use crate::deb;
 
-/// The files of the modules `names` of the kernel and of what they depend on, each behind its
+/// Returns the files of the modules `names` of the kernel and of their dependencies, each after its
 /// dependencies, uncompressed.
 ///
 /// # Errors
-/// [`KernelError::NoModule`] where the kernel's package has none of that name, or the kernel comes
-/// from no package; those of fetching and reading it.
+/// Returns [`KernelError::NoModule`] if the kernel's package has none of that name, or the kernel
+/// comes from no package; errors of fetching and reading it.
 pub fn modules(
     kernel: &Kernel,
     names: &[&str],
     cache: &Cache,
 ) -> Result<Vec<PathBuf>, KernelError> {
     let folder = cache.folder(&format!("modules/{}", kernel.digest.as_str()))?;
-    // Whoever comes second finds what the first one fetched.
+    // A second process then finds the files that the first one fetched.
     let _turn = cache.lock(&format!("modules-{}", kernel.digest.as_str()))?;
     let mut found = ModuleFinder {
         kernel,
@@ -44,14 +44,14 @@ pub const MODULE_BYTES_MAX: u64 = 512 << 20;
 struct ModuleFinder<'a> {
     kernel: &'a Kernel,
     cache: &'a Cache,
-    /// Where this kernel's modules are kept.
+    /// Folder of this kernel's modules.
     folder: PathBuf,
     /// There from the first module on that is not in the cache.
     package: Option<Package>,
     order: Vec<PathBuf>,
 }
 
-/// Where modules come from.
+/// The source of modules.
 enum Package {
     Own(PathBuf),
     Fetched {
@@ -61,7 +61,7 @@ enum Package {
 }
 
 impl ModuleFinder<'_> {
-    /// Adds a module behind its dependencies, where it is not there yet.
+    /// Adds a module after its dependencies, unless it is present.
     fn add(&mut self, name: &str) -> Result<(), KernelError> {
         let path = self.folder.join(name);
         if self.order.contains(&path) {
@@ -132,8 +132,8 @@ impl ModuleFinder<'_> {
     }
 }
 
-/// The release of the kernel that a module was built for: the first word behind `vermagic=`
-/// (include/linux/vermagic.h). `None` for what is no module.
+/// Returns the release of the kernel that a module was built for: the first word after `vermagic=`
+/// (include/linux/vermagic.h). Returns `None` if the file is not a module.
 #[must_use]
 pub fn release_of_module(content: &[u8]) -> Option<&str> {
     const MAGIC: &[u8] = b"\0vermagic=";
@@ -184,8 +184,8 @@ fn plain(path: &Path, content: Vec<u8>) -> std::io::Result<Vec<u8>> {
     Ok(plain)
 }
 
-/// What its information says that it needs (`depends=`, written by scripts/mod/modpost.c of the
-/// kernel).
+/// Returns the modules it needs according to its information (`depends=`, written by
+/// scripts/mod/modpost.c of the kernel).
 fn dependencies(module: &[u8]) -> Vec<&str> {
     const KEY: &[u8] = b"\0depends=";
     let Some(begin) = module.windows(KEY.len()).position(|window| window == KEY) else {

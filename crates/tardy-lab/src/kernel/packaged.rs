@@ -15,7 +15,7 @@ use crate::apt::{AptError, Package, PrivateApt};
 use crate::architecture::Architecture;
 use crate::cache::{Cache, CacheError, write_whole};
 
-/// How Debian builds a kernel.
+/// The configurations in which Debian builds a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Flavour {
@@ -30,7 +30,7 @@ pub enum Flavour {
 impl Flavour {
     const ALL: [Self; 3] = [Self::Stock, Self::Rt, Self::Cloud];
 
-    /// What stands in package names before the architecture, with its hyphen.
+    /// Returns the part of package names before the architecture, with its hyphen.
     fn infix(self) -> &'static str {
         match self {
             Self::Stock => "",
@@ -48,7 +48,7 @@ impl Flavour {
     }
 }
 
-/// Packages tried of one release where the server lacks the newest ones.
+/// Number of packages tried of one release if the server lacks the newest ones.
 const OLDER_TRIED: usize = 4;
 
 /// A kernel package by version and flavour, perhaps of a certain release.
@@ -56,9 +56,9 @@ const OLDER_TRIED: usize = 4;
 pub struct PackagedKernel {
     /// `trixie`, `bookworm-backports`; any when absent.
     pub release: Option<String>,
-    /// The beginning of its version (`6.1`, `6.1.192-2`) or of its name's version (`6.1.0-56`).
+    /// The start of its version (`6.1`, `6.1.192-2`) or of its name's version (`6.1.0-56`).
     pub version: String,
-    /// How it is built.
+    /// Its configuration.
     pub flavour: Flavour,
 }
 
@@ -114,8 +114,8 @@ impl fmt::Display for PackagedKernel {
     }
 }
 
-/// Whether `version` begins with `wanted` and the number does not go on behind it: 6.1 means
-/// 6.1.192-2 and not 6.12.
+/// Returns whether `version` starts with `wanted` as a whole number: 6.1 matches 6.1.192-2 and not
+/// 6.12.
 fn begins_with(version: &str, wanted: &str) -> bool {
     version
         .strip_prefix(wanted)
@@ -194,10 +194,10 @@ pub(super) fn resolve(
     })
 }
 
-/// The kernels of packages that were fetched before, in the order of their names.
+/// Returns the kernels of packages that were fetched before, in the order of their names.
 ///
 /// # Errors
-/// [`CacheError::Io`] when the cache cannot be made.
+/// Returns [`CacheError::Io`] when the cache cannot be made.
 pub fn pinned(cache: &Cache) -> Result<Vec<Kernel>, CacheError> {
     let entries = std::fs::read_dir(cache.folder("pins")?)
         .into_iter()
@@ -217,7 +217,7 @@ fn read_pin(pin: &Path, cache: &Cache) -> Option<Kernel> {
     Some(Kernel { image, ..kernel })
 }
 
-/// The release whose plain suite the machine's sources name first.
+/// Returns the release whose plain suite the machine's sources name first.
 fn own_release(sources: &[Source]) -> Option<String> {
     let suites = sources.iter().flat_map(|source| &source.suites);
     suites
@@ -244,8 +244,8 @@ fn search_order(own: &Option<String>) -> Vec<String> {
     order
 }
 
-/// The matching packages, the newest first: those on which the package depends that always stands
-/// for the newest kernel, and those whose names match.
+/// Returns the matching packages, the newest first: the dependencies of the package that always
+/// represents the newest kernel, and packages with matching names.
 fn find(
     apt: &PrivateApt,
     wanted: &PackagedKernel,
@@ -277,7 +277,7 @@ fn find(
     Ok(found)
 }
 
-/// The first of the packages that the server has; which one it was stands in [`Kernel::package`].
+/// Returns the first of the packages that the server has; [`Kernel::package`] names it.
 fn first_fetched(
     packages: &[Package],
     fetch: impl Fn(&Package) -> Result<Kernel, KernelError>,
@@ -307,7 +307,7 @@ fn fetch(
     fetch_into(apt, package, cache, wanted, folder.path())
 }
 
-/// From 7.x on the image lies in a package of its own (`linux-binary-*`), on which `linux-image-*`
+/// From 7.x on the image is in a separate package (`linux-binary-*`), on which `linux-image-*`
 /// depends.
 fn fetch_into(
     apt: &PrivateApt,
@@ -346,12 +346,12 @@ fn fetch_into(
 }
 
 /// Fetches packages that belong to a packaged kernel (its headers, say) into `folder`: `names` in
-/// the same version as the kernel's, and what of their dependencies begins with `linux-`. Nothing
-/// is installed.
+/// the same version as the kernel's, and their dependencies whose names start with `linux-`.
+/// Installs nothing.
 ///
 /// # Errors
-/// [`KernelError::NoPackage`] when no release of the machine's sources has them, or the kernel does
-/// not come from a package; [`KernelError::Apt`].
+/// Returns [`KernelError::NoPackage`] when no release of the machine's sources has them, or the
+/// kernel does not come from a package; [`KernelError::Apt`].
 pub fn fetch_companions(
     kernel: &Kernel,
     names: &[String],
@@ -427,11 +427,11 @@ fn fetch_with_dependencies(
         .collect()
 }
 
-/// The kernels of a flavour whose versions lie between two, in the lists that are there, oldest
-/// first and one of each upstream version.
+/// Returns the kernels of a flavour with versions in a range, in the available lists, oldest first
+/// and one of each upstream version.
 ///
 /// # Errors
-/// [`KernelError::Apt`], [`KernelError::Cache`], [`KernelError::NoSources`].
+/// Returns [`KernelError::Apt`], [`KernelError::Cache`], [`KernelError::NoSources`].
 pub fn versions_between(
     flavour: Flavour,
     from: &str,
@@ -467,7 +467,7 @@ pub fn versions_between(
         .collect())
 }
 
-/// Those between both versions, each upstream version once.
+/// Returns those between both versions, each upstream version once.
 fn between(mut found: Vec<(String, PackagedKernel)>, from: &str, to: &str) -> Vec<PackagedKernel> {
     let upstream = |version: &str| version_key(version.split('-').next().unwrap_or(version));
     let (first, last) = (upstream(from), upstream(to));
@@ -477,13 +477,13 @@ fn between(mut found: Vec<(String, PackagedKernel)>, from: &str, to: &str) -> Ve
     found.into_iter().map(|(_, kernel)| kernel).collect()
 }
 
-/// The name of a kernel's package, and what of it stands for the kernel's version.
+/// The name of a kernel's package, and the part of it that identifies the kernel's version.
 struct KernelName {
     package: String,
     release: String,
 }
 
-/// The kernels of a flavour in the lists, whatever their version.
+/// Returns the kernels of a flavour in the lists, of any version.
 fn kernel_names(
     apt: &PrivateApt,
     flavour: Flavour,
@@ -510,7 +510,7 @@ fn kernel_names(
 /// A kernel that the package sources offer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Offer {
-    /// What to write behind `--kernel`.
+    /// The value for `--kernel`.
     pub kernel: String,
     /// The release that has it.
     pub release: String,
@@ -518,11 +518,12 @@ pub struct Offer {
     pub version: String,
 }
 
-/// The newest kernel of each flavour in every release whose lists are there; `refresh` fetches the
-/// lists of all releases first.
+/// Returns the newest kernel of each flavour in every release whose lists are there; `refresh`
+/// fetches the lists of all releases first.
 ///
 /// # Errors
-/// [`KernelError::Apt`], [`KernelError::Cache`]; a release that cannot be fetched is left out.
+/// Returns [`KernelError::Apt`], [`KernelError::Cache`]; a release that cannot be fetched is left
+/// out.
 pub fn offers(
     architecture: Architecture,
     cache: &Cache,
@@ -554,7 +555,7 @@ pub fn offers(
                     release: release.clone(),
                     version: package.version,
                 };
-                // The lists may hold an older point release beside the newest.
+                // The lists may contain an older point release next to the newest.
                 if !offers
                     .iter()
                     .any(|known: &Offer| known.kernel == offer.kernel)

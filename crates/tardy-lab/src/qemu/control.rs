@@ -20,7 +20,7 @@ pub(super) const OPTIONS: [&str; 4] = [
     "chardev=control,mode=control",
 ];
 
-/// Why the machine does not do what it is told.
+/// Why the machine does not obey.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// The process has ended, or was ended.
@@ -33,10 +33,10 @@ pub enum ControlError {
     #[error("QEMU refused `{command}`: {message}")]
     Refused {
         command: String,
-        /// What it said.
+        /// Its error message.
         message: String,
     },
-    /// It says something that no QEMU says.
+    /// The answer is not one of QEMU's.
     #[error("QEMU answered `{0}`")]
     Answer(String),
     /// Starting it, writing to it.
@@ -50,7 +50,7 @@ pub(crate) struct QemuProcess {
     child: Child,
     input: ChildStdin,
     messages: Receiver<Value>,
-    /// Names of events that came while something else was waited for.
+    /// Names of events that arrived during another wait.
     events: Vec<String>,
     deadline: Instant,
 }
@@ -87,14 +87,14 @@ impl QemuProcess {
         Ok(controlled)
     }
 
-    /// Has a command done and returns what it returns.
+    /// Executes a command and returns its result.
     pub(crate) fn execute(
         &mut self,
         command: &str,
         arguments: Value,
     ) -> Result<Value, ControlError> {
         let line = json!({"execute": command, "arguments": arguments});
-        // The process may have ended; its standard error tells why.
+        // The process may have ended; its standard error gives the reason.
         writeln!(self.input, "{line}")
             .and_then(|()| self.input.flush())
             .map_err(|_| ControlError::Ended)?;
@@ -123,9 +123,9 @@ impl QemuProcess {
         }
     }
 
-    /// Asks every few milliseconds until `field` of what `command` returns is not one of `passing`;
-    /// the machine must stand still meanwhile, because questions take QEMU's time. Returns the
-    /// field.
+    /// Polls every few milliseconds until `field` in the answer to `command` is not one of
+    /// `passing`; the machine must be stopped meanwhile, because queries take QEMU's time. Returns
+    /// the field.
     pub(crate) fn wait_while(
         &mut self,
         command: &str,
@@ -135,7 +135,7 @@ impl QemuProcess {
         const ASK_EVERY: Duration = Duration::from_millis(3);
         loop {
             let answer = self.execute(command, json!({}))?;
-            // `query-migrate` returns nothing at all before it begins.
+            // `query-migrate` returns nothing at all before it starts.
             let value = answer[field].as_str().unwrap_or_default();
             if !value.is_empty() && !passing.contains(&value) {
                 return Ok(value.to_owned());
@@ -168,7 +168,7 @@ impl QemuProcess {
         found.map(|index| self.events.remove(index)).is_some()
     }
 
-    /// The next message; events are kept besides.
+    /// Returns the next message; events are kept besides.
     fn next(&mut self) -> Result<Value, ControlError> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         let message = match self.messages.recv_timeout(left) {
@@ -198,7 +198,7 @@ impl Drop for QemuProcess {
 mod tests {
     use super::*;
 
-    /// A shell in the place of QEMU.
+    /// Starts a shell instead of QEMU.
     fn machine(script: &str, limit: Duration) -> Result<QemuProcess, ControlError> {
         let greeting = r#"echo '{"QMP": {}}'; read line; echo '{"return": {}}'; "#;
         QemuProcess::start(

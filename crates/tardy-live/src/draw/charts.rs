@@ -30,7 +30,7 @@ const ASCII_BARS: bar::Set<'static> = bar::Set {
     empty: " ",
 };
 
-/// Where a value stands between two others on a logarithmic scale, from 0 to `most`.
+/// Returns where a value stands between two others on a logarithmic scale, from 0 to `most`.
 pub(super) fn level(value: Nanos, (low, high): (Nanos, Nanos), most: usize) -> usize {
     let place = |value: Nanos| (value.get().max(1) as f64).ln();
     let length = place(high) - place(low);
@@ -42,7 +42,7 @@ pub(super) fn level(value: Nanos, (low, high): (Nanos, Nanos), most: usize) -> u
     (share.clamp(0.0, 1.0) * most as f64).round() as usize
 }
 
-/// The largest value of each stretch of time, with the phases and the marks below.
+/// Draws the largest value of each time interval, with the phases and the marks below.
 pub(super) fn timeline(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -90,7 +90,7 @@ pub(super) fn timeline(
     frame.render_widget(time_axis(progress, end, parts.axis.width, look), parts.axis);
 }
 
-/// The names of the phases where they begin, with a sign where a moment was marked.
+/// Returns the names of the phases where they start, with a sign where a moment was marked.
 fn time_axis(progress: &RunProgress, end: Nanos, width: u16, look: Look) -> Line<'static> {
     let width = usize::from(width);
     let place = |at: Nanos| {
@@ -135,7 +135,7 @@ fn time_axis(progress: &RunProgress, end: Nanos, width: u16, look: Look) -> Line
     Line::from(axis.into_iter().collect::<String>())
 }
 
-/// How many values are how large.
+/// Returns how many values are how large.
 pub(super) fn histogram(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -208,7 +208,7 @@ fn chosen(content: &Content, selected: Option<usize>) -> String {
     }
 }
 
-/// Places of a chart's parts.
+/// Areas of a chart's parts.
 struct Parts {
     margin: Rect,
     bars: Rect,
@@ -249,7 +249,8 @@ fn bars(frame: &mut Frame<'_>, area: Rect, bars: Vec<SparklineBar>, look: Look) 
     );
 }
 
-/// The numbers of the highest and the lowest line; one that is printed as the other is not repeated.
+/// Returns the numbers of the highest and the lowest line; one that is printed as the other is not
+/// repeated.
 fn scale(frame: &mut Frame<'_>, area: Rect, high: &str, low: &str) {
     let mut lines = vec![Line::from(format!("{high} ")).right_aligned()];
     if area.height > 1 && low != high {

@@ -24,7 +24,7 @@ const COLORS: [Color; 8] = [
 /// Characters before the cells of a line.
 const LABEL: usize = 10;
 
-/// Lines that the cells of so many CPUs take, with the one that says what they mean.
+/// Returns the lines that the cells of this many CPUs take, including the legend.
 pub(super) fn lines_for(cpus: usize, width: u16) -> u16 {
     if cpus == 0 {
         0

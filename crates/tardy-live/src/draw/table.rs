@@ -1,4 +1,4 @@
-//! The numbers, a series a line: all of them where there is room, else the worst ones below a
+//! The numbers, a series a line: all of them where there is room, otherwise the worst ones below a
 //! picture of all CPUs.
 
 use ratatui::Frame;
@@ -21,7 +21,7 @@ const NUMBER: u16 = 9;
 
 /// With more series than this, a picture of all CPUs tells more than lines.
 const ROWS_MAX: usize = 32;
-/// Series beside such a picture, where there is room.
+/// Series beside such a picture, if there is room.
 const ROWS_WORST: u16 = 8;
 
 /// A column of numbers, and from how many columns of the terminal on there is room for it.

@@ -13,7 +13,7 @@ const LOOK: Look = Look {
     is_colored: true,
 };
 
-/// When a run began, on the clock of its samples.
+/// When a run started, on the clock of its samples.
 const START: Nanos = Nanos::from_secs(1_000);
 
 fn figures(cpu: u32, max: i64, due: Nanos) -> Figures {
@@ -99,7 +99,7 @@ fn drawn(screen: &Screen, (width, height): (u16, u16), look: Look) -> Vec<String
     (0..height).map(line).collect()
 }
 
-/// The line in which `text` stands.
+/// Returns the line in which `text` stands.
 #[track_caller]
 fn line_of<'a>(lines: &'a [String], text: &str) -> &'a str {
     lines
@@ -151,7 +151,7 @@ fn narrow_screens_leave_out_columns_and_not_the_maximum() {
         !line_of(&narrow, "99.9 %").contains("min")
             && line_of(&narrow, "99.9 %").contains("skipped")
     );
-    // Whatever its size, there is something to be seen, and no panic.
+    // At any size, something must be visible without a panic.
     for size in [(1, 1), (10, 3), (300, 2), (3, 100)] {
         drawn(&screen(3), size, LOOK);
     }
@@ -218,7 +218,7 @@ fn a_late_value_stands_in_the_phase_in_which_it_was_due() {
     let mut quiet = figures(0, 15_000, Nanos::ZERO);
     (1..80).for_each(|step| {
         let due = START + Nanos::from_millis(100 * step);
-        // Due before the phase `io` begins at 5 s, and told of after it has begun.
+        // Due before the phase `io` starts at 5 s, and told of after it has started.
         let value = if step == 49 { 3_000_000 } else { 15_000 };
         quiet.recent.note(due, Nanos(value));
     });
@@ -243,7 +243,7 @@ fn a_late_value_stands_in_the_phase_in_which_it_was_due() {
 #[test]
 fn the_time_line_of_a_value_a_millisecond_has_no_gap() {
     let mut screen = Screen::new(Owner::Own, true);
-    // The view looks every 570 ms, so that no interval begins where a step of the time line does.
+    // The view looks every 570 ms, so that no interval starts where a step of the time line does.
     for look in 0..15 {
         let mut figures = figures(0, 15_000, Nanos::from_millis(570 * look));
         for step in 570 * look..570 * (look + 1) {

@@ -10,7 +10,7 @@ use tardy_run::record::State;
 use super::Look;
 use crate::progress::{LoadProgress, RunProgress};
 
-/// What a text that is cut ends in.
+/// Suffix of a truncated text.
 const CUT: &str = "..";
 
 /// How a series is called.
@@ -35,7 +35,7 @@ pub(super) fn ended(text: &str, room: usize) -> String {
         .collect()
 }
 
-/// A text in at most so many characters, from its beginning.
+/// A text in at most so many characters, from its start.
 pub(super) fn begun(text: &str, room: usize) -> String {
     if text.chars().count() <= room {
         return text.to_owned();
@@ -57,7 +57,7 @@ pub(super) fn clock(time: Nanos) -> String {
     }
 }
 
-/// How long it has run and how long it will.
+/// Returns how long it has run and how long it will.
 pub(super) fn time(progress: &RunProgress) -> String {
     if progress.state != State::Running {
         return clock(progress.elapsed);
@@ -84,7 +84,7 @@ pub(super) fn time(progress: &RunProgress) -> String {
     }
 }
 
-/// The phase, and what its loads do.
+/// Returns the phase, and the activity of its loads.
 pub(super) fn phase(progress: &RunProgress, width: u16, look: Look) -> Line<'static> {
     let Some(phase) = progress.phases.last() else {
         let why = if progress.elapsed < Nanos::ZERO {
@@ -133,7 +133,7 @@ pub(super) fn phase(progress: &RunProgress, width: u16, look: Look) -> Line<'sta
     Line::from(spans)
 }
 
-/// What a load has done so far, with its name where that is not clear.
+/// Returns a load's work so far, with its name if it is ambiguous.
 fn load_text(load: &LoadProgress, is_named: bool) -> String {
     let mut text = if is_named {
         format!("{} ", load.name)

@@ -15,18 +15,18 @@ use tardy_run::plan::LoadPlan;
 use super::message::{Command, Containment, LoadEvent, Message};
 use crate::lines::Lines;
 
-/// How the guardian is started.
+/// Options of the guardian.
 #[derive(Debug, Clone)]
 pub struct GuardianOptions {
     /// The `tardy` binary; by default this one.
     pub program: PathBuf,
     /// CPUs for the guardian and the init (never for the loads, which have their own), to keep
-    /// their few wake-ups off measured ones; empty leaves them where the tool may run.
+    /// their few wake-ups off measured ones; empty leaves them on the tool's CPUs.
     pub cpus: CpuList,
-    /// The strongest containment to try; a weaker one is taken where it is not to be had. A system
-    /// that forbids namespaces to some of its users may log each try.
+    /// The strongest containment to try; if it is unavailable, a weaker one is used. A system that
+    /// forbids namespaces to some of its users may log each attempt.
     pub strongest: Containment,
-    /// Control group that it joins, with all that it starts; the tool's own where there is none.
+    /// Control group that it joins, with all its children; by default the tool's own.
     pub group: Option<PathBuf>,
 }
 
@@ -47,7 +47,7 @@ pub enum GuardianError {
     /// Its process could not be made.
     #[error("the load supervisor cannot be started: {0}: make sure that /proc is mounted")]
     Start(std::io::Error),
-    /// It ended, or said something else than that it is ready.
+    /// It ended, or sent another message than that it is ready.
     #[error("the load supervisor is not ready: {0}")]
     NotReady(String),
     #[error("the load supervisor is gone ({0}); all loads have stopped, start the run again")]
@@ -60,17 +60,17 @@ pub enum GuardianError {
     Stuck(u32),
 }
 
-/// How long the guardian may take to be ready. Even a board at 100 MHz needs less than a second for
+/// Maximum time until the guardian is ready. Even a board at 100 MHz needs less than a second for
 /// two execs.
 const READY_LIMIT: Duration = Duration::from_secs(10);
-/// How long the guardian may take to end everything below it: thousands of processes on a busy
+/// Maximum time until the guardian has ended everything below it: thousands of processes on a busy
 /// board. Then it is killed, and the kernel ends the others.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(10);
-/// How long a killed guardian may take to be gone. One in a frozen control group of version 1 stays
+/// Maximum time until a killed guardian is gone. One in a frozen control group of version 1 stays
 /// until it is thawed.
 const KILL_LIMIT: Duration = Duration::from_secs(1);
-/// How long a command may wait for room in the pipe, which holds dozens of them: a guardian that is
-/// stopped reads none.
+/// Maximum wait of a command for space in the pipe, which holds dozens of them: a stopped guardian
+/// reads none.
 const COMMAND_LIMIT: Duration = Duration::from_millis(500);
 
 /// The guardian, as the tool holds it. Dropping it ends all loads.
@@ -88,7 +88,7 @@ impl Guardian {
     /// Starts the guardian. Call it before the process has threads and before it locks its memory.
     ///
     /// # Errors
-    /// Where its process cannot be made, or is not ready in time.
+    /// Returns an error if its process cannot be made, or is not ready in time.
     pub fn start(options: GuardianOptions) -> Result<Self, GuardianError> {
         let mut child = Program::new(&options.program)
             .arg0("tardy-guardian")
@@ -106,7 +106,7 @@ impl Guardian {
             .take()
             .map(|pipe| File::from(OwnedFd::from(pipe)));
         if let Some(commands) = &commands {
-            // A guardian that is stopped reads nothing, and the run must not stand still with it.
+            // A stopped guardian reads nothing, and must not block the run.
             tardy_sys::file::set_blocking(commands, false).map_err(GuardianError::Start)?;
         }
         let events = child
@@ -130,7 +130,7 @@ impl Guardian {
         let deadline = Instant::now() + READY_LIMIT;
         while Instant::now() < deadline {
             let lines = self.events.take_within(100).map_err(GuardianError::Gone)?;
-            // Nothing else can have been asked for yet, so that the first line is the answer.
+            // There was no other request yet, so the first line is the answer.
             if let Some(line) = lines.first() {
                 return match serde_json::from_str(line) {
                     Ok(Message::Ready { containment }) => Ok(containment),
@@ -155,23 +155,23 @@ impl Guardian {
         )))
     }
 
-    /// What keeps loads from outliving the tool.
+    /// Returns the mechanism that keeps loads from outliving the tool.
     #[must_use]
     pub fn containment(&self) -> Containment {
         self.containment
     }
 
-    /// The guardian's process number.
+    /// Returns the guardian's process number.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Starts `loads` as part of `phase`. Returns at once; [`LoadEvent::Started`] tells when each
-    /// did.
+    /// Starts `loads` as part of `phase`. Returns at once; [`LoadEvent::Started`] reports each
+    /// start.
     ///
     /// # Errors
-    /// Where the guardian is gone.
+    /// Returns an error if the guardian is gone.
     pub fn begin(&mut self, phase: u32, loads: &[LoadPlan]) -> Result<(), GuardianError> {
         self.send(&Command::Begin {
             phase,
@@ -179,12 +179,12 @@ impl Guardian {
         })
     }
 
-    /// Lets the loads of `phase` end by themselves. Returns at once; [`LoadEvent::Ended`] tells
-    /// when each did, at the latest when its `finish_limit` has passed, or the shorter time
-    /// `within`, and it was killed.
+    /// Asks the loads of `phase` to stop. Returns at once; [`LoadEvent::Ended`] reports each end,
+    /// at the latest when its `finish_limit`, or the shorter time `within`, has passed and it was
+    /// killed.
     ///
     /// # Errors
-    /// Where the guardian is gone.
+    /// Returns an error if the guardian is gone.
     pub fn finish(&mut self, phase: u32, within: Option<Nanos>) -> Result<(), GuardianError> {
         self.send(&Command::Finish { phase, within })
     }
@@ -213,8 +213,8 @@ impl Guardian {
         Ok(())
     }
 
-    /// Kills the guardian, and with it everything below. For one that does not answer: what the
-    /// loads changed is undone by the journal then.
+    /// Kills the supervisor, and with it everything below. Used if it does not answer: the journal
+    /// then undoes the changes of loads.
     pub fn kill(&mut self) {
         self.is_killed = true;
         self.end_is_told = true;
@@ -222,8 +222,8 @@ impl Guardian {
         let _ = self.child.kill();
     }
 
-    /// Whether a signal or a debugger has stopped it: it will not do anything until it is let go
-    /// on.
+    /// Returns whether a signal or a debugger has stopped it: it does nothing until it is
+    /// continued.
     fn is_stopped(&self) -> bool {
         let stat =
             std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
@@ -231,7 +231,7 @@ impl Guardian {
             .is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
     }
 
-    /// All events that have come, without waiting. The end of the guardian itself is a
+    /// Returns all events that have come, without waiting. The end of the guardian itself is a
     /// [`LoadEvent::Problem`], once.
     pub fn drain(&mut self) -> Vec<LoadEvent> {
         let mut events = Vec::new();
@@ -256,17 +256,17 @@ impl Guardian {
         events
     }
 
-    /// Whether the guardian is gone, so that its descriptor is not worth waiting on.
+    /// Returns whether the guardian is gone, so that its descriptor is not worth waiting on.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.events.ended()
     }
 
-    /// Ends all loads at once (by force, where they were not finished), undoes what they changed,
-    /// and waits for it. Returns the last events.
+    /// Ends all loads at once (by force, if they were not finished), undoes their changes, and
+    /// waits for that. Returns the last events.
     ///
     /// # Errors
-    /// Where the guardian does not end in time, not even when it is killed.
+    /// Returns an error if the guardian does not end in time, even when killed.
     pub fn shutdown(mut self) -> Result<Vec<LoadEvent>, GuardianError> {
         let mut events = self.drain();
         self.end_is_told = true;
@@ -291,7 +291,7 @@ impl Guardian {
         }
     }
 
-    /// Waits for its end, and kills it where that takes longer than `patience`. Says whether it is
+    /// Waits for its end, and kills it if that takes longer than `patience`. Returns whether it is
     /// gone.
     fn end(&mut self, patience: Duration) -> bool {
         if !self.is_killed && self.wait_for_end(Instant::now() + patience) {
@@ -334,9 +334,9 @@ impl AsFd for Guardian {
 impl Drop for Guardian {
     fn drop(&mut self) {
         self.commands = None;
-        // The guardian ends by itself and undoes what the loads changed; a tool that did not wait
-        // would end before that is done. With a killed one dies what it holds; the journal tells
-        // `tardy restore` the rest.
+        // The guardian ends by itself and undoes the changes of loads; a tool that did not wait
+        // would end before that is done. A killed guardian loses its state; the journal has the
+        // rest for `tardy restore`.
         let patience = if self.is_stopped() {
             Duration::ZERO
         } else {

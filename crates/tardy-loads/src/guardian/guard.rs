@@ -1,4 +1,4 @@
-//! The guardian's own process: makes the namespace, starts its init, hands commands on, and cleans
+//! The guardian's own process: makes the namespace, starts its init, passes commands on, and cleans
 //! up when the tool is gone.
 
 use std::io::Write;
@@ -47,7 +47,7 @@ struct Guard {
     undo: Vec<Undo>,
 }
 
-/// The init, whose number is somebody else's as soon as it is reaped.
+/// The init, whose number may be reused as soon as it is reaped.
 struct Init {
     process: i32,
     is_reaped: bool,
@@ -55,7 +55,7 @@ struct Init {
 
 impl Init {
     /// Takes every child that has ended from `reap`. Without a namespace, orphans of the loads come
-    /// here too; they are reaped and forgotten.
+    /// here too; they are reaped and ignored.
     fn has_ended(&mut self, mut reap: impl FnMut() -> std::io::Result<WaitResult>) -> bool {
         while !self.is_reaped {
             match reap() {
@@ -76,10 +76,10 @@ impl Init {
 
 impl Guard {
     fn start(cpus: &str, strongest: &str, group: &Path) -> std::io::Result<Self> {
-        // Fails where the process leads a session already, which is as good.
+        // Fails if the process leads a session already, which is equivalent.
         let _ = process::new_session();
         process::become_subreaper()?;
-        // Blocked, not ignored: a load's worker begins with an empty mask, while an ignored signal
+        // Blocked, not ignored: a load's worker starts with an empty mask, while an ignored signal
         // would stay ignored in a user's own command.
         let signals = SignalFd::block(&[
             process::CHILD_ENDED,
@@ -87,8 +87,7 @@ impl Guard {
             signal::TERMINATE,
             signal::HANG_UP,
         ])?;
-        // Whatever policy the tool was started under, neither this process nor the loads below it
-        // keep it.
+        // The supervisor and the loads must not keep the policy that the tool was started under.
         let _ = sched::set_policy(0, Policy::Other { nice: 0 });
         let _ = sched::set_policy(0, sched::AHEAD);
         if !group.as_os_str().is_empty() {
@@ -125,7 +124,7 @@ impl Guard {
         })
     }
 
-    /// Hands commands on until the tool or the init is gone.
+    /// Passes commands on until the tool or the init is gone.
     fn serve(&mut self) {
         while !self.commands.ended() {
             if wait_readable(&[self.commands.as_fd(), self.signals.as_fd()], -1).is_err() {
@@ -176,7 +175,7 @@ impl Guard {
         }
     }
 
-    /// Ends everything below, then undoes what it changed.
+    /// Ends everything below, then undoes its changes.
     fn end(&mut self) {
         if let Some(init) = self.init.number() {
             let _ = process::kill(init, process::KILL);
@@ -197,8 +196,7 @@ impl Guard {
 /// Without a namespace, the descendants of a killed init come here one generation after the other.
 fn end_orphans() {
     loop {
-        // All that have ended, before /proc is read again: that takes long where there are many
-        // processes.
+        // Reaps all ended ones before reading /proc again, which takes long with many processes.
         loop {
             match process::reap_any(false) {
                 Ok(WaitResult::Ended(..)) => {}
@@ -221,7 +219,7 @@ fn bind(cpus: &str) -> std::io::Result<()> {
     tardy_sys::affinity::set(0, &cpus.iter().map(|cpu| cpu.0).collect::<Vec<_>>())
 }
 
-/// The strongest containment that is to be had, from `strongest` down.
+/// Returns the strongest available containment, from `strongest` down.
 fn contain(strongest: Containment) -> std::io::Result<Containment> {
     if strongest <= Containment::PidNamespace && namespace::unshare(Namespace::Processes).is_ok() {
         return Ok(Containment::PidNamespace);
@@ -240,13 +238,13 @@ fn contain(strongest: Containment) -> std::io::Result<Containment> {
     Ok(Containment::UserNamespace)
 }
 
-/// The guardian's own words go straight to the tool; a line is shorter than what the kernel writes
-/// to a pipe at once, so that it does not mix with the init's.
+/// Messages of the supervisor itself go straight to the tool; a line is shorter than an atomic pipe
+/// write, so it does not mix with the init's.
 fn tell(text: String) {
     let message = Message::Event(LoadEvent::Problem { load: None, text });
     if let Ok(mut line) = serde_json::to_vec(&message) {
         line.push(b'\n');
-        // Nobody may be reading any more.
+        // The reader may be gone.
         let _ = std::io::stdout().lock().write_all(&line);
     }
 }

@@ -1,5 +1,5 @@
-//! The first process of the namespace: starts the workers of loads, reaps, and tells the tool what
-//! happens.
+//! The first process of the namespace: starts the workers of loads, reaps, and reports events to
+//! the tool.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -17,12 +17,12 @@ use super::running::RunningLoad;
 use crate::children;
 use crate::lines::Lines;
 
-/// Runs the init; `containment` is the name of what the guardian achieved.
+/// Runs the init; `containment` is the name of the mechanism that the supervisor set up.
 pub(super) fn run(containment: &str) -> ExitCode {
     match Init::start(containment) {
         Ok(mut init) => {
             init.serve();
-            // The kernel ends everything else of the namespace now.
+            // The kernel now ends everything else in the namespace.
             ExitCode::SUCCESS
         }
         Err(error) => {
@@ -40,7 +40,7 @@ struct Init {
     loads: Vec<RunningLoad>,
     /// Workers of loads that have ended, which sleep; the oldest first.
     resting: VecDeque<i32>,
-    /// Whether a worker was killed or died, so that there may be processes of it that nobody else
+    /// Whether a worker was killed or died, so that it may have left processes that only the init
     /// will end.
     orphans_possible: bool,
 }
@@ -48,7 +48,7 @@ struct Init {
 /// Workers that may rest at once. Beyond them, in runs of many phases, the oldest exit: each keeps
 /// its block, the table of a process and its kernel stack.
 const RESTING_MAX: usize = 64;
-/// How often processes that were killed are looked for until they are gone.
+/// Interval between checks whether killed processes are gone.
 const ORPHAN_CHECK_MS: i32 = 20;
 
 impl Init {
@@ -65,7 +65,7 @@ impl Init {
             signal::HANG_UP,
         ])?;
         say(&Message::Ready { containment });
-        // A guardian that died before the signal was asked for has closed the input, which ends the
+        // A guardian that died before the signal was requested has closed the input, which ends the
         // loop at once.
         Ok(Self {
             commands: Lines::new(std::io::stdin()),
@@ -113,8 +113,8 @@ impl Init {
         }
     }
 
-    /// Reads what workers say, reaps, restarts, kills what is overdue, and tells which loads have
-    /// ended.
+    /// Reads messages of workers, reaps, restarts, kills overdue processes, and reports which loads
+    /// have ended.
     fn tend(&mut self) {
         for load in &mut self.loads {
             load.listen(&mut tell);
@@ -133,7 +133,7 @@ impl Init {
         if self.orphans_possible {
             self.end_orphans();
         }
-        // A load has ended only when nothing of it is left, which cannot be told while there are
+        // A load has ended only when all its processes have, which is unknown while there are
         // orphans.
         if !self.orphans_possible {
             let resting = &mut self.resting;
@@ -151,7 +151,7 @@ impl Init {
         }
     }
 
-    /// Living workers are the subreapers of their own processes: a child here that is no worker
+    /// Living workers are the subreapers of their own processes: a child here that is not a worker
     /// lost its worker.
     fn end_orphans(&mut self) {
         let orphans: Vec<i32> = children::of_this_process()
@@ -165,7 +165,7 @@ impl Init {
         self.orphans_possible = !orphans.is_empty();
     }
 
-    /// Until the next moment at which something is due; -1 where nothing is.
+    /// Returns the time until the next due action; -1 without any.
     fn timeout_ms(&self) -> i32 {
         if self.orphans_possible {
             return ORPHAN_CHECK_MS;
@@ -186,6 +186,6 @@ fn say(message: &Message) {
     let mut line =
         serde_json::to_vec(message).expect("a message is plain data, which always becomes JSON");
     line.push(b'\n');
-    // Where nobody reads any more the tool is gone, and the guardian ends this process.
+    // If the reader is gone, so is the tool, and the guardian ends this process.
     let _ = std::io::stdout().lock().write_all(&line);
 }

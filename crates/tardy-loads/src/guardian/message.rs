@@ -1,11 +1,11 @@
-//! What is said between the tool, the guardian and the init: one JSON line a message.
+//! Messages between the tool, the supervisor and the init: one JSON line each.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 use tardy_run::plan::LoadPlan;
 
-/// From the tool, through the guardian, to the init.
+/// A command from the tool, through the guardian, to the init.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Command {
@@ -15,45 +15,45 @@ pub(super) enum Command {
         phase: u32,
         loads: Vec<LoadPlan>,
     },
-    /// Let the loads of a phase end by themselves.
+    /// Ask the loads of a phase to stop.
     Finish {
         phase: u32,
-        /// What is not gone after this time is killed, as a matter of course; each load's own limit
-        /// where absent.
+        /// Time after which the remaining processes are killed, which is not an error; each load's
+        /// own limit if absent.
         within: Option<Nanos>,
     },
 }
 
-/// To the tool.
+/// A message to the tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Message {
     /// The first message: all is ready.
     Ready {
-        /// How the loads are held.
+        /// The containment of the loads.
         containment: Containment,
     },
     /// Anything later.
     Event(LoadEvent),
 }
 
-/// What keeps loads from outliving the tool.
+/// The mechanism that keeps loads from outliving the tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Containment {
-    /// A PID namespace: the kernel ends everything in it, whatever happens.
+    /// A PID namespace: the kernel ends everything in it in any case.
     PidNamespace,
-    /// The same, in a user namespace: loads have no rights that the user has not.
+    /// A PID namespace in a user namespace: loads have no rights beyond the user's.
     UserNamespace,
-    /// Signals from parents to children only: what a user's own command abandons can survive a
-    /// SIGKILL of tool and guardian together.
+    /// Signals from parents to children only: processes that a user's own command abandons can
+    /// survive a SIGKILL of tool and supervisor together.
     ParentSignals,
 }
 
 impl Containment {
     const ALL: [Self; 3] = [Self::PidNamespace, Self::UserNamespace, Self::ParentSignals];
 
-    /// As it is written in files and arguments.
+    /// Returns its name in files and arguments.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -63,7 +63,7 @@ impl Containment {
         }
     }
 
-    /// The one of this name.
+    /// Returns the one of this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL
@@ -76,21 +76,20 @@ impl Containment {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LoadEnd {
-    /// By itself, when asked to.
+    /// By itself, on request.
     Finished,
-    /// It did not end by itself in the time that it was given, and was killed.
+    /// It did not stop in time, and was killed.
     Killed,
     /// It died again and again and is not restarted any more.
     Died {
-        /// How it died the last time, as in `exit status: 1`.
+        /// The status of its last death, such as `exit status: 1`.
         status: String,
     },
-    /// It could not run; an [`LoadEvent::Absent`] told why.
+    /// It could not run; an [`LoadEvent::Absent`] gave the reason.
     Absent,
 }
 
-/// What happens to loads. Points in time are CLOCK_MONOTONIC, as observed; `load` is the plan's
-/// label.
+/// Events of loads. Points in time are CLOCK_MONOTONIC, as observed; `load` is the plan's label.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "event")]
 pub enum LoadEvent {
@@ -105,7 +104,7 @@ pub enum LoadEvent {
     Working {
         load: String,
         phase: u32,
-        /// On which CPU; none where one worker uses several.
+        /// The CPU; `None` if one worker uses several.
         cpu: Option<CpuId>,
         /// When.
         at: Nanos,
@@ -114,19 +113,19 @@ pub enum LoadEvent {
     Stopped {
         load: String,
         phase: u32,
-        /// On which CPU; none where one worker uses several.
+        /// The CPU; `None` if one worker uses several.
         cpu: Option<CpuId>,
-        /// When it saw the request to stop; when it was asked, if it had to be killed; else when it
+        /// When it saw the request to stop; when it was asked, if it was killed; otherwise when it
         /// died.
         at: Nanos,
-        /// How it died, where nobody had asked it to end.
+        /// How it died, if it was not asked to stop.
         died: Option<String>,
     },
-    /// How much was done in the phase so far; once a second and at the end.
+    /// The work in the phase so far; once a second and at the end.
     Work {
         load: String,
         phase: u32,
-        /// On which CPU; none where one worker uses several.
+        /// The CPU; `None` if one worker uses several.
         cpu: Option<CpuId>,
         operations: u64,
         /// Bytes moved.
@@ -135,7 +134,7 @@ pub enum LoadEvent {
         errors: u64,
         /// CPU time of the worker and its ended children.
         cpu_time: Nanos,
-        /// What of it was in the kernel.
+        /// The part of it in the kernel.
         kernel_time: Nanos,
         /// When.
         at: Nanos,
@@ -148,17 +147,17 @@ pub enum LoadEvent {
         at: Nanos,
         how: LoadEnd,
     },
-    /// It cannot run here, as only trying could tell.
+    /// It cannot run here, which only an attempt could show.
     Absent {
         load: String,
         phase: u32,
         missing: String,
-        /// How to get it.
+        /// How to get the missing requirement.
         remedy: String,
     },
-    /// Something went wrong that the run's warnings must tell.
+    /// A problem for the run's warnings.
     Problem {
-        /// Which load; none where it is about the guardian.
+        /// The load; `None` if the message is about the supervisor.
         load: Option<String>,
         text: String,
     },

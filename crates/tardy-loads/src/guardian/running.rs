@@ -21,7 +21,7 @@ const RESTARTS_MAX: u32 = 3;
 /// Rest before the first restart; doubled for each further one.
 const RESTART_DELAY: Nanos = Nanos::from_millis(200);
 
-/// Where events go.
+/// The receiver of events.
 type EventSink<'a> = &'a mut dyn FnMut(LoadEvent);
 
 /// A load of a phase.
@@ -39,7 +39,7 @@ pub(super) struct RunningLoad {
     is_cut: bool,
 }
 
-/// The place of one worker, which several processes may fill one after the other.
+/// The slot of one worker, which several processes may fill one after the other.
 #[derive(Debug)]
 struct Slot {
     plan: WorkerPlan,
@@ -132,8 +132,8 @@ impl RunningLoad {
             .any(|process| process.pid == pid)
     }
 
-    /// What to wait on for reports. A pipe that has ended is always readable, and would turn the
-    /// wait into a spin.
+    /// Returns the descriptors to wait on for reports. A pipe that has ended is always readable,
+    /// and would turn the wait into a spin.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.slots
             .iter()
@@ -143,7 +143,7 @@ impl RunningLoad {
             .map(AsFd::as_fd)
     }
 
-    /// Asks it to end by itself, `within` a time that is shorter than its own limit.
+    /// Asks it to stop, with the time limit `within` if that is shorter than its own.
     pub(super) fn finish(&mut self, within: Option<Nanos>) {
         if self.kill_at.is_some() {
             return;
@@ -165,7 +165,7 @@ impl RunningLoad {
         }
     }
 
-    /// Reads what the workers say.
+    /// Reads reports of the workers.
     pub(super) fn listen(&mut self, tell: EventSink<'_>) {
         for slot in &mut self.slots {
             slot.listen(&self.plan.label, self.phase, tell);
@@ -185,7 +185,7 @@ impl RunningLoad {
         }
     }
 
-    /// Restarts and kills what is due.
+    /// Restarts and kills processes that are due.
     pub(super) fn keep_time(&mut self, now: i64, tell: EventSink<'_>) {
         let overdue = self.kill_at.is_some_and(|due| now >= due.get());
         for slot in &mut self.slots {
@@ -198,7 +198,7 @@ impl RunningLoad {
         }
     }
 
-    /// The next moment at which [`RunningLoad::keep_time`] has something to do.
+    /// Returns the next moment at which [`RunningLoad::keep_time`] has something to do.
     pub(super) fn next_due(&self) -> Option<Nanos> {
         let is_working = |process: &WorkerProcess| !(process.killed || process.is_resting);
         let running = |slot: &&Slot| slot.process.as_ref().is_some_and(is_working);
@@ -212,7 +212,7 @@ impl RunningLoad {
             .min()
     }
 
-    /// The processes that sleep until the guardian ends.
+    /// Returns the processes that sleep until the guardian ends.
     pub(super) fn resting(&self) -> impl Iterator<Item = i32> + '_ {
         self.slots
             .iter()
@@ -221,7 +221,7 @@ impl RunningLoad {
             .map(|process| process.pid)
     }
 
-    /// Whether all of it is gone or rests; tells so.
+    /// Returns whether all of it is gone or rests; reports that.
     pub(super) fn tell_if_ended(&self, tell: EventSink<'_>) -> bool {
         if self.slots.iter().any(|slot| slot.end.is_none()) {
             return false;
@@ -237,7 +237,7 @@ impl RunningLoad {
             self.undo(tell);
         }
         if let Share::Group(group) = &self.plan.share {
-            // A group with a worker that rests is removed with all else that loads change.
+            // A group whose worker rests is removed with all other changes of loads.
             for index in 0..self.plan.worker_count() {
                 let _ = std::fs::remove_dir(sharing::of_worker(group, index));
             }
@@ -253,10 +253,10 @@ impl RunningLoad {
 }
 
 impl RunningLoad {
-    /// What a load changed it takes back itself when it ends; one that was killed cannot, and the
-    /// next phase must not find it.
+    /// A load undoes its changes itself when it ends; a killed one cannot, and the next phase must
+    /// not see them.
     fn undo(&self, tell: EventSink<'_>) {
-        // The controller of the groups is others' too, as long as the phase lasts.
+        // Other groups use the controller too, as long as the phase lasts.
         let own: Vec<Undo> = self
             .plan
             .undo
@@ -309,8 +309,7 @@ impl Slot {
         let plan = serde_json::to_string(&self.plan)
             .expect("a plan is plain data, which always becomes JSON");
         let mut program = Program::new("/proc/self/exe");
-        // A process group of its own: what a signal is sent to when it has to be killed. A session
-        // of its own is one, too.
+        // A separate process group, as the target of a kill. A new session is one, too.
         if self.plan.load.share != Share::Session {
             program.process_group(0);
         }
@@ -368,8 +367,7 @@ impl Slot {
                     self.tell_stopped(at, None, phase, tell);
                 }
                 Ok(WorkerReport::Absent(absent)) => {
-                    // Each worker of the load finds the same missing; one of them is enough to
-                    // tell.
+                    // Each worker of the load lacks the same requirement; one report is enough.
                     self.absent = true;
                     if self.plan.index == 0 {
                         let (missing, remedy) = (absent.missing, absent.remedy);
@@ -499,7 +497,7 @@ impl Slot {
             return;
         }
         process.killed = true;
-        // The group may have ended while its leader still runs, and the other way round.
+        // The group may have ended while its leader still runs, and vice versa.
         let _ = process::kill_group(process.pid, process::KILL);
         let _ = process::kill(process.pid, process::KILL);
         if is_cut {

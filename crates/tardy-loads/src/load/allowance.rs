@@ -1,9 +1,9 @@
-//! How fast a load may write to a device: flash wears by what is written to it, so that every load
-//! that writes has a bound.
+//! Limits how fast a load may write to a device: flash wears out by writing, so every load that
+//! writes has a bound.
 //!
 //! Device writes are bounded by a rate, not by a sum. A load that had used up its sum would leave
-//! the rest of its phase without load. Between writes `io` reads from the device, which wears
-//! nothing; journals of file systems come on top.
+//! the rest of its phase without load. Between writes `io` reads from the device, which does not
+//! wear it out; journals of file systems are additional.
 
 use tardy_run::device_writes::DeviceWrites;
 use tardy_run::parameter::Parameter;
@@ -23,8 +23,8 @@ pub(super) const RATE: Parameter = Parameter::bytes(
     1 << 40,
 );
 
-/// States in the plan what the load writes to the device behind `folder` by its parameter `rate`;
-/// nothing where there is only memory.
+/// States in the plan that the load writes to the device behind `folder` at its parameter `rate`;
+/// nothing if there is only memory.
 pub(super) fn declare(resolution: &mut Resolution<'_>, backing: &Backing) {
     if !matches!(backing, Backing::Memory(_)) {
         let rate = resolution.plan.parameters.number("rate");
@@ -36,12 +36,12 @@ pub(super) fn declare(resolution: &mut Resolution<'_>, backing: &Backing) {
     }
 }
 
-/// Bytes a second that compilers write for each CPU that they keep busy: a build of a kernel's
+/// Bytes per second that compilers write for each CPU that they keep busy: a build of a kernel's
 /// defconfig leaves about 1.5 GiB after some 30 minutes of one CPU's time.
 pub(super) const COMPILER_WRITES_A_CPU: u64 = 1 << 20;
 
-/// States what the load usually writes to the device behind the scratch folder, where nothing
-/// bounds it.
+/// States the usual writes of the load to the device behind the scratch folder, if they are
+/// unbounded.
 pub(super) fn estimate(resolution: &mut Resolution<'_>, rate_a_cpu: u64) {
     let backing = Backing::of(&resolution.host.scratch, resolution.host);
     if !matches!(backing, Backing::Memory(_)) {
@@ -54,17 +54,17 @@ pub(super) fn estimate(resolution: &mut Resolution<'_>, rate_a_cpu: u64) {
     }
 }
 
-/// What one worker may still write.
+/// The remaining allowance of one worker.
 #[derive(Debug)]
 pub(super) struct Allowance {
-    /// Bytes a second; none where nothing wears.
+    /// Bytes per second; `None` if no device wears out.
     rate: Option<u64>,
     started: i64,
     taken: u64,
 }
 
 impl Allowance {
-    /// The worker's share of what the plan allows, from now on.
+    /// Starts the worker's share of the planned allowance now.
     pub(super) fn new(worker: &Worker) -> Self {
         let load = &worker.plan.load;
         let rate = load
@@ -78,9 +78,9 @@ impl Allowance {
         }
     }
 
-    /// Whether `bytes` may be written now; if so, they count as written. In each second as much may
-    /// be written as the rate says, so that a run never writes more than the rate times its length,
-    /// and a second's worth.
+    /// Returns whether `bytes` may be written now; if so, they count as written. In each second the
+    /// rate may be used up, so a run never writes more than the rate times its length, plus a
+    /// second's worth.
     pub(super) fn take(&mut self, bytes: u64) -> bool {
         self.take_at(bytes, clock::monotonic())
     }

@@ -1,30 +1,29 @@
-//! What is behind a folder: a device, memory, or something that does not tell.
+//! The storage behind a folder: a device, memory, or unknown.
 
 use std::path::Path;
 
 use tardy_machine::host::Host;
 
-/// What a file that is written in a folder ends up on.
+/// The storage of a file written in a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Backing {
     /// A block device, as /proc/self/mountinfo names it.
     Device(String),
     /// The page cache alone: a file system of this kind.
     Memory(String),
-    /// A file system of this kind, which stands for others (overlay), for a server (nfs) or for the
-    /// emulator's host (9p).
+    /// A file system of this kind, on top of others (overlay), a server (nfs) or the emulator's
+    /// host (9p).
     Unknown(String),
 }
 
 /// File systems that are in memory alone.
 const IN_MEMORY: [&str; 4] = ["tmpfs", "ramfs", "rootfs", "devtmpfs"];
 
-/// File systems on pools of disks or on bare flash, which mountinfo names otherwise than by a
-/// device file.
+/// File systems on pools of disks or on bare flash, which mountinfo does not name by a device file.
 const WITHOUT_DEVICE_FILE: [&str; 3] = ["zfs", "ubifs", "jffs2"];
 
 impl Backing {
-    /// That of `folder`, which exists.
+    /// Returns the storage of `folder`, which exists.
     #[must_use]
     pub fn of(folder: &Path, host: &Host) -> Self {
         let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
@@ -39,7 +38,7 @@ impl Backing {
             .map_or_else(|| Self::Unknown("unknown".to_owned()), Mount::backing)
     }
 
-    /// The device that wears by what is written, as far as it is known.
+    /// Returns the name of the device that wears out, as far as known.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -55,7 +54,7 @@ struct Mount {
 }
 
 impl Mount {
-    /// One line of mountinfo, proc_pid_mountinfo(5): fields 5, and two behind the separator.
+    /// Parses one line of mountinfo, proc_pid_mountinfo(5): field 5, and two after the separator.
     fn parse(line: &str) -> Option<Self> {
         let (head, tail) = line.split_once(" - ")?;
         let mut tail = tail.split(' ');
@@ -79,7 +78,7 @@ impl Mount {
     }
 }
 
-/// Spaces and the like are written as three octal digits.
+/// mountinfo writes spaces and some other characters as three octal digits.
 fn plain(text: &str) -> String {
     text.replace("\\040", " ")
         .replace("\\011", "\t")

@@ -1,26 +1,26 @@
-//! How much of the machine all loads together may take.
+//! The resources that all loads together may take.
 
 use tardy_machine::host::{Host, disk_floor};
 
-/// What the loads of one phase may take together.
+/// Resource limits of the loads of one phase together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Bytes of memory; by default half of what is available, so that the rest of the system never
-    /// has to look for the OOM killer.
+    /// Bytes of memory; by default half of the available memory, so that the rest of the system
+    /// never needs the OOM killer.
     pub memory: u64,
     /// Bytes of scratch files on the scratch folder's file system.
     pub disk: u64,
-    /// Processes and threads at a time; by default a quarter of what the kernel allows.
+    /// Maximum number of processes and threads; by default a quarter of the kernel's limit.
     pub processes: u64,
 }
 
-/// Memory assumed where the kernel does not tell (MemAvailable came with Linux 3.14), in bytes.
+/// Assumed memory if the kernel does not report it (MemAvailable came with Linux 3.14), in bytes.
 const MEMORY_UNKNOWN: u64 = 64 << 20;
-/// Processes assumed where the kernel does not tell.
+/// Assumed number of processes if the kernel does not report it.
 const PROCESSES_UNKNOWN: u64 = 4096;
 
 impl Bounds {
-    /// The default bounds on this machine.
+    /// Returns the default bounds on this machine.
     #[must_use]
     pub fn of(host: &Host) -> Self {
         let disk = host
@@ -33,7 +33,7 @@ impl Bounds {
         }
     }
 
-    /// The share of each of `count` loads that run together.
+    /// Returns the share of each of `count` loads that run together.
     #[must_use]
     pub fn shared_by(self, count: usize) -> Self {
         let count = count.max(1) as u64;

@@ -61,8 +61,8 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Prepared(prepare),
 };
 
-/// At a real-time priority, the CPU is given up for a tenth of each 100 ms, so that the machine
-/// stays usable even where the kernel's own throttling is switched off.
+/// At a real-time priority, the CPU is yielded for a tenth of each 100 ms, so that the machine
+/// stays usable even without the kernel's throttling.
 const WINDOW: Nanos = Nanos::from_millis(100);
 const WINDOW_OCCUPIED_MAX: Nanos = Nanos::from_millis(90);
 /// Intervals that are recorded at most: at the shortest period, 100 s; at the default one, 28 h. A
@@ -128,7 +128,7 @@ fn run(worker: &mut Worker, mut record: Record) -> Result<(), WorkError> {
     let mut due = clock::monotonic() + period;
     loop {
         let woke = worker.sleep_until(due);
-        // From here on to the next sleep is part of the interval.
+        // The time from here to the next sleep is part of the interval.
         let mut occupied = BusyInterval::from(woke);
         if !worker.go_on() {
             return record.write(worker);
@@ -147,8 +147,8 @@ fn run(worker: &mut Worker, mut record: Record) -> Result<(), WorkError> {
             }
             occupied = BusyInterval::from(now);
         }
-        // Due times that passed meanwhile are left out: to catch up would occupy the CPU for longer
-        // than was asked for.
+        // Due times that passed meanwhile are skipped: catching up would occupy the CPU for longer
+        // than requested.
         due += period * ((clock::monotonic() - due).max(0) / period + 1);
     }
 }
@@ -157,8 +157,8 @@ fn run(worker: &mut Worker, mut record: Record) -> Result<(), WorkError> {
 struct BusyInterval {
     start: i64,
     end: i64,
-    /// What the thread really had of the CPU in between; less where something of higher priority,
-    /// or the host, took it.
+    /// The CPU time that the thread got in between; less if a higher priority, or the host, took
+    /// it.
     cpu_time: i64,
 }
 
@@ -181,7 +181,7 @@ impl BusyInterval {
     }
 }
 
-/// What of the present window of 100 ms may still be occupied.
+/// The rest of the current window of 100 ms that may still be occupied.
 #[derive(Debug)]
 struct YieldBudget {
     window_start: i64,
@@ -204,7 +204,7 @@ impl YieldBudget {
         }
     }
 
-    /// Counts what was occupied; sleeps until the window is over where its share is used up.
+    /// Counts the occupied time; sleeps until the end of the window if its share is used up.
     fn used(&mut self, occupied: i64, real_time: bool) {
         let now = clock::monotonic();
         if now >= self.window_start + WINDOW.get() {
@@ -242,7 +242,7 @@ impl Record {
         let cpu = worker.cpu().map_or(0, |cpu| cpu.0);
         let mut path = path.as_os_str().to_owned();
         path.push(format!(".cpu{cpu}"));
-        // A worker that is restarted goes on where the one before it ended.
+        // A restarted worker continues where the previous one ended.
         let file = File::options()
             .append(true)
             .create(true)
@@ -259,7 +259,7 @@ impl Record {
         self.noted = Some(occupied);
     }
 
-    /// Writes what was noted.
+    /// Writes the recorded intervals.
     fn write(&mut self, worker: &mut Worker) -> Result<(), WorkError> {
         let (Some(file), Some(occupied)) = (&mut self.file, self.noted.take()) else {
             return Ok(());

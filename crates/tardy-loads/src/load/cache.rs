@@ -1,4 +1,4 @@
-//! `cache`: drives everyone else's data out of the shared cache.
+//! `cache`: evicts all other data from the shared cache.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Assumed where the kernel does not tell, in bytes: more than most boards have.
+/// Assumed size if the kernel does not report it, in bytes: larger than that of most boards.
 const CACHE_UNKNOWN: u64 = 8 << 20;
 /// Pages between two writes of the second walk: more than any prefetcher follows.
 const JUMP: usize = 17 * tardy_sys::mapping::PAGE_BYTES;
@@ -55,8 +55,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// The largest cache of CPU 0 in bytes (Documentation/ABI/testing/sysfs-devices-system-cpu: `size`,
-/// in KiB as `512K`).
+/// Returns the largest cache of CPU 0 in bytes (Documentation/ABI/testing/sysfs-devices-system-cpu:
+/// `size`, in KiB as `512K`).
 fn largest_cache(sys: &Path) -> Option<u64> {
     let indexes = std::fs::read_dir(sys.join("devices/system/cpu/cpu0/cache"))
         .ok()?
@@ -71,7 +71,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let size = worker.number("size") as usize;
     let mut area = Mapping::anonymous(size).doing("map the area")?;
     area.touch(0, size);
-    /// Bytes between two looks at the clock.
+    /// Bytes between two clock reads.
     const PART: usize = 1 << 20;
     while worker.go_on() {
         for from in (0..size).step_by(PART) {

@@ -44,7 +44,7 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Prepared(prepare),
 };
 
-/// What the light is switched through.
+/// The interface that switches the light.
 enum Light {
     /// The brightness file of an LED device.
     Device(File),
@@ -84,7 +84,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// The folder of the first LED whose name ends as the input layer's caps-lock LEDs do.
+/// Returns the folder of the first LED whose name ends as the input layer's caps-lock LEDs do.
 fn led_device(sys: &Path) -> Option<PathBuf> {
     let leds = std::fs::read_dir(sys.join("class/leds"))
         .ok()?
@@ -110,8 +110,8 @@ fn has_keyboard_with_light(sys: &Path) -> bool {
         .any(|lights| lights & LED_CAPSL_BIT != 0)
 }
 
-/// Writing 0 to an LED takes its trigger away (Documentation/ABI/testing/sysfs-class-led), so that
-/// both are put back: what comes last here is undone first.
+/// Writing 0 to an LED removes its trigger (Documentation/ABI/testing/sysfs-class-led), so both are
+/// restored: the last entry here is undone first.
 fn undo_of_device(device: &Path) -> Vec<Undo> {
     let (trigger, brightness) = (device.join("trigger"), device.join("brightness"));
     let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
@@ -151,11 +151,11 @@ fn run(worker: &mut Worker, light: &Light) -> Result<(), WorkError> {
         }
         on = !on;
     }
-    // The guardian puts the light back as it was.
+    // The guardian restores the light.
     light.switch(false).doing("switch the light off")
 }
 
-/// What is undone is what is switched.
+/// Returns the light: the restored files are the ones to switch.
 fn light(undo: &[Undo]) -> Result<Light, WorkError> {
     match undo.last() {
         Some(Undo::Write { path, .. }) => {

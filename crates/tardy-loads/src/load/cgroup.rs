@@ -76,7 +76,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// The folder of this process's group in the version 2 hierarchy.
+/// Returns the folder of this process's group in the version 2 hierarchy.
 fn own_group(proc: &Path) -> Option<PathBuf> {
     let mounts = std::fs::read_to_string(proc.join("self/mounts")).ok()?;
     let mount = mounts.lines().find_map(|line| {
@@ -89,7 +89,7 @@ fn own_group(proc: &Path) -> Option<PathBuf> {
     Some(mount.join(path))
 }
 
-/// The group of all workers, and the file through which they leave it.
+/// Returns the group of all workers, and the file through which they leave it.
 fn paths(plan: &WorkerPlan) -> Vec<PathBuf> {
     let top = plan.load.scratch.clone();
     let home = top.as_deref().and_then(Path::parent);

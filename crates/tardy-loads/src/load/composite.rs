@@ -1,16 +1,16 @@
-//! Names that stand for several loads together.
+//! Names of lists of loads.
 
 use super::LOADS;
 
-/// A list of loads with a name of its own.
+/// A named list of loads.
 #[derive(Debug)]
 pub struct Composite {
     pub name: &'static str,
-    /// What it stands for, one line.
+    /// One line about its loads.
     pub does: &'static str,
     /// The paper it comes from, or `today`.
     pub source: &'static str,
-    /// The loads; empty for all that need not be asked for by name.
+    /// The loads; empty for the list of all loads that run without an explicit name.
     members: &'static [&'static str],
     /// Whether asking for it asks for the loads that run only by name, because the paper's list
     /// contains them.
@@ -42,14 +42,14 @@ pub const COMPOSITES: &[Composite] = &[
     },
 ];
 
-/// The list of this name.
+/// Returns the list of this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Composite> {
     COMPOSITES.iter().find(|composite| composite.name == name)
 }
 
 impl Composite {
-    /// The names of its loads.
+    /// Returns the names of its loads.
     pub fn loads(&self) -> Box<dyn Iterator<Item = &'static str>> {
         if self.members.is_empty() {
             return Box::new(
@@ -63,7 +63,7 @@ impl Composite {
     }
 }
 
-/// Whether the load does nothing without a value that only the user can give.
+/// Returns whether the load does nothing without a value that only the user can give.
 fn needs_values(info: &super::LoadInfo) -> bool {
     info.parameters.iter().any(|parameter| parameter.needed)
 }

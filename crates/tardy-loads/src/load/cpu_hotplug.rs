@@ -90,7 +90,7 @@ fn online_file(cpus: &Path, cpu: CpuId) -> PathBuf {
     cpus.join(format!("cpu{cpu}/online"))
 }
 
-/// The CPUs that are online and have a file to say otherwise; never the only one.
+/// Returns the online CPUs that can be switched off; never the only one.
 fn hotpluggable(cpus: &Path) -> Vec<CpuId> {
     let online: CpuList = std::fs::read_to_string(cpus.join("online"))
         .ok()

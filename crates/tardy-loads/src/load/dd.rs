@@ -30,7 +30,7 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Calls between two looks at the clock, as long as a block is small.
+/// Calls between two clock reads, for small blocks.
 const BATCH: u64 = 64;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {

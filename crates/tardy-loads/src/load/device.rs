@@ -1,5 +1,5 @@
-//! What loads have in common that write their files to the device behind a folder: which folder,
-//! what is behind it, and how long a busy device may take.
+//! Shared code of loads that write files to the device behind a folder: which folder, which device,
+//! and how long a busy device may take.
 
 use std::path::PathBuf;
 
@@ -17,17 +17,17 @@ pub(super) const FOLDER: Parameter = Parameter::path(
     "folder",
     "folder whose file system holds the file; if unset, the run's file system",
 );
-/// How long to rest where the device may not be written to for now.
+/// Pause if the device may not be written to for now.
 pub(super) const REST: Nanos = Nanos::from_millis(5);
 /// A commit of a busy card takes seconds.
 const FINISH_LIMIT: Nanos = Nanos::from_secs(60);
 
-/// The folder whose file system the load's files go to, and what is behind it: the one that was
-/// given, else that of the run, else the scratch folder. What this load may write is no more than
-/// there is room for.
+/// Returns the folder whose file system gets the load's files, and its storage: the given one,
+/// otherwise that of the run, otherwise the scratch folder. The load writes no more than fits
+/// there.
 ///
 /// # Errors
-/// What was given is not a folder.
+/// Returns an error if the given path is not a folder.
 pub(super) fn folder(resolution: &mut Resolution<'_>) -> Result<(PathBuf, Backing), Unsupported> {
     let host = resolution.host;
     let folder = match resolution.plan.parameters.path(FOLDER.name) {

@@ -77,7 +77,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// What cannot be read is left out: files come and go, and not all are the user's to see.
+/// Unreadable entries are skipped: files come and go, and some are hidden from the user.
 fn walk(worker: &mut Worker, start: PathBuf, device: u64, waiting_max: usize) {
     let mut waiting = vec![start];
     while let Some(folder) = waiting.pop() {

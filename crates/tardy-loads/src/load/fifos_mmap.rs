@@ -108,8 +108,8 @@ fn run(worker: &mut Worker, file: &File, folder: &Path) -> Result<(), WorkError>
     Ok(())
 }
 
-/// One turn of sending to a process that reads; a process of its own, because a thread would share
-/// what is to be switched.
+/// One round of sending to a reading process; a thread instead would share the memory map that is
+/// to be switched.
 fn send(worker: &mut Worker, size: u64, block: usize) -> Result<(), WorkError> {
     let (reader, mut writer) = std::io::pipe().doing("make a pipe")?;
     // The child counts bytes rather than wait for the end: it has a copy of the writing end itself.

@@ -71,7 +71,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
         "touch".to_owned(),
         tardy_run::parameter::Value::Bytes(touch),
     );
-    // `processes` is of the whole burst, not of each worker.
+    // `processes` counts the whole burst, not each worker.
     let share = resolution.share;
     let per_process = touch + PROCESS_BYTES;
     let room = share.memory.saturating_sub(memory * workers) / per_process;
@@ -89,7 +89,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let workers = worker.plan.load.worker_count().max(1) as u64;
     let index = worker.plan.index as u64;
     let processes = worker.number("processes");
-    // The first workers take what does not divide evenly.
+    // The first workers take the remainder.
     let own = processes / workers + u64::from(index < processes % workers);
     let touch = worker.number("touch") as usize;
     let pause = worker.plan.load.parameters.duration("pause");
@@ -113,8 +113,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// Forks up to `count` processes, lets them run all at once, and reaps them. Returns how many there
-/// were.
+/// Forks up to `count` processes, lets them run all at once, and reaps them. Returns their number.
 fn burst(
     worker: &mut Worker,
     count: u64,
@@ -146,7 +145,7 @@ fn burst(
 }
 
 fn child(gate: &Gate, area: &mut Mapping, touch: usize) -> i32 {
-    // Where there is no PID namespace, nothing else ends this process when its worker is killed.
+    // Without a PID namespace, nothing else ends this process when its worker is killed.
     let started = process::set_parent_death_signal(process::KILL).and_then(|()| gate.wait());
     area.touch(0, touch.max(PAGE_BYTES).min(area.len()));
     i32::from(started.is_err())

@@ -69,8 +69,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
         resolution.share.disk = super::bounds::Bounds::of(&host).disk;
     }
     let files = resolution.plan.parameters.number("files");
-    // A sixteenth of each file is written; a sixteenth more is granted for what the file system
-    // adds.
+    // A sixteenth of each file is written; another sixteenth covers the overhead of the file
+    // system.
     resolution.share.disk = resolution.share.disk.saturating_mul(HOLE_RATIO / 2);
     let size = resolution.fit("size", files, Resource::Disk)?;
     resolution.plan.budget.disk = size / (HOLE_RATIO / 2) * files * workers;
@@ -87,7 +87,7 @@ fn prepare(worker: &mut Worker) -> Result<Job, WorkError> {
     Ok(Box::new(run))
 }
 
-/// Works in the current folder: nobody could not follow the path that leads to it.
+/// Works in the current folder: the user nobody may lack access to the path that leads to it.
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let folder = Path::new(".");
     let block = vec![0x5a; worker.number("block") as usize];
@@ -109,7 +109,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     empty(folder).doing("empty the scratch folder")
 }
 
-/// The folder itself belongs to root, and the guardian removes it.
+/// Returns the folder itself belongs to root, and the guardian removes it.
 fn empty(folder: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         std::fs::remove_file(entry?.path())?;
@@ -151,7 +151,7 @@ fn file_life(
     Ok(())
 }
 
-/// Where no more may be written for now, the file is all holes.
+/// Writes until no more may be written for now, or the file is all holes.
 fn write_with_holes(
     worker: &mut Worker,
     allowance: &mut Allowance,

@@ -21,8 +21,8 @@ impl Gate {
         })
     }
 
-    /// Waits until the gate opens. A byte that nobody takes makes it readable for all at once; to
-    /// read one byte each would wake one after the other.
+    /// Waits until the gate opens. An unread byte makes it readable for all at once; reading one
+    /// byte each would wake one after the other.
     pub(super) fn wait(&self) -> io::Result<()> {
         (&self.arrived.1).write_all(&[0])?;
         while !wait_readable(&[self.opened.0.as_fd()], -1)?[0] {}
@@ -36,7 +36,7 @@ impl Gate {
         self.open_at_once()
     }
 
-    /// Opens the gate for whoever waits or comes.
+    /// Opens the gate for present and future waiters.
     pub(super) fn open_at_once(&self) -> io::Result<()> {
         (&self.opened.1).write_all(&[0])
     }

@@ -34,7 +34,7 @@ pub const INFO: LoadInfo = LoadInfo {
     parameters: &[
         Parameter::count(
             "groups",
-            "number of groups of tasks; if unset, the default or five per CPU, whichever is more",
+            "number of groups of tasks; if unset, 10 or five per CPU, whichever is more",
             "10",
             1,
             1000,
@@ -83,7 +83,7 @@ pub const INFO: LoadInfo = LoadInfo {
 /// twice 208 KiB at most.
 const TASK_BYTES: u64 = 256 << 10;
 const STREAM_BYTES: u64 = 512 << 10;
-/// Descriptors of the worker besides those of the groups.
+/// Descriptors of the worker apart from those of the groups.
 const OTHER_FILES: u64 = 32;
 /// Groups for each CPU, as rteval has them (`jobspercore`): on a larger machine the same few groups
 /// would leave most of it idle.
@@ -165,8 +165,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// The CPUs of each node of memory, as far as they are among `cpus`; all of them as one where there
-/// are no nodes.
+/// Returns the CPUs of each memory node that are among `cpus`; all of them as one without nodes.
 fn nodes(sys: &Path, cpus: &CpuList) -> Vec<CpuList> {
     let folders = std::fs::read_dir(sys.join("devices/system/node"))
         .into_iter()
@@ -234,22 +233,22 @@ fn receive(mut reader: &File, shape: Shape) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What rounds have in common. A round takes seconds on a slow machine, so that it is cut short
-/// where the load is to end, and its messages are counted as they are sent.
+/// The state that rounds share. A round takes seconds on a slow machine, so it is cut short when
+/// the load should end, and its messages are counted as they are sent.
 struct Round {
     shape: Shape,
     /// The CPUs of each node; a group stays in one, as with a hackbench for each node.
     nodes: Vec<CpuList>,
     /// Rounds to come that are not cut short.
     whole: u64,
-    /// Messages sent and not yet told.
+    /// Messages sent and not yet reported.
     sent: SharedWords,
     ended: SignalFd,
 }
 
 impl Round {
-    /// All tasks of a round wait at the gate until the last of them exists. Says whether all did
-    /// their work, or were cut short.
+    /// Returns all tasks of a round wait at the gate until the last of them exists. Returns whether
+    /// all did their work, or were cut short.
     fn of_processes(&mut self, worker: &mut Worker) -> Result<bool, WorkError> {
         let shape = self.shape;
         let gate = Gate::new().doing("make the gate")?;
@@ -283,7 +282,7 @@ impl Round {
         self.follow(worker, tasks)
     }
 
-    /// The same in one process that has all tasks as threads.
+    /// Runs the same in one process with all tasks as threads.
     fn of_threads(&mut self, worker: &mut Worker) -> Result<bool, WorkError> {
         let task = || {
             let good =
@@ -304,8 +303,8 @@ impl Round {
             .map(|_| streams(shape))
             .collect::<Result<_, _>>()?;
         let gate = &Gate::new()?;
-        // Without all of its threads a round is not worked off: it would wait for those that are
-        // missing for ever.
+        // Without all of its threads a round cannot complete: it would wait for the missing ones
+        // forever.
         let complete = &AtomicBool::new(false);
         let tasks = 2 * shape.fds * shape.groups;
         std::thread::scope(|scope| {
@@ -353,8 +352,8 @@ impl Round {
         affinity::set(0, &cpus)
     }
 
-    /// Reaps the round's processes; ends them when the load is to end. Says whether they did their
-    /// work, or were cut short.
+    /// Reaps the round's processes; ends them when the load should end. Returns whether they did
+    /// their work, or were cut short.
     fn follow(&mut self, worker: &mut Worker, mut tasks: BTreeSet<i32>) -> Result<bool, WorkError> {
         let mut good = true;
         let is_whole = self.whole > 0;
@@ -368,8 +367,8 @@ impl Round {
                 break;
             }
             if !goes_on {
-                // To end hundreds of tasks takes time, and a worker that is killed meanwhile says
-                // nothing more.
+                // Ending hundreds of tasks takes time, and a worker that is killed meanwhile
+                // reports nothing more.
                 worker.report();
                 end(&tasks)?;
                 self.tell(worker);
@@ -387,14 +386,14 @@ impl Round {
         Ok(good)
     }
 
-    /// Counts what was sent since the last time.
+    /// Counts the messages sent since the last call.
     fn tell(&self, worker: &mut Worker) {
         let messages = self.sent[0].swap(0, Ordering::Relaxed);
         worker.did(messages, messages * self.shape.bytes as u64);
     }
 }
 
-/// Ends tasks that live: without all of them, the others would wait for each other for ever.
+/// Ends tasks that live: without all of them, the others would wait for each other forever.
 fn end(tasks: &BTreeSet<i32>) -> Result<(), WorkError> {
     for &task in tasks {
         let _ = process::kill(task, process::KILL);
@@ -402,7 +401,7 @@ fn end(tasks: &BTreeSet<i32>) -> Result<(), WorkError> {
     reap_all(tasks).map(drop)
 }
 
-/// Waits for the ends of all of them. Says whether all did their work.
+/// Waits for the ends of all of them. Returns whether all did their work.
 fn reap_all(tasks: &BTreeSet<i32>) -> Result<bool, WorkError> {
     let mut good = true;
     for &task in tasks {
@@ -411,8 +410,7 @@ fn reap_all(tasks: &BTreeSet<i32>) -> Result<bool, WorkError> {
     Ok(good)
 }
 
-/// One task of a group: the first are receivers, as many as there are streams; the others are
-/// senders.
+/// Runs one task of a group: the first are receivers, one per stream; the others are senders.
 fn task(streams: &[Stream], index: usize, shape: Shape, sent: &AtomicU64) -> std::io::Result<()> {
     match streams.get(index) {
         Some(stream) => receive(&stream.reader, shape),

@@ -1,4 +1,4 @@
-//! What a load says about itself.
+//! The description of a load.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use super::resolution::Resolution;
 pub use super::rights::Rights;
 use super::worker::Worker;
 
-/// Where the workers of a load run.
+/// The CPUs of a load's workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
     /// One worker on each load CPU, bound to it.
@@ -18,59 +18,58 @@ pub enum Placement {
     Once,
 }
 
-/// Works until [`Worker::go_on`] says no.
+/// Works until [`Worker::go_on`] returns false.
 pub type Job = Box<dyn FnOnce(&mut Worker) -> Result<(), WorkError>>;
 
-/// How a worker begins its work, in a process of its own.
+/// How a worker starts its work, in a separate process.
 #[derive(Debug, Clone, Copy)]
 pub enum Run {
     /// With the rights that the load keeps, and no others.
     Plain(fn(&mut Worker) -> Result<(), WorkError>),
-    /// Opens with the tool's rights what the job then works with.
+    /// Opens resources for the job with the tool's rights.
     Prepared(fn(&mut Worker) -> Result<Job, WorkError>),
 }
 
 /// A load's description of itself.
 #[derive(Debug)]
 pub struct LoadInfo {
-    /// The name it is asked for by: lower case, digits, dashes.
+    /// Its name in requests: lower case, digits, dashes.
     pub name: &'static str,
-    /// What it does, one line.
+    /// Its work, in one line.
     pub does: &'static str,
     /// Why that costs latency, one line.
     pub effect: &'static str,
     /// The paper it comes from, or `today`.
     pub source: &'static str,
-    /// What can be set; in this order where a request gives values without names.
+    /// Its parameters; values without names are in this order.
     pub parameters: &'static [Parameter],
     /// Whether it can do harm, so that no list contains it and only its own name asks for it.
     pub can_do_harm: bool,
-    /// Where its workers run.
+    /// The CPUs of its workers.
     pub placement: Placement,
-    /// Whether it writes files to a disk, and so needs a share of its room.
+    /// Whether it writes files to a disk, and so needs a share of its space.
     pub uses_disk: bool,
-    /// What it keeps of the tool's rights; its process gives up all others before it begins to
-    /// work.
+    /// The rights of the tool that it keeps; its process drops all others before it starts to work.
     pub rights: Rights,
-    /// Looks whether the machine has what it needs, and states its budget; called in the measuring
-    /// process, changes nothing.
+    /// Checks the machine's requirements, and states its budget; called in the measuring process,
+    /// changes nothing.
     pub resolve: fn(&mut Resolution<'_>) -> Result<(), Unsupported>,
-    /// Works until [`Worker::go_on`] says no.
+    /// Works until [`Worker::go_on`] returns false.
     pub run: Run,
 }
 
 /// Why a worker ended before it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkError {
-    /// The machine lacks something that only trying could tell.
+    /// The machine lacks a requirement that only an attempt could show.
     #[error("{}: {}", .0.missing, .0.remedy)]
     Absent(Unsupported),
     /// A system call failed that has no reason to.
     #[error("{doing}: {source}; the load stopped")]
     System {
-        /// What it was about.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
     /// A bound was reached: the load stops rather than harm.
@@ -78,12 +77,12 @@ pub enum WorkError {
     Bound(String),
 }
 
-/// Says what a failed system call was about.
+/// Adds the operation to the error of a failed system call.
 pub trait ErrorContext<T> {
     /// Turns the error into a [`WorkError::System`] about `doing`.
     ///
     /// # Errors
-    /// The same error, with what was being done.
+    /// Returns the error with the operation.
     fn doing(self, doing: &'static str) -> Result<T, WorkError>;
 }
 

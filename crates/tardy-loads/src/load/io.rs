@@ -69,7 +69,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let mut in_memory = resolution.plan.parameters.text("target") == "memory";
     if !in_memory {
         resolution.plan.note = shortcoming(&folder, &backing);
-        // A folder that was given is used whatever is behind it.
+        // A given folder is used whatever its storage.
         in_memory = matches!(backing, Backing::Memory(_)) && !is_given;
     }
     let size = if in_memory {
@@ -97,13 +97,13 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// What is not as the load is described, where there is no device behind the folder, or none that
-/// is known.
+/// Returns the difference from the load's description, if the folder has no device, or an unknown
+/// one.
 fn shortcoming(folder: &Path, backing: &Backing) -> Option<String> {
     let folder = folder.display();
     match backing {
         Backing::Device(_) => None,
-        // Advice about disks is of no use there.
+        // Advice about disks is useless there.
         Backing::Memory(_) if clock_kind(&Root::system()) == ClockKind::Virtual => {
             Some("a lab guest has no disk, so this load writes and reads memory only".to_owned())
         }

@@ -85,7 +85,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     })
 }
 
-/// The barriers that this kernel has.
+/// Returns the barriers that this kernel has.
 fn registered() -> Vec<Reach> {
     [Reach::Process, Reach::Registered]
         .into_iter()

@@ -113,9 +113,9 @@ fn memory(file: &File) -> io::Result<Vec<Part>> {
         .ok_or_else(|| io::Error::other("the ELF headers of /proc/kcore list no memory"))
 }
 
-/// The segments that have a physical address: the kernel gives -1 to those of its address space
-/// that are not RAM, such as vmalloc and vmemmap (fs/proc/kcore.c, `read_kcore_iter`). `None` where
-/// the bytes are no ELF headers.
+/// Returns the segments that have a physical address: the kernel gives -1 to parts of its address
+/// space that are not RAM, such as vmalloc and vmemmap (fs/proc/kcore.c, `read_kcore_iter`).
+/// Returns `None` if the bytes are not ELF headers.
 fn parts(headers: &[u8]) -> Option<Vec<Part>> {
     /// PT_LOAD of <elf.h>.
     const LOAD: u64 = 1;

@@ -1,4 +1,4 @@
-//! `kernel-build`: make of a kernel tree (koolwal2009, mckenney2009), into a folder of its own: the
+//! `kernel-build`: make of a kernel tree (koolwal2009, mckenney2009), into a separate folder: the
 //! tree is never written to.
 
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Prepared(prepare),
 };
 
-/// Where make and its shell commands write what nobody reads.
+/// Discards the output of make and its shell commands.
 const NULL: &str = "/dev/null";
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -180,7 +180,7 @@ fn make(
     }
 }
 
-/// The tree itself, or where the archive was unpacked; none when the load was asked to end
+/// Returns the tree itself, or the folder of the unpacked archive; `None` if the load was stopped
 /// meanwhile.
 fn unpack(worker: &mut Worker, given: &Path, scratch: &Path) -> Result<Option<PathBuf>, WorkError> {
     if given.is_dir() {

@@ -63,7 +63,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// One process that stays: another path of the kernel than at exit, where nothing else of the
+/// Keeps one process: unmapping takes another path in the kernel than exit, if nothing else of the
 /// process is left.
 fn unmap(worker: &mut Worker, size: usize, small: bool) -> Result<(), WorkError> {
     while worker.begin_pass() {
@@ -73,7 +73,7 @@ fn unmap(worker: &mut Worker, size: usize, small: bool) -> Result<(), WorkError>
     Ok(())
 }
 
-/// Leaves the area mapped: that the kernel has to take it apart at exit is the point.
+/// Leaves the area mapped, because the load exercises the kernel's teardown at exit.
 fn child(size: usize, small: bool) -> i32 {
     let tied = process::set_parent_death_signal(process::KILL).is_ok();
     let Ok(area) = touched(size, small) else {

@@ -11,18 +11,18 @@ use tardy_machine::undo::{FOLDER_PREFIX, Undo};
 
 use super::Unsupported;
 
-/// The file that says which controllers the groups below have; of version 2 alone.
+/// The file that lists the controllers of the groups below; version 2 only.
 const CONTROLLERS_BELOW: &str = "cgroup.subtree_control";
 const CONTROLLERS: &str = "cgroup.controllers";
 const MEMBERS: &str = "cgroup.procs";
 /// The file of the limit, in version 2 and in version 1.
 const LIMITS: [&str; 2] = ["memory.max", "memory.limit_in_bytes"];
 
-/// Where a load called `name` can have a group with a limit of memory, and what has to be undone
-/// after making it. Nothing is left changed.
+/// Returns where a load called `name` can have a group with a memory limit, and the change to undo
+/// after making it. Changes nothing permanently.
 ///
 /// # Errors
-/// No memory controller, or no right to make a group.
+/// Returns what is missing: a memory controller, or the right to make a group.
 pub(super) fn place(host: &Host, name: &str) -> Result<(PathBuf, Option<Undo>), Unsupported> {
     let parent = parent(&host.proc).ok_or_else(|| {
         Unsupported::new(
@@ -69,8 +69,9 @@ fn parent(proc: &Path) -> Option<Parent> {
     parent_of_version_2(&mounts, &groups).or_else(|| parent_of_version_1(&mounts, &groups))
 }
 
-/// The own group or the nearest above it that has the controller for those below it; else the
-/// topmost, where it can be switched on. Only the topmost may hold processes beside such groups.
+/// Returns the own group or the nearest ancestor that has the controller for its children;
+/// otherwise the topmost, if it can be enabled. Only the topmost may contain processes next to such
+/// groups.
 fn parent_of_version_2(mounts: &str, groups: &str) -> Option<Parent> {
     let mount = mount_points(mounts, "cgroup2", None).next()?;
     let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
@@ -131,7 +132,7 @@ fn mount_points<'a>(
     })
 }
 
-/// How often a worker tries to enter a group that others remove meanwhile.
+/// Number of attempts to enter a group that other workers remove meanwhile.
 const ENTER_TRIES: usize = 10;
 
 /// A group that the calling process is in.
@@ -142,11 +143,11 @@ pub(super) struct MemoryGroup {
 }
 
 impl MemoryGroup {
-    /// Makes the group where no other worker has, gives it the limit and enters it. `undo` says
-    /// whether the controller has to be switched on first.
+    /// Makes the group unless another worker has, sets its limit and enters it. `undo` shows
+    /// whether the controller must be enabled first.
     ///
     /// # Errors
-    /// Those of the files: EACCES, EBUSY, ENOENT where there is no controller.
+    /// Returns errors of the files: EACCES, EBUSY, ENOENT if there is no controller.
     pub(super) fn enter(group: &Path, limit: u64, undo: &[Undo]) -> io::Result<Self> {
         let is_gone = |entered: &io::Result<Self>| {
             let is_absent = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
@@ -189,13 +190,13 @@ impl MemoryGroup {
     /// Goes back to the group of before. The guardian removes the group.
     ///
     /// # Errors
-    /// Those of the file of members.
+    /// Returns errors of the file of members.
     pub(super) fn leave(mut self) -> io::Result<()> {
         self.home.write_all(b"0")
     }
 }
 
-/// The group that this process is in now, in the hierarchy of `group`.
+/// Returns the group that this process is in now, in the hierarchy of `group`.
 fn home(group: &Path) -> Option<PathBuf> {
     let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;

@@ -1,5 +1,4 @@
-//! `netlink`: the kernel's lists of links, addresses, routes and neighbours, asked for without
-//! pause.
+//! `netlink`: queries the kernel's lists of links, addresses, routes and neighbours without pause.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -41,8 +40,7 @@ const FLAGS: u16 = 0x1 | 0x300;
 /// NLMSG_ERROR and NLMSG_DONE of the same file.
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
-/// struct nlmsghdr, and the longest of the messages behind it that these questions take (struct
-/// ifinfomsg).
+/// struct nlmsghdr, and the longest message after it that these queries use (struct ifinfomsg).
 const HEADER_BYTES: usize = 16;
 const QUESTION_BYTES: usize = HEADER_BYTES + 16;
 
@@ -104,7 +102,7 @@ fn read_answer(socket: &mut impl Read, block: &mut [u8]) -> std::io::Result<(u64
     }
 }
 
-/// The kind of the last message in a datagram; none where it is no sequence of messages.
+/// Returns the kind of the last message in a datagram; `None` if it is not a sequence of messages.
 fn last_kind(mut messages: &[u8]) -> Option<u16> {
     loop {
         let length = u32::from_ne_bytes(messages.get(..4)?.try_into().ok()?) as usize;

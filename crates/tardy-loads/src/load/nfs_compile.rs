@@ -1,8 +1,8 @@
 //! `nfs-compile`: compiles over an NFS mount on loopback (williams2002: NFS-COMPILE).
 //!
-//! The server is a program, not the kernel's: it ends with the load's PID namespace, whatever
-//! happens, while the kernel's server threads would keep a network namespace that nobody can reach
-//! any more. Server, mount and export are in mount and network namespaces of the worker's own.
+//! The server is a program, not the kernel's: it ends with the load's PID namespace in any case,
+//! while the kernel's server threads would keep a network namespace that nothing can reach any
+//! more. Server, mount and export are in mount and network namespaces of the worker's own.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
@@ -55,13 +55,13 @@ pub const INFO: LoadInfo = LoadInfo {
 /// as 40 MiB and 120 MiB, rounded up.
 const JOB_BYTES: u64 = 64 << 20;
 const SERVER_BYTES: u64 = 256 << 20;
-/// Room for a C file with its object, and for what the server keeps, in bytes.
+/// Space for a C file with its object, and for the server's data, in bytes.
 const FILE_BYTES: u64 = 64 << 10;
 const STATE_BYTES: u64 = 16 << 20;
 const PORT: u16 = 2049;
-/// How long the server may take to listen.
+/// Maximum time until the server listens.
 const SERVER_LIMIT: Nanos = Nanos::from_secs(30);
-/// Unmounting waits for what is on its way to the server.
+/// Unmounting waits for data on the way to the server.
 const FINISH_LIMIT: Nanos = Nanos::from_secs(30);
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -101,7 +101,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// The kernel's NFS client, built in or as a module that a mount loads.
+/// Returns the kernel's NFS client, built in or as a module that a mount loads.
 fn needs_client(resolution: &Resolution<'_>) -> Result<(), Unsupported> {
     let read =
         |name: &str| std::fs::read_to_string(resolution.host.proc.join(name)).unwrap_or_default();
@@ -139,7 +139,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         .doing("hide /run from the server")?;
     let server = start_server(&scratch)?;
     let result = with_server(worker, &scratch, server);
-    // TERM, and not KILL: it is to close its files before they are removed.
+    // TERM instead of KILL: the server must close its files before they are removed.
     let _ = process::kill(server, signal::TERMINATE);
     end_server(server);
     std::fs::remove_dir_all(&scratch).doing("remove the scratch folder")?;
@@ -152,7 +152,7 @@ fn with_server(worker: &mut Worker, scratch: &Path, server: i32) -> Result<(), W
     }
     let target = scratch.join("mount");
     std::fs::create_dir_all(&target).doing("make the folder for the mount")?;
-    // Soft, so that nothing waits for ever for a server that was killed; nfs(5).
+    // Soft, so that nothing waits forever for a server that was killed; nfs(5).
     let options = format!(
         "vers=4.1,addr=127.0.0.1,clientaddr=127.0.0.1,port={PORT},proto=tcp,soft,timeo=20,\
          retrans=2"

@@ -14,7 +14,7 @@ const REST_MIN: Nanos = Nanos::from_micros(100);
 /// The pace of one thread.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// Time that has to pass for each ns of CPU time; 0 where there is nobody to share with.
+    /// Time that must pass for each ns of CPU time; 0 without other loads.
     times: i64,
     cpu_time: i64,
     time: i64,
@@ -22,8 +22,8 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// For one of so many threads on a CPU, of a load with so many others beside it. Made by the
-    /// thread itself.
+    /// Makes the pace of one of several threads on a CPU, for a load with `beside` other loads. The
+    /// thread itself must call it.
     pub(super) fn new(threads_on_cpu: usize, beside: u32) -> Self {
         let times = if beside == 0 {
             0

@@ -1,4 +1,4 @@
-//! `pi-futex`: chains of locks whose owners inherit the priority of whoever waits.
+//! `pi-futex`: chains of locks whose owners inherit the priority of waiters.
 
 use std::time::Duration;
 
@@ -47,11 +47,11 @@ pub const INFO: LoadInfo = LoadInfo {
 
 /// Stack and kernel memory of a thread, in bytes, rounded up.
 const THREAD_BYTES: u64 = 128 << 10;
-/// How long the first owner of a chain keeps its lock, asleep, so that the others come to wait
-/// behind it.
+/// How long the first owner of a chain keeps its lock, asleep, so that the others start to wait for
+/// it.
 const HOLD: Duration = Duration::from_micros(50);
-/// How long the real-time thread rests after each round: the priority that it lends never takes a
-/// CPU for long.
+/// Pause of the real-time thread after each round: the priority that it lends never takes a CPU for
+/// long.
 const REST: Duration = Duration::from_micros(200);
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -74,7 +74,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let beside = worker.plan.load.beside;
     let load_cpus: Vec<CpuId> = worker.plan.cpus.iter().collect();
     let threads = worker.number("chains") as usize * length * load_cpus.len();
-    // Neighbours of a chain are on different CPUs, where there are some, so that they meet.
+    // Neighbours of a chain are on different CPUs, if there are some, so that they meet.
     let cpus: Vec<CpuId> = load_cpus.iter().copied().cycle().take(threads).collect();
     let locks: Vec<InheritingLock> = (0..threads).map(|_| InheritingLock::new()).collect();
     locks[0]
@@ -96,8 +96,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
             sched::set_policy(0, Policy::Fifo { priority })?;
         }
         let lends = lends && place + 1 == length;
-        // Whoever inherits a real-time priority is outside of the shares that the kernel gives to
-        // loads.
+        // A task that inherits a real-time priority is exempt from the kernel's shares for loads.
         let mut pace = Pace::new(threads.div_ceil(load_cpus.len()), beside);
         Ok(move || {
             let done = round(chain, place, lends)?;
@@ -107,14 +106,14 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     })
 }
 
-/// Whether this process may have a real-time policy; asked by a thread that ends at once.
+/// Returns whether this process may have a real-time policy; asked by a thread that ends at once.
 fn may_be_real_time(priority: u32) -> bool {
     scoped::apart(|| sched::set_policy(0, Policy::Fifo { priority }))
         .is_ok_and(|tried| tried.is_ok())
 }
 
-/// Takes the own lock, then that of the neighbour below; in this order everywhere, so that no two
-/// wait for each other.
+/// Takes the own lock, then that of the lower neighbour; the order is the same everywhere, so that
+/// no two wait for each other.
 fn round(chain: &[InheritingLock], place: usize, lends: bool) -> std::io::Result<RoundWork> {
     let mut waits = take(&chain[place])?;
     let below = match place.checked_sub(1) {
@@ -135,7 +134,8 @@ fn round(chain: &[InheritingLock], place: usize, lends: bool) -> std::io::Result
     })
 }
 
-/// Takes a lock; 1 where it was held, so that the kernel walked the chain, and 0 where it was free.
+/// Takes a lock; returns 1 if it was held, so that the kernel walked the chain, and 0 if it was
+/// free.
 fn take(lock: &InheritingLock) -> std::io::Result<u64> {
     if lock.try_lock() {
         return Ok(0);

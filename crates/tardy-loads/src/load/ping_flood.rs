@@ -78,9 +78,9 @@ fn run(worker: &mut Worker, mut flood: Flood) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// All of 127.0.0.0/8 is the loopback interface. A raw socket gets every packet that comes from the
-/// address it is connected to, so that workers with one address would drown in each other's
-/// answers.
+/// Returns all of 127.0.0.0/8 is the loopback interface. A raw socket gets every packet that comes
+/// from the address it is connected to, so that workers with one address would drown in each
+/// other's answers.
 fn own_address(index: usize) -> Ipv4Addr {
     Ipv4Addr::new(
         127,
@@ -101,8 +101,8 @@ struct Flood {
 
 impl Flood {
     fn new(socket: UdpSocket, kind: EchoKind, data_bytes: usize) -> Self {
-        // Raw sockets see every echo on the machine, and tell their own by the identifier: the low
-        // half of the process number.
+        // Raw sockets see every echo on the machine, and recognise their own by the identifier: the
+        // low half of the process number.
         let identifier = std::process::id() as u16;
         let mut request = vec![0x5a; HEADER_BYTES + data_bytes];
         request[0] = ECHO_REQUEST;
@@ -118,7 +118,7 @@ impl Flood {
         }
     }
 
-    /// Sends a request and waits for its answer; says whether it came.
+    /// Sends a request and waits for its answer; returns whether it came.
     fn once(&mut self) -> bool {
         self.sequence = self.sequence.wrapping_add(1);
         self.request[4..6].copy_from_slice(&self.identifier.to_be_bytes());
@@ -132,7 +132,8 @@ impl Flood {
         loop {
             match self.socket.recv(&mut self.answer) {
                 Ok(count) if self.is_own_answer(count) => return true,
-                // Another's packet, or the own request on its way through the loopback interface.
+                // Another program's packet, or the own request on its way through the loopback
+                // interface.
                 Ok(_) => {}
                 Err(_) => return false,
             }
@@ -156,7 +157,7 @@ impl Flood {
     }
 }
 
-/// The Internet checksum (RFC 1071) of a packet whose checksum field is zero.
+/// Returns the Internet checksum (RFC 1071) of a packet whose checksum field is zero.
 fn checksum(packet: &[u8]) -> u16 {
     let words = packet
         .chunks(2)

@@ -40,11 +40,11 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Prepared(prepare),
 };
 
-/// Where user programs write messages, and whether the kernel drops most of them: `ratelimit` lets
-/// 10 through in 5 s (kernel/printk/printk.c).
+/// The file for messages of user programs, and whether the kernel drops most of them: `ratelimit`
+/// passes 10 in 5 s (kernel/printk/printk.c).
 const LOG: &str = "kmsg";
 const LIMIT: &str = "sys/kernel/printk_devkmsg";
-/// The facility of user programs, in the place where the kernel has it (include/linux/syslog.h).
+/// The facility of user programs, in the kernel's position (include/linux/syslog.h).
 const FACILITY_USER: u64 = 1 << 3;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -72,7 +72,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
                         "run as root",
                     )
                 })?;
-            // The kernel takes the value with its line end only, as it gives it.
+            // The kernel accepts the value only with its line end, as it prints it.
             resolution.plan.undo.push(Undo::Write {
                 path: limit,
                 value,

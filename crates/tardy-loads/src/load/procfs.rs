@@ -92,8 +92,8 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// An area in which every second page has another protection, so that no two can be one mapping;
-/// each page is present, so that smaps has something to count.
+/// Makes an area in which every second page has another protection, so that no two can be merged
+/// into one mapping; each page is present, so that smaps counts them.
 fn long_maps(mappings: usize) -> std::io::Result<Option<Mapping>> {
     if mappings == 0 {
         return Ok(None);
@@ -121,8 +121,8 @@ fn processes(proc: &Path) -> std::io::Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// What may not be read, or is gone with its process, is no error: which files there are differs
-/// from system to system.
+/// Unreadable files, and files of ended processes, are not errors: the set of files differs between
+/// systems.
 pub(super) fn read_through(worker: &mut Worker, path: &Path, block: &mut [u8]) {
     let Ok(mut file) = File::open(path) else {
         return;

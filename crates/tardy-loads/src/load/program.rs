@@ -1,4 +1,4 @@
-//! Other programs as part of a load: started in a group of their own, watched, asked to end, ended.
+//! External programs as part of a load: started in a separate group, watched, stopped, killed.
 
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
@@ -15,18 +15,18 @@ use crate::lines::Lines;
 /// How a program ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// By itself; the last line of its error output comes with it.
+    /// By itself; with the last line of its error output.
     Ended(ExitStatus, String),
     /// Because the load was asked to end.
     Stopped,
 }
 
-/// How often a program is looked at.
+/// Interval between checks of a program.
 const CHECK_INTERVAL: Nanos = Nanos::from_millis(20);
-/// How long a program and its children may take to end after SIGTERM.
+/// Maximum time until a program and its children end after SIGTERM.
 const TERMINATE_LIMIT: Nanos = Nanos::from_secs(5);
 
-/// Runs `command` until it ends or the load is asked to; `line` sees what it prints.
+/// Runs `command` until it ends or the load is stopped; `line` gets its output.
 pub(super) fn run(
     worker: &mut Worker,
     command: &mut Command,
@@ -45,8 +45,8 @@ pub(super) fn run(
     loop {
         let going_on = worker.rest(CHECK_INTERVAL);
         output.take(|text| line(worker, text));
-        // Whatever the program forked and left comes to this process, its subreaper, and is reaped
-        // here, too.
+        // Processes that the program forked and left become children of this process, their
+        // subreaper, and are reaped here, too.
         while let WaitResult::Ended(ended, status) =
             process::reap_any(false).doing("reap a program")?
         {
@@ -66,7 +66,7 @@ pub(super) fn run(
     }
 }
 
-/// Asks the program's group to end, and makes it end where it does not.
+/// Asks the program's group to stop, and kills it if it does not.
 fn end(worker: &mut Worker, pid: i32, output: &mut Output) -> Result<(), WorkError> {
     let deadline = tardy_sys::clock::monotonic() + TERMINATE_LIMIT.get();
     let _ = process::kill_group(pid, signal::TERMINATE);

@@ -43,7 +43,7 @@ pub const INFO: LoadInfo = LoadInfo {
 /// Kernel memory of a worker: two namespaces with a device each, and socket buffers, in bytes,
 /// rounded up.
 const WORKER_BYTES: u64 = 4 << 20;
-/// How often the first packet is tried: a device takes a moment to be up.
+/// Number of attempts to send the first packet: a device takes a moment to be up.
 const FIRST_TRIES: u32 = 500;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -89,8 +89,8 @@ fn run(worker: &mut Worker, near: &UdpSocket, far: &UdpSocket) -> Result<(), Wor
     Ok(())
 }
 
-/// Both ends; without the right to namespaces, or without such devices, on the loopback device,
-/// which is said.
+/// Returns both ends; without the right to namespaces, or without such devices, on the loopback
+/// device, which is reported.
 fn ends(worker: &mut Worker) -> Result<(UdpSocket, UdpSocket), WorkError> {
     if worker.plan.load.parameters.text("over") == "veth" {
         match Pair::make() {

@@ -1,5 +1,4 @@
-//! `reclaim`: memory that runs out, inside a control group of its own, so that only the load lacks
-//! some.
+//! `reclaim`: memory shortage inside a separate control group, so that only the load is affected.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek};
@@ -62,7 +61,7 @@ pub const INFO: LoadInfo = LoadInfo {
 /// Part of the group's memory that each of the two areas takes, in quarters: one alone fits, both
 /// together do not.
 const AREA_QUARTERS: u64 = 3;
-/// The area is touched in such steps, in bytes, with looks at the stop in between.
+/// Size of the steps in which the area is touched, in bytes, with a check of the stop in between.
 const STEP_BYTES: usize = 1 << 20;
 const COMPACT: &str = "sys/vm/compact_memory";
 
@@ -120,9 +119,9 @@ fn work(
     Ok(())
 }
 
-/// Fills the area, and lets the kernel take it back when the other one needs the room.
+/// Fills the area, and lets the kernel reclaim it when the other one needs memory.
 fn fill(worker: &mut Worker, area: &mut Mapping) -> Result<(), WorkError> {
-    // Small pages are what is looked for one by one.
+    // Small pages are scanned one by one.
     let _ = area.forbid_huge_pages();
     for from in (0..area.len()).step_by(STEP_BYTES) {
         if !worker.go_on() {
@@ -135,8 +134,8 @@ fn fill(worker: &mut Worker, area: &mut Mapping) -> Result<(), WorkError> {
     area.free_lazily().doing("free an area lazily (Linux 4.5)")
 }
 
-/// A file of holes, larger than what the group may have: reading it fills the page cache, and
-/// nothing is ever written. None where files are in memory anyway.
+/// Returns a sparse file larger than the group's limit: reading it fills the page cache, and
+/// nothing is ever written. Returns `None` if files are in memory anyway.
 fn empty_file(size: u64) -> Option<File> {
     let host = Host::of_this_machine();
     if matches!(Backing::of(&host.scratch, &host), Backing::Memory(_)) {
@@ -159,7 +158,7 @@ fn read(worker: &mut Worker, file: &mut File, block: &mut [u8]) -> Result<(), Wo
     Ok(())
 }
 
-/// One worker has all memory compacted now and then, where it may.
+/// One worker has all memory compacted now and then, if it may.
 struct Compaction {
     file: Option<File>,
     interval: i64,

@@ -1,4 +1,5 @@
-//! What a user asks for: `io`, `io:size=64MiB`, `busy:1ms:10ms:50`, `exec:stress-ng --cpu 1`.
+//! A user's request for a load: `io`, `io:size=64MiB`, `busy:1ms:10ms:50`,
+//! `exec:stress-ng --cpu 1`.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +14,12 @@ use super::{LOADS, composite, find};
 #[derive(Debug, Clone)]
 pub struct LoadRequest {
     pub info: &'static LoadInfo,
-    /// As it was written.
+    /// The text that the user wrote.
     pub text: String,
     /// Whether the user wrote this name, rather than the name of a list that contains it.
     pub by_name: bool,
-    /// The list that it was asked for with; such a load may be missing, and the others of the list
-    /// run all the same.
+    /// The list that contained it; such a load may be missing, and the others of the list still
+    /// run.
     pub list: Option<&'static str>,
     /// The values given, by parameter.
     pub given: BTreeMap<&'static str, Value>,
@@ -27,12 +28,12 @@ pub struct LoadRequest {
 /// Why a text is no request for loads.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// No load or list has this name.
+    /// Unknown load or list.
     #[error("there is no load `{name}`{}: use {}", did_you_mean(name, known.iter().copied()), known.join(", "))]
     UnknownLoad {
         /// As given.
         name: String,
-        /// What there is.
+        /// The valid names.
         known: Vec<&'static str>,
     },
     /// The load has no such parameter.
@@ -41,7 +42,7 @@ pub enum RequestError {
         load: &'static str,
         /// As given.
         name: String,
-        /// What there is.
+        /// The valid names.
         known: Vec<&'static str>,
     },
     /// More values than parameters.
@@ -50,10 +51,10 @@ pub enum RequestError {
         load: &'static str,
         /// The first that has no parameter.
         value: String,
-        /// How many parameters there are.
+        /// Number of parameters.
         count: usize,
     },
-    /// The same parameter twice.
+    /// A parameter was given twice.
     #[error("load `{load}`: `{name}` is given twice; give it once")]
     Twice {
         load: &'static str,
@@ -72,7 +73,7 @@ pub enum RequestError {
     #[error("load `{load}`: {source}")]
     Value {
         load: &'static str,
-        /// What is wrong.
+        /// The error of the value.
         source: ValueError,
     },
 }
@@ -82,7 +83,7 @@ impl LoadRequest {
     /// loads.
     ///
     /// # Errors
-    /// What is wrong with it, and what would be right.
+    /// Returns the error and an example of a valid request.
     pub fn parse(text: &str) -> Result<Vec<Self>, RequestError> {
         let (name, rest) = text
             .trim()

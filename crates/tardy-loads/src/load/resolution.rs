@@ -1,4 +1,4 @@
-//! A load's plan while its needs are looked at: what it may take, and what it finds on the machine.
+//! A load's plan while its requirements are resolved: its limits, and the facts of the machine.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use super::bounds::Bounds;
 #[derive(Debug)]
 pub struct Resolution<'a> {
     pub host: &'a Host,
-    /// What this load may take, over all workers.
+    /// The resource limits of this load, over all workers.
     pub share: Bounds,
     /// The plan so far: parameters as given or by default, CPUs.
     pub plan: LoadPlan,
@@ -24,7 +24,7 @@ pub struct Resolution<'a> {
 }
 
 impl<'a> Resolution<'a> {
-    /// Of `plan`, some of whose parameters were `given`.
+    /// Starts resolving `plan`, whose `given` parameters the user set.
     pub(super) fn new(
         host: &'a Host,
         share: Bounds,
@@ -41,23 +41,23 @@ impl<'a> Resolution<'a> {
 }
 
 impl Resolution<'_> {
-    /// How many workers there will be, at least 1.
+    /// Returns how many workers there will be, at least 1.
     #[must_use]
     pub fn workers(&self) -> u64 {
         self.plan.worker_count().max(1) as u64
     }
 
-    /// Whether the request gave parameter `name` a value.
+    /// Returns whether the request gave parameter `name` a value.
     #[must_use]
     pub fn is_given(&self, name: &str) -> bool {
         self.given.contains_key(name)
     }
 
-    /// The size of parameter `name`, which has a default; a default (never a given value) shrinks
-    /// to what each worker may have if it takes `times` as much of `resource`.
+    /// Returns the size of parameter `name`, which has a default; a default (never a given value)
+    /// shrinks to each worker's limit if a worker takes `times` as much of `resource`.
     ///
     /// # Errors
-    /// The share, where a given value is beyond it, or the parameter's least is.
+    /// The share, if a given value is beyond it, or the parameter's least is.
     pub fn fit(
         &mut self,
         name: &'static str,
@@ -73,11 +73,11 @@ impl Resolution<'_> {
         self.fit_within(name, limit, resource.name())
     }
 
-    /// As [`Resolution::fit`], with the limit of the value itself; `what` is what the limit is
-    /// about.
+    /// Works like [`Resolution::fit`], with the limit of the value itself; `what` is the subject of
+    /// the limit.
     ///
     /// # Errors
-    /// The limit, where a given value is beyond it, or the parameter's least is.
+    /// The limit, if a given value is beyond it, or the parameter's least is.
     pub fn fit_within(
         &mut self,
         name: &'static str,
@@ -122,7 +122,7 @@ impl Resolution<'_> {
             ));
         }
         let value = match is_size {
-            // Whole pages: what is mapped, written and read is.
+            // Whole pages, because mapping, writing and reading work on pages.
             true if fitting > 4096 => Value::Bytes(fitting / 4096 * 4096),
             true => Value::Bytes(fitting),
             false => Value::Count(fitting),
@@ -131,14 +131,15 @@ impl Resolution<'_> {
         Ok(self.plan.parameters.number(name))
     }
 
-    /// Gives the load a folder of its own for named files, which it makes itself; whoever survives
-    /// it removes it.
+    /// Gives the load a separate folder for named files, which it makes itself; the surviving
+    /// process removes it.
     pub fn take_scratch_folder(&mut self) {
         let scratch = self.host.scratch.clone();
         self.take_scratch_folder_in(&scratch);
     }
 
-    /// As [`Resolution::take_scratch_folder`], in another folder than the machine's scratch folder.
+    /// Works like [`Resolution::take_scratch_folder`], in another folder than the machine's scratch
+    /// folder.
     pub fn take_scratch_folder_in(&mut self, parent: &std::path::Path) {
         let name = format!(
             "{FOLDER_PREFIX}{}-{}-{}",
@@ -151,10 +152,10 @@ impl Resolution<'_> {
         self.plan.scratch = Some(path);
     }
 
-    /// The path of program `name`, which Debian has in `package`.
+    /// Returns the path of program `name`, which Debian has in `package`.
     ///
     /// # Errors
-    /// The program and its package, where it is not there.
+    /// The program and its package, if it is not there.
     pub fn needs_program(&self, name: &str, package: &str) -> Result<PathBuf, Unsupported> {
         let absent = || {
             Unsupported::new(
@@ -165,7 +166,7 @@ impl Resolution<'_> {
         self.host.program(name).ok_or_else(absent)
     }
 
-    /// That the tool runs as the superuser, which the load needs to do `what`.
+    /// Checks that the tool runs as the superuser, which the load needs for `what`.
     ///
     /// # Errors
     /// The right that is missing.
@@ -180,7 +181,7 @@ impl Resolution<'_> {
     }
 }
 
-/// What [`Resolution::fit`] fits into.
+/// The resource that [`Resolution::fit`] divides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource {
     /// Bytes of memory.

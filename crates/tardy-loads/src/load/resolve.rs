@@ -1,5 +1,5 @@
-//! From requests to plans: every value decided, every need looked at, nothing started and nothing
-//! changed yet.
+//! Turns requests into plans: decides every value, checks every requirement, starts and changes
+//! nothing.
 //!
 //! A list of loads continues without a missing one. A load named alone must exist.
 
@@ -18,10 +18,11 @@ use super::info::Placement;
 use super::request::LoadRequest;
 use super::resolution::Resolution;
 
-/// How long a load may take to end by itself, where it says nothing else.
+/// Default time for a load to stop.
 pub const FINISH_LIMIT: Nanos = Nanos::from_secs(10);
 
-/// Resolves the loads of one phase, which share `bounds`. Each is a plan or says what is missing.
+/// Resolves the loads of one phase, which share `bounds`. Each result is a plan or the missing
+/// requirement.
 #[must_use]
 pub fn resolve_all(
     requests: &[LoadRequest],
@@ -29,7 +30,7 @@ pub fn resolve_all(
     host: &Host,
     bounds: Bounds,
 ) -> Vec<(LoadRequest, Result<LoadPlan, Unsupported>)> {
-    // Most loads write no file; those that do share the room among themselves.
+    // Most loads write no file; those that do share the space.
     let writers = requests
         .iter()
         .filter(|request| request.info.uses_disk)
@@ -108,7 +109,7 @@ fn resolve(
     Ok(resolution.plan)
 }
 
-/// Whatever a load computes of its needs, it never gets more than its share.
+/// However a load computes its requirements, it never gets more than its share.
 fn check_budget(plan: &LoadPlan, share: &Bounds) -> Result<(), Unsupported> {
     let Budget {
         memory,
@@ -225,7 +226,7 @@ mod tests {
                 processes: 0,
             },
         ] {
-            // Most loads write no file; those that do share the room among themselves.
+            // Most loads write no file; those that do share the space.
             let writers = requests
                 .iter()
                 .filter(|request| request.info.uses_disk)

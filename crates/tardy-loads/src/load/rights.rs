@@ -1,7 +1,8 @@
 //! The rights of root that a load keeps. The load drops all others.
 //!
-//! A load's process drops its rights itself, after it has its share of the CPUs and what only root
-//! can open, and before it works. Its parent needs them, to undo groups and settings.
+//! A load's process drops its rights itself, after it has got its share of the CPUs and opened the
+//! files that only root can open, and before it works. Its parent needs them, to undo groups and
+//! settings.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -19,7 +20,8 @@ pub enum Rights {
     /// The process becomes that of the user `nobody`.
     Nobody {
         keeps: &'static [Capability],
-        /// What it opens before, for [`super::info::Run::Prepared`]; empty for nothing.
+        /// Description of the resource that it opens before, for [`super::info::Run::Prepared`];
+        /// may be empty.
         opens: &'static str,
     },
     /// The process stays root's, and changes no files but some.
@@ -35,13 +37,13 @@ pub enum Rights {
 }
 
 impl Rights {
-    /// Of a load that needs none.
+    /// The rights of a load that needs none.
     pub const NONE: Self = Self::Nobody {
         keeps: &[],
         opens: "",
     };
 
-    /// The names of the capabilities, as `setpriv` writes them.
+    /// Returns the names of the capabilities, as `setpriv` writes them.
     #[must_use]
     pub fn names(self) -> Vec<&'static str> {
         match self {
@@ -52,7 +54,7 @@ impl Rights {
         }
     }
 
-    /// The user whose process the load is, where the tool is root's.
+    /// Returns the user of the load's process, if the tool runs as root.
     #[must_use]
     pub fn user(self) -> &'static str {
         match self {
@@ -61,7 +63,7 @@ impl Rights {
         }
     }
 
-    /// Gives up all others, for good. Whoever is an ordinary user has none to give up.
+    /// Drops all other rights permanently. An ordinary user has none to drop.
     pub(super) fn keep_only(self, worker: &mut Worker) -> Result<(), WorkError> {
         let (keeps, paths) = match self {
             Self::All => return Ok(()),
@@ -78,7 +80,11 @@ impl Rights {
                         rlimit::UNLIMITED,
                     );
                     if let Err(error) = capability::become_nobody() {
-                        confine(worker, &paths, &format!("cannot become nobody's ({error})"));
+                        confine(
+                            worker,
+                            &paths,
+                            &format!("cannot switch to the user nobody ({error})"),
+                        );
                     }
                 }
                 _ => confine(worker, &paths, "needs the user root"),
@@ -91,7 +97,7 @@ impl Rights {
     }
 }
 
-/// Without Landlock the load works all the same, and the run says so.
+/// Without Landlock the load still works, and the run reports it.
 fn confine(worker: &mut Worker, paths: &[PathBuf], reason: &str) {
     if let Err(error) = landlock::write_only_below(paths) {
         worker.tell(format!(
@@ -140,7 +146,7 @@ mod tests {
 
     const LOAD: &str = "TARDY_TEST_LOAD";
     const FOLDER: &str = "TARDY_TEST_FOLDER";
-    /// Set where root may not change users.
+    /// Set if root may not change users.
     const STAYS: &str = "TARDY_TEST_STAYS";
     const CHILD: &str = "load::rights::tests::no_load_can_write_what_is_roots";
 
@@ -172,7 +178,7 @@ mod tests {
         OpenOptions::new().write(true).open(path).is_ok()
     }
 
-    /// In a process of its own: the rights are gone for good.
+    /// In a separate process: the rights are lost permanently.
     fn try_what_the_load_may_do(info: &LoadInfo, folder: &Path) {
         let mut worker = worker(info, folder);
         info.rights.keep_only(&mut worker).unwrap();
@@ -208,7 +214,7 @@ mod tests {
             return try_what_the_load_may_do(info, Path::new(&folder));
         }
         if !user::is_root() {
-            // A user who has no rights has none to give up.
+            // A user without rights has none to drop.
             return assert!(!can_write("/proc/sys/kernel/core_pattern"));
         }
         assert!(can_write("/proc/sys/kernel/core_pattern"));

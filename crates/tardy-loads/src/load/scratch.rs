@@ -1,4 +1,4 @@
-//! Scratch files that cannot be left behind, on a file system that is never filled.
+//! Scratch files that are always removed, on a file system that is never filled.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
@@ -12,13 +12,13 @@ use super::Unsupported;
 use super::info::{ErrorContext, WorkError};
 use super::worker::Worker;
 
-/// The folder below a worker's own that it works in when it has become nobody's.
+/// The folder below a worker's own in which it works as the user nobody.
 const WORK: &str = "work";
 
 /// A file in `folder`'s file system that has no name, or loses it right after it was made.
 ///
 /// # Errors
-/// Those of open(2).
+/// Returns errors of open(2).
 pub fn file(folder: &Path) -> io::Result<File> {
     if let Ok(file) = memory_file::create_unnamed(folder) {
         return Ok(file);
@@ -39,11 +39,11 @@ pub fn file(folder: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes this worker's own folder below the load's, which whoever survives the load removes. A
-/// worker that is restarted finds its own again.
+/// Makes this worker's own folder below the load's, which the surviving process removes. A
+/// restarted worker finds its own again.
 ///
 /// # Errors
-/// Those of mkdir(2); that there is something which is not this user's alone.
+/// Returns errors of mkdir(2); that there is something which is not this user's alone.
 pub fn own_folder(worker: &Worker) -> Result<PathBuf, WorkError> {
     let load = worker
         .plan
@@ -54,8 +54,8 @@ pub fn own_folder(worker: &Worker) -> Result<PathBuf, WorkError> {
     make_below(load, worker.plan.index).doing("make the scratch folder")
 }
 
-/// The load's folder has a name that anybody may read in the plan before it is made, in a folder
-/// where anybody may make it.
+/// The load's folder has a name that any user may read in the plan before it is made, in a folder
+/// where any user may make it.
 fn make_below(load: &Path, index: usize) -> io::Result<PathBuf> {
     let own = load.join(index.to_string());
     for folder in [load, &own] {
@@ -67,10 +67,10 @@ fn make_below(load: &Path, index: usize) -> io::Result<PathBuf> {
 }
 
 /// Makes this worker's own folder below the load's, which is root's alone, and enters it. Any user
-/// may write in it, so that the worker can when it has become nobody's.
+/// may write in it, so that the worker can as the user nobody.
 ///
 /// # Errors
-/// As [`own_folder`]; a file system that has no permissions.
+/// Returns the errors of [`own_folder`]; a file system that has no permissions.
 pub fn enter_own_folder(worker: &Worker) -> Result<(), WorkError> {
     let own = own_folder(worker)?.join(WORK);
     match std::fs::create_dir(&own) {
@@ -94,20 +94,20 @@ pub fn enter_own_folder(worker: &Worker) -> Result<(), WorkError> {
     std::env::set_current_dir(&own).doing("enter the scratch folder")
 }
 
-/// As [`check_floor`], of an existing folder.
+/// Works like [`check_floor`], of an existing folder.
 ///
 /// # Errors
-/// As there; those of open(2).
+/// Returns the same errors, and errors of open(2).
 pub fn check_floor_of(folder: &Path, bytes: u64) -> Result<(), WorkError> {
     let opened = File::open(folder).doing("open the scratch folder")?;
     check_floor(&opened, folder, bytes)
 }
 
-/// Refuses to go on where the file system of `file`, in `folder`, would be left with less than its
-/// floor after `bytes` more.
+/// Returns an error if the file system of `file`, in `folder`, would have less than its reserve
+/// after `bytes` more.
 ///
 /// # Errors
-/// [`WorkError::Bound`] with what is free and what must stay.
+/// Returns [`WorkError::Bound`] with the free space and the reserve.
 pub fn check_floor(file: &File, folder: &Path, bytes: u64) -> Result<(), WorkError> {
     let room = disk::room_of(file).doing("ask for free space")?;
     let floor = disk_floor(room.total);

@@ -1,17 +1,17 @@
-//! Equal shares of the CPUs for loads that run together: the kernel shares them among tasks, and
-//! one load has hundreds where another has one.
+//! Equal shares of the CPUs for concurrent loads: the kernel divides CPU time among tasks, and some
+//! loads have hundreds of them.
 //!
-//! Each worker gets a session of its own where the kernel groups tasks by session (sched(7),
-//! autogroup), else a control group where the `cpu` controller is to be had (cgroups(7), version 1
-//! or 2). One group for each worker, not for each load: the kernel divides the weight of a group
-//! that is on several CPUs by what it takes for the group's load on each of them, and a load of
-//! short-lived or sleeping tasks then got three to five times its share. Where neither is to be
-//! had, loads of hundreds of tasks have fewer of them.
+//! Each worker gets a separate session if the kernel groups tasks by session (sched(7), autogroup),
+//! otherwise a control group if the `cpu` controller is available (cgroups(7), version 1 or 2).
+//! Each worker, not each load, has a group: the kernel divides the weight of a group on several
+//! CPUs by its estimate of the group's load on each of them, and a load of short-lived or sleeping
+//! tasks then got three to five times its share. If neither is available, loads of hundreds of
+//! tasks get fewer of them.
 //!
 //! Loads that run together share the CPUs by load, not by task (`sharing`): each worker has a
-//! session (autogroup), else a control group (version 1 or 2). One group for a load on all CPUs got
-//! several times its share if its tasks sleep or end soon, because the kernel divides the weight
-//! among CPUs by an average of their load. The journal has the groups.
+//! session (autogroup), otherwise a control group (version 1 or 2). One group for a load on all
+//! CPUs got several times its share if its tasks sleep or end soon, because the kernel divides the
+//! weight among CPUs by an average of their load. The journal has the groups.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use tardy_run::plan::{LoadPlan, Share};
 
 use super::request::LoadRequest;
 
-/// File of a group of version 2 that says which controllers its children have.
+/// File of a group of version 2 that lists the controllers of its children.
 const CHILDREN_HAVE: &str = "cgroup.subtree_control";
 /// File of a group of version 1 without which no real-time task may enter it
 /// (CONFIG_RT_GROUP_SCHED): new groups have 0.
@@ -47,17 +47,17 @@ const CROWDS: &[Crowd] = &[
     },
 ];
 
-/// What a parameter of such a load is at most where tasks have shares and loads have none.
+/// Maximum of a parameter of such a load if tasks have shares and loads have none.
 struct Crowd {
     load: &'static str,
     parameter: &'static str,
     most: fn(cpus: u64) -> u64,
 }
 
-/// Loads that rest in proportion to what they used ([`super::pace`]).
+/// Loads that rest in proportion to the CPU time they used ([`super::pace`]).
 const PACED: &[&str] = &["pi-futex"];
 
-/// Gives loads that run together equal shares. Says whether that can be had.
+/// Gives concurrent loads equal shares. Returns whether that is possible.
 pub fn share_equally(loads: &mut [LoadPlan], host: &Host) -> bool {
     if loads.len() < 2 {
         return true;
@@ -97,7 +97,7 @@ pub fn share_equally(loads: &mut [LoadPlan], host: &Host) -> bool {
         .all(|load| load.share != Share::Tasks || PACED.contains(&load.name.as_str()))
 }
 
-/// Fewer tasks for a load that would have most of all tasks; values that were asked for stay.
+/// Reduces the tasks of a load that would have most of all tasks; values given by the user stay.
 fn thin_out(load: &mut LoadPlan) {
     let asked = load
         .label
@@ -118,7 +118,7 @@ fn thin_out(load: &mut LoadPlan) {
     }
 }
 
-/// The group of a worker.
+/// Returns the group of a worker.
 #[must_use]
 pub fn of_worker(group: &Path, index: usize) -> PathBuf {
     let mut name = group.as_os_str().to_owned();
@@ -126,7 +126,7 @@ pub fn of_worker(group: &Path, index: usize) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Where groups of loads can be made.
+/// The parent of the loads' groups.
 #[derive(Debug)]
 struct Groups {
     parent: PathBuf,
@@ -181,7 +181,7 @@ impl Groups {
         })
     }
 
-    /// Only trying tells: groups can be delegated to any user.
+    /// Only an attempt shows it: groups can be delegated to any user.
     fn can_be_made(&self) -> bool {
         let file = self.parent.join(CHILDREN_HAVE);
         let can_enable = self.to_enable().is_none()
@@ -198,7 +198,7 @@ impl Groups {
         ))
     }
 
-    /// The file by which the children get the controller, where they do not have it.
+    /// Returns the file by which the children get the controller, if they do not have it.
     fn to_enable(&self) -> Option<PathBuf> {
         (self.is_version_2 && !has_cpu(&self.parent, CHILDREN_HAVE))
             .then(|| self.parent.join(CHILDREN_HAVE))
@@ -214,7 +214,7 @@ fn has_cpu(group: &Path, file: &str) -> bool {
         .is_ok_and(|text| text.split_whitespace().any(|name| name == "cpu"))
 }
 
-/// Whether the kernel groups tasks by session; it does so in the root group alone.
+/// Returns whether the kernel groups tasks by session; it does so in the root group alone.
 fn has_sessions(proc: &Path, groups: Option<&Groups>) -> bool {
     let is_on = std::fs::read_to_string(proc.join("sys/kernel/sched_autogroup_enabled"))
         .is_ok_and(|text| text.trim() == "1");
@@ -236,18 +236,18 @@ fn has_sessions(proc: &Path, groups: Option<&Groups>) -> bool {
     is_on && !own.lines().any(is_elsewhere)
 }
 
-/// Whether a change concerns the groups of all loads of a run.
+/// Returns whether a change concerns the groups of all loads of a run.
 #[must_use]
 pub fn is_of_all(undo: &Undo) -> bool {
     matches!(undo, Undo::Write { path, .. } if path.ends_with(CHILDREN_HAVE))
 }
 
-/// The weight of a worker in terms of one that is on one CPU: a worker on all of them has its
+/// Returns the weight of a worker relative to one on a single CPU: a worker on all CPUs has its
 /// weight once, those of other loads have it on each.
 ///
-/// Of a crowd the kernel's division among CPUs favours each of them: the tasks that wait at the
-/// moment of a decision are more than on average (kernel/sched/fair.c, calc_group_shares). Measured
-/// as twice the share of others on two CPUs beside nine loads, 1.3 times beside 23.
+/// The kernel's division among CPUs favours a load with many tasks on each of them: more tasks than
+/// on average wait at the time of a decision (kernel/sched/fair.c, calc_group_shares). Measured as
+/// twice the share of others on two CPUs with nine other loads, 1.3 times with 23.
 #[must_use]
 pub fn weight(load: &LoadPlan) -> f64 {
     const FAVOUR: f64 = 1.5;
@@ -262,7 +262,7 @@ pub fn weight(load: &LoadPlan) -> f64 {
 /// Makes the group of a worker of this weight.
 ///
 /// # Errors
-/// What the kernel said.
+/// Returns the error of the kernel.
 pub fn make(group: &Path, weight: f64) -> io::Result<()> {
     let enable = group
         .parent()
@@ -287,11 +287,11 @@ pub fn make(group: &Path, weight: f64) -> io::Result<()> {
     Ok(())
 }
 
-/// Moves this process, and what it will start, into the share of worker `index` of its load. Call
-/// it before anything is started.
+/// Moves this process and its future children into the share of worker `index` of its load. Call it
+/// before anything is started.
 ///
 /// # Errors
-/// What the kernel said.
+/// Returns the error of the kernel.
 pub fn enter(share: &Share, index: usize, weight: f64) -> io::Result<()> {
     match share {
         Share::Tasks => Ok(()),
@@ -300,7 +300,7 @@ pub fn enter(share: &Share, index: usize, weight: f64) -> io::Result<()> {
         Share::Session => {
             tardy_sys::process::new_session()?;
             // Weights are 1.25 apart (kernel/sched/core.c, sched_prio_to_weight). Without the right
-            // to it the load's share is small, which the phase's table says.
+            // to it the load's share is small, which the phase's table shows.
             let nice = (weight.ln() / 1.25_f64.ln()).round().clamp(0.0, 20.0);
             let _ = std::fs::write("/proc/self/autogroup", format!("-{nice:.0}"));
             Ok(())

@@ -32,13 +32,13 @@ pub const INFO: LoadInfo = LoadInfo {
     run: Run::Plain(run),
 };
 
-/// Bytes of a huge page on CPUs with pages of 4 KiB. Where they are larger, fewer are split.
+/// Bytes of a huge page on CPUs with pages of 4 KiB. If they are larger, fewer are split.
 const HUGE_BYTES: usize = 2 << 20;
-/// Bytes of the area of small pages that is left to khugepaged, which has room for a huge page
-/// wherever it begins.
+/// Size of the area of small pages for khugepaged, which contains a whole huge page at any
+/// alignment.
 const LEFT_BYTES: usize = 2 * HUGE_BYTES;
-/// How long the area of small pages waits for khugepaged, which looks at the system's areas every
-/// 10 s (scan_sleep_millisecs).
+/// How long the area of small pages waits for khugepaged, which scans the system's areas every 10 s
+/// (scan_sleep_millisecs).
 const LEFT_TO_KHUGEPAGED: Nanos = Nanos::from_secs(20);
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
@@ -72,7 +72,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     while worker.go_on() {
         let mut area = Mapping::anonymous(size).doing("map the area")?;
         area.ask_for_huge_pages().doing("ask for huge pages")?;
-        // Huge pages, one after the other, with looks at the stop in between.
+        // Huge pages, one after the other, with a check of the stop in between.
         for from in (0..size).step_by(HUGE_BYTES) {
             if !worker.go_on() {
                 return Ok(());

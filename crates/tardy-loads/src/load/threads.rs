@@ -10,7 +10,7 @@ use tardy_sys::affinity;
 use super::info::{ErrorContext, WorkError};
 use super::worker::Worker;
 
-/// What one round of a thread did.
+/// The result of one round of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct RoundWork {
     pub(super) operations: u64,
@@ -18,7 +18,7 @@ pub(super) struct RoundWork {
     pub(super) bytes: u64,
 }
 
-/// What the threads share with the worker.
+/// The state that the threads share with the worker.
 #[derive(Debug, Default)]
 struct SharedState {
     stop: AtomicBool,
@@ -31,9 +31,9 @@ struct SharedState {
 /// Stack of a thread, in bytes.
 const STACK_BYTES: usize = 64 << 10;
 
-/// Runs a thread for each of `cpus`, in this order, until the worker is asked to stop. Each
-/// prepares itself (it is told its number) and then repeats its round. An error of the preparation
-/// or of the first round is one of the load, about `doing`; later ones are counted.
+/// Runs a thread for each of `cpus`, in this order, until the worker is stopped. Each prepares
+/// itself (it gets its number) and then repeats its round. An error of the preparation or of the
+/// first round is one of the load, about `doing`; later ones are counted.
 pub(super) fn repeat<R>(
     worker: &mut Worker,
     cpus: &[CpuId],

@@ -71,7 +71,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     }
 }
 
-/// The other process: reads until the connection is closed.
+/// Returns the other process: reads until the connection is closed.
 fn receive(listener: &TcpListener, bytes: usize) -> i32 {
     if process::set_parent_death_signal(process::KILL).is_err() {
         return 1;

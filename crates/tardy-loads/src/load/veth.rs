@@ -1,8 +1,8 @@
 //! Two network namespaces with a pair of virtual Ethernet devices between them: made over route
 //! netlink, gone when the last socket and thread in them is.
 //!
-//! Loads bring their own network and memory: two network namespaces with a pair of devices, which
-//! disappear with their last process, and a control group in which alone memory runs out.
+//! Loads have a private network and memory: two network namespaces with a pair of devices, which
+//! disappear with their last process, and a control group to which the memory shortage is confined.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -12,8 +12,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use tardy_sys::namespace::{self, Namespace};
 use tardy_sys::socket;
 
-/// The address of the end that sends, and of the end that receives: of the block for benchmarks
-/// (RFC 2544), in namespaces that nothing else is in.
+/// The addresses of the sending and the receiving end: of the block for benchmarks (RFC 2544), in
+/// namespaces without other use.
 pub(super) const NEAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 pub(super) const FAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 /// The calling thread's namespace.
@@ -56,15 +56,16 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Leaves the caller's namespace for good and makes the pair. Where that fails, the caller is
+    /// Leaves the caller's namespace permanently and makes the pair. On failure, the caller is
     /// where it was.
     ///
     /// # Errors
-    /// EPERM without CAP_SYS_ADMIN and CAP_NET_ADMIN; EOPNOTSUPP in kernels without veth devices.
+    /// Returns EPERM without CAP_SYS_ADMIN and CAP_NET_ADMIN; EOPNOTSUPP in kernels without veth
+    /// devices.
     pub(super) fn make() -> io::Result<Self> {
         let before = File::open(OWN)?;
         Self::make_in_new_namespaces().inspect_err(|_| {
-            // Back is where the caller has been; where even that fails, its sockets fail with the
+            // Returns to the caller's namespace; if even that fails, its sockets fail with the
             // reason.
             let _ = namespace::enter_network(before.as_fd());
         })
@@ -93,7 +94,8 @@ impl Pair {
     }
 }
 
-/// The message that makes one end here and the other in the namespace that descriptor `far` is.
+/// Returns the message that makes one end here and the other in the namespace that descriptor `far`
+/// is.
 fn device(far: i32) -> Vec<u8> {
     let named = [link(0), attribute(LINK_NAME, NAME)].concat();
     let peer = [named.clone(), attribute(LINK_NAMESPACE, &far.to_ne_bytes())].concat();
@@ -132,7 +134,7 @@ fn link(flags: u32) -> Vec<u8> {
     .concat()
 }
 
-/// struct rtattr with its value; attributes begin at multiples of 4 bytes.
+/// struct rtattr with its value; attributes start at multiples of 4 bytes.
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let length = u16::try_from(4 + value.len()).expect("the attributes here are a few bytes long");
     let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
@@ -162,7 +164,7 @@ fn order(message: &[u8]) -> io::Result<()> {
     refusal(&answer[..bytes]).map_or(Ok(()), Err)
 }
 
-/// What the kernel has against an order; nothing where it says 0.
+/// Returns the kernel's error in an answer; `None` for code 0.
 fn refusal(answer: &[u8]) -> Option<io::Error> {
     let kind = answer
         .get(4..6)

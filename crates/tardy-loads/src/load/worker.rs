@@ -1,9 +1,9 @@
 //! One working process of a load, below the guardian: `tardy __load PLAN`.
 //!
-//! It is started fresh (one thread, nothing inherited that matters), is bound to its CPUs, works
-//! until its standard input ends, and tells once a second on standard output how much it did. Then
-//! it undoes what it changed and sleeps until the guardian ends: the exit of a process delays
-//! samples, and must come after the last of them.
+//! It is started fresh (one thread, nothing relevant inherited), is bound to its CPUs, works until
+//! its standard input ends, and reports its work on standard output once a second. Then it undoes
+//! its changes and sleeps until the guardian ends: the exit of a process delays samples, and must
+//! come after the last of them.
 
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -29,7 +29,7 @@ pub(super) const PASSES: Parameter = Parameter::count(
     1 << 40,
 );
 
-/// What a worker is told: its load's plan, and which part of it is its own.
+/// The input of a worker: its load's plan, and its own part of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerPlan {
     pub load: LoadPlan,
@@ -41,18 +41,18 @@ pub struct WorkerPlan {
     pub memory: u64,
 }
 
-/// How much was done, since the worker's start.
+/// The work since the worker's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Work {
-    /// Operations; each load says which.
+    /// Number of operations; each load defines them.
     pub operations: u64,
-    /// Bytes moved, where the load moves any.
+    /// Bytes moved, if the load moves any.
     pub bytes: u64,
     /// Operations that failed.
     pub errors: u64,
-    /// CPU time of the worker and its children; of living ones where they are programs.
+    /// CPU time of the worker and its children; of living ones if they are programs.
     pub cpu_time: Nanos,
-    /// What of it was in the kernel.
+    /// The part of it in the kernel.
     pub kernel_time: Nanos,
 }
 
@@ -73,9 +73,9 @@ impl std::ops::Add for Work {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WorkerReport {
-    /// It begins to work, at this moment of the monotonic clock.
+    /// It starts to work, at this moment of the monotonic clock.
     Working(Nanos),
-    /// How much was done so far.
+    /// The work so far.
     Work(Work),
     /// It saw the request to stop at this moment, has undone its changes, and sleeps until it is
     /// killed.
@@ -87,16 +87,16 @@ pub enum WorkerReport {
 }
 
 const REPORT_INTERVAL: Nanos = Nanos::from_secs(1);
-/// The first report comes early: whoever started the load wants to know that it is at work.
+/// The first report comes early, as a confirmation that the load works.
 const FIRST_REPORT: Nanos = Nanos::from_millis(100);
-/// How often standard input is looked at: often enough that a phase ends when it should, rarely
-/// enough to cost nothing.
+/// Interval between checks of standard input: short enough that a phase ends on time, long enough
+/// to cost nothing.
 const STOP_CHECK_INTERVAL: Nanos = Nanos::from_millis(5);
 
 /// A worker at work.
 #[derive(Debug)]
 pub struct Worker {
-    /// What it was told.
+    /// Its input.
     pub plan: WorkerPlan,
     work: Work,
     passes: u64,
@@ -121,8 +121,8 @@ impl Worker {
         }
     }
 
-    /// Whether to go on. Call it between operations: it costs a clock read, and reports when a
-    /// second has passed.
+    /// Returns whether to continue. Call it between operations: it costs a clock read, and reports
+    /// when a second has passed.
     pub fn go_on(&mut self) -> bool {
         let now = clock::monotonic();
         if now >= self.next_check {
@@ -142,13 +142,13 @@ impl Worker {
         }
     }
 
-    /// When it was asked to stop, as it saw it.
+    /// When it saw the stop request.
     pub(super) fn stopped_at(&self) -> Option<Nanos> {
         self.stopped_at
     }
 
-    /// As [`Self::go_on`], before each pass of a load with the parameter [`PASSES`]: after the last
-    /// one it rests until the stop.
+    /// Works like [`Self::go_on`], before each pass of a load with the parameter [`PASSES`]: after
+    /// the last one it rests until the stop.
     pub(super) fn begin_pass(&mut self) -> bool {
         let most = self.number(PASSES.name);
         while most > 0 && self.passes >= most && self.rest(Nanos::from_secs(3600)) {}
@@ -156,8 +156,8 @@ impl Worker {
         self.go_on()
     }
 
-    /// Sleeps for `duration`, but no longer than until the stop, and reports in between. Says
-    /// whether to go on.
+    /// Sleeps for `duration`, but no longer than until the stop, and reports in between. Returns
+    /// whether to continue.
     pub fn rest(&mut self, duration: Nanos) -> bool {
         let end = clock::monotonic() + duration.get();
         while self.stopped_at.is_none() && self.sleep_until(end.min(self.next_report)) < end {
@@ -166,8 +166,8 @@ impl Worker {
         self.go_on()
     }
 
-    /// Sleeps until `due` on the monotonic clock, but no longer than until the stop, and does
-    /// nothing else: no report, which takes its time. Returns when it woke, in ns.
+    /// Sleeps until `due` on the monotonic clock, but no longer than until the stop; it does not
+    /// report, which would take time. Returns when it woke, in ns.
     pub fn sleep_until(&mut self, due: i64) -> i64 {
         loop {
             let now = clock::monotonic();
@@ -180,7 +180,7 @@ impl Worker {
         }
     }
 
-    /// Waits until `source` is readable, the stop is asked for or a report is due.
+    /// Waits until `source` is readable, the stop is requested or a report is due.
     pub fn wait_for(&mut self, source: BorrowedFd<'_>) {
         let wait = Duration::from_nanos(
             (self.next_report - clock::monotonic())
@@ -227,7 +227,7 @@ impl Worker {
     }
 
     /// From now on the CPU time of living descendants counts, too: a program may run for the whole
-    /// phase, and is not waited for before its end.
+    /// phase, and is reaped only at its end.
     pub(super) fn counts_living_programs(&mut self) {
         self.runs_programs = true;
     }
@@ -241,18 +241,18 @@ impl Worker {
         let mut line =
             serde_json::to_vec(report).expect("a report is plain data, which always becomes JSON");
         line.push(b'\n');
-        // Where nobody reads any more the guardian is gone, and so is the reason to work.
+        // If the reader is gone, so is the guardian, and with it the reason to work.
         let is_unheard = std::io::stdout().lock().write_all(&line).is_err();
         self.note_stop(is_unheard);
     }
 
-    /// Memory of the parameter `block`, which the process keeps until it ends: to free megabytes
-    /// takes hundreds of us in which some kernels run nothing else.
+    /// Returns memory of the size of the parameter `block`, which the process keeps until it ends:
+    /// freeing megabytes takes hundreds of us in which some kernels run nothing else.
     pub(super) fn block(&self) -> &'static mut [u8] {
         vec![0; self.number("block") as usize].leak()
     }
 
-    /// The CPU that the worker is bound to, where it is one.
+    /// Returns the CPU that the worker is bound to, if it is one.
     #[must_use]
     pub fn cpu(&self) -> Option<CpuId> {
         self.plan
@@ -286,7 +286,7 @@ fn stop_is_asked(wait: Duration) -> bool {
         .is_ok_and(|readable| readable[0])
 }
 
-/// The parameters with their values, for one line of text.
+/// Returns the parameters with their values, for one line of text.
 #[must_use]
 pub fn describe_parameters(parameters: &tardy_run::parameter::Values) -> String {
     parameters

@@ -75,7 +75,7 @@ fn conclude(info: &LoadInfo, worker: &mut Worker, result: Result<(), WorkError>)
 /// `.timer_slack_ns = 50000`).
 const TIMER_SLACK_DEFAULT: u32 = 50_000;
 
-/// Undoes what the worker may have inherited from whoever started the tool, and binds it to its
+/// Resets settings that the worker may have inherited from the tool's parent, and binds it to its
 /// CPUs.
 fn set_up(cpus: &CpuList) -> Result<(), WorkError> {
     // The guardian blocks the signals that it waits for; a program that inherits that does not end
@@ -84,8 +84,8 @@ fn set_up(cpus: &CpuList) -> Result<(), WorkError> {
     process::set_parent_death_signal(process::KILL)
         .doing("request a signal for the parent's death")?;
     process::become_subreaper().doing("become the reaper of the load's processes")?;
-    // A real-time tool started under chrt hands its policy down; a negative nice value can always
-    // be given up, a positive one not always.
+    // A real-time tool started under chrt passes its policy on; a negative nice value can always be
+    // dropped, a positive one not always.
     sched::set_policy(0, Policy::Other { nice: 0 })
         .or_else(|_| sched::set_policy(0, Policy::Other { nice: 19 }))
         .doing("leave the real-time policy")?;
@@ -107,7 +107,7 @@ fn set_up(cpus: &CpuList) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// Without a share of its own the load works all the same, and the phase's table shows what it got.
+/// Without a separate share the load still works, and the phase's table shows what it got.
 fn take_share(worker: &mut Worker) {
     let share = worker.plan.load.share.clone();
     if let Err(error) = super::sharing::enter(
@@ -126,7 +126,7 @@ fn take_share(worker: &mut Worker) {
     }
 }
 
-/// Ends what the load's own processes left; as their subreaper, this process inherits them all.
+/// Ends the remaining processes of the load; as their subreaper, this process inherits them all.
 fn end_descendants() {
     loop {
         match process::reap_any(false) {

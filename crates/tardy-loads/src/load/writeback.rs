@@ -117,8 +117,8 @@ fn run(worker: &mut Worker, file: &File, folder: &Path) -> Result<(), WorkError>
     Ok(())
 }
 
-/// The three ways to the device: with the file system's own data, without, and without waiting for
-/// any of it.
+/// Returns the three ways to the device: with the file system's own data, without, and without
+/// waiting for any of it.
 fn flush(file: &File, turn: u64) -> std::io::Result<()> {
     match turn % 3 {
         0 => file.sync_all(),

@@ -1,4 +1,4 @@
-//! What the kernel and the system do now and then of their own accord.
+//! Periodic background activity of the kernel and the system.
 
 use super::{Check, CheckInput, Importance, State, Weight, either, number_is};
 

@@ -1,4 +1,4 @@
-//! Whether the last cache can be, and is, divided.
+//! Whether the last-level cache can be, and is, partitioned.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 

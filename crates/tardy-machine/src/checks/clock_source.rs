@@ -1,4 +1,4 @@
-//! What the time is read from.
+//! The clock source.
 
 use super::{Check, CheckInput, Importance, State, Weight};
 

@@ -1,4 +1,4 @@
-//! Whether the clock can be trusted, and what fires timers.
+//! Whether the clock is reliable, and which device fires timers.
 
 use super::{Check, CheckInput, Importance, State, Weight, either};
 

@@ -1,16 +1,16 @@
-//! The kernel's configuration against the kernel's own rules for real time, with the severities of
-//! those rules ("info" is low here).
+//! The kernel's configuration checked against the kernel's own rules for real time, with the
+//! severities of those rules ("info" is low here).
 //!
 //! Rules for the debug options are in [`super::kernel_debug`], the one for PREEMPT_RT in
 //! [`super::kernel_real_time`], the one for EFI in [`super::firmware`], because the running kernel
-//! tells more than the configuration.
+//! is a better source than its configuration.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 
 const FILES: &[&str] = &["boot/config-*|lib/modules/*/config|proc/config.gz"];
 const SOURCE: &str = "Documentation/core-api/real-time/kernel-configuration.rst";
 
-/// A rule of the kernel's own document, read from the kernel's configuration.
+/// Makes a rule of the kernel's own document, read from the kernel's configuration.
 const fn rule(
     name: &'static str,
     weight: Weight,

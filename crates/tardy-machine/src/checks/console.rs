@@ -1,4 +1,4 @@
-//! Where the kernel's messages go.
+//! The destination of the kernel's messages.
 
 use super::{Check, CheckInput, Importance, State, Weight, either};
 

@@ -1,4 +1,4 @@
-//! Whether a control group takes the CPU away.
+//! Whether a control group throttles the CPU.
 
 use super::{Check, CheckInput, Importance, State, Weight};
 

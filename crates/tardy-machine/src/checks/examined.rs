@@ -1,4 +1,4 @@
-//! What the checks look at, and how they read it: absent, unreadable and unknown are three
+//! The input of the checks, and how they read it: absent, unreadable and unknown are three
 //! different answers.
 //!
 //! The file system, not the file, separates absent from unreadable: a file that is missing from a
@@ -23,8 +23,8 @@ use crate::watch::WatchDelta;
 /// Why a file is not read.
 pub(super) const NOT_HERE: &str = "the run was recorded on another machine, or before the last restart of this one: run tardy \
                                    doctor on that machine";
-/// File systems that may not be mounted, or not for this user: what is missing in them says nothing
-/// of the kernel.
+/// File systems that may be unmounted, or hidden from this user: a file missing there proves
+/// nothing about the kernel.
 const MOUNTED: [(&str, &str); 4] = [
     (
         "sys/kernel/debug/",
@@ -37,30 +37,29 @@ const MOUNTED: [(&str, &str); 4] = [
     ("proc/", "/proc is not mounted"),
     ("sys/", "/sys is not mounted"),
 ];
-/// Of files that a pattern stands for, so many are tried: one for each CPU, or for each of some
+/// Maximum number of files that are tried for a pattern: one for each CPU, or for each of some
 /// tasks.
 const TRIED_MAX: usize = 256;
 /// errno-base.h; the task has ended since its folder was listed.
 const ESRCH: i32 = 3;
 
-/// What is looked at.
+/// The input of the checks.
 #[derive(Debug)]
 pub struct CheckInput<'a> {
     /// The facts of a run, or of this machine.
     pub facts: &'a MachineFacts,
-    /// The machine's files; absent where the facts are those of another machine or of an earlier
-    /// start of the system.
+    /// The machine's files; absent if the facts are those of another machine or of an earlier boot.
     pub root: Option<&'a Root>,
-    /// CPUs whose tasks must not be late.
+    /// CPUs of the real-time tasks.
     pub cpus: &'a CpuList,
-    /// What the machine is meant for.
+    /// The purpose of the machine.
     pub profile: Profile,
-    /// A program that must not be late, if one was named.
+    /// A real-time program, if one was named.
     pub program: Option<&'a Program>,
-    /// What was counted for a while, if anything was.
+    /// The counter changes over a while, if they were watched.
     pub watched: Option<&'a WatchDelta>,
-    /// What the kernel's detector of hardware latency found, or why it did not run, if it was asked
-    /// for.
+    /// The result of the kernel's hardware latency detector, or why it did not run, if the user
+    /// requested it.
     pub detected: Option<&'a Result<HardwareLatency, DetectorError>>,
     tasks: OnceCell<Vec<Task>>,
     configuration: OnceCell<Option<KernelConfiguration>>,
@@ -84,7 +83,7 @@ impl<'a> CheckInput<'a> {
         }
     }
 
-    /// The words of the kernel's command line.
+    /// Returns the words of the kernel's command line.
     pub(super) fn command_line(&self) -> Option<Vec<&str>> {
         Some(
             self.facts
@@ -96,15 +95,15 @@ impl<'a> CheckInput<'a> {
         )
     }
 
-    /// Whether a word is on the kernel's command line; unknown where that is.
+    /// Returns whether a word is on the kernel's command line, or unknown if the command line is.
     pub(super) fn has_parameter(&self, parameter: &str) -> Result<bool, State> {
         self.command_line()
             .map(|words| words.contains(&parameter))
             .ok_or_else(|| State::unknown("/proc/cmdline"))
     }
 
-    /// The value of the last parameter of this name, as in `isolcpus=`; empty where it is given
-    /// without one.
+    /// Returns the value of the last parameter of this name, as in `isolcpus=`; empty if it is
+    /// given without one.
     pub(super) fn parameter(&self, name: &str) -> Result<Option<&str>, State> {
         let line = self
             .facts
@@ -119,7 +118,7 @@ impl<'a> CheckInput<'a> {
         Ok(line.split_whitespace().rev().find_map(value))
     }
 
-    /// The machine's files.
+    /// Returns the machine's files.
     pub(super) fn root(&self) -> Result<&'a Root, State> {
         self.root.ok_or_else(|| State::unknown(NOT_HERE))
     }
@@ -139,7 +138,7 @@ impl<'a> CheckInput<'a> {
         }
     }
 
-    /// As [`Self::text`]; absent where there is no such file.
+    /// Works like [`Self::text`]; `None` if there is no such file.
     pub(super) fn optional(&self, path: &str) -> Result<Option<String>, State> {
         match self.text(path) {
             Ok(text) => Ok(Some(text)),
@@ -155,8 +154,8 @@ impl<'a> CheckInput<'a> {
             .map_err(|_| State::unknown(format!("/{path} contains no number")))
     }
 
-    /// Path and content of all files that a pattern stands for; those that cannot be read are left
-    /// out ([`Self::refused`] tells of them).
+    /// Returns path and content of all files that match a pattern; unreadable files are left out
+    /// ([`Self::refused`] reports them).
     pub(super) fn texts(&self, pattern: &str) -> Result<Vec<(String, String)>, State> {
         let root = self.root()?;
         let found: Vec<_> = root
@@ -170,8 +169,8 @@ impl<'a> CheckInput<'a> {
         }
     }
 
-    /// As [`Self::texts`], of the CPUs of interest: `CPU` in the pattern stands for each one's
-    /// number.
+    /// Works like [`Self::texts`] for the CPUs of interest: `CPU` in the pattern is replaced by
+    /// each one's number.
     pub(super) fn of_each_cpu(&self, pattern: &str) -> Result<Vec<(String, String)>, State> {
         let cpus = self.cpus.iter();
         let each = cpus
@@ -180,7 +179,7 @@ impl<'a> CheckInput<'a> {
         Ok(each.into_iter().flatten().collect())
     }
 
-    /// All tasks of the machine.
+    /// Returns all tasks of the machine.
     pub(super) fn tasks(&self) -> Result<&[Task], State> {
         let root = self.root()?;
         let tasks = self.tasks.get_or_init(|| tasks::read(root));
@@ -191,7 +190,7 @@ impl<'a> CheckInput<'a> {
         }
     }
 
-    /// What the kernel was built with.
+    /// Returns the kernel's build configuration.
     pub(super) fn configuration(&self) -> Result<&KernelConfiguration, State> {
         let root = self.root()?;
         let read = || KernelConfiguration::read(root, self.facts.kernel.release.as_deref());
@@ -216,14 +215,14 @@ impl<'a> CheckInput<'a> {
             .map(|online| online.minus(self.cpus))
     }
 
-    /// The CPUs to set apart: those of interest, but for one where those are all there are.
+    /// Returns the CPUs to isolate: those of interest, except for one if those are all CPUs.
     pub(super) fn to_isolate(&self) -> CpuList {
         let is_everywhere =
             self.cpus.len() > 1 && self.other_cpus().is_some_and(|others| others.is_empty());
         self.cpus.iter().skip(usize::from(is_everywhere)).collect()
     }
 
-    /// The numbers of the CPUs of interest, as a shell reads them.
+    /// Returns the numbers of the CPUs of interest, as a shell reads them.
     pub(super) fn cpus_in_words(&self) -> String {
         self.cpus
             .iter()
@@ -232,16 +231,15 @@ impl<'a> CheckInput<'a> {
             .join(" ")
     }
 
-    /// The other CPUs as a list, or a word that stands for it where there is none.
+    /// Returns the other CPUs as a list, or a substitute if there are none.
     pub(super) fn others(&self) -> String {
         self.other_cpus()
             .filter(|others| !others.is_empty())
             .map_or_else(|| "OTHERS".to_owned(), |others| others.to_string())
     }
 
-    /// The first of the files that a check reads that is there and cannot be read, or whose file
-    /// system is not mounted. Of alternatives (`a|b`) one that can be read is enough, and none has
-    /// to be there.
+    /// Returns the first file of a check that exists and cannot be read, or whose file system is
+    /// not mounted. Of alternatives (`a|b`) one readable file is enough, and none is required.
     pub(super) fn refused(&self, reads: &[&str]) -> Option<String> {
         let root = self.root?;
         if root.names("proc").is_empty() && root.names("sys").is_empty() {
@@ -269,7 +267,7 @@ impl<'a> CheckInput<'a> {
         })
     }
 
-    /// What to say if the file system that should have this file is not there.
+    /// Returns a message if the file system of this file is not mounted.
     fn unmounted(&self, path: &str) -> Option<&'static str> {
         let root = self.root?;
         let (folder, missing) = MOUNTED
@@ -281,7 +279,7 @@ impl<'a> CheckInput<'a> {
     }
 }
 
-/// A device is only opened: what reading it does is up to its driver.
+/// A device is only opened, because the effect of reading depends on its driver.
 fn try_to_read(root: &Root, path: &str) -> io::Result<()> {
     let read = root.open(path).and_then(|mut file| {
         if !file.metadata()?.file_type().is_char_device() {

@@ -1,4 +1,4 @@
-//! How much the scheduler gives to ordinary tasks that real-time tasks starve.
+//! The share that the scheduler gives to ordinary tasks starved by real-time tasks.
 
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
@@ -64,7 +64,7 @@ fn look_at_ext(examined: &CheckInput<'_>) -> State {
     }
 }
 
-/// The longest gap of the examined CPUs that a rule makes, and how to set it to zero.
+/// Returns the longest gap of the examined CPUs that a rule makes, and how to set it to zero.
 fn longest_gap(
     examined: &CheckInput<'_>,
     folder: &str,

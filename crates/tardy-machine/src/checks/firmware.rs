@@ -1,5 +1,5 @@
-//! What runs below the kernel: firmware that stops CPUs unseen, and what it was told to do. The
-//! list is that of koolwal2009, section 2.3, and of Documentation/core-api/real-time/hardware.rst.
+//! Activity below the kernel: firmware that stops CPUs invisibly, and its configuration. The list
+//! is that of koolwal2009, section 2.3, and of Documentation/core-api/real-time/hardware.rst.
 
 use super::{Check, CheckInput, Importance, State, Weight, either};
 use crate::facts::CompiledPreemption;
@@ -229,7 +229,7 @@ fn acpi(examined: &CheckInput<'_>) -> Result<State, State> {
 
 fn usb_legacy(examined: &CheckInput<'_>) -> Result<State, State> {
     let root = examined.root()?;
-    // Serial bus controller, USB; the last byte says which kind.
+    // Class of serial bus controller, USB; the last byte is the kind.
     let controllers: Vec<String> = examined
         .texts("sys/bus/pci/devices/*/class")?
         .into_iter()

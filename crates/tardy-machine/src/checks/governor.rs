@@ -1,4 +1,4 @@
-//! What sets the CPUs' frequency.
+//! The driver and policy that set the CPUs' frequency.
 
 use super::{Check, CheckInput, Importance, State, Weight};
 

@@ -1,4 +1,4 @@
-//! Whether CPUs slowed down because they were hot.
+//! Whether CPUs were throttled by heat.
 
 use tardy_core::cpu::CpuId;
 

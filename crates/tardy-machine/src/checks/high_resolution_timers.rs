@@ -1,4 +1,4 @@
-//! Whether timers fire when asked and not at the tick.
+//! Whether timers fire at their requested time and not at the tick.
 
 use super::{Check, CheckInput, Importance, State, Weight};
 

@@ -1,4 +1,4 @@
-//! How deep idle CPUs sleep.
+//! Depth of the idle states.
 
 use std::io::Read;
 
@@ -23,9 +23,9 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-/// C1 takes about 2 us; what takes longer is felt.
+/// C1 takes about 2 us; longer exit latencies are noticeable.
 const EXIT_LATENCY_MAX: Nanos = Nanos::from_micros(2);
-/// PM_QOS_CPU_LATENCY_DEFAULT_VALUE of include/linux/pm_qos.h: nobody has asked for anything.
+/// PM_QOS_CPU_LATENCY_DEFAULT_VALUE of include/linux/pm_qos.h: no process requested a limit.
 const NO_REQUEST_US: i32 = 2_000_000_000;
 
 fn look(examined: &CheckInput<'_>) -> State {
@@ -86,8 +86,9 @@ fn look(examined: &CheckInput<'_>) -> State {
     )
 }
 
-/// What holders of /dev/cpu_dma_latency ask for; absent if none does. The device gives the tightest
-/// request in us, as a number of 32 bits; opening it asks for nothing.
+/// Returns the limit requested by holders of /dev/cpu_dma_latency; `None` if there is no request.
+/// The device returns the tightest request in us, as a number of 32 bits; opening it requests
+/// nothing.
 fn requested(root: &Root) -> Option<Nanos> {
     let mut latency = [0; 4];
     root.open("dev/cpu_dma_latency")
@@ -100,7 +101,7 @@ fn requested(root: &Root) -> Option<Nanos> {
         .then(|| Nanos::from_micros(latency.into()))
 }
 
-/// What one CPU may take to wake up: `n/a` is nothing at all, 0 is no limit
+/// Returns the allowed exit latency of one CPU: `n/a` allows none, 0 means no limit
 /// (Documentation/ABI/testing/sysfs-devices-power).
 fn allowed(root: &Root, cpu: CpuId) -> Option<Nanos> {
     match root

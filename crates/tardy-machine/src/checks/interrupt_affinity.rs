@@ -1,4 +1,4 @@
-//! Whether interrupts of devices come to the CPUs.
+//! Whether device interrupts reach the CPUs.
 
 use super::super::irq_affinity;
 use super::{Check, CheckInput, Importance, Profile, State, Weight};

@@ -1,5 +1,5 @@
-//! Interrupts beyond those whose place [`super::interrupt_affinity`] looks at: counted ones, new
-//! ones, moved ones, managed ones.
+//! Interrupts beyond those covered by [`super::interrupt_affinity`]: counted, new, moved and
+//! managed ones.
 
 use tardy_core::cpu::CpuList;
 
@@ -50,7 +50,7 @@ pub(super) const MANAGED: Check = Check {
     look: |examined| either(managed(examined)),
 };
 
-/// Interrupts of the CPU itself are not the work of devices: the timer is the work's own, and calls
+/// Interrupts of the CPU itself do not come from devices: the timer belongs to the work, and calls
 /// come from other settings of this table.
 fn is_of_device(line: &InterruptLineDelta) -> bool {
     line.label.bytes().all(|byte| byte.is_ascii_digit())

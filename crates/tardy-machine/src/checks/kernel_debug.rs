@@ -1,4 +1,4 @@
-//! Whether the kernel was built to look for its own faults.
+//! Whether the kernel was built with self-checks.
 
 use super::{Check, CheckInput, Importance, State, Weight};
 
@@ -12,8 +12,8 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-/// Those that kernel-configuration.rst wants off, those that EVL's list wants off, and the
-/// allocation checkers, which cost more than any of them.
+/// The options that kernel-configuration.rst and EVL's list want off, and the allocation checkers,
+/// which cost more than any of them.
 const OPTIONS: [&str; 13] = [
     "PROVE_LOCKING",
     "LOCKDEP",

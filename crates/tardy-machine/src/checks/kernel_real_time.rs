@@ -1,4 +1,4 @@
-//! Whether the kernel can be preempted nearly everywhere, and what delays a task where it can.
+//! Whether the kernel is preemptible nearly everywhere, and the causes of delay if it is.
 
 use tardy_core::units::Nanos;
 

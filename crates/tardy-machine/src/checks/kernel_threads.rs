@@ -1,11 +1,11 @@
-//! Where threads of the kernel run, and what they run before.
+//! Placement and priority of kernel threads.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 use crate::facts::CompiledPreemption;
 use crate::tasks::Task;
 
 const TASKS: &[&str] = &["proc/*/task/*/stat", "proc/*/task/*/status"];
-/// So many are named.
+/// Maximum number of threads listed.
 const SHOWN: usize = 4;
 
 pub(super) const PLACE: Check = Check {

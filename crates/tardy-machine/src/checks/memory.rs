@@ -1,4 +1,4 @@
-//! What the kernel does to memory while tasks use it.
+//! Memory management that delays tasks while they use memory.
 
 use super::{Check, CheckInput, Importance, State, Weight, either, number_is};
 

@@ -1,4 +1,4 @@
-//! Tracing, profiling and checking that someone left on, and code that is not the kernel's own.
+//! Tracing, profiling and checking that was left on, and code outside the kernel.
 
 use super::{Check, CheckInput, Importance, State, Weight, either, number_is};
 
@@ -97,7 +97,7 @@ const PROFILERS: [&str; 5] = ["perf", "bpftrace", "trace-cmd", "sysprof", "parca
 /// Programs of BPF that run where the kernel traces: kprobe, tracepoint, perf_event,
 /// raw_tracepoint, raw_tracepoint_writable, tracing, lsm.
 const TRACING_KINDS: [u32; 7] = [2, 5, 7, 17, 24, 26, 29];
-/// Programs that are told by name.
+/// Maximum number of programs listed by name.
 const NAMED: usize = 3;
 /// Bits of the taint that mean code from elsewhere, or a kernel that has found itself in error.
 const MEANINGS: [(u32, &str); 8] = [
@@ -268,7 +268,7 @@ fn scheduler_extension(examined: &CheckInput<'_>) -> Result<State, State> {
     let name = examined
         .optional("sys/kernel/sched_ext/root/ops")?
         .unwrap_or_else(|| "a scheduler of unknown name".to_owned());
-    // Since Linux 7.1, a control group can have a scheduler of its own below another one, in at most
+    // Since Linux 7.1, a control group can have its own scheduler below another one, in at most
     // four levels (SCX_SUB_MAX_DEPTH of kernel/sched/ext/types.h).
     let mut below = Vec::new();
     for depth in 1..=4 {

@@ -1,10 +1,9 @@
-//! Other programs that take a CPU by right, change the clock, or make the kernel change its own
-//! code.
+//! Other programs that preempt a CPU, set the clock, or make the kernel patch its code.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 use crate::tasks::{Policy, Task};
 
-/// The highest priority that `tardy run` gives to a probe unless told otherwise.
+/// The highest priority that `tardy run` gives to a probe by default.
 const PRIORITY_OF_PROBES: u32 = 98;
 const SHOWN: usize = 4;
 
@@ -94,7 +93,7 @@ fn real_time(examined: &CheckInput<'_>) -> Result<State, State> {
     })
 }
 
-/// Names and numbers of the processes that are called one of `names`.
+/// Returns names and numbers of the processes called one of `names`.
 fn running(examined: &CheckInput<'_>, names: &[&str]) -> Result<Vec<String>, State> {
     let processes = examined.texts("proc/*/comm")?;
     if processes.is_empty() {
@@ -126,7 +125,7 @@ fn time_synchronisation(examined: &CheckInput<'_>) -> Result<State, State> {
     Ok(match found.as_slice() {
         [] => State::noted("no daemon sets the clock"),
         [one] => State::good(format!("only {one} sets the clock")),
-        // phc2sys follows another clock on purpose, beside nothing else.
+        // phc2sys follows another clock on purpose, but must be alone.
         several => State::improvable(
             several.join(", "),
             "only one of these daemons",

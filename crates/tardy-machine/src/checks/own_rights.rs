@@ -1,5 +1,5 @@
-//! What this user may do of what a run wants: one row a right, with the line that gives it.
-//! docs/rights.md says what a run does without.
+//! The rights of this user that a run needs: one row per right, with the line that grants it.
+//! docs/rights.md describes runs without them.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -51,10 +51,10 @@ const SYS_ADMIN: u32 = 21;
 const SYS_NICE: u32 = 23;
 /// The highest priority that a probe takes.
 const PRIORITY_MAX: u32 = 98;
-/// Where the tracing file system may be mounted.
+/// Possible mount points of the tracing file system.
 const TRACING_PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
-/// Who this process is: proc(5), /proc/PID/status.
+/// The credentials of this process: proc(5), /proc/PID/status.
 struct Holder {
     capabilities: u64,
     user: Option<u32>,
@@ -74,7 +74,7 @@ impl Holder {
         };
         let capabilities = line("CapEff:").and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
         let (users, mut groups): (Vec<u32>, Vec<u32>) = (numbers("Uid:"), numbers("Groups:"));
-        // Real, effective, saved, of the file system: the last is what files are judged by.
+        // Real, effective, saved, and file system ID: the last decides access to files.
         groups.extend(numbers("Gid:").into_iter().nth(3));
         let capabilities = capabilities
             .ok_or_else(|| State::unknown("/proc/self/status lists no capabilities"))?;
@@ -89,7 +89,7 @@ impl Holder {
         self.capabilities >> capability & 1 == 1
     }
 
-    /// Whether it may write there, by owner, group and mode; nothing where that cannot be told.
+    /// Returns whether the process may write there, by owner, group and mode; `None` if unknown.
     fn may_write(&self, path: &Path) -> Option<bool> {
         if self.has(DAC_OVERRIDE) {
             return Some(true);
@@ -104,7 +104,7 @@ impl Holder {
     }
 }
 
-/// The soft limit of this process, as /proc/self/limits writes it.
+/// Returns the soft limit of this process, as /proc/self/limits writes it.
 fn limit(examined: &CheckInput<'_>, name: &str) -> Result<String, State> {
     let limits = examined.text("proc/self/limits")?;
     let soft = limits.lines().find_map(|line| {

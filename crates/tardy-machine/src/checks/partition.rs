@@ -1,4 +1,4 @@
-//! How the CPUs are divided between the work and everything else.
+//! The division of the CPUs between the work and everything else.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What saves power at the price of time, beyond idle states and governor.
+//! Power saving that costs time, beyond idle states and governor.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either, number_is};
 
@@ -21,8 +21,8 @@ pub(super) const UTILISATION_CLAMP: Check = Check {
     name: "utilisation-clamp",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/sched_util_clamp_min_rt_default"],
-    why: "where the frequency follows the load, a real-time task requests at least the clamp, in \
-          1024ths of the highest frequency",
+    why: "if the frequency follows the load, a real-time task requests at least this frequency \
+          (utilization clamp, in 1024ths of the maximum)",
     source: "Documentation/scheduler/sched-util-clamp.rst, sched_util_clamp_min_rt_default",
     look: |examined| {
         let path = "proc/sys/kernel/sched_util_clamp_min_rt_default";
@@ -244,7 +244,7 @@ fn supply(examined: &CheckInput<'_>) -> Result<State, State> {
     let online = examined.texts("sys/class/power_supply/*/online")?;
     let profile = examined.optional("sys/firmware/acpi/platform_profile")?;
     let has_battery = supplies.iter().any(|(path, kind)| {
-        // A mouse has a battery too; those of devices say so.
+        // A mouse has a battery too; such batteries have the scope `Device`.
         let scope = path.replace("/type", "/scope");
         kind == "Battery"
             && examined.root.and_then(|root| root.text(scope)).as_deref() != Some("Device")

@@ -1,4 +1,4 @@
-//! The mode of a kernel that can choose how far it lets itself be interrupted.
+//! The preemption mode of a kernel that can select it.
 
 use super::super::facts::CompiledPreemption;
 use super::{Check, CheckInput, Importance, State, Weight};

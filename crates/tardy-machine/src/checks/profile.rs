@@ -1,5 +1,4 @@
-//! What the machine is meant for: the same setting is good for one kind of work and bad for
-//! another.
+//! The purpose of the machine: the same setting is good for one kind of work and bad for another.
 
 use serde::Serialize;
 
@@ -12,19 +11,18 @@ pub enum Profile {
     /// Tasks that sleep until they are due: control loops.
     #[default]
     Periodic,
-    /// Tasks that keep a CPU to themselves and ask the kernel for nothing: packet processing in
-    /// user space.
+    /// Tasks that occupy a CPU alone and use no kernel services: packet processing in user space.
     Polling,
     /// Sound: tasks that an interrupt of a sound card wakes, on a machine that people use.
     Audio,
     /// Any of these inside a virtual machine.
     VmGuest,
-    /// The host of virtual machines that are to be on time.
+    /// Host of virtual machines that run real-time work.
     VmHost,
 }
 
 impl Profile {
-    /// All of them, in the order of the help.
+    /// All profiles, in the order of the help.
     pub const ALL: [Self; 5] = [
         Self::Periodic,
         Self::Polling,
@@ -33,7 +31,7 @@ impl Profile {
         Self::VmHost,
     ];
 
-    /// As on the command line.
+    /// Returns its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -45,14 +43,14 @@ impl Profile {
         }
     }
 
-    /// Whether the work, or a virtual CPU, holds a CPU all the time.
+    /// Returns whether the work, or a virtual CPU, occupies a CPU all the time.
     #[must_use]
     pub fn is_busy(self) -> bool {
         matches!(self, Self::Polling | Self::VmHost)
     }
 }
 
-/// How much a check matters, by profile.
+/// The importance of a check, by profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weight {
     usual: Importance,
@@ -60,7 +58,7 @@ pub struct Weight {
 }
 
 impl Weight {
-    /// The same for every profile.
+    /// Makes the weight with equal importance for every profile.
     pub(super) const fn of(usual: Importance) -> Self {
         Self { usual, others: &[] }
     }
@@ -73,7 +71,7 @@ impl Weight {
         }
     }
 
-    /// How much it matters for `profile`.
+    /// Returns the importance for `profile`.
     #[must_use]
     pub fn importance(&self, profile: Profile) -> Importance {
         self.others

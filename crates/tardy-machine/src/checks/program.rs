@@ -1,5 +1,5 @@
-//! A running program (`--pid`): whether it asked the kernel for what it needs. What it sleeps on,
-//! and which locks it takes, only a trace shows.
+//! A running program (`--pid`): whether it requested the kernel features that it needs. Only a
+//! trace shows what it sleeps on and which locks it takes.
 
 use super::{Check, CheckInput, Importance, State, Weight, either};
 use crate::program::{Program, RealTimeLimit};
@@ -82,7 +82,7 @@ fn program<'a>(examined: &CheckInput<'a>) -> Result<&'a Program, State> {
         .ok_or_else(|| State::none("--pid was not given"))
 }
 
-/// The threads that must be on time: those of real-time policy.
+/// Returns the threads of real-time policy.
 fn real_time<'a>(examined: &CheckInput<'a>) -> Result<Vec<&'a Task>, State> {
     let threads: Vec<&Task> = program(examined)?
         .threads
@@ -148,8 +148,8 @@ fn memory(examined: &CheckInput<'_>) -> Result<State, State> {
         )));
     };
     let current = format!("{locked} KiB locked, {resident} KiB in memory");
-    // A mapping of a device is resident and cannot be locked; so is what the kernel shares with
-    // every process.
+    // A mapping of a device is resident and cannot be locked; the same holds for pages that the
+    // kernel shares with every process.
     Ok(if locked > 0 && locked >= resident / 10 * 9 {
         State::good(current)
     } else {
@@ -268,7 +268,7 @@ fn limit(examined: &CheckInput<'_>) -> Result<State, State> {
 
 fn timer_slack(examined: &CheckInput<'_>) -> Result<State, State> {
     let program = program(examined)?;
-    // Real-time threads have none, whatever their file says.
+    // Real-time threads have none, even if their file shows a value.
     let ordinary: Vec<&Task> = program
         .threads
         .iter()

@@ -1,4 +1,4 @@
-//! Where the kernel frees what was read without locks.
+//! The CPUs that run RCU callbacks.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight};
 

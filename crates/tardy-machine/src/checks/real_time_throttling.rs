@@ -1,4 +1,4 @@
-//! Whether the kernel stops real-time tasks that use much of a CPU.
+//! Whether the kernel throttles real-time tasks that use much of a CPU.
 
 use tardy_core::units::Nanos;
 

@@ -1,4 +1,4 @@
-//! What this user, this control group and this kernel allow.
+//! The limits of this user, this control group and this kernel.
 
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
@@ -95,8 +95,8 @@ fn cpu_set(examined: &CheckInput<'_>) -> Result<State, State> {
             .ok()
     });
     let allowed = allowed.ok_or_else(|| State::unknown("/proc/self/status"))?;
-    // A CPU of isolcpus= is not in the list of a task that was not bound to it, and can be had all
-    // the same; one of an isolated partition cannot, but from its group.
+    // An isolated CPU (isolcpus=) is missing in the list of an unbound task, although it can be
+    // used; one of an isolated partition can be used only from its group.
     let isolated = examined
         .root()?
         .cpu_list("sys/devices/system/cpu/isolated")

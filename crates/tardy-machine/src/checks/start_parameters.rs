@@ -1,9 +1,9 @@
-//! What the kernel was told at the start, and cannot be told later.
+//! Kernel parameters that can be set at boot only.
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 use crate::facts::CompiledPreemption;
 
-/// From so many CPUs on, ticks that come at once wait for each other's locks.
+/// Number of CPUs above which simultaneous ticks contend for locks.
 const MANY_CPUS: usize = 8;
 
 pub(super) const THREADED_INTERRUPTS: Check = Check {

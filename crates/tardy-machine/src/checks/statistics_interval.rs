@@ -1,4 +1,4 @@
-//! How often the kernel gathers its memory statistics.
+//! The interval at which the kernel gathers its memory statistics.
 
 use super::{Check, CheckInput, Importance, State, Weight, number_is};
 

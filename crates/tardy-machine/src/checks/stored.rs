@@ -1,4 +1,4 @@
-//! What was found, as a run keeps it: how the machine was set up when the numbers were taken.
+//! The findings as stored with a run: how the machine was set up when the numbers were taken.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuList;
@@ -12,14 +12,14 @@ use crate::root::Root;
 pub struct StoredFinding {
     /// The check's name.
     pub check: String,
-    /// How much it matters for the profile `periodic`.
+    /// Its importance for the profile `periodic`.
     pub importance: Importance,
     pub state: StoredState,
-    /// What it is; of what is unknown, what cannot be read.
+    /// The current value; for unknown settings, the unreadable file.
     pub current: String,
 }
 
-/// How a row stood.
+/// The state of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoredState {
@@ -29,8 +29,8 @@ pub enum StoredState {
     Unknown,
 }
 
-/// Every row that applies to this machine, for tasks on `cpus`. Nothing is watched for it, so what
-/// only moves with time says nothing.
+/// Returns every row that applies to this machine, for tasks on `cpus`. Counters are not watched,
+/// so checks that need their changes are left out.
 #[must_use]
 pub fn stored(facts: &MachineFacts, root: &Root, cpus: &CpuList) -> Vec<StoredFinding> {
     look(&CheckInput::new(facts, Some(root), cpus))
@@ -56,7 +56,7 @@ impl StoredFinding {
         })
     }
 
-    /// Whether the row calls it bad, and says that it costs milliseconds or has no bound.
+    /// Returns whether the row is a fault that costs milliseconds or more.
     #[must_use]
     pub fn is_grave(&self) -> bool {
         self.state == StoredState::Improvable && self.importance <= Importance::High

@@ -1,5 +1,5 @@
-//! Every row of the table, on made machines: as it should be, as it should not be, absent, and
-//! there but unreadable.
+//! Tests every row of the table on simulated machines: with the right setting, with a wrong one,
+//! absent, and unreadable.
 
 mod trees;
 
@@ -30,7 +30,7 @@ use trees::{
 /// The process of the user's program in the trees.
 const PROGRAM: u32 = 700;
 
-/// A machine, what it is meant for, and whether its counters grew while they were watched.
+/// A machine, its purpose, and whether its counters grew while they were watched.
 struct Case {
     name: &'static str,
     texts: &'static [&'static str],
@@ -143,7 +143,7 @@ const CASES: [Case; 17] = [
     },
 ];
 
-/// Rows that are worth knowing on every machine and never a fault: only the user can tell.
+/// Rows that are informative on every machine and never a fault: only the user can judge them.
 const NOTED_ONLY: [&str; 7] = [
     "turbo",
     "hardware-latency",
@@ -200,7 +200,7 @@ impl Case {
     }
 }
 
-/// Counters of a second: nothing at all, or something of everything.
+/// Makes counter changes of one second: none, or some of everything.
 fn watched(is_calm: bool) -> WatchDelta {
     let line = InterruptLineDelta {
         label: "9".into(),
@@ -230,7 +230,7 @@ fn watched(is_calm: bool) -> WatchDelta {
     }
 }
 
-/// The files below a tree that a row reads.
+/// Returns the files below a tree that a row reads.
 fn files_of(check: &Check, tree: &FakeRoot) -> BTreeSet<String> {
     let patterns = check
         .reads
@@ -244,18 +244,18 @@ fn files_of(check: &Check, tree: &FakeRoot) -> BTreeSet<String> {
         .collect()
 }
 
-/// The cases with their machines.
+/// Returns the cases with their machines.
 fn trees() -> Vec<(&'static Case, FakeRoot)> {
     CASES.iter().map(|case| (case, case.tree())).collect()
 }
 
-/// The states of every row in every case, in the order of both.
+/// Returns the states of every row in every case, in the order of both.
 fn all_states() -> &'static [BTreeMap<&'static str, State>] {
     static STATES: OnceLock<Vec<BTreeMap<&'static str, State>>> = OnceLock::new();
     STATES.get_or_init(|| CASES.iter().map(|case| case.states(&case.tree())).collect())
 }
 
-/// The first case in which a row is in such a state.
+/// Returns the first case in which a row is in such a state.
 fn first(check: &Check, is_wanted: fn(&State) -> bool) -> Option<usize> {
     all_states()
         .iter()
@@ -400,8 +400,8 @@ fn a_machine_set_up_for_real_time_has_nothing_to_improve() {
     }
 }
 
-/// What is not there is no fault. Reading it as one would send people after settings that their
-/// kernel does not have.
+/// An absent file is not a fault. Otherwise users would search for settings that their kernel
+/// lacks.
 #[test]
 fn a_file_that_is_absent_is_never_a_fault() {
     let trees = trees();
@@ -440,8 +440,7 @@ fn a_file_that_is_there_and_cannot_be_read_makes_the_row_unknown() {
             .iter()
             .for_each(|file| fs::remove_dir(tree.path().join(file)).unwrap());
         drop(aside);
-        // A program whose threads cannot be read is not examined: the command says that there is
-        // none.
+        // A program without readable threads is not examined: the command reports it.
         let is_expected = matches!(state, State::Unknown { .. })
             || (check.name.starts_with("program-") && !is_good(&state));
         assert!(

@@ -1,4 +1,4 @@
-//! Whether someone's tracing was left on.
+//! Whether tracing was left on.
 
 use super::{Check, CheckInput, Importance, State, Weight};
 

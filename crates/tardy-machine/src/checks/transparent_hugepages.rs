@@ -1,4 +1,4 @@
-//! Whether the kernel puts pages together behind a task's back.
+//! Whether the kernel merges pages into huge pages automatically.
 
 use super::{Check, CheckInput, Importance, State, Weight};
 

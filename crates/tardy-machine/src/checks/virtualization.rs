@@ -134,8 +134,8 @@ fn steal_accounting(examined: &CheckInput<'_>) -> Result<State, State> {
     })
 }
 
-/// Parameters of KVM and what TuneD's profile for hosts sets them to; the third is how to say it at
-/// the start.
+/// Parameters of KVM and their values in TuneD's profile for hosts; the third is the boot
+/// parameter.
 const PARAMETERS: [(&str, &[&str], &str); 4] = [
     (
         "sys/module/kvm/parameters/kvmclock_periodic_sync",

@@ -6,8 +6,8 @@ pub(super) const CHECK: Check = Check {
     name: "watchdog",
     weight: Weight::of(Importance::Low),
     reads: &["proc/sys/kernel/watchdog"],
-    why: "every watched CPU gets a timer interrupt every few seconds, and a thread at the highest \
-          priority",
+    why: "the watchdog runs a timer every few seconds, and a thread at the highest priority, on \
+          every watched CPU",
     source: "kernel-configuration.rst, lockup detector; TuneD, realtime (nowatchdog)",
     look,
 };

@@ -1,4 +1,4 @@
-//! Where the kernel does work that it has put off.
+//! The CPUs that run deferred work of the kernel.
 
 use tardy_core::cpu::CpuList;
 
@@ -31,7 +31,7 @@ fn look(examined: &CheckInput<'_>) -> Result<State, State> {
     }
     let cpus = CpuList::from_mask(&mask)
         .ok_or_else(|| State::unknown(format!("/{FOLDER}/cpumask has no mask")))?;
-    // A queue of its own is also bound to the mask of all: only what both allow counts.
+    // A queue's own mask is limited by the mask of all queues, so only CPUs in both count.
     let reached = cpus.and(examined.cpus);
     if !reached.is_empty() {
         return Ok(State::improvable(

@@ -11,20 +11,21 @@ use super::super::root::Root;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KernelFacts {
-    /// As `uname -r`.
+    /// As printed by `uname -r`.
     pub release: Option<String>,
-    /// As `uname -v`: build number, preemption, date.
+    /// As printed by `uname -v`: build number, preemption, date.
     pub version: Option<String>,
-    /// As `uname -m`; where the kernel does not tell (before 6.1), what this program was built for.
+    /// As printed by `uname -m`; if the kernel does not report it (before 6.1), the architecture of
+    /// this program.
     pub architecture: Option<String>,
-    /// How far the kernel lets itself be interrupted by a task that became ready.
+    /// How far a newly runnable task can preempt the kernel.
     pub preemption: Option<Preemption>,
-    /// What the boot loader gave.
+    /// The command line from the boot loader.
     pub command_line: Option<String>,
     /// The bits of Documentation/admin-guide/tainted-kernels.rst; 0 is untainted.
     pub taint: Option<u64>,
-    /// Whether timers work to the nanosecond and not to the tick (`.hres_active` in
-    /// /proc/timer_list, for root only).
+    /// Whether timers have ns resolution instead of the tick's (`.hres_active` in /proc/timer_list,
+    /// for root only).
     pub high_resolution_timers: Option<bool>,
     /// The clock in use.
     pub clocksource: Option<String>,
@@ -36,16 +37,16 @@ pub struct KernelFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Preemption {
-    /// What the kernel was built as.
+    /// The preemption model the kernel was built with.
     pub compiled: CompiledPreemption,
-    /// For a kernel that can choose: `none`, `voluntary`, `full` or `lazy`.
+    /// For a kernel with selectable preemption: `none`, `voluntary`, `full` or `lazy`.
     pub mode: Option<String>,
-    /// Where `mode` was found.
+    /// The source of `mode`.
     pub mode_from: Option<PreemptionSource>,
 }
 
 impl Preemption {
-    /// Whether the kernel takes the CPU from its own code, where that is known.
+    /// Returns whether the kernel preempts its own code, if known.
     #[must_use]
     pub fn is_full(&self) -> Option<bool> {
         match (self.compiled, self.mode.as_deref()) {
@@ -62,7 +63,7 @@ impl Preemption {
     }
 }
 
-/// What a kernel was built as.
+/// The preemption model a kernel was built with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CompiledPreemption {
@@ -74,7 +75,7 @@ pub enum CompiledPreemption {
     Full,
     /// PREEMPT_LAZY.
     Lazy,
-    /// Neither of them in the version: voluntary, or none.
+    /// The version names neither of them: voluntary, or none.
     VoluntaryOrNone,
     /// Something that this version of the program does not know.
     #[default]
@@ -82,7 +83,7 @@ pub enum CompiledPreemption {
     Unknown,
 }
 
-/// Where the mode of a dynamic kernel was found, best first.
+/// The sources of a dynamic kernel's mode, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PreemptionSource {
@@ -178,7 +179,7 @@ impl Preemption {
     }
 }
 
-/// The words that init/Makefile puts into the version; patched kernels before 4.x wrote
+/// Returns the words that init/Makefile puts into the version; patched kernels before 4.x wrote
 /// `PREEMPT RT`.
 fn compiled(version: &str) -> CompiledPreemption {
     let mut words = version
@@ -199,7 +200,7 @@ fn mode_in_parentheses(modes: &str) -> Option<String> {
     Some(modes.split_once('(')?.1.split_once(')')?.0.to_owned())
 }
 
-/// The choice of kernel/Kconfig.preempt.
+/// Returns the choice of kernel/Kconfig.preempt.
 fn mode_of_build(root: &Root, release: &str) -> Option<String> {
     let configuration = KernelConfiguration::read(root, Some(release))?;
     let modes = [
@@ -214,7 +215,7 @@ fn mode_of_build(root: &Root, release: &str) -> Option<String> {
         .map(|(_, mode)| (*mode).to_owned())
 }
 
-/// The file lists every timer; the first CPU's line is enough, and near the beginning.
+/// Returns the file lists every timer; the first CPU's line is enough, and near the start.
 fn high_resolution_timers(root: &Root) -> Option<bool> {
     const BYTES_MAX: u64 = 4 << 20;
     let file = BufReader::new(root.open("proc/timer_list").ok()?.take(BYTES_MAX));

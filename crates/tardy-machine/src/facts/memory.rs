@@ -1,5 +1,5 @@
-//! Memory, swap and large pages. Format of /proc/meminfo: Documentation/filesystems/proc.rst; sizes
-//! there are in KiB.
+//! Memory, swap and large pages. Format of /proc/meminfo: Documentation/filesystems/proc.rst; its
+//! sizes are in KiB.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,9 +9,9 @@ use super::super::root::Root;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemoryFacts {
-    /// What the kernel manages.
+    /// Memory that the kernel manages.
     pub total_bytes: Option<u64>,
-    /// What programs could still get without swapping.
+    /// Memory that programs can still get without swapping.
     pub available_bytes: Option<u64>,
     /// Swap space; 0 is none.
     pub swap_total_bytes: Option<u64>,

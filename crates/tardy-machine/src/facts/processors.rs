@@ -1,4 +1,4 @@
-//! The CPUs: which there are, which are set apart, how they sleep and at what speed they run.
+//! The CPUs: existing and isolated ones, their idle states and frequencies.
 //!
 //! Sources: Documentation/ABI/testing/sysfs-devices-system-cpu,
 //! Documentation/admin-guide/pm/cpuidle.rst and cpufreq.rst.
@@ -20,25 +20,25 @@ const FOLDER: &str = "sys/devices/system/cpu";
 pub struct ProcessorFacts {
     /// The name of the first one; for Arm, which has none, `implementer 0x41 part 0xd08`.
     pub model: Option<String>,
-    /// Those that run.
+    /// Online CPUs.
     pub online: Option<CpuList>,
-    /// Those taken out of load balancing by `isolcpus=` or an isolated partition.
+    /// CPUs excluded from load balancing by `isolcpus=` or an isolated partition.
     pub isolated: Option<CpuList>,
-    /// Those that stop the tick while one task runs.
+    /// CPUs that stop the tick while one task runs.
     pub nohz_full: Option<CpuList>,
     /// Whether two threads share a core.
     pub smt_active: Option<bool>,
-    /// What sets the frequency (`intel_pstate`, `acpi-cpufreq`).
+    /// The driver that sets the frequency (`intel_pstate`, `acpi-cpufreq`).
     pub frequency_driver: Option<String>,
     /// The CPUs by frequency governor.
     pub governors: BTreeMap<String, CpuList>,
     /// The fastest that a CPU runs at.
     pub clock_rate: Option<ClockRate>,
-    /// How idle CPUs sleep.
+    /// The idle states.
     pub idle: IdleFacts,
 }
 
-/// A CPU's clock rate, and who says so.
+/// A CPU's clock rate and its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockRate {
     /// In kHz.
@@ -46,26 +46,26 @@ pub struct ClockRate {
     pub source: ClockRateSource,
 }
 
-/// Where a clock rate was read.
+/// The source of a clock rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClockRateSource {
-    /// `cpufreq/cpuinfo_max_freq`, the most that the driver gives.
+    /// `cpufreq/cpuinfo_max_freq`, the driver's maximum.
     CpufreqMax,
-    /// `cpu MHz` of /proc/cpuinfo, that of the moment it was read where the rate changes.
+    /// `cpu MHz` of /proc/cpuinfo; if the rate varies, the momentary value.
     Cpuinfo,
     /// A source of a later version.
     #[serde(other)]
     Other,
 }
 
-/// How idle CPUs sleep.
+/// The idle states.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IdleFacts {
-    /// What enters the states (`intel_idle`, `haltpoll`, `none`).
+    /// The driver that enters the states (`intel_idle`, `haltpoll`, `none`).
     pub driver: Option<String>,
-    /// What chooses among them (`menu`, `teo`).
+    /// The governor that selects a state (`menu`, `teo`).
     pub governor: Option<String>,
     /// The states of all online CPUs, lightest first.
     pub states: Vec<IdleState>,
@@ -74,13 +74,13 @@ pub struct IdleFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IdleState {
-    /// As in `POLL`, `C1E`.
+    /// Such as `POLL`, `C1E`.
     pub name: String,
-    /// How long it takes to leave it, by the driver's table.
+    /// Its exit latency, by the driver's table.
     pub exit_latency: Nanos,
     /// The CPUs that have it.
     pub cpus: CpuList,
-    /// The CPUs on which it is switched off.
+    /// The CPUs on which it is disabled.
     pub disabled: CpuList,
 }
 
@@ -176,7 +176,7 @@ impl IdleFacts {
     }
 }
 
-/// x86 and PowerPC say how fast each CPU runs; the fastest counts.
+/// x86 and PowerPC report the clock rate of each CPU; the fastest counts.
 fn named_clock_rate(cpuinfo: &str) -> Option<ClockRate> {
     let rates = cpuinfo
         .lines()

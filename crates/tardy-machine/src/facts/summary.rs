@@ -6,7 +6,8 @@ use tardy_core::units::Nanos;
 use super::{CompiledPreemption, MachineFacts, Preemption};
 
 impl MachineFacts {
-    /// Host, kernel, distribution; then CPUs, sleep, clock, memory. What is unknown is left out.
+    /// Returns host, kernel, distribution; then CPUs, idle states, clock, memory. Unknown facts are
+    /// left out.
     #[must_use]
     pub fn two_lines(&self) -> [String; 2] {
         let first = [
@@ -40,7 +41,7 @@ impl MachineFacts {
     /// Host, kernel release, architecture, preemption.
     #[must_use]
     pub fn one_line(&self) -> String {
-        // "(none)" is the kernel's word for a machine that nobody named.
+        // The kernel writes "(none)" for a machine without a name.
         let named = self.host_name.as_ref().filter(|name| *name != "(none)");
         let host = named.map_or_else(String::new, |name| format!("{name}: "));
         let release = self
@@ -85,7 +86,7 @@ impl MachineFacts {
         })
     }
 
-    /// The deepest state that some CPU may still enter.
+    /// Returns the deepest state that some CPU may still enter.
     fn deepest_idle_state(&self) -> Option<String> {
         let usable = self
             .processors

@@ -1,5 +1,5 @@
-//! Whether the machine is a virtual one: then the host's scheduler can delay everything, and no
-//! setting in here changes that.
+//! Whether the machine is virtual: then the host's scheduler can cause any delay, and no setting
+//! inside changes that.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +11,8 @@ use super::super::root::Root;
 pub struct Virtualization {
     /// The `hypervisor` flag of an x86 CPU; absent on others.
     pub processor_flag: Option<bool>,
-    /// What the hypervisor calls itself: /sys/hypervisor/type (`xen`), or `compatible` of the
-    /// device tree (`linux,kvm`).
+    /// Name of the hypervisor: /sys/hypervisor/type (`xen`), or `compatible` of the device tree
+    /// (`linux,kvm`).
     pub hypervisor: Option<String>,
     /// The vendor of the machine by its firmware (`QEMU`).
     pub vendor: Option<String>,
@@ -34,7 +34,7 @@ impl Virtualization {
         }
     }
 
-    /// Whether this is a virtual machine; absent where nothing tells.
+    /// Returns whether this is a virtual machine; `None` if unknown.
     #[must_use]
     pub fn is_virtual(&self) -> Option<bool> {
         // Vendors that make no hardware; the others (Microsoft, Google, Amazon) sell both.

@@ -5,7 +5,8 @@ struct Machine {
 }
 
 impl Machine {
-    /// A killed command that had changed two files, of which `refuses` cannot be put back.
+    /// Simulates a killed command that had changed two files, of which `refuses` cannot be
+    /// restored.
     fn killed_with_one_that_refuses(&self) {
         self.put("setting", "new");
         std::os::unix::fs::symlink("/dev/full", self.folder.path().join("refuses")).unwrap();
@@ -64,7 +65,7 @@ impl Machine {
     }
 }
 
-/// What a SIGKILL does: nothing is put back, and the lock is gone.
+/// Simulates a SIGKILL: nothing is restored, and the lock is gone.
 fn kill(mut journal: Journal) {
     journal.is_undone = true;
 }
@@ -206,8 +207,8 @@ fn the_journal_of_a_process_that_another_container_cannot_see_is_left_alone() {
 fn a_command_of_the_same_number_in_another_container_has_a_journal_of_its_own() {
     let machine = Machine::new();
     let mine = machine.change();
-    // The names that this process takes next are another's: of one that is written, and of one
-    // that is there.
+    // The names that this process takes next belong to others: a temporary file, and an existing
+    // journal.
     let number: u32 = mine
         .path
         .file_stem()

@@ -1,4 +1,4 @@
-//! A kernel file that stays open and is read again and again from its beginning.
+//! A kernel file that stays open and is read again and again from its start.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -20,13 +20,13 @@ impl KeptFile {
         Self { path, file }
     }
 
-    /// Whether it could be opened.
+    /// Returns whether it could be opened.
     pub(super) fn is_open(&self) -> bool {
         self.file.is_some()
     }
 
-    /// The content; `buffer` grows to the largest file and is used again. A file that fails (its
-    /// CPU went offline) is opened anew.
+    /// Returns the content; `buffer` grows to the largest file and is reused. A file that fails
+    /// (its CPU went offline) is reopened.
     pub(super) fn read<'a>(&mut self, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
         if self.file.is_none() {
             self.file = File::open(&self.path).ok();
@@ -38,7 +38,7 @@ impl KeptFile {
         std::str::from_utf8(&buffer[..length]).ok()
     }
 
-    /// The content as one number.
+    /// Returns the content as one number.
     pub(super) fn number<T: std::str::FromStr>(&mut self, buffer: &mut Vec<u8>) -> Option<T> {
         self.read(buffer)?.trim().parse().ok()
     }

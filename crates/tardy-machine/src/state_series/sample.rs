@@ -11,9 +11,9 @@ use super::super::cgroup::CgroupThrottling;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StateSample {
-    /// When the reading began, on the monotonic clock.
+    /// When the reading started, on the monotonic clock.
     pub at: Nanos,
-    /// Time lost for want of a resource.
+    /// Time lost to a shortage of resources.
     pub pressure: Pressure,
     /// Context switches of the whole machine.
     pub context_switches: Option<u64>,
@@ -33,10 +33,10 @@ pub struct StateSample {
 #[serde(default)]
 pub struct Pressure {
     pub cpu: Option<Stall>,
-    /// For a disk.
+    /// Waiting for a disk.
     pub io: Option<Stall>,
     pub memory: Option<Stall>,
-    /// For interrupt handlers to end (since Linux 6.1, CONFIG_IRQ_TIME_ACCOUNTING).
+    /// Waiting for interrupt handlers (since Linux 6.1, CONFIG_IRQ_TIME_ACCOUNTING).
     pub irq: Option<Stall>,
 }
 
@@ -44,9 +44,9 @@ pub struct Pressure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stall {
-    /// At least one task.
+    /// At least one task waited.
     pub some: Option<Nanos>,
-    /// All tasks that were not idle at once.
+    /// All tasks that were not idle waited at once.
     pub full: Option<Nanos>,
 }
 
@@ -62,7 +62,7 @@ pub struct CpuState {
     /// Time that was not idle, stolen time included.
     #[serde(default)]
     pub busy: Option<Nanos>,
-    /// Time that the hypervisor gave to others.
+    /// Steal time.
     #[serde(default)]
     pub steal: Option<Nanos>,
     /// The frequency as cpufreq sees it.
@@ -74,7 +74,7 @@ pub struct CpuState {
 }
 
 impl CpuState {
-    /// Nothing known yet.
+    /// Returns a sample without values.
     #[must_use]
     pub fn unknown(cpu: CpuId) -> Self {
         Self {
@@ -90,8 +90,8 @@ impl CpuState {
 }
 
 impl Stall {
-    /// The lines are `some avg10=0.03 avg60=0.31 avg300=0.54 total=6570788`, in microseconds, and
-    /// the same with `full`.
+    /// Parses lines such as `some avg10=0.03 avg60=0.31 avg300=0.54 total=6570788`, in
+    /// microseconds, and the same with `full`.
     pub(super) fn parse(text: &str) -> Self {
         let total = |kind: &str| {
             let line = text

@@ -16,13 +16,13 @@ use super::responding::ResponderRequest;
 
 const STACK_BYTES: usize = 256 << 10;
 
-/// The thread; it ends with what it answered.
+/// The thread, which returns its counts of answers.
 pub type ResponderThread = JoinHandle<io::Result<ResponderResult>>;
 
-/// Starts it, to answer until `is_over`; with the warnings of what it could not be given.
+/// Starts the thread, which answers until `is_over`; returns warnings about refused settings.
 ///
 /// # Errors
-/// Where there is no thread to be had.
+/// Returns an error if no thread can be started.
 pub fn start(
     asked: &ResponderRequest<'_>,
     mut responder: Box<dyn Responder>,

@@ -1,6 +1,6 @@
-//! Whether somebody steps the clocks that timers or grids of a run are on. Time synchronisation
-//! does it at its start, people do, and leap seconds are steps of CLOCK_REALTIME; adjustments of
-//! the rate are none, since CLOCK_MONOTONIC goes with them.
+//! Detects steps of the clocks that timers or grids of a run use. Time synchronisation steps clocks
+//! at its start, users do, and leap seconds are steps of CLOCK_REALTIME; rate adjustments are not
+//! steps, because CLOCK_MONOTONIC follows them.
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
@@ -14,13 +14,14 @@ use super::threads::MeasuringThread;
 #[derive(Debug)]
 struct WatchedClock {
     reading: ClockReading,
-    /// Whether timers are set on it; else only grids were laid on it at the start, or a probe reads
+    /// Whether timers use it; otherwise only grids were placed on it at the start, or a probe reads
     /// it.
     has_timers: bool,
     step: Option<Warning>,
 }
 
-/// The look at each turn of the main loop, a few times a second, and what it found.
+/// Checks the clocks in each iteration of the main loop, a few times a second, and stores the
+/// findings.
 #[derive(Debug)]
 pub(super) struct ClockWatch {
     start: Nanos,
@@ -28,8 +29,8 @@ pub(super) struct ClockWatch {
 }
 
 impl ClockWatch {
-    /// For the threads of a run that starts at `start`, whose clocks were read; and for the time of
-    /// day, where a probe reads it.
+    /// Starts for the threads of a run that starts at `start`, whose clocks were read; also for the
+    /// time of day, if a probe reads it.
     pub(super) fn new(start: Nanos, threads: &[ThreadEntry], reads_time_of_day: bool) -> Self {
         let clocks = threads
             .iter()
@@ -66,13 +67,14 @@ impl ClockWatch {
         }
     }
 
-    /// Looks, and cuts short the waits of threads whose timers are on a clock that was stepped:
-    /// they would wait for a time that has moved away.
+    /// Checks the clocks, and interrupts the waits of threads whose timers use a stepped clock:
+    /// their due time has moved away.
     pub(super) fn update(&mut self, now: Nanos, threads: &[MeasuringThread]) {
         for clock in &mut self.clocks {
             clock.note(now - self.start, clock.reading.clock.read());
         }
-        // Again at each look: a thread on its way into the wait would not notice the first time.
+        // Repeated at each check: a thread that is just entering the wait would not notice the
+        // first signal.
         let is_stepped = |thread: &&MeasuringThread| {
             let on_clock = |clock: &WatchedClock| {
                 clock.step.is_some() && clock.reading.clock == thread.timer_clock
@@ -84,7 +86,7 @@ impl ClockWatch {
         }
     }
 
-    /// What was found: the first step of each clock.
+    /// Returns the findings: the first step of each clock.
     pub(super) fn into_warnings(self) -> impl Iterator<Item = Warning> {
         self.clocks.into_iter().filter_map(|clock| clock.step)
     }

@@ -1,8 +1,8 @@
-//! How far the probes have come in a phase that is counted in cycles.
+//! The progress of the probes in a phase that is counted in cycles.
 //!
-//! Cycles count from the moment when the phase's loads all work, so that there are as many samples
-//! under load as were asked for. Due times on a grid come by the clock; sleeps take as long as they
-//! take, and the recorder tells how many there were.
+//! Cycles count from the time when the phase's loads all work, so that the requested number of
+//! samples is taken under load. Due times on a grid come by the clock; the duration of sleeps is
+//! unknown, so the recorder counts them.
 //!
 //! Cycles of a phase count from when all its loads work, and are at least as many as requested,
 //! under each load, as in the papers. Due times follow the clock, the recorder counts sleeps, and
@@ -12,27 +12,27 @@
 use tardy_core::units::Nanos;
 use tardy_samples::series_writer::FLUSH_INTERVAL;
 
-/// For so long the recorder may not yet know of a cycle.
+/// Maximum delay before the recorder knows of a cycle.
 const BEHIND: Nanos = Nanos(FLUSH_INTERVAL.0 * 2);
 
-/// For so long loads are waited for that do not work; then cycles count without, so that every run
-/// has an end.
+/// How long to wait for loads that do not work; after it, cycles count without them, so that every
+/// run ends.
 const PATIENCE: Nanos = Nanos::from_secs(30);
 
 /// The cycles of one phase.
 #[derive(Debug)]
 pub(super) struct CycleCount {
     wanted: u64,
-    /// What they take on the longest grid.
+    /// The length of the cycles on the longest grid.
     length: Nanos,
     asked: Option<Nanos>,
     began: Option<Nanos>,
-    /// Cycles of each series that does not go by the clock, when counting had begun for sure.
+    /// Cycles of each series that does not go by the clock, when counting had started for sure.
     before: Option<Vec<u64>>,
 }
 
 impl CycleCount {
-    /// Of `wanted` cycles, which take `length` on a grid.
+    /// Starts a count of `wanted` cycles, which take `length` on a grid.
     pub(super) fn new(wanted: u64, length: Nanos) -> Self {
         Self {
             wanted,
@@ -48,8 +48,8 @@ impl CycleCount {
         self.began.map_or(Nanos::ZERO, |began| began + self.length)
     }
 
-    /// Whether all probes have made them by `now`; `cycles` are those that the recorder knows of
-    /// each series that does not go by the clock.
+    /// Returns whether all probes have completed them by `now`; `cycles` are the recorder's counts
+    /// of each series without a clock-driven grid.
     pub(super) fn are_made(
         &mut self,
         now: Nanos,
@@ -63,7 +63,7 @@ impl CycleCount {
         let began = *self.began.get_or_insert(now);
         let is_long_enough = now >= began + self.length;
         let is_known = now >= began + BEHIND;
-        // Nothing to be noted or decided yet.
+        // Nothing to record or decide yet.
         if !is_long_enough && (self.before.is_some() || !is_known) {
             return false;
         }

@@ -1,4 +1,4 @@
-//! What else touched the measured CPUs while a run lasted.
+//! Other activity on the measured CPUs during a run.
 
 use tardy_core::cpu::CpuList;
 use tardy_machine::cgroup::CgroupThrottling;
@@ -22,7 +22,7 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads all counts; what cannot be read is absent.
+    /// Reads all counts; unreadable ones are absent.
     pub(super) fn take(root: &Root, measured: &CpuList) -> Self {
         let management = SmiReader::open(root, measured)
             .and_then(|reader| reader.read())
@@ -37,7 +37,7 @@ impl Snapshot {
         }
     }
 
-    /// What came between `before` and `self` on `measured`.
+    /// Returns the increments on `measured` from `before` to `self`.
     pub(super) fn since(&self, before: &Self, measured: &CpuList) -> Interference {
         let interrupts = Option::zip(self.interrupts.as_ref(), before.interrupts.as_ref())
             .map(|(after, before)| after.since(before).on(measured));

@@ -1,13 +1,12 @@
-//! Files of the run that are replaced as a whole, grow by lines, or are brought to the disk while
-//! it lasts, by a thread of their own.
+//! A separate thread that replaces, extends or syncs files of the run while it lasts.
 //!
-//! A file that is replaced is brought to the disk before it takes the old one's place, and a disk
-//! that others keep busy was seen to take half a minute for that; the journal of the file system
-//! then holds up every other write too. Whoever ends phases or empties rings must not wait for it:
-//! phases would last longer than planned, and samples would be lost.
+//! A replacement is synced before it takes the old file's place, which was seen to take half a
+//! minute on a busy disk; the journal of the file system then delays every other write too. The
+//! threads that end phases or empty rings must not wait for it: phases would last longer than
+//! planned, and samples would be lost.
 //!
 //! A separate thread writes replaced files to the disk during a run. A busy disk took half a minute
-//! for `run.json` at a phase's begin: the phase lasted longer, and samples were lost.
+//! for `run.json` at a phase's start: the phase lasted longer, and samples were lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -26,7 +25,7 @@ use tardy_sys::{affinity, scoped};
 
 const STACK_BYTES: usize = 256 << 10;
 
-/// Hands files to the thread; clones hand them to the same one.
+/// Sends files to the thread; clones share the same one.
 #[derive(Debug, Clone)]
 pub struct BackgroundWriter(Arc<SharedQueue>);
 
@@ -41,7 +40,7 @@ pub struct KeeperThread {
 struct SharedQueue {
     queue: Mutex<Queue>,
     has_changed: Condvar,
-    /// Whether the run's folder is no longer where it was made.
+    /// Whether the run's folder is no longer at its path.
     is_folder_gone: AtomicBool,
 }
 
@@ -49,20 +48,20 @@ struct SharedQueue {
 struct Queue {
     /// The newest content of each file that waits to be replaced.
     replaced: BTreeMap<PathBuf, Vec<u8>>,
-    /// What waits to be added to each file that grows.
+    /// The lines to append to each growing file.
     appended: BTreeMap<PathBuf, Vec<u8>>,
     /// Files to be brought to the disk.
     synced: BTreeSet<PathBuf>,
-    /// Series whose oldest samples are to give way.
+    /// Series whose oldest samples are to be folded.
     full: Vec<Arc<Rotation>>,
     /// Series with a new segment.
     unsettled: Vec<Arc<Rotation>>,
-    /// How long files that grow may become.
+    /// Maximum lengths of growing files.
     lengths_max: BTreeMap<PathBuf, u64>,
     is_ending: bool,
 }
 
-/// What the thread does with one file.
+/// A task of the thread for one file.
 #[derive(Debug, Clone)]
 enum Job {
     Replace(PathBuf, Vec<u8>),
@@ -73,13 +72,12 @@ enum Job {
     Sync(PathBuf),
 }
 
-/// Bytes that may wait for a file that grows; what comes when there are more is left out.
+/// Maximum number of bytes waiting for a growing file; the excess is dropped.
 const APPENDED_BYTES_MAX: usize = 1 << 20;
 
 impl BackgroundWriter {
-    /// Replaces the file at `path` by `content`, some time later, unless newer content comes
-    /// before; returns at once. A full disk keeps the older file. After the end nothing is written
-    /// any more.
+    /// Replaces the file at `path` by `content` later, unless newer content arrives first; returns
+    /// at once. On a full disk the older file stays. After the end nothing is written.
     pub fn replace(&self, path: &Path, content: Vec<u8>) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if !queue.is_ending {
@@ -88,8 +86,8 @@ impl BackgroundWriter {
         }
     }
 
-    /// Adds `content` to the file at `path`, which must be there, some time later; returns at once.
-    /// Where that fails once nothing more is added, so that no line comes after half of one.
+    /// Adds `content` to the existing file at `path` later; returns at once. After a failure
+    /// nothing more is added, so that no line follows half of one.
     pub fn append(&self, path: &Path, content: &[u8]) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.is_ending {
@@ -102,8 +100,8 @@ impl BackgroundWriter {
         }
     }
 
-    /// Lets the file at `path`, whose lines [`Self::append`] adds, become no longer than this: of
-    /// older lines every second one gives way then.
+    /// Limits the length of the file at `path`, which [`Self::append`] extends: beyond it, every
+    /// second old line is dropped.
     pub fn bound(&self, path: &Path, bytes_max: u64) {
         self.0
             .queue
@@ -113,7 +111,7 @@ impl BackgroundWriter {
             .insert(path.to_owned(), bytes_max);
     }
 
-    /// Has the oldest samples of a series give way, before anything else; returns at once.
+    /// Requests that the oldest samples of a series be folded, before other tasks; returns at once.
     pub fn make_room(&self, rotation: Arc<Rotation>) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if !queue.is_ending {
@@ -122,7 +120,7 @@ impl BackgroundWriter {
         }
     }
 
-    /// Brings to the disk what tells of the newest segment of a series, some time later; returns at
+    /// Requests that the data about the newest segment of a series be synced later; returns at
     /// once.
     pub fn settle(&self, rotation: Arc<Rotation>) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
@@ -132,8 +130,8 @@ impl BackgroundWriter {
         }
     }
 
-    /// Brings the file at `path` to the disk, some time later, so that a failure of power leaves
-    /// what stands in it now; returns at once.
+    /// Syncs the file at `path` later, so that its current content survives a power failure;
+    /// returns at once.
     pub fn sync(&self, path: &Path) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if !queue.is_ending && queue.synced.insert(path.to_owned()) {
@@ -141,13 +139,13 @@ impl BackgroundWriter {
         }
     }
 
-    /// Whether the run's folder was removed, moved, or replaced by another one. Nothing is written
-    /// to its files from then on.
+    /// Returns whether the run's folder was removed, moved, or replaced by another one. Afterwards
+    /// its files are not written.
     pub fn is_folder_gone(&self) -> bool {
         self.0.is_folder_gone.load(Ordering::Acquire)
     }
 
-    /// What is to be done next; `None` when all is done and no more will come.
+    /// Returns the next task; `None` when all are done and no more will come.
     fn next(&self) -> Option<Job> {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -188,7 +186,7 @@ impl KeeperThread {
     /// Starts the thread on `cpus`, for files of `folder`.
     ///
     /// # Errors
-    /// Those of starting a thread.
+    /// Returns errors of starting a thread.
     pub fn start(cpus: &CpuList, folder: FolderIdentity) -> io::Result<Self> {
         let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
         let mut broken = BTreeSet::new();
@@ -205,11 +203,11 @@ impl KeeperThread {
                     broken.insert(path);
                 }
             }
-            // Where it fails, the samples stay, and those that find no room are counted.
+            // On failure the samples stay, and those that do not fit are counted.
             Job::MakeRoom(rotation) => {
                 let _ = rotation.make_room();
             }
-            // A disk that fails says so to the writer of the samples.
+            // The writer of the samples gets the errors of a failing disk.
             Job::Settle(rotation) => {
                 let _ = rotation.settle();
             }
@@ -233,7 +231,7 @@ impl KeeperThread {
             .spawn(move || {
                 let _ = affinity::set(0, &cpus);
                 while let Some(job) = own.next() {
-                    // What stands at the folder's path now may be another one.
+                    // Another folder may have taken the path by now.
                     if !own.is_folder_gone() && is_folder_there() {
                         write(job);
                     } else {
@@ -248,7 +246,7 @@ impl KeeperThread {
         })
     }
 
-    /// For whoever has files to be kept.
+    /// Returns a handle for submitting files.
     pub fn keeper(&self) -> BackgroundWriter {
         self.keeper.clone()
     }
@@ -269,8 +267,7 @@ impl Drop for KeeperThread {
             .is_ending = true;
         self.keeper.0.has_changed.notify_one();
         if let Some(handle) = self.handle.take() {
-            // A panic of the thread was printed; what it did not write is older than what comes at
-            // the end.
+            // A panic of the thread was printed; the final files replace the unwritten ones.
             let _ = handle.join();
         }
     }
@@ -307,7 +304,8 @@ mod tests {
         let (record, log) = (Path::new("run.json"), Path::new("state.jsonl"));
         keeper.replace(record, b"1".to_vec());
         is_begun.recv().unwrap();
-        // The disk is busy with the first one: none of these waits, or the test would not end.
+        // The disk is busy with the first one: these calls must return at once, or the test would
+        // not end.
         for content in [b"2", b"3", b"4"] {
             keeper.replace(record, content.to_vec());
             keeper.append(log, content);

@@ -1,5 +1,5 @@
-//! What a user sees while a run lasts: a screen, a line that is rewritten on a terminal, or a line
-//! every 10 s elsewhere. On standard error.
+//! The progress display of a run: a screen, a line that is rewritten on a terminal, or a line every
+//! 10 s elsewhere. It writes to standard error.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
@@ -25,13 +25,13 @@ const NAMED_MAX: usize = 6;
 /// Hears the name of the phase, the time since the run's start, and the run's planned length.
 pub type ProgressListener = Box<dyn FnMut(&str, Nanos, Nanos)>;
 
-/// What is shown while a run lasts.
+/// The kind of progress display.
 pub enum ProgressDisplay {
     Nothing,
     Lines,
-    /// A screen, which needs a terminal; lines where it cannot be had.
+    /// A screen, which needs a terminal; otherwise lines.
     Screen(Look),
-    /// Nothing; the listener is called each time the run looks at its phases.
+    /// None; the listener is called each time the run checks its phases.
     Told(ProgressListener),
 }
 
@@ -62,8 +62,8 @@ enum Style {
 }
 
 impl Live {
-    /// For a run of about `length`, or without an end, from `start` on, with its screen if it has
-    /// one.
+    /// Starts the display of a run of about `length`, or without an end, from `start` on, with its
+    /// screen if there is one.
     pub(super) fn new(
         shown: ProgressDisplay,
         screen: Option<(Arc<Feed>, View)>,
@@ -94,7 +94,7 @@ impl Live {
         }
     }
 
-    /// When it wants to be called next.
+    /// Returns when it must be called next.
     pub(super) fn next(&self) -> Nanos {
         if matches!(self.style, Style::Silent | Style::Screen) {
             Nanos::MAX
@@ -103,7 +103,7 @@ impl Live {
         }
     }
 
-    /// Hands over how far the run is, or draws the line if it is time.
+    /// Passes on the progress of the run, or draws the line if it is due.
     pub(super) fn update(
         &mut self,
         now: Nanos,
@@ -129,7 +129,7 @@ impl Live {
         let line = line(elapsed, self.length, phase, &progress());
         let mut line = printable(&line).into_owned();
         if self.style == Style::Rewritten {
-            // What goes over the edge could not be wiped out.
+            // Text beyond the edge could not be erased.
             let width = terminal_size_of(io::stderr()).map_or(usize::MAX, |(Width(columns), _)| {
                 usize::from(columns).saturating_sub(1)
             });
@@ -163,7 +163,7 @@ impl Live {
             .unwrap_or_default()
     }
 
-    /// Clears the line, or gives the terminal back.
+    /// Clears the line, or restores the terminal.
     pub(super) fn finish(&mut self) {
         if let Some((_, view)) = self.screen.take() {
             view.finish();
@@ -186,7 +186,7 @@ fn line(elapsed: Nanos, length: Option<Nanos>, phase: &str, progress: &[Progress
                 seconds(left)
             )
         }
-        // As a rule because loads take their time to end, and the next phase waits for it.
+        // Usually because loads take time to stop, and the next phase waits for that.
         Some((_, left)) => format!(
             "{} s, {} s more than planned, {phase}",
             seconds(elapsed),

@@ -1,8 +1,8 @@
-//! Metrics of a run while it lasts, for Prometheus and what else reads OpenMetrics over HTTP
+//! Metrics of a run in progress, for Prometheus and other readers of OpenMetrics over HTTP
 //! (`--metrics`).
 //!
-//! One thread on the housekeeping CPUs answers all readers. It reads their requests as they come, so
-//! that idle connections keep nobody waiting. The recorder never waits for it: a reader asks for new
+//! One thread on the housekeeping CPUs answers all readers. It reads their requests as they arrive,
+//! so an idle connection delays no other. The recorder never waits for it: a client requests new
 //! numbers, and the recorder publishes them when it empties the rings the next time.
 
 use std::fmt::Write as _;
@@ -23,24 +23,24 @@ use tardy_sys::signal::wait_readable;
 use tardy_sys::{affinity, scoped};
 
 const STACK_BYTES: usize = 256 << 10;
-/// How often the thread looks whether the run has ended.
+/// Interval between checks whether the run has ended.
 const LOOK: Duration = Duration::from_millis(250);
 /// Back-off after accept(2) fails (e.g. EMFILE).
 const REST: Duration = Duration::from_millis(100);
-/// How long the thread waits for a reader's request. Where the whole machine stands still, the reader
+/// How long the thread waits for a client's request. If the whole machine was stopped, the client
 /// had no time either: that does not count.
 const READER_LIMIT: Duration = Duration::from_secs(2);
-/// How long a reader may take to accept the answer, which fits into a socket's buffer as a rule: it
-/// keeps the others waiting.
+/// How long a client may take to accept the answer, which usually fits into a socket's buffer:
+/// meanwhile the others wait.
 const ANSWER_LIMIT: Duration = Duration::from_millis(500);
-/// Connections that are read at once. One more closes the oldest.
+/// Maximum number of open connections. One more closes the oldest.
 const READERS_MAX: usize = 64;
-/// How long new numbers are waited for: the recorder comes by eight times a second.
+/// How long to wait for new numbers: the recorder publishes eight times a second.
 const NUMBERS_LIMIT: Duration = Duration::from_secs(1);
 /// The longest question that is read, in bytes.
 const QUESTION_BYTES_MAX: usize = 8 << 10;
 
-/// What the run leaves for the thread.
+/// The data that the run shares with the thread.
 #[derive(Debug, Default)]
 pub struct Desk {
     is_wanted: AtomicBool,
@@ -56,7 +56,7 @@ struct Numbers {
     run: Option<RunStatus>,
 }
 
-/// The run itself, apart from its samples.
+/// The status of the run, apart from its samples.
 #[derive(Debug, Clone)]
 struct RunStatus {
     labels: String,
@@ -74,7 +74,7 @@ pub struct MetricsServer {
 }
 
 impl Desk {
-    /// Whether somebody waits for new numbers.
+    /// Returns whether a client waits for new numbers.
     pub fn is_wanted(&self) -> bool {
         self.is_wanted.load(Ordering::Acquire)
     }
@@ -89,7 +89,7 @@ impl Desk {
         }
     }
 
-    /// The same with how far the run is.
+    /// Stores the record and the progress of the run.
     pub fn leave_run(&self, record: &RunRecord, now: Nanos) {
         let Ok(mut numbers) = self.numbers.try_lock() else {
             return;
@@ -113,8 +113,8 @@ impl Desk {
         }
     }
 
-    /// The numbers of now, with the status of the run, as text; those of before where no newer ones
-    /// come.
+    /// Returns the current numbers with the status of the run, as text; the previous numbers if no
+    /// newer ones come.
     fn text(&self) -> String {
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
         let (edition, begin) = (numbers.edition, Instant::now());
@@ -253,13 +253,13 @@ impl MetricsServer {
     /// Answers at `listener` from a thread on `cpus`.
     ///
     /// # Errors
-    /// Those of starting a thread.
+    /// Returns errors of starting a thread.
     pub fn start(listener: TcpListener, cpus: &CpuList) -> io::Result<Self> {
         let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
         let desk = Arc::new(Desk::default());
         let is_ending = Arc::new(AtomicBool::new(false));
         let (own, ending) = (Arc::clone(&desk), Arc::clone(&is_ending));
-        // A reader that is gone when its turn comes must not hold up the end.
+        // A client that has disconnected must not delay the end.
         listener.set_nonblocking(true)?;
         let handle = std::thread::Builder::new()
             .name("tardy-metrics".into())
@@ -281,7 +281,7 @@ impl MetricsServer {
         })
     }
 
-    /// Where numbers are left.
+    /// Returns the shared state.
     pub fn desk(&self) -> &Arc<Desk> {
         &self.desk
     }
@@ -305,18 +305,18 @@ struct Reader {
     request: Vec<u8>,
 }
 
-/// What reading from a connection came to.
+/// The result of reading from a connection.
 enum RequestState {
     Incomplete,
     Complete,
-    /// The reader left, or sent what is no request.
+    /// The client disconnected, or sent an invalid request.
     Failed,
 }
 
-/// Waits for connections and requests once, and answers those that are complete.
+/// Waits for connections and requests once, and answers complete requests.
 ///
 /// # Errors
-/// Those of ppoll(2).
+/// Returns errors of ppoll(2).
 fn serve(listener: &TcpListener, readers: &mut Vec<Reader>, desk: &Desk) -> io::Result<()> {
     let mut fds = vec![listener.as_fd()];
     fds.extend(readers.iter().map(|reader| reader.stream.as_fd()));
@@ -385,7 +385,7 @@ impl Reader {
         }
     }
 
-    /// The first line of the request.
+    /// Returns the first line of the request.
     fn question(&self) -> String {
         let line = self.request.split(|&byte| byte == b'\r').next();
         String::from_utf8_lossy(line.unwrap_or_default()).into_owned()
@@ -435,11 +435,11 @@ fn answer(reader: Reader, desk: &Desk) -> io::Result<()> {
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// Takes the place at which metrics are to be read: a port of this machine alone, or an address and
-/// a port.
+/// Parses the address at which metrics are served: a port of the loopback, or an address and a
+/// port.
 ///
 /// # Errors
-/// A sentence: where it is neither, or cannot be had.
+/// A sentence: if it is neither, or cannot be had.
 pub fn listen(place: &str) -> Result<TcpListener, String> {
     let address: SocketAddr = match place.parse::<u16>() {
         Ok(port) => SocketAddr::from(([127, 0, 0, 1], port)),
@@ -460,7 +460,7 @@ mod tests {
     fn asked(server: &MetricsServer, address: SocketAddr, question: &str) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(question.as_bytes()).unwrap();
-        // As the recorder does when it comes by.
+        // Like the recorder's regular visit.
         while !server.desk().is_wanted() && question.contains("/metrics") {
             std::thread::yield_now();
         }
@@ -495,7 +495,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let server = MetricsServer::start(listener, &CpuList::default()).unwrap();
         let mut endless = TcpStream::connect(address).unwrap();
-        // It is cut off before it has sent all of this.
+        // The connection is closed before all of this is sent.
         let sent = (0..1 << 16)
             .map_while(|_| endless.write_all(&[b'a'; 1024]).ok())
             .count();
@@ -515,7 +515,7 @@ mod tests {
         let _second = TcpStream::connect(address).unwrap();
         serve(&listener, &mut readers, &desk).unwrap();
         assert_eq!(readers.len(), 2);
-        // The thread's own waiting does.
+        // Only the thread's own waiting counts.
         let begin = Instant::now();
         while !readers.is_empty() {
             serve(&listener, &mut readers, &desk).unwrap();
@@ -556,7 +556,7 @@ mod tests {
             .collect();
         let mut half = TcpStream::connect(address).unwrap();
         half.write_all(b"GET / HTTP").unwrap();
-        // One after another, they would keep this one waiting for four minutes.
+        // In sequence, they would delay this one for four minutes.
         let text = asked(&server, address, "GET / HTTP/1.1\r\n\r\n");
         assert!(text.contains("200 OK"), "{text}");
         drop(idle);

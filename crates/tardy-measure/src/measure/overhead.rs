@@ -1,4 +1,4 @@
-//! What the tool itself cost; reported with every result, never subtracted from it.
+//! The cost of the tool itself; reported with every result, never subtracted from it.
 
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
@@ -16,8 +16,8 @@ pub(super) struct StartCounts {
 impl StartCounts {
     /// Call it on the measuring thread, as the last thing before the loop.
     pub(super) fn now() -> Self {
-        // The first call pays for what the second one measures: the page that `usage` lives in, the
-        // clock's code.
+        // The first call takes page faults that the second one would measure: for the page of
+        // `usage`, and the clock's code.
         let _ = usage(UsageScope::Thread);
         let _ = clock::thread_cpu_time();
         Self {
@@ -26,7 +26,7 @@ impl StartCounts {
         }
     }
 
-    /// What came since; call it on the same thread, as the first thing after the loop.
+    /// Returns the increments; call it on the same thread, directly after the loop.
     pub(super) fn since(&self, probe: &str, cpu: Option<CpuId>) -> ThreadOverhead {
         let cpu_time = clock::thread_cpu_time() - self.cpu_time;
         let after = usage(UsageScope::Thread).unwrap_or_default();
@@ -43,7 +43,7 @@ impl StartCounts {
     }
 }
 
-/// The median time between two clock reads, in ns.
+/// Returns the median time between two clock reads, in ns.
 pub(super) fn clock_read_cost() -> Nanos {
     const READS: usize = 1001;
     let mut gaps = Vec::with_capacity(READS);

@@ -1,5 +1,5 @@
-//! The run's timeline: which phase it is in, and what happens next. No clock and no processes of
-//! its own, so that it can be tested.
+//! The run's timeline: its current phase, and the next step. It reads no clock and starts no
+//! processes, so that it can be tested.
 //!
 //! Loads are abandoned 5 s after they should be gone, but only once their supervisor had a chance
 //! to answer: a machine that its host did not run for a while loses no loads.
@@ -8,37 +8,37 @@
 //! most) loads are asked to stop, and halfway through killed; their changes are undone before the
 //! next phase. The last phase's loads work to the run's end.
 //!
-//! Rows leave out the end of loads and threads. A load's row ends when the load sees the request to
+//! Rows exclude the end of loads and threads. A load's row ends when the load sees the request to
 //! stop. Its worker then undoes its changes and sleeps until the probes are disarmed: on a kernel
 //! without preemption its exit takes hundreds of us. Measuring threads wait for one another before
-//! they take anything apart.
+//! they release resources.
 
 use tardy_core::units::Nanos;
 use tardy_run::plan::PhasePlan;
 use tardy_run::record::PhaseRecord;
 
-/// The part of a phase at its end in which its loads end and the system calms down: a tenth.
+/// The share of a phase at its end in which its loads stop and the system settles: a tenth.
 const ENDING_PART: i64 = 10;
-/// The same at most.
+/// Its maximum.
 const ENDING_MAX: Nanos = Nanos::from_millis(500);
-/// How long after a phase's end, and after they were asked to end, its loads may still be there;
-/// killed processes are gone in a fraction of it.
+/// How long after a phase's end, and after the stop request, its loads may still exist; killed
+/// processes are gone in a fraction of it.
 pub const STUCK: Nanos = Nanos::from_secs(5);
 
-/// What the session has to do.
+/// The next step of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Start the loads of this phase.
     Begin(usize),
-    /// Ask the loads of this phase to end.
+    /// Stop the loads of this phase.
     End {
         phase: usize,
-        /// What is still there after this time is to be killed.
+        /// Time after which the remaining processes are killed.
         within: Nanos,
     },
-    /// The loads of this phase should be gone and are not: whoever holds them does not answer.
+    /// The loads of this phase should be gone and are not: the supervisor does not answer.
     GiveUp(usize),
-    /// All phases were over at this moment; loads of the last one still work.
+    /// All phases were over at this time; loads of the last one still work.
     Done(Nanos),
 }
 
@@ -50,16 +50,16 @@ enum Stage {
     Ended,
 }
 
-/// The end of a phase of that length in which its loads end.
+/// Returns the final part of a phase of that length in which its loads stop.
 fn ending(length: Nanos) -> Nanos {
     Nanos(length.get() / ENDING_PART).min(ENDING_MAX)
 }
 
-/// Walks through the phases. Each ends when it was to, whatever its loads do, and the next begins
+/// Walks through the phases. Each ends as planned, whatever its loads do, and the next one starts
 /// then.
 ///
-/// Loads are asked to end before their phase does, so that nothing of them is left in the next one.
-/// Those of the last phase work until it ends: nothing comes after it.
+/// Loads are stopped before the end of their phase, so that none of them reaches into the next one.
+/// Those of the last phase work until it ends.
 #[derive(Debug)]
 pub struct Timeline {
     plans: Vec<PhasePlan>,
@@ -67,17 +67,17 @@ pub struct Timeline {
     current: usize,
     stage: Stage,
     planned: Nanos,
-    /// When the first phase of a run that goes on began.
+    /// When the first phase of a resumed run started.
     began: Option<Nanos>,
-    /// When the loads of the current phase were asked to end: after its end, where the machine
-    /// stood still or the tool found no CPU.
+    /// When the loads of the current phase were asked to stop: after its end, if the machine was
+    /// stopped or the tool got no CPU.
     asked: Nanos,
-    /// When the cycles of the current phase were made, where it is counted in them.
+    /// When the cycles of the current phase were made, if it is counted in them.
     made: Option<Nanos>,
 }
 
 impl Timeline {
-    /// Phases that begin at `start`.
+    /// Phases that start at `start`.
     #[must_use]
     pub fn new(plans: Vec<PhasePlan>, start: Nanos) -> Self {
         Self {
@@ -92,13 +92,13 @@ impl Timeline {
         }
     }
 
-    /// The first phase goes on, which began at `began`, if it did.
+    /// Resumes the first phase, which started at `began`, if it did.
     #[must_use]
     pub fn going_on_since(self, began: Option<Nanos>) -> Self {
         Self { began, ..self }
     }
 
-    /// What is to be done at `now`; call it again until it answers `None`.
+    /// Returns the next step at `now`; call it repeatedly until it returns `None`.
     pub fn step(&mut self, now: Nanos) -> Option<Step> {
         let Some(plan) = self.plans.get(self.current) else {
             return Some(Step::Done(self.end_of_last().min(now)));
@@ -125,7 +125,7 @@ impl Timeline {
             {
                 self.stage = Stage::Ending;
                 self.asked = now;
-                // The other half is for the kernel to end what was killed.
+                // The other half is for the kernel to end killed processes.
                 Some(Step::End {
                     phase: self.current,
                     within: Nanos(ending(plan.length).get() / 2),
@@ -143,19 +143,20 @@ impl Timeline {
         }
     }
 
-    /// The loads of the current phase are all gone.
+    /// Records that the loads of the current phase are all gone.
     pub fn loads_ended(&mut self) {
         if self.stage == Stage::Ending {
             self.stage = Stage::Ended;
         }
     }
 
-    /// The cycles of the current phase are made, at `now`: a phase that is counted in them ends.
+    /// Returns the cycles of the current phase are made, at `now`: a phase that is counted in them
+    /// ends.
     pub fn cycles_made(&mut self, now: Nanos) {
         self.made.get_or_insert(now);
     }
 
-    /// When [`Self::step`] will have something to do by itself.
+    /// Returns when [`Self::step`] will next have something to do.
     #[must_use]
     pub fn next(&self) -> Nanos {
         let length = self
@@ -170,14 +171,14 @@ impl Timeline {
         }
     }
 
-    /// When the last phase ends, once it has begun.
+    /// When the last phase ends, once it has started.
     #[must_use]
     pub fn end(&self) -> Option<Nanos> {
         (self.current + 1 == self.plans.len() && self.stage != Stage::Before)
             .then(|| self.end_of_current())
     }
 
-    /// Whether the loads of the current phase must be gone when it ends.
+    /// Returns whether the loads of the current phase must be gone when it ends.
     fn has_ending(&self) -> bool {
         self.current + 1 < self.plans.len()
             && self
@@ -186,8 +187,8 @@ impl Timeline {
                 .is_some_and(|plan| !plan.loads.is_empty())
     }
 
-    /// When it was to end; one that began late because the loads before it were slow to go still
-    /// has half of its length.
+    /// Returns the planned end; a phase that started late because the previous loads were slow to
+    /// stop still gets half of its length.
     fn end_of_current(&self) -> Nanos {
         let length = self
             .plans
@@ -208,7 +209,7 @@ impl Timeline {
         (self.planned + length).max(begin + Nanos(length.get() / 2))
     }
 
-    /// When loads that were asked to end and are still there are given up.
+    /// Returns when loads are given up that were asked to stop and still exist.
     fn stuck(&self) -> Nanos {
         self.end_of_current().max(self.asked) + STUCK
     }
@@ -227,12 +228,12 @@ impl Timeline {
 
     fn finish_phase(&mut self, now: Nanos) {
         let is_last = self.current + 1 == self.plans.len();
-        // Threads end with the last phase, and not when somebody looks at the clock.
+        // Threads end with the last phase, not at the next clock read.
         let end = if is_last { self.end_of_current() } else { now };
         if let Some(record) = self.records.last_mut() {
             record.end_ns = Some(end);
         }
-        // Cycles take the time that they take: what comes after them is not late.
+        // Cycles take a variable time, so later phases are not late.
         self.planned = if self.counts_cycles() {
             now
         } else {
@@ -243,7 +244,7 @@ impl Timeline {
         self.stage = Stage::Before;
     }
 
-    /// What the CPUs did in the phase that ended last; told twice, the first time counts.
+    /// Records the activity of the CPUs in the last phase; of two calls, the first counts.
     pub fn note_busy(&mut self, busy: std::collections::BTreeMap<tardy_core::cpu::CpuId, Nanos>) {
         if let Some(record) = self
             .records
@@ -256,7 +257,7 @@ impl Timeline {
         }
     }
 
-    /// The run ends at `now`, wherever it is.
+    /// Returns the run ends at `now`, wherever it is.
     pub fn cut(&mut self, now: Nanos) {
         if let Some(record) = self
             .records
@@ -268,8 +269,7 @@ impl Timeline {
         self.current = self.plans.len();
     }
 
-    /// Somebody stopped a run that has no end of its own, at `now`: the phase that it was in ended
-    /// as it was to.
+    /// Records that the user stopped an endless run at `now`: its current phase ended as planned.
     pub fn end_as_asked(&mut self, now: Nanos) {
         self.cut(now);
         if let Some(record) = self.records.last_mut() {

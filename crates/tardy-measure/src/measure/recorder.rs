@@ -1,5 +1,5 @@
-//! The recorder's thread: empties the rings eight times a second, on a CPU that is not measured
-//! where there is one.
+//! The recorder's thread: empties the rings eight times a second, on a CPU that is not measured if
+//! possible.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,16 +25,16 @@ use super::keeper::BackgroundWriter;
 use super::metrics::Desk;
 use crate::plan::other_runs::RECORDER;
 
-/// How often the histograms of series that do not keep every sample are written, in flushes.
+/// Interval between writes of the histograms of series that do not store every sample, in flushes.
 const FLUSHES_A_HISTOGRAM: u64 = 40;
-/// How often the series are brought to the disk, in flushes: every ten seconds. A failure of power
-/// takes no more than that, and what the disk needed.
+/// Interval between two syncs of the series, in flushes: every ten seconds. A power failure loses
+/// that time plus the disk's delay at most.
 const FLUSHES_A_SYNC: u64 = 80;
-/// Room kept for each histogram, in bytes.
+/// Space reserved for each histogram, in bytes.
 const HISTOGRAM_BYTES_RESERVED: usize = 512 << 10;
 const STACK_BYTES: usize = 512 << 10;
 
-/// How far one series has come, for the live view.
+/// The progress of one series, for the live view.
 #[derive(Debug, Clone)]
 pub struct Progress {
     pub probe: String,
@@ -42,9 +42,9 @@ pub struct Progress {
     pub counts: Counts,
     /// Its worst sample.
     pub worst: Option<WorstSample>,
-    /// Time between two due times, where the clock tells when they come.
+    /// Time between two due times, if they come by the clock.
     pub period: Option<Nanos>,
-    /// Whether its last sample has come.
+    /// Whether its last sample has arrived.
     pub is_closed: bool,
 }
 
@@ -64,16 +64,16 @@ struct Work {
     progress: Arc<Mutex<Vec<Progress>>>,
     keeper: BackgroundWriter,
     metrics: Option<Arc<Desk>>,
-    /// Who shows the run, where somebody does, and when it may ask again.
+    /// The display of the run, if any, and the earliest time of its next request.
     feed: Option<(Arc<Feed>, Pace)>,
-    /// Figures that could not be published; the next ones take over their largest values.
+    /// Figures that could not be published; the next ones include their largest values.
     unseen: Vec<Figures>,
 }
 
 impl Recorder {
-    /// Starts the thread on `cpus`, with room on the disk for the histograms of the series in
-    /// `files`, less of it where `is_bounded` by --disk; `keeper` gets those that are written on
-    /// the way, `feed` what a live view shows, and `metrics` what readers of metrics ask for.
+    /// Starts the thread on `cpus`, with disk space for the histograms of the series in `files`,
+    /// less of it if `is_bounded` by --disk; `keeper` writes histograms during the run, `feed`
+    /// supplies a live view, and `metrics` the clients of metrics.
     pub(super) fn start<'a>(
         files: impl IntoIterator<Item = &'a Path>,
         is_bounded: bool,
@@ -113,7 +113,7 @@ impl Recorder {
             .stack_size(STACK_BYTES)
             .spawn(move || {
                 let _ = affinity::set(0, &cpus);
-                // Ahead of the loads where it must share a CPU with them: a full ring would lose
+                // Ahead of the loads if it must share a CPU with them: a full ring would lose
                 // samples.
                 let _ = sched::set_policy(0, sched::AHEAD);
                 if let Ok(series) = has_begun.recv() {
@@ -131,13 +131,13 @@ impl Recorder {
         })
     }
 
-    /// Hands over the series, in the order of their files: from now on their rings are emptied.
+    /// Passes the series, in the order of their files: from now on their rings are emptied.
     pub(super) fn begin(&self, series: Vec<SeriesRecorder>) {
         // A thread that is gone is found when it is joined.
         let _ = self.series.send(series);
     }
 
-    /// How far each series has come.
+    /// Returns the progress of each series.
     pub(super) fn progress(&self) -> Vec<Progress> {
         self.progress
             .lock()
@@ -145,12 +145,12 @@ impl Recorder {
             .unwrap_or_default()
     }
 
-    /// The same, for whoever looks at it while the run lasts.
+    /// Returns the shared progress, which other threads read during the run.
     pub(super) fn shared_progress(&self) -> Arc<Mutex<Vec<Progress>>> {
         Arc::clone(&self.progress)
     }
 
-    /// Takes what is left after the measuring threads have ended, and closes the files.
+    /// Takes the remaining samples after the measuring threads have ended, and closes the files.
     pub(super) fn finish(self) -> std::io::Result<Vec<SeriesRecorder>> {
         self.is_ending.store(true, Ordering::Release);
         drop(self.series);
@@ -205,7 +205,7 @@ impl Work {
                 self.keeper.settle(Arc::clone(rotation));
             }
             if is_histogram_due && let Some(histogram) = encoded_histogram(series) {
-                // A full disk keeps the older one; the last one has its room reserved.
+                // On a full disk the older file stays; space is reserved for the last one.
                 self.keeper
                     .replace(&histogram_path(series.path()), histogram);
             }
@@ -225,7 +225,7 @@ impl Work {
         }
     }
 
-    /// Makes the figures that a live view asks for, as often as they are cheap.
+    /// Makes the figures that a live view requests, as often as is cheap.
     fn publish_figures(&mut self) {
         let Some((feed, pace)) = &mut self.feed else {
             return;
@@ -263,15 +263,15 @@ fn progress_of(series: &SeriesRecorder, is_closed: bool) -> Progress {
         cpu: descriptor.cpu,
         counts: series.counts(),
         worst: series.worst(),
-        // Whoever measures in its own threads must go on; a program of somebody else's may wait.
+        // The tool's own measuring threads must keep running; other programs may wait.
         period: (descriptor.schedule.is_grid() && descriptor.external.is_none())
             .then(|| descriptor.schedule.period()),
         is_closed,
     }
 }
 
-/// The histogram of a series that does not keep every sample. Samples that gave way are in the
-/// histograms by hour, and need none.
+/// Returns the histogram of a series that does not store every sample. Folded samples are in the
+/// hourly histograms, and need no other.
 fn encoded_histogram(series: &SeriesRecorder) -> Option<Vec<u8>> {
     let histogram = series.histogram()?;
     let room = series.rotation().map(|_| HISTOGRAM_BYTES as usize);

@@ -28,21 +28,20 @@ use super::recorder::Recorder;
 use super::session::closing::note_series;
 use super::session::{SessionError, first_record, system};
 
-/// As the largest ring of a probe.
+/// Same as the largest ring of a probe.
 const RING_SAMPLES: usize = 32_768;
-/// Time between two stimuli that is asked for where nothing else is; it predicts due times in the
-/// file, and decides nothing.
+/// Default time between two stimuli; it only predicts due times in the file.
 const REQUEST: Nanos = Nanos::from_millis(1);
 
-/// What is asked of a responder.
+/// The parameters of a responder.
 #[derive(Debug)]
 pub struct ResponderRequest<'a> {
     pub link: &'a Link,
-    /// The file with the secret of the link; only its name is kept.
+    /// The file with the secret of the link; only its name is stored.
     pub secret: Option<&'a Path>,
     /// CPU to answer on.
     pub cpu: Option<CpuId>,
-    /// Real-time priority; none for an ordinary task.
+    /// Real-time priority; `None` for an ordinary task.
     pub priority: Option<u32>,
     /// Samples to store.
     pub keep: KeptSamples,
@@ -61,7 +60,7 @@ impl RespondRun {
     /// Makes the folder, and the log that the responder writes. Call it before memory is locked.
     ///
     /// # Errors
-    /// [`SessionError`].
+    /// Returns [`SessionError`].
     pub fn start(
         out: &Path,
         asked: &ResponderRequest<'_>,
@@ -70,7 +69,7 @@ impl RespondRun {
         let folder = RunFolder::create(out)?;
         let started = Self::start_in(folder, asked, root);
         started.inspect_err(|_| {
-            // Made just above, and there is nothing in it.
+            // It was made just above, and is empty.
             let _ = std::fs::remove_dir_all(out);
         })
     }
@@ -157,7 +156,7 @@ impl RespondRun {
     /// Closes the folder, once the responder has closed its log.
     ///
     /// # Errors
-    /// [`SessionError`].
+    /// Returns [`SessionError`].
     pub fn finish(mut self, state: State, warnings: Vec<Warning>) -> Result<(), SessionError> {
         let end = Nanos(clock::monotonic());
         self.record.warnings.extend(warnings);

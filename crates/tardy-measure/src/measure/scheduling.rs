@@ -1,4 +1,4 @@
-//! How a thread is scheduled: policy, priority and CPUs.
+//! The scheduling of a thread: policy, priority and CPUs.
 //!
 //! Recorder, session, supervisor and init run at nice -20, not at a real-time priority, and their
 //! children at 0. A storm of forks keeps threads of nice 0 from their CPU for seconds under EEVDF,
@@ -12,7 +12,7 @@ use std::io;
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_sys::{affinity, sched};
 
-/// How a thread is scheduled.
+/// The scheduling of a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Scheduling {
     pub(super) policy: u32,
@@ -21,7 +21,7 @@ pub(super) struct Scheduling {
 }
 
 impl Scheduling {
-    /// Of thread `tid`; 0 is the calling one.
+    /// Reads that of thread `tid`; 0 is the calling one.
     pub(super) fn of(tid: i32) -> io::Result<Self> {
         let (policy, priority) = sched::policy(tid)?;
         Ok(Self {

@@ -1,9 +1,9 @@
-//! Whether the measuring threads are still scheduled as they began. Container managers, tuning
-//! daemons and people move and demote other people's threads; such a run shows another system than
-//! the one that was asked about.
+//! Checks whether the measuring threads are still scheduled as they started. Container managers,
+//! tuning daemons and users move and demote threads of other programs; such a run measures another
+//! system than requested.
 //!
-//! Policy, priority and CPUs are looked at once a second, and by each thread itself at its end.
-//! Which CPU took a sample is known for each sample: [`tardy_sys::post`].
+//! Policy, priority and CPUs are checked once a second, and by each thread itself at its end. The
+//! CPU of each sample is known: [`tardy_sys::post`].
 
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
@@ -14,7 +14,7 @@ use super::threads::MeasuringThread;
 
 const INTERVAL: Nanos = Nanos::from_secs(1);
 
-/// The look once a second, and what it found: each thread once.
+/// Checks the scheduling once a second, and stores the findings: each thread once.
 #[derive(Debug)]
 pub(super) struct SchedulingWatch {
     next: Nanos,
@@ -22,7 +22,7 @@ pub(super) struct SchedulingWatch {
 }
 
 impl SchedulingWatch {
-    /// For a run that starts at `start`.
+    /// Starts for a run that starts at `start`.
     pub(super) fn new(start: Nanos) -> Self {
         Self {
             next: start + INTERVAL,
@@ -30,14 +30,14 @@ impl SchedulingWatch {
         }
     }
 
-    /// Looks if it is time.
+    /// Checks if it is time.
     pub(super) fn update(&mut self, now: Nanos, threads: &[MeasuringThread]) {
         if now < self.next {
             return;
         }
         self.next = now + INTERVAL;
         for thread in threads.iter().filter(|thread| !thread.is_finished()) {
-            // A thread that has ended meanwhile has looked itself.
+            // A thread that has ended meanwhile has checked itself.
             if let Ok(scheduling) = Scheduling::of(thread.tid) {
                 self.note(
                     now,
@@ -50,7 +50,7 @@ impl SchedulingWatch {
         }
     }
 
-    /// Notes how a thread is scheduled `now` that began as `before`, where that is known.
+    /// Compares the scheduling `now` of a thread that started as `before`, if known.
     pub(super) fn note(
         &mut self,
         now: Nanos,
@@ -75,7 +75,7 @@ impl SchedulingWatch {
         }
     }
 
-    /// What was found.
+    /// Returns the findings.
     pub(super) fn into_changes(self) -> Vec<SchedulingChange> {
         self.changes
     }

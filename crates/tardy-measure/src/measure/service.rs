@@ -1,13 +1,12 @@
-//! What a service manager is told of a run (sd_notify(3)): that it measures, that it goes on, that
-//! it ends.
+//! Notifies the service manager (sd_notify(3)) that the run measures, makes progress, and ends.
 //!
-//! A run that hangs must lose its watchdog. A thread of its own, on the CPUs of the tool's own
-//! work, therefore looks at what the recorder has counted and at whether the session still turns,
-//! and keeps the watchdog alive only while all of it goes forward.
+//! A run that hangs must lose its watchdog. A separate thread on the housekeeping CPUs therefore
+//! checks the recorder's counts and the session's main loop, and keeps the watchdog alive only
+//! while both make progress.
 //!
-//! A run that hangs loses its service manager's watchdog. A thread that only lives would feed the
-//! watchdog while nothing is measured. The watchdog depends on the samples that the recorder has
-//! taken from each ring and on the turns of the session; a series may stand still for half of the
+//! A run that hangs loses its service manager's watchdog. A thread that is merely alive would feed
+//! the watchdog while nothing is measured. The watchdog depends on the samples that the recorder
+//! has taken from each ring and on the turns of the session; a series may pause for half of the
 //! manager's time, for a second, or for two of its periods (the longest of the three). The
 //! notifications are two lines of `std`'s datagram sockets, without a crate. The unit resumes the
 //! same run.
@@ -26,27 +25,26 @@ use tardy_sys::{affinity, clock, scoped};
 
 use super::recorder::Progress;
 
-/// Looks in the time after which the manager takes the run for hung.
+/// Number of polls within the manager's time-out.
 const LOOKS_A_TIMEOUT: i64 = 4;
-/// The shortest and the longest time between two polls: a manager that wants to hear more often
-/// gets no thread that never sleeps.
+/// Minimum and maximum time between two polls: the thread sleeps even if a manager wants to be
+/// notified more often.
 const LOOK: (Nanos, Nanos) = (Nanos::from_millis(10), Nanos::from_secs(10));
-/// A series that stands still for less than this is not taken for hung: the recorder empties rings
+/// A series that pauses for less than this does not count as hanging: the recorder empties rings
 /// eight times a second.
 const STILL_MIN: Nanos = Nanos::from_secs(1);
 const STACK_BYTES: usize = 256 << 10;
 
-/// The manager that started this process, and what it wants to hear.
+/// The manager that started this process, and its settings.
 #[derive(Debug)]
 pub(super) struct ServiceManager {
     socket: UnixDatagram,
     address: SocketAddr,
-    /// Without a sign of life for so long the manager ends the process; absent where it does not
-    /// watch.
+    /// Watchdog time-out after which the manager kills the process; absent if it does not watch.
     timeout: Option<Nanos>,
 }
 
-/// Tells the manager how a run goes.
+/// Notifies the manager of a run's progress.
 #[derive(Debug)]
 pub(super) struct ServiceNotifier {
     manager: Arc<ServiceManager>,
@@ -56,7 +54,7 @@ pub(super) struct ServiceNotifier {
 }
 
 impl ServiceManager {
-    /// That of this process, by the environment; `None` where no manager asks to be told.
+    /// Returns the manager of this process, from the environment; `None` without one.
     pub(super) fn of_this_process() -> Option<Self> {
         let path = std::env::var_os("NOTIFY_SOCKET")?;
         let address = match path.as_bytes() {
@@ -70,7 +68,7 @@ impl ServiceManager {
         let timeout =
             timeout.map(|us| Nanos(i64::try_from(us.saturating_mul(1000)).unwrap_or(i64::MAX)));
         let socket = UnixDatagram::unbound().ok()?;
-        // A manager that is slow to read holds up no run.
+        // A manager that is slow to read delays no run.
         socket.set_nonblocking(true).ok()?;
         Some(Self {
             socket,
@@ -86,11 +84,11 @@ impl ServiceManager {
 }
 
 impl ServiceNotifier {
-    /// Tells `manager` that the run measures, and keeps its watchdog alive from `cpus` while
-    /// `progress` goes forward and [`Self::turn`] is called.
+    /// Notifies `manager` that the run measures, and keeps its watchdog alive from `cpus` while
+    /// `progress` advances and [`Self::turn`] is called.
     ///
     /// # Errors
-    /// Those of starting a thread.
+    /// Returns errors of starting a thread.
     pub(super) fn start(
         manager: ServiceManager,
         cpus: &CpuList,
@@ -98,7 +96,7 @@ impl ServiceNotifier {
         progress: Arc<Mutex<Vec<Progress>>>,
     ) -> io::Result<Self> {
         let manager = Arc::new(manager);
-        // A line each: the text of a status ends where its line does.
+        // One line each, because a line break ends a status text.
         let run = run.display().to_string().replace('\n', " ");
         manager.tell(&format!("READY=1\nSTATUS=Measuring into {run}"));
         let (turns, is_ending) = (
@@ -149,12 +147,12 @@ impl ServiceNotifier {
         })
     }
 
-    /// The session has looked after the run once more.
+    /// Counts a turn of the session's main loop.
     pub(super) fn turn(&self) {
         self.turns.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Tells the manager that the run ends. Its watchdog is then no more.
+    /// Notifies the manager that the run ends. Its watchdog is then not fed any more.
     pub(super) fn finish(mut self) {
         self.end_thread();
         self.manager.tell("STOPPING=1");
@@ -190,7 +188,8 @@ struct Mover {
 }
 
 impl Motion {
-    /// What stands still for longer than `still_max`, and for more than two of its periods, hangs.
+    /// Treats a counter as hanging if it does not change for longer than `still_max` and two of its
+    /// periods.
     fn new(still_max: Nanos) -> Self {
         Self {
             still_max,
@@ -199,8 +198,8 @@ impl Motion {
         }
     }
 
-    /// Whether all of it goes forward at `now`. Series whose due times nobody knows, and those that
-    /// have ended, are not asked.
+    /// Returns whether everything makes progress at `now`. Series with unknown due times, and those
+    /// that have ended, are ignored.
     fn goes_on(&mut self, now: Nanos, turns: u64, progress: &[Progress]) -> bool {
         let mut all = self
             .session

@@ -1,5 +1,5 @@
-//! One run from the plan to the closed folder: prepare, arm, follow the timeline, disarm, put
-//! everything back.
+//! One run from the plan to the closed folder: prepare, arm, follow the timeline, disarm, restore
+//! everything.
 
 mod arming;
 pub(super) mod closing;
@@ -35,7 +35,7 @@ use tardy_machine::journal::JournalError;
 pub enum SessionError {
     #[error(transparent)]
     Folder(FolderError),
-    /// A run that cannot go on.
+    /// The run cannot be resumed.
     #[error(transparent)]
     Resume(#[from] ResumeError),
     /// The guardian of the loads.
@@ -52,13 +52,13 @@ pub enum SessionError {
     )]
     Probe {
         probe: String,
-        /// What the system said.
+        /// The error of the system.
         error: std::io::Error,
     },
-    /// The program whose loop is to be measured.
+    /// The program whose loop is measured failed.
     #[error(transparent)]
     Program(AppError),
-    /// The run's folder is not where it was made.
+    /// The run's folder is no longer at its path.
     #[error(
         "{0} was removed or moved during the run. A moved folder can still be opened, and holds \
          the samples up to the move; do not move the folder of a run in progress"
@@ -67,9 +67,9 @@ pub enum SessionError {
     /// A system call without which nothing can be measured.
     #[error("{what}: {error}{}", remedy(error))]
     System {
-        /// What was to be done, and the remedy.
+        /// The operation, and the remedy.
         what: &'static str,
-        /// What the system said.
+        /// The error of the system.
         error: std::io::Error,
     },
 }
@@ -88,7 +88,7 @@ impl From<FolderError> for SessionError {
 }
 
 impl SessionError {
-    /// Of opening or starting a probe.
+    /// Makes the error of opening or starting a probe.
     fn of_probe(probe: &str, error: std::io::Error) -> Self {
         match error.downcast::<AppError>() {
             Ok(error) => Self::Program(error),
@@ -99,7 +99,7 @@ impl SessionError {
         }
     }
 
-    /// Whether something else must be asked for; else this machine cannot do it.
+    /// Returns whether the request is wrong; otherwise this machine cannot do it.
     #[must_use]
     pub fn is_wrong_use(&self) -> bool {
         match self {
@@ -120,14 +120,14 @@ pub(super) fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> Sessi
     move |error| SessionError::System { what, error }
 }
 
-/// Carries out `plan`; the run is in the folder `out` then. Whoever connects to `metrics` meanwhile
-/// gets the numbers of that moment.
+/// Runs `plan` and stores the run in the folder `out`. Clients of `metrics` get the current numbers
+/// meanwhile.
 ///
 /// Call it before the process has threads: the guardian is a child of it.
 ///
 /// # Errors
-/// [`SessionError`]. What was measured until then is in the folder; where nothing was, there is
-/// none.
+/// Returns [`SessionError`]. Data measured until then are in the folder; without any, there is no
+/// folder.
 pub fn run(
     plan: Plan,
     out: &Path,
@@ -138,10 +138,10 @@ pub fn run(
     measure(plan, out, false, shown, metrics, root)
 }
 
-/// The same, going on with the run in the folder `out` where there is one.
+/// Works like [`run`], but resumes a run that exists in the folder `out`.
 ///
 /// # Errors
-/// As [`run`]; a run that was there is whole then.
+/// Returns the errors of [`run`]; an existing run is then intact.
 pub fn resume(
     plan: Plan,
     out: &Path,
@@ -212,7 +212,7 @@ fn measure(
         if !is_new {
             return error;
         }
-        // Made just above, and nothing was measured: a run that could not begin is no run.
+        // Made just above, and nothing was measured: a run that could not start is no run.
         let _ = std::fs::remove_dir_all(out);
         error
     })?;
@@ -222,7 +222,7 @@ fn measure(
     closing::close(ran, root)
 }
 
-/// Those of the plan, what virtual time means before any number, and what only this run changes.
+/// Returns the warnings of the plan, of virtual time, and of changes that only this run makes.
 fn first_warnings(plan: &Plan, doctor: &[StoredFinding], root: &Root) -> Vec<Warning> {
     let virtual_time = (clock_kind(root) == ClockKind::Virtual).then_some(Warning::VirtualTime);
     let is_held = plan.cpu_dma_latency_us.is_some() || plan.resume_latency_us.is_some();

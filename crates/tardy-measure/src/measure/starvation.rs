@@ -1,21 +1,21 @@
-//! Threads of the tool that are kept from their CPUs once the run should have ended: somebody's
-//! loop of a higher real-time priority that never sleeps would keep the run from ending too.
+//! Frees threads of the tool that are starved after the run should have ended: another program's
+//! loop at a higher real-time priority that never sleeps would keep the run from ending.
 //!
-//! After the run's end the watchdog frees threads that are kept from their CPUs. A foreign loop, of
-//! a higher real-time priority and without the kernel's throttling, kept a run from ever ending. A
-//! thread that was runnable and never ran at ten checks in a row gets priority 99, and four checks
-//! later the housekeeping CPUs. Before the end, anything that keeps a thread waiting is part of the
-//! measurement.
+//! After the run's end the watchdog frees threads that are kept from their CPUs. Otherwise another
+//! program's loop, at a higher real-time priority and without the kernel's throttling, kept a run
+//! from ever ending. A thread that was runnable and never ran at ten checks in a row gets priority
+//! 99, and four checks later the housekeeping CPUs. Before the end, everything that delays a thread
+//! is part of the measurement.
 
 use std::collections::BTreeMap;
 
 use tardy_core::cpu::CpuList;
 use tardy_sys::{affinity, clock, sched};
 
-/// Looks in a row, half a second apart, at which a thread is runnable and never ran before it is
-/// put above everything.
+/// Number of consecutive checks, half a second apart, in which a thread is runnable and never ran
+/// before it gets the highest priority.
 const LOOKS_BEFORE_PRIORITY: u32 = 10;
-/// The same before it is moved to the CPUs of the tool's own work: what keeps it waiting is then at
+/// Number of checks before a thread is moved to the housekeeping CPUs: the starving loop is then at
 /// the highest priority itself.
 const LOOKS_BEFORE_MOVE: u32 = 14;
 
@@ -31,7 +31,7 @@ struct WaitingThread {
     looks: u32,
 }
 
-/// What is done for a thread that waits.
+/// The way to free a starved thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rescue {
     Priority,
@@ -39,8 +39,8 @@ enum Rescue {
 }
 
 impl StarvationWatch {
-    /// Looks at all threads of the process, and frees those that have waited for too long: by
-    /// `priority`, then by `cpus`. Those that it had to free for the first time.
+    /// Checks all threads of the process, and frees those that have waited for too long: by
+    /// `priority`, then by `cpus`. Returns the threads that it freed for the first time.
     pub(super) fn look(&mut self, priority: u32, cpus: &CpuList) -> Vec<i32> {
         let mut freed = Vec::new();
         for thread in threads() {
@@ -80,7 +80,7 @@ impl StarvationWatch {
     }
 }
 
-/// The threads of this process.
+/// Returns the threads of this process.
 fn threads() -> Vec<i32> {
     let entries = std::fs::read_dir("/proc/self/task")
         .into_iter()
@@ -96,7 +96,7 @@ fn is_runnable(thread: i32) -> bool {
         .is_ok_and(|stat| says_runnable(&stat))
 }
 
-/// The state behind the name, which may have any characters (proc(5), /proc/pid/stat).
+/// Returns the state follows the name, which may have any characters (proc(5), /proc/pid/stat).
 fn says_runnable(stat: &str) -> bool {
     stat.rsplit_once(") ")
         .is_some_and(|(_, rest)| rest.starts_with('R'))
@@ -111,7 +111,7 @@ mod tests {
         let mut watch = StarvationWatch::default();
         let rescues: Vec<Option<Rescue>> = (0..20).map(|_| watch.note(7, true, 1000)).collect();
         let at = |rescue| rescues.iter().position(|found| *found == Some(rescue));
-        // The first look has nothing to compare with.
+        // The first check has nothing to compare with.
         assert_eq!(
             (at(Rescue::Priority), at(Rescue::Move)),
             (Some(10), Some(14))
@@ -141,7 +141,7 @@ mod tests {
     fn the_state_stands_behind_the_last_bracket_of_the_name() {
         assert!(says_runnable("12 (a) S b) R 1 12 12 0"));
         assert!(!says_runnable("12 (a) R b) S 1 12 12 0") && !says_runnable(""));
-        // This thread runs, and is one of this process.
+        // This thread runs, and belongs to this process.
         let own = sched::thread_id();
         assert!(is_runnable(own) && threads().contains(&own));
     }

@@ -1,6 +1,6 @@
-//! The state of the system along a run: one line of JSON a second in `state.jsonl`, read on a CPU
-//! that is not measured. Where all are measured, there is one line before the first sample and one
-//! after the last: to read `/proc/interrupts` takes the kernel hundreds of microseconds, which a
+//! Logs the state of the system during a run: one line of JSON a second in `state.jsonl`, read on a
+//! CPU that is not measured. If all are measured, there is one line before the first sample and one
+//! after the last: reading `/proc/interrupts` takes the kernel hundreds of microseconds, which a
 //! kernel without preemption would add to a sample.
 
 use std::fs::File;
@@ -16,8 +16,7 @@ use super::keeper::BackgroundWriter;
 
 const INTERVAL: Nanos = Nanos::from_secs(1);
 
-/// The log of a run under way. A disk that is full ends it, and nothing else: the samples matter
-/// more.
+/// The log of a run in progress. A full disk ends the log only: the samples are more important.
 #[derive(Debug)]
 pub(super) struct StateLog {
     reader: StateReader,
@@ -25,13 +24,13 @@ pub(super) struct StateLog {
     path: PathBuf,
     keeper: BackgroundWriter,
     line: Vec<u8>,
-    /// When the next line is due; `None` where it would disturb the measurement.
+    /// When the next line is due; `None` if it would disturb the measurement.
     next: Option<Nanos>,
 }
 
 impl StateLog {
-    /// Starts the log with its first line, of at most `bytes_max` where it has a bound; `None`
-    /// where it cannot be written.
+    /// Starts the log with its first line, of at most `bytes_max` if bounded; `None` if it cannot
+    /// be written.
     pub(super) fn create(
         now: Nanos,
         folder: &RunFolder,
@@ -93,8 +92,9 @@ impl StateLog {
     }
 }
 
-/// When the line after that of `due` is due, which was written at `now`: a second later, so that a
-/// day has a line for each of its seconds, and from `now` on where the log began or stood still.
+/// Returns the due time of the line after that of `due`, which was written at `now`: a second
+/// later, so that a day has a line for each of its seconds, and from `now` on after a start or a
+/// pause.
 fn after(due: Nanos, now: Nanos) -> Nanos {
     let next = due + INTERVAL;
     if next > now { next } else { now + INTERVAL }

@@ -31,12 +31,12 @@ use super::scheduling::Scheduling;
 /// Small, because all of it is locked into memory; [`memlock::touch_stack`] touches 64 KiB of it.
 const STACK_BYTES: usize = 256 << 10;
 
-/// What a thread says at its end.
+/// The final report of a thread.
 #[derive(Debug)]
 pub(super) struct ThreadReport {
     pub(super) overhead: Option<ThreadOverhead>,
     pub(super) error: Option<std::io::Error>,
-    /// How it was scheduled when its loop had ended.
+    /// Its scheduling when its loop had ended.
     pub(super) scheduling: Option<Scheduling>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct MeasuringThread {
     pub(super) tid: i32,
     pub(super) name: String,
     pub(super) cpu: Option<CpuId>,
-    /// How it was scheduled when it was ready.
+    /// Its scheduling when it was ready.
     pub(super) scheduling: Option<Scheduling>,
     pub(super) is_watched: bool,
     /// The clock that its timer is set on.
@@ -55,16 +55,16 @@ pub(super) struct MeasuringThread {
     handle: JoinHandle<ThreadReport>,
 }
 
-/// From the moment when the first thread is let go to the first due time; all others must have been
-/// let go by then.
+/// Time from the release of the first thread to the first due time; all others must have been
+/// released by then.
 const LEAD: Nanos = Nanos::from_millis(100);
 const NOT_CHOSEN: i64 = i64::MIN;
 
-/// Where threads wait for the start, and learn when it is.
+/// The barrier at which threads wait for the start, and learn its time.
 ///
-/// The start is chosen by the measuring thread that is let go first, not by the thread that
-/// prepares: whatever holds up an ordinary task on a busy machine, or a disk, lies before the
-/// choice, and no due time waits for it.
+/// The measuring thread that is released first chooses the start, not the thread that prepares:
+/// delays of an ordinary task on a busy machine, or of a disk, then lie before the choice, and no
+/// due time waits for them.
 #[derive(Debug)]
 pub(super) struct StartBarrier {
     barrier: Barrier,
@@ -72,7 +72,7 @@ pub(super) struct StartBarrier {
 }
 
 impl StartBarrier {
-    /// For so many measuring threads.
+    /// Makes a barrier for a number of measuring threads.
     pub(super) fn new(threads: usize) -> Arc<Self> {
         Arc::new(Self {
             barrier: Barrier::new(threads + 1),
@@ -80,8 +80,8 @@ impl StartBarrier {
         })
     }
 
-    /// Waits until everybody is there, and answers with the start, at which grids begin. The last
-    /// thing to be called before a run.
+    /// Waits until all threads have arrived, and returns the start, at which grids start. The last
+    /// call before a run.
     pub(super) fn wait(&self) -> Nanos {
         self.barrier.wait();
         let proposed = Nanos(clock::monotonic()) + LEAD;
@@ -158,7 +158,7 @@ pub(super) fn launch(
                 control.leave();
             }
             let result = result.unwrap_or_else(|panic| resume_unwind(panic));
-            // A thread that failed before the start has no overhead, and its error is what counts.
+            // A thread that failed before the start has no overhead; only its error counts.
             let overhead = before.get().map(|before| before.since(&label, cpu));
             ThreadReport {
                 overhead,
@@ -187,7 +187,7 @@ pub(super) fn launch(
 }
 
 impl MeasuringThread {
-    /// Whether it has ended.
+    /// Returns whether it has ended.
     pub(super) fn is_finished(&self) -> bool {
         self.handle.is_finished()
     }
@@ -200,8 +200,8 @@ impl MeasuringThread {
     }
 }
 
-/// Has samples marked that a thread takes on another CPU than the one that it is bound to. Where
-/// the kernel does not tell, the look at its CPUs once a second has to do.
+/// Marks samples that a thread takes on another CPU than the one that it is bound to. If the kernel
+/// does not report the CPU, the check once a second has to suffice.
 fn post(member: &Member, warnings: &[Warning]) -> Option<Post> {
     let is_bound = member.cpus.len() == 1
         && !warnings
@@ -226,7 +226,7 @@ fn prepare(member: &Member) -> Vec<Warning> {
         return warnings;
     }
     match sched::set_policy(0, member.policy) {
-        // Real-time threads have no slack on any kernel of ours; older ones looked at the value.
+        // Real-time threads have no slack on supported kernels; older ones used the value.
         Ok(()) => drop(sched::set_timer_slack(1)),
         Err(error) => warnings.push(Warning::NoRealTimePolicy {
             policy: describe(member.policy),
@@ -323,7 +323,7 @@ mod tests {
             let control = Arc::new(Control::new(None, None));
             let line = StartBarrier::new(3);
             let lengths = [0, 20, 60].map(std::time::Duration::from_millis);
-            // The last thread to measure ends as the test says.
+            // The last thread to measure ends as the test specifies.
             let ends = [LoopEnd::Done, LoopEnd::Done, end];
             let threads: Vec<_> = lengths
                 .into_iter()

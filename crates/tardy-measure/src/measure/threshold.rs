@@ -1,5 +1,5 @@
-//! What is done when a latency is above the threshold (`--on-threshold`), of a run and of threads
-//! that are followed. The main thread does it: measuring ones start no processes.
+//! Acts on latencies above the threshold (`--on-threshold`), of a run and of threads that are
+//! followed, in the main thread: the measuring ones start no processes.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -12,7 +12,7 @@ use tardy_run::plan::Plan;
 use tardy_run::threshold::ThresholdAction;
 use tardy_sys::{process, signal};
 
-/// How long a command may go on when the run is over; then the run ends without it.
+/// How long a command may continue after the run; then the run ends without it.
 const COMMAND_LIMIT: Duration = Duration::from_secs(10);
 
 /// The actions of a run under way.
@@ -28,14 +28,14 @@ pub struct Threshold {
 }
 
 impl Threshold {
-    /// Those of a plan that has some.
+    /// Returns the actions of a plan, if it has any.
     #[must_use]
     pub fn of(plan: &Plan, run: PathBuf) -> Option<Self> {
         Self::new(plan.on_threshold.clone(), plan.stop_above?, run)
     }
 
-    /// These actions, above `limit`; `None` if there are none. `run` is the folder of the run, empty
-    /// if it has none.
+    /// Returns these actions above `limit`; `None` if there are none. `run` is the folder of the
+    /// run, empty if it has none.
     #[must_use]
     pub fn new(actions: Vec<ThresholdAction>, limit: Nanos, run: PathBuf) -> Option<Self> {
         (!actions.is_empty()).then_some(Self {
@@ -48,7 +48,7 @@ impl Threshold {
         })
     }
 
-    /// Whether the run goes on at the threshold.
+    /// Returns whether the run continues at the threshold.
     #[must_use]
     pub fn goes_on(&self) -> bool {
         self.actions.contains(&ThresholdAction::Continue)
@@ -69,8 +69,8 @@ impl Threshold {
         self.worst = latency;
         for action in &self.actions {
             let done = match action {
-                // What surrounds the worst samples is kept in any case, and continuing is what
-                // threads do.
+                // The trace around the worst samples is stored in any case, and threads continue by
+                // default.
                 ThresholdAction::Trace | ThresholdAction::Continue => Ok(()),
                 ThresholdAction::Signal(process) => process::kill(*process, signal::TERMINATE),
                 ThresholdAction::SignalNumber { num, pid } => {
@@ -104,7 +104,7 @@ impl Threshold {
         }
     }
 
-    /// Waits for commands that are under way, and tells what went wrong.
+    /// Waits for commands in progress, and returns their failures as warnings.
     pub fn finish(mut self) -> impl Iterator<Item = Warning> {
         let end = Instant::now() + COMMAND_LIMIT;
         for child in &mut self.commands {

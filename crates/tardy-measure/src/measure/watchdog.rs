@@ -1,12 +1,12 @@
-//! The watchdog: a probe that never sleeps would take its CPU away from everything else, and with
-//! it, perhaps, the machine.
+//! The watchdog: a probe that never sleeps would take its CPU away from everything else, and
+//! possibly block the machine.
 //!
-//! A thread above the probes' priority looks at their CPU time twice a second. One that has used
-//! most of two seconds is made an ordinary task and the run is stopped. RLIMIT_RTTIME stands behind
-//! it, should the watchdog itself be kept from running.
+//! A thread above the probes' priority checks their CPU time twice a second. A probe that used most
+//! of two seconds is made an ordinary task and the run is stopped. RLIMIT_RTTIME is the fallback,
+//! should the watchdog itself be kept from running.
 //!
-//! Behind the run's end it looks for threads of the tool that are kept from their CPUs, so that a
-//! loop of somebody else cannot keep the run from ending.
+//! After the run's end it looks for starved threads of the tool, so that another program's loop
+//! cannot keep the run from ending.
 //!
 //! The watchdog demotes a probe that used 80 % of each half second for two seconds, before it stops
 //! the run. A probe at the shortest period allowed uses a quarter; one that never sleeps gets 95 %,
@@ -30,9 +30,9 @@ use super::threads::MeasuringThread;
 
 const PRIORITY: u32 = 99;
 const LOOKS: std::time::Duration = std::time::Duration::from_millis(500);
-/// Looks in a row at which a thread must be busy.
+/// Number of consecutive busy checks.
 const BUSY_LOOKS: u32 = 4;
-/// Share of the time between two looks that makes a thread busy, in percent. A probe at the
+/// Share of the time between two checks that makes a thread busy, in percent. A probe at the
 /// shortest period allowed uses a quarter; one that never sleeps gets 95 of 100 and no more,
 /// because the kernel keeps the rest for ordinary tasks (sched_rt_runtime_us, the fair server).
 const BUSY_PERCENT: i64 = 80;
@@ -50,12 +50,12 @@ pub(super) struct Watchdog {
     old_limit: Option<(u64, u64)>,
 }
 
-/// What it had to do.
+/// The interventions of the watchdog.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WatchdogFindings {
     /// CPUs whose probes never slept.
     pub(super) ended: Vec<Option<CpuId>>,
-    /// CPUs whose probes were kept from them behind the run's end.
+    /// CPUs whose probes were starved after the run's end.
     pub(super) starved: Vec<Option<CpuId>>,
 }
 
@@ -75,8 +75,8 @@ impl Watchdog {
     ) -> io::Result<Self> {
         let old_limit = rlimit::get(Resource::RealTimeMicros).ok();
         if let Some((soft, hard)) = old_limit {
-            // At the soft limit a signal comes, which ends the run in order; at the hard one the
-            // kernel ends the process.
+            // At the soft limit a signal comes, which stops the run normally; at the hard one the
+            // kernel kills the process.
             let _ = rlimit::set(
                 Resource::RealTimeMicros,
                 RUNAWAY_MICROS.min(soft),
@@ -116,20 +116,19 @@ impl Watchdog {
                 while !ending.load(Ordering::Acquire) {
                     std::thread::park_timeout(LOOKS);
                     let now = clock::monotonic();
-                    // A look that comes early, because the end is near, would judge from too
-                    // little.
+                    // An early check, because the end is near, would have too little data.
                     if now - before >= LOOKS.as_nanos() as i64 {
                         for thread in &mut watched {
                             if thread.is_runaway(now - before) {
                                 thread.end(&control, &finding);
                             }
                         }
-                        // Until then whatever keeps a thread waiting is measured.
+                        // Until then, everything that delays a thread is measured.
                         if control.is_past_end(Nanos(now)) {
                             let freed = starvation.look(PRIORITY, &cpus);
                             if let Ok(mut found) = finding.lock() {
-                                // A busy machine holds up the tool's other threads too: the run
-                                // ends later, and its samples are complete.
+                                // A busy machine delays the tool's other threads too: the run ends
+                                // later, and its samples are complete.
                                 found
                                     .starved
                                     .extend(freed.iter().filter_map(|thread| cpu_of.get(thread)));
@@ -148,7 +147,7 @@ impl Watchdog {
         })
     }
 
-    /// Stops watching; tells what it had to do.
+    /// Stops watching; returns its interventions.
     pub(super) fn stop(self) -> WatchdogFindings {
         self.is_ending.store(true, Ordering::Release);
         self.handle.thread().unpark();
@@ -178,8 +177,7 @@ impl WatchedThread {
     }
 
     fn end(&self, control: &Control, found: &Mutex<WatchdogFindings>) {
-        // An ordinary task first: from here on the machine can breathe, whatever the loop does
-        // about the stop.
+        // An ordinary task first: this frees the machine, however the loop reacts to the stop.
         let _ = sched::set_policy(self.tid, sched::Policy::Other { nice: 19 });
         control.stop();
         if let Ok(mut found) = found.lock() {

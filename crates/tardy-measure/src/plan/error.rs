@@ -13,23 +13,23 @@ use super::wake_up_cost::COSTS_A_PERIOD_MIN;
 /// Why a request cannot be planned.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// What is asked of a probe makes no sense.
+    /// The probe's parameters contradict each other.
     #[error("--probe {probe}: {reason}")]
     ProbeRefused { probe: String, reason: String },
-    /// A probe that was asked for cannot run here.
+    /// A requested probe cannot run here.
     #[error("--probe {probe}: {missing} is missing: {remedy}")]
     ProbeAbsent {
         probe: String,
         missing: String,
         remedy: String,
     },
-    /// The same probe twice, and there can be only one.
+    /// The same probe twice, although it may occur only once.
     #[error("--probe {name} is given twice, but a process or machine has only one: leave one out")]
     ProbeTwice { name: String },
     /// A probe on CPUs that are not measured.
     #[error("--probe {probe}: CPUs {cpus} are not measured: add them to --cpus, or leave them out")]
     NotMeasured { probe: String, cpus: CpuList },
-    /// A probe that has no CPUs of its own to choose.
+    /// A probe whose CPUs cannot be chosen.
     #[error("--probe {probe}: the probe does not run one thread per measured CPU: leave cpus= out")]
     NotBoundToCpus { probe: String },
     /// Two probes of one name.
@@ -49,17 +49,17 @@ pub enum PlanError {
         offset: Nanos,
         period: Nanos,
     },
-    /// No such load, or one of its parameters is wrong.
+    /// Unknown load, or a bad parameter.
     #[error("--load: {0}")]
     BadLoad(#[from] RequestError),
-    /// A load that was asked for cannot run here.
+    /// A requested load cannot run here.
     #[error("--load {load}: {missing} is missing: {remedy}")]
     LoadAbsent {
         load: String,
         missing: String,
         remedy: String,
     },
-    /// A load of a scenario file that nobody allowed.
+    /// A load of a scenario file that the user did not allow.
     #[error(
         "the scenario file starts the load `{load}`, which runs a command or can do harm: give \
          --allow {name} if you trust the file"
@@ -74,7 +74,7 @@ pub enum PlanError {
         missing: CpuId,
         usable: CpuList,
     },
-    /// None is set apart.
+    /// No CPU is isolated.
     #[error(
         "--cpus isolated: there are no isolated CPUs (isolcpus= and nohz_full= of the kernel's \
          command line, or an isolated partition whose control group is given with \
@@ -89,7 +89,7 @@ pub enum PlanError {
          --load-cpus all"
     )]
     NoLoadCpu,
-    /// Nothing of the scenario can run here.
+    /// No part of the scenario can run here.
     #[error("--scenario {scenario}: all its loads are missing: `tardy run --dry-run` shows why")]
     NoPhaseLeft { scenario: String },
     /// An empty list.
@@ -113,7 +113,7 @@ pub enum PlanError {
     /// Longer than the run.
     #[error("--period {} is longer than the run of {}, which would take no sample: use a longer --for", period.exact(), length.exact())]
     PeriodTooLong { period: Nanos, length: Nanos },
-    /// Too little room.
+    /// Too little space.
     #[error(
         "--out: the run needs about {:.1} MB, {:.1} MB must stay free, and {} has {:.1} MB left: \
          {}",
@@ -128,14 +128,14 @@ pub enum PlanError {
     )]
     NoRoom {
         needed: u64,
-        /// What stays free on that file system.
+        /// Free space that remains on that file system.
         left: u64,
         free: u64,
-        /// What a run needs that keeps few samples, where there is room for it.
+        /// Space needed by a run that stores few samples, if it would fit.
         least: Option<u64>,
         folder: PathBuf,
     },
-    /// Fewer bytes than the run takes whatever it keeps.
+    /// Fewer bytes than the run takes in any case.
     #[error("--disk {} is too small for this run: give at least {}, or measure fewer CPUs", format_bytes(*disk), format_bytes(least.next_multiple_of(1 << 20)))]
     DiskTooSmall { disk: u64, least: u64 },
     /// A trace has no bound.
@@ -155,7 +155,7 @@ pub enum PlanError {
     /// The spool folder does not.
     #[error("--spool {} is not a folder: make it first", .0.display())]
     NoSpool(PathBuf),
-    /// No group for threads of this process.
+    /// Not a cgroup for threads of this process.
     #[error(
         "--probe-cgroup {}: a measuring thread cannot join it ({error}): give a threaded group \
          below the tool's own (cgroup.type), or a group of cgroup v1",
@@ -177,13 +177,13 @@ pub enum PlanError {
          --cpu-dma-latency"
     )]
     NoResumeLatency { error: std::io::Error },
-    /// The machine does not say which CPUs it has.
+    /// The machine does not report its CPUs.
     #[error("cannot list the CPUs ({0}): make sure that /proc is mounted")]
     NoProcessors(std::io::Error),
 }
 
 impl PlanError {
-    /// Whether the machine lacks something that was asked for; else the request itself is wrong.
+    /// Returns whether the machine lacks a requirement; otherwise the request itself is wrong.
     #[must_use]
     pub fn is_unsupported_here(&self) -> bool {
         matches!(

@@ -7,11 +7,11 @@ use tardy_core::warning::Warning;
 use tardy_machine::root::Root;
 use tardy_machine::tasks::{self, Task};
 
-/// The name of the thread that records a run, by which others know the run.
+/// The name of the recorder's thread, which identifies a run to others.
 pub(crate) const RECORDER: &str = "tardy-recorder";
 
-/// A warning for each process that measures one of `measured`, as its threads show. One in another
-/// PID namespace is not seen.
+/// Returns a warning for each process that measures one of `measured`, as its threads show. A
+/// process in another PID namespace is not found.
 pub(super) fn warnings(measured: &CpuList, root: &Root) -> Vec<Warning> {
     let own = std::process::id();
     let mut processes: BTreeMap<u32, Vec<Task>> = BTreeMap::new();

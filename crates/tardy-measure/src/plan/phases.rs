@@ -16,7 +16,7 @@ use crate::scenario::order::in_order;
 use crate::scenario::{PhaseRequest, Scenario, built_in};
 use tardy_run::request::Request;
 
-/// The phases, and what of their loads is not there. A phase that has none left is left out.
+/// Resolves the phases, and lists missing loads. A phase without any remaining load is left out.
 pub(super) fn resolve(
     request: &Request,
     scenario: &Scenario,
@@ -25,14 +25,14 @@ pub(super) fn resolve(
     seed: u64,
 ) -> Result<(Vec<PhasePlan>, Vec<Warning>), PlanError> {
     for name in &request.allow {
-        // A name alone: the parameters are those of the scenario.
+        // A name alone: the scenario supplies the parameters.
         if load::find(name).is_none() {
             LoadRequest::parse(name)?;
         }
     }
     let host = Host::of_run(out);
-    // Loads on the command line are named by whoever starts the run. Those of a scenario are not,
-    // and a file may come from anybody.
+    // Loads on the command line are the user's own choice. Those of a scenario are not: its file
+    // may come from another person.
     let is_scenario = request.loads.is_empty();
     let is_built_in = request
         .scenario
@@ -65,8 +65,8 @@ pub(super) fn resolve(
                     }
                     loads.push(plan);
                 }
-                // Named on the command line: without it the run is not what was asked for. A list
-                // without one of its loads is most of what was.
+                // Named on the command line: without it the run would not be the requested one. A
+                // list without one of its loads is still mostly the requested one.
                 Err(Unsupported { missing, remedy })
                     if !request.loads.is_empty() && asked.list.is_none() =>
                 {
@@ -88,7 +88,7 @@ pub(super) fn resolve(
                 }
             }
         }
-        // Loads stay in the group that was named for them, whose limits they would leave.
+        // Loads stay in the group that the user gave for them; moving them would escape its limits.
         let may_have_groups = request.load_cgroup.is_none();
         if may_have_groups
             && !sharing::share_equally(&mut loads, &host)
@@ -96,7 +96,7 @@ pub(super) fn resolve(
         {
             warnings.push(unequal());
         }
-        // A phase whose loads are all absent would pass for theirs if it ran without them.
+        // A phase whose loads are all absent must not run without them under their name.
         if !loads.is_empty() || phase.loads.is_empty() {
             phases.push(PhasePlan {
                 name: phase.name,
@@ -106,7 +106,7 @@ pub(super) fn resolve(
             });
         }
     }
-    // An empty list would pass for one that ran.
+    // An empty list would look like one that ran.
     if !request.loads.is_empty()
         && phases.iter().all(|phase| phase.loads.is_empty())
         && let Some(Warning::LoadAbsent {

@@ -1,4 +1,4 @@
-//! From the request to the plan.
+//! Resolves a request to a plan.
 
 use std::path::{Path, PathBuf};
 
@@ -34,18 +34,18 @@ use crate::scenario::{Order, Scenario};
 use crate::setup::cpu_latency::CpuLatencyRequest;
 use crate::setup::resume_latency;
 
-/// Room for the records and reserves of one run, in bytes.
+/// Space for the records and reserves of one run, in bytes.
 const BYTES_A_RUN: u64 = 2 << 20;
-/// Room for the reserves of one series, in bytes.
+/// Space for the reserves of one series, in bytes.
 const BYTES_A_SERIES: u64 = 1 << 20;
 const BYTES_A_SAMPLE: f64 = 3.0;
-/// Real-time priority that a probe has only where the watchdog has a CPU of its own.
+/// Real-time priority that a probe may have only if the watchdog has a separate CPU.
 const PRIORITY_OF_WATCHDOG: u32 = 99;
 
 /// Resolves `request`, which asks for `scenario`, against the machine, for a run in `out`.
 ///
 /// # Errors
-/// [`PlanError`]; nothing was changed or written then.
+/// Returns [`PlanError`]; then nothing was changed or written.
 pub fn resolve(
     request: &Request,
     scenario: &Scenario,
@@ -61,7 +61,7 @@ pub fn resolve(
         .seed
         .unwrap_or_else(|| (clock::realtime() ^ clock::monotonic().rotate_left(32)).unsigned_abs());
     check_periods(&probes, scenario.length())?;
-    // The watchdog shares this priority with no probe that runs beside it.
+    // No probe next to the watchdog may share its priority.
     if probes
         .iter()
         .any(|(_, plan)| plan.priority == Some(PRIORITY_OF_WATCHDOG))
@@ -70,8 +70,7 @@ pub fn resolve(
         return Err(PlanError::PriorityNeedsForce);
     }
     let threads = threads_of(request, scenario.only_cycles(), &probes, &measured, seed);
-    // Nobody knows how long a run without an end lasts: it may begin where it can go on for a
-    // while.
+    // The duration of an endless run is unknown: it may start if there is space for a while.
     let stored_length = if request.until_stopped {
         UNTIL_STOPPED_PART
     } else {
@@ -96,7 +95,7 @@ pub fn resolve(
     }
     warnings.extend(staying);
     warnings.extend(isolation(request, &measured, &left, &processors));
-    // The lab's tables explain what the tool does on a guest's only CPU.
+    // The lab's tables explain the tool's own work on a guest's only CPU.
     if left.is_empty() && clock_kind(root) != ClockKind::Virtual {
         warnings.push(Warning::NoCpuLeft {
             cpus: measured.clone(),
@@ -144,7 +143,7 @@ pub fn resolve(
         stop_above: request.threshold(),
         on_threshold: request.on_threshold.clone(),
         tracing_off: request.tracing_off,
-        // A trace of the threshold is one of the run.
+        // Tracing the threshold is tracing the run.
         explain: if request.on_threshold.contains(&ThresholdAction::Trace) {
             request.explain.max(ExplainLevel::Events)
         } else {
@@ -167,7 +166,7 @@ pub fn resolve(
     Ok(plan)
 }
 
-/// The CPUs as the measuring threads' group has them.
+/// Returns the CPUs as the measuring threads' group has them.
 fn of_probes(request: &Request, own: &Processors, root: &Root) -> Result<Processors, PlanError> {
     let Some(folder) = &request.probe_cgroup else {
         return Ok(own.clone());
@@ -181,7 +180,7 @@ fn of_probes(request: &Request, own: &Processors, root: &Root) -> Result<Process
         .map_err(PlanError::NoProcessors)
 }
 
-/// The CPUs as the loads' group has them.
+/// Returns the CPUs as the loads' group has them.
 fn of_loads(request: &Request, own: &Processors) -> Result<Processors, PlanError> {
     let Some(folder) = &request.load_cgroup else {
         return Ok(own.clone());
@@ -232,7 +231,7 @@ fn probes_of(scenario: &Scenario) -> Result<Vec<Probe>, PlanError> {
     Ok(probes)
 }
 
-/// Several probes of a kind have names of their own: as given, else numbered.
+/// Gives several probes of a kind distinct names: the given ones, otherwise numbers.
 fn name_apart(plan: &mut ProbePlan, before: &[Probe]) -> Result<(), PlanError> {
     let is_taken = |name: &str| before.iter().any(|(_, other)| other.name == name);
     if plan.kind.is_some()
@@ -254,7 +253,7 @@ fn name_apart(plan: &mut ProbePlan, before: &[Probe]) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Whether the policy cannot be had here: tried by a thread that does nothing else.
+/// Returns the error if the policy is refused here: tried by a separate thread.
 fn without_rights(probe: &ProbePlan) -> Option<std::io::Result<Warning>> {
     let priority = probe.priority?;
     let (policy, name) = match probe.policy {
@@ -296,7 +295,7 @@ fn sharing(probes: &[Probe]) -> Option<Warning> {
         .map(|probes| Warning::ProbesShareCpus { probes })
 }
 
-/// What due times on CLOCK_TAI are where nobody has told the kernel how far it is ahead.
+/// Returns a warning about due times on CLOCK_TAI if the kernel's TAI offset is not set.
 fn without_tai(probes: &[Probe]) -> Option<Warning> {
     let asks = |(_, plan): &Probe| {
         plan.clocks.timer == SystemClock::Tai || plan.clocks.align == Some(SystemClock::Tai)
@@ -309,7 +308,7 @@ fn without_tai(probes: &[Probe]) -> Option<Warning> {
     })
 }
 
-/// A probe keeps to CPUs only where it has a thread for each, and only to measured ones.
+/// A probe can be limited to CPUs only if it has a thread for each, and only to measured ones.
 fn check_cpus(probes: &[Probe], measured: &CpuList) -> Result<(), PlanError> {
     for (info, plan) in probes {
         let Some(cpus) = &plan.cpus else { continue };
@@ -398,7 +397,7 @@ fn measured_cpus(request: &Request, processors: &Processors) -> Result<CpuList, 
     }
 }
 
-/// Which CPUs are set apart, and what of that a reader of the numbers must know.
+/// Returns which CPUs are isolated, and the caveats.
 fn isolation(
     request: &Request,
     measured: &CpuList,
@@ -415,7 +414,8 @@ fn isolation(
     })
 }
 
-/// The places of each probe, with start times that neither lock to each other nor to the tick.
+/// Returns the places of each probe, with start times that lock neither to each other nor to the
+/// tick.
 fn threads_of(
     request: &Request,
     cycles: Option<u64>,
@@ -508,7 +508,7 @@ fn bytes_needed(
     BYTES_A_RUN + BYTES_A_SERIES * threads.len() as u64 + stored as u64
 }
 
-/// The bytes of --disk, where the run fits into them.
+/// Returns the bytes of --disk, where the run fits into them.
 fn check_disk(
     disk: u64,
     request: &Request,

@@ -1,5 +1,5 @@
-//! What one wake-up costs on this machine, so that a period can be refused that would leave no time
-//! for anything else.
+//! Estimates the cost of one wake-up on this machine, so that a period that leaves no time for
+//! other work can be refused.
 
 use std::io;
 
@@ -17,11 +17,11 @@ const BLOCKS: usize = 10;
 const WAKES_A_BLOCK: i64 = 25;
 const INTERVAL: i64 = 100_000;
 
-/// CPU time of one wake-up on `cpu`, under `policy`: the cheapest of several blocks, because what
-/// disturbs a block only adds to it.
+/// Returns the CPU time of one wake-up on `cpu`, under `policy`: the cheapest of several blocks,
+/// because disturbances only add to it.
 ///
 /// # Errors
-/// Those of starting a thread and of sleeping; a policy or CPU that cannot be had is left as it is.
+/// Returns errors of starting a thread and of sleeping; a refused policy or CPU is ignored.
 pub fn wake_up_cost(cpu: CpuId, policy: sched::Policy) -> io::Result<Nanos> {
     let calibration = std::thread::Builder::new()
         .name("tardy-calibrate".into())

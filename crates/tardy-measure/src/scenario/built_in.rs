@@ -6,7 +6,7 @@ use super::{Scenario, parse};
 #[derive(Debug)]
 pub struct BuiltIn {
     pub name: &'static str,
-    /// Its text; `tardy scenarios show NAME` prints it, as a start for one's own.
+    /// Its text; `tardy scenarios show NAME` prints it, as a template.
     pub text: &'static str,
 }
 
@@ -74,19 +74,19 @@ pub const BUILT_IN: &[BuiltIn] = &[
     },
 ];
 
-/// The names of all of them.
+/// Returns the names of all scenarios.
 pub fn names() -> impl Iterator<Item = &'static str> {
     BUILT_IN.iter().map(|built_in| built_in.name)
 }
 
-/// The built-in scenario of that name.
+/// Returns the built-in scenario of that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static BuiltIn> {
     BUILT_IN.iter().find(|built_in| built_in.name == name)
 }
 
 impl BuiltIn {
-    /// The scenario itself.
+    /// Returns the scenario itself.
     #[must_use]
     pub fn scenario(&self) -> Scenario {
         parse(self.text).expect("a test parses every built-in scenario")

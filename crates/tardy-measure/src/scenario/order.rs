@@ -1,4 +1,4 @@
-//! The phases of a run in the order in which they come.
+//! The order of the phases of a run.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -6,7 +6,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::{Order, PhaseRequest, Scenario};
 
-/// All phases, repeats included, in their order; the same seed gives the same order.
+/// Returns all phases, repeats included, in their order; the same seed gives the same order.
 #[must_use]
 pub fn in_order(scenario: &Scenario, seed: u64) -> Vec<PhaseRequest> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);

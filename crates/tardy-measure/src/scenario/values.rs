@@ -110,7 +110,7 @@ pub(super) fn repeats<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32,
     }
 }
 
-/// As for `--cycles`.
+/// Parses cycles like `--cycles`.
 pub(super) fn cycles<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let cycles = u64::deserialize(deserializer)?;
     if (1..=CYCLES_MAX).contains(&cycles) {

@@ -1,5 +1,5 @@
-//! /dev/cpu_dma_latency: asks the power management to keep idle CPUs within a wake-up latency, for
-//! as long as the file is open.
+//! /dev/cpu_dma_latency: requests a maximum C-state exit latency for idle CPUs while the file is
+//! open.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -7,14 +7,14 @@ use std::os::unix::fs::FileTypeExt;
 
 use tardy_machine::root::Root;
 
-/// The request; given up when dropped, and by the kernel when the process ends in whatever way.
+/// The request; withdrawn on drop, and by the kernel when the process ends in any way.
 #[derive(Debug)]
 pub struct CpuLatencyRequest {
     _file: File,
 }
 
 impl CpuLatencyRequest {
-    /// Whether [`CpuLatencyRequest::hold`] may write; asks for nothing.
+    /// Returns whether [`CpuLatencyRequest::hold`] may write; requests nothing.
     ///
     /// # Errors
     /// As there.
@@ -23,14 +23,14 @@ impl CpuLatencyRequest {
         open(root).map(drop)
     }
 
-    /// Asks for at most `micros` us.
+    /// Requests at most `micros` us.
     ///
-    /// The file takes the value as four bytes of the machine's own order. Text would be parsed as
-    /// hexadecimal, and a write of another length is taken for text:
+    /// The file takes the value as four bytes in native byte order. Text would be parsed as
+    /// hexadecimal, and a write of another length is treated as text:
     /// Documentation/power/pm_qos_interface.rst, `cpu_latency_qos_write` in kernel/power/qos.c.
     ///
     /// # Errors
-    /// EACCES without the right to write it; ENOENT where there is no such file.
+    /// Returns EACCES without the right to write it; ENOENT if the file is absent.
     pub fn hold(root: &Root, micros: i32) -> io::Result<Self> {
         let mut file = open(root)?;
         file.write_all(&micros.to_ne_bytes())?;

@@ -1,7 +1,7 @@
-//! How long the measured CPUs alone may take to wake up: `pm_qos_resume_latency_us`.
+//! C-state exit latency for the measured CPUs alone: `pm_qos_resume_latency_us`.
 //!
 //! Source: Documentation/ABI/testing/sysfs-devices-power. 0 in the file means no limit, and `n/a`
-//! that no latency at all is accepted.
+//! allows no latency at all.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use tardy_machine::root::Root;
 use tardy_machine::undo::Undo;
 use tardy_run::plan::Change;
 
-/// The changes that bring the limit of `cpus` to `limit_us`.
+/// Returns the changes that bring the limit of `cpus` to `limit_us`.
 ///
 /// # Errors
 /// The first CPU's that has no such file: its kernel has no power management of this kind.
@@ -32,7 +32,7 @@ pub fn changes(root: &Root, cpus: &CpuList, limit_us: u32) -> io::Result<Vec<Cha
     cpus.iter().map(change).collect()
 }
 
-/// How the changes among `changes` are undone.
+/// Returns how to undo those of `changes` that are of this kind.
 #[must_use]
 pub fn undo(changes: &[Change]) -> Vec<Undo> {
     let undo = |change: &Change| match change {

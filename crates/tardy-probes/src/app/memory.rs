@@ -1,8 +1,8 @@
-//! The memory in which loops of other programs report their cycles; its layout is that of
+//! The memory in which loops of other programs report their cycles; its layout is defined in
 //! `tardy_app::layout`.
 //!
-//! Whoever has the file can write anything into it: every word is taken for a number and believed
-//! no further than that.
+//! Any process that holds the file can write anything into it, so every word is treated as an
+//! untrusted number.
 
 use std::fs::File;
 use std::io;
@@ -17,38 +17,38 @@ use tardy_app::layout::{
 use tardy_core::units::Nanos;
 use tardy_sys::shared_words::SharedWords;
 
-/// Cycles that the ring of a loop holds: 1.6 s of one that runs 20,000 times a second. One MiB a
+/// Capacity of a loop's ring in cycles: 1.6 s of a loop that runs 20,000 times a second. One MiB a
 /// loop.
 pub const RING_CYCLES: usize = 32_768;
 
-/// What the kernel shows the memory as.
+/// Name of the memory in the kernel's listings.
 pub(super) const MEMORY_NAME: &str = "tardy-app";
 
 /// One cycle of a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cycle {
-    /// Its number, from 0; what is left out was lost.
+    /// Its number, from 0; a missing number means a lost cycle.
     pub number: u64,
     /// When it was due.
     pub due: Nanos,
-    /// When the loop said that it began.
+    /// The start that the loop reported.
     pub start: Nanos,
-    /// When its work was complete; `None` where the loop did not say.
+    /// The time when its work was complete; `None` if the loop did not report it.
     pub done: Option<Nanos>,
 }
 
-/// What a loop says of itself.
+/// A loop's description of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Introduction {
     pub name: String,
-    /// Time between two due times; `None` where they form no grid.
+    /// Time between two due times; `None` if they form no grid.
     pub period: Option<Nanos>,
-    /// The thread that it runs in; 0 where that is not known. As numbered in the program's own PID
-    /// namespace.
+    /// The thread that it runs in; 0 if that is not known. The number is that of the program's own
+    /// PID namespace.
     pub thread: i32,
 }
 
-/// Memory for so many loops.
+/// Memory for a number of loops.
 #[derive(Debug)]
 pub struct AppMemory {
     words: SharedWords,
@@ -60,7 +60,7 @@ impl AppMemory {
     /// Memory for `loops` loops, with rings of `slots` cycles, which must be a power of two.
     ///
     /// # Errors
-    /// Those of making and mapping a file in memory.
+    /// Returns errors of making and mapping a file in memory.
     pub fn create(loops: usize, slots: usize) -> io::Result<Self> {
         let region_words = RING + SLOT_WORDS * slots;
         let words = SharedWords::create(MEMORY_NAME, HEAD_WORDS + loops * region_words)?;
@@ -84,13 +84,13 @@ impl AppMemory {
         self.words.file()
     }
 
-    /// By which name a program that inherits the descriptor opens it.
+    /// Returns the path by which a program that inherits the descriptor opens it.
     #[must_use]
     pub fn path_for_children(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.file().as_raw_fd()).into()
     }
 
-    /// By which name other programs of the same user open it while this process lives.
+    /// Returns the path by which other programs of the same user open it while this process lives.
     #[must_use]
     pub fn path_for_others(&self) -> PathBuf {
         format!(
@@ -101,16 +101,16 @@ impl AppMemory {
         .into()
     }
 
-    /// Loops that found no room.
+    /// Returns the number of loops that found no free region.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.words[REFUSED].load(Ordering::Relaxed)
     }
 
-    /// Whether any program still has a loop open; the kernel knows, however programs end.
+    /// Returns whether any program still has a loop open; the kernel knows, however programs end.
     ///
     /// # Errors
-    /// Those of opening the file anew: /proc is not mounted.
+    /// Returns an error if the file cannot be reopened because /proc is not mounted.
     pub fn is_anybody_there(&self) -> io::Result<bool> {
         // Locks belong to the open file: one's own descriptor is inherited by programs, so that
         // another is needed.
@@ -125,7 +125,7 @@ impl AppMemory {
         }
     }
 
-    /// The reader of each loop's part.
+    /// Returns the reader of each loop's part.
     #[must_use]
     pub fn readers(self: &std::sync::Arc<Self>) -> Vec<LoopReader> {
         (0..self.loops)
@@ -155,7 +155,7 @@ impl LoopReader {
         self.memory.word(self.index, place)
     }
 
-    /// What the loop says of itself, once a loop is there.
+    /// Returns the loop's description of itself, once a loop exists.
     #[must_use]
     pub fn introduction(&self) -> Option<Introduction> {
         if self.word(STATE).load(Ordering::Acquire) < OPEN {
@@ -183,13 +183,13 @@ impl LoopReader {
         })
     }
 
-    /// Whether the loop said that no cycle will follow. Drain once more after this answers.
+    /// Returns whether the loop reported its last cycle. Drain once more after this answers.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.word(STATE).load(Ordering::Acquire) == CLOSED
     }
 
-    /// The number and due time of the cycle begun last; `None` before the first.
+    /// Returns the number and due time of the cycle started last; `None` before the first.
     #[must_use]
     pub fn latest_begun(&self) -> Option<(u64, Nanos)> {
         loop {
@@ -198,8 +198,8 @@ impl LoopReader {
                 .word(DUE + (begun & 1) as usize)
                 .load(Ordering::Relaxed) as i64;
             fence(Ordering::Acquire);
-            // The loop writes the next due time beside this one, and this place again only after it
-            // has counted once more.
+            // The loop writes the next due time into the other word, and this one again only after
+            // it has counted once more.
             if self.word(BEGUN).load(Ordering::Relaxed) == begun {
                 return Some((begun.checked_sub(1)?, Nanos(due)));
             }
@@ -215,8 +215,7 @@ impl LoopReader {
             .min(self.memory.slots as u64)
     }
 
-    /// Takes what is there, in order, while `take` says to go on; the cycle at which it says no
-    /// stays.
+    /// Passes the cycles in order to `take` until it returns false; that cycle stays.
     pub fn drain(&mut self, mut take: impl FnMut(Cycle) -> bool) {
         for _ in 0..self.waiting() {
             let slot = RING + SLOT_WORDS * (self.tail as usize & (self.memory.slots - 1));

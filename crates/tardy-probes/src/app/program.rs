@@ -16,13 +16,13 @@ use tardy_sys::{affinity, clock, sched};
 
 use super::memory::{AppMemory, LoopReader, MEMORY_NAME, RING_CYCLES};
 
-/// The variable in which a program finds the memory for its loops.
+/// The environment variable with the path of the memory for a program's loops.
 pub const VARIABLE: &str = "TARDY_APP";
-/// How long a program may take until its loops run.
+/// Maximum time until a program's loops run.
 pub const START_MAX: Nanos = Nanos::from_secs(30);
-/// How long a program may take to end after it was asked to.
+/// Maximum time until a program ends on request.
 const END_MAX: Nanos = Nanos::from_secs(5);
-/// How long a program that has closed its loop may take to end.
+/// Maximum time until a program ends that has closed its loop.
 const ENDING_MAX: Nanos = Nanos::from_secs(1);
 const LOOK_MILLIS: i32 = 5;
 
@@ -57,7 +57,7 @@ pub enum AppError {
     System { program: String, error: io::Error },
 }
 
-/// The program under way; killed when dropped.
+/// The running program; killed on drop.
 #[derive(Debug)]
 pub struct Program {
     name: String,
@@ -71,19 +71,19 @@ pub enum Ending {
     ByItself(ExitStatus),
     /// Because it was asked to.
     Asked,
-    /// It had to be killed.
+    /// It was killed.
     Killed,
 }
 
 impl Program {
-    /// Starts it as `command` says; `name` is for messages. Call it on the thread that will wait
-    /// for it, before memory is locked and other threads are there.
+    /// Starts `command`; `name` is for messages. Call it on the thread that will wait for it,
+    /// before memory is locked and other threads are there.
     ///
-    /// It may use all of `cpus`, whatever this thread is bound to. Standard output of the program
-    /// goes to standard error: what the tool prints there is a result.
+    /// The program may use all of `cpus`, independent of this thread's affinity. Standard output of
+    /// the program goes to standard error, because the tool prints its result to standard output.
     ///
     /// # Errors
-    /// [`AppError::NotStarted`], [`AppError::System`].
+    /// Returns [`AppError::NotStarted`], [`AppError::System`].
     pub fn start(name: String, mut command: Command, cpus: &CpuList) -> Result<Self, AppError> {
         let program = name;
         let of_the_system = |error| AppError::System {
@@ -120,7 +120,7 @@ impl Program {
         })
     }
 
-    /// The memory of its loops.
+    /// Returns the memory of its loops.
     #[must_use]
     pub fn memory(&self) -> &Arc<AppMemory> {
         &self.memory
@@ -129,7 +129,7 @@ impl Program {
     /// Waits until its loop has completed a cycle; `is_interrupted` is asked all the while.
     ///
     /// # Errors
-    /// [`AppError`].
+    /// Returns [`AppError`].
     pub fn wait_for_loop(
         &mut self,
         mut is_interrupted: impl FnMut() -> bool,
@@ -140,8 +140,7 @@ impl Program {
             let Some(missing) = missing(&reader) else {
                 return Ok(reader);
             };
-            // What came before the run begins is not part of it; a ring that is full would lose
-            // what is.
+            // Cycles from before the run are not part of it, and a full ring would lose later ones.
             keep_latest(&mut reader);
             let program = self.name.clone();
             if let Some(status) = self.child.try_wait().map_err(|error| AppError::System {
@@ -169,16 +168,16 @@ impl Program {
         }
     }
 
-    /// Whether it has ended; its status.
+    /// Returns whether it has ended; its status.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Asks it to end (SIGTERM), and kills it where it does not. One whose loop is gone already
-    /// (`is_ending`) is given a moment to end by itself.
+    /// Asks it to end (SIGTERM), and kills it if it does not. A program whose loop is gone already
+    /// (`is_ending`) gets a moment to end by itself.
     ///
     /// # Errors
-    /// Those of signalling and waiting.
+    /// Returns errors of signalling and waiting.
     pub fn end(mut self, is_ending: bool) -> io::Result<Ending> {
         let begin = Nanos(clock::monotonic());
         loop {
@@ -206,13 +205,13 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Where it has ended these do nothing.
+        // These calls do nothing if it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What is still waited for.
+/// Returns what the loop still lacks.
 fn missing(reader: &LoopReader) -> Option<String> {
     match reader.introduction() {
         None => Some("opened no loop".to_owned()),
@@ -232,23 +231,23 @@ fn keep_latest(reader: &mut LoopReader) {
     });
 }
 
-/// What a loop is, as its first cycles show.
+/// Description of a loop, judged by its first cycles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoopDescription {
     pub name: String,
-    /// Time between two due times; `None` where they form no grid.
+    /// Time between two due times; `None` if they form no grid.
     pub period: Option<Nanos>,
     /// One of its due times.
     pub phase: Nanos,
-    /// Its scheduling policy, as in `SCHED_FIFO 80`; `None` where it could not be read.
+    /// Its scheduling policy, as in `SCHED_FIFO 80`; `None` if it could not be read.
     pub policy: Option<String>,
     /// Its thread, if it is one of this process's view of the system.
     pub thread: Option<i32>,
-    /// Whether it says when its work is done.
+    /// Whether it reports when its work is done.
     pub tells_done: bool,
 }
 
-/// What the loop of `reader` is; one that has completed a cycle at least.
+/// Describes the loop of `reader`, which has completed at least one cycle.
 #[must_use]
 pub fn look_at(reader: &mut LoopReader) -> LoopDescription {
     let introduction = reader
@@ -279,8 +278,8 @@ pub fn look_at(reader: &mut LoopReader) -> LoopDescription {
     }
 }
 
-/// Whether the thread of this number has the memory of loops: a program in a container of its own
-/// tells a number that is another thread's here.
+/// Returns whether the thread of this number maps the memory of loops: a program in a PID namespace
+/// reports a number that belongs to another thread here.
 fn has_the_memory(thread: i32) -> bool {
     std::fs::read_to_string(format!("/proc/{thread}/maps"))
         .is_ok_and(|maps| maps.contains(MEMORY_NAME))

@@ -1,4 +1,4 @@
-//! The thread that hands the cycles of other programs' loops on to the recorder's rings.
+//! The thread that passes the cycles of other programs' loops to the recorder's rings.
 
 use tardy_core::units::Nanos;
 use tardy_sys::{clock, sched};
@@ -8,40 +8,40 @@ use super::track::{OffGrid, Track};
 use crate::recording::control::Control;
 use crate::recording::ring::Producer;
 
-/// How often the rings of the loops are emptied; they hold 1.6 s and more.
+/// Interval between readings of the loops' rings; they hold 1.6 s and more.
 const INTERVAL: std::time::Duration = std::time::Duration::from_millis(10);
-/// How long after the end of the run the cycle that tells how the last one ended is waited for.
+/// Maximum time after the run's end to wait for the cycle that completes the last sample.
 const PATIENCE: Nanos = Nanos::from_secs(1);
 
 /// A loop that runs.
 #[derive(Debug)]
 pub struct RunningLoop {
     pub name: String,
-    /// Time between two due times; `None` where they form no grid.
+    /// Time between two due times; `None` if they form no grid.
     pub period: Option<Nanos>,
     /// The first due time of its series; cycles due before it are passed over.
     pub first: Nanos,
-    /// Whether it says when its work is done; else its start stands for that.
+    /// Whether it reports when its work is done; otherwise its start is used.
     pub tells_done: bool,
-    /// Where its cycles are read.
+    /// The source of its cycles.
     pub reader: LoopReader,
 }
 
-/// Where the samples of a loop go.
+/// The rings for the samples of a loop.
 #[derive(Debug)]
 pub struct LoopRings {
-    /// Of the ends of work.
+    /// Ring for the ends of work.
     pub done: Producer,
     pub start: Producer,
 }
 
-/// A loop whose series had to end before the run did.
+/// A loop whose series had to end early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftGrid {
     pub name: String,
-    /// What its grid was.
+    /// Its period.
     pub period: Nanos,
-    /// Where it left it.
+    /// The due time at which it left the grid.
     pub at: OffGrid,
 }
 
@@ -58,27 +58,28 @@ struct Line {
 enum End {
     /// This due time is past the run's end.
     Past(Nanos),
-    /// The loop said so, or its program is gone.
+    /// The loop reported its end, or its program is gone.
     Gone,
     /// It left its grid.
     OffGrid(OffGrid),
 }
 
-/// Hands the cycles of a loop on until it ends or `control` says so; tells where it left its grid,
-/// if it did.
+/// Passes on the cycles of a loop until it ends or `control` stops it; returns where the loop left
+/// its grid, if it did.
 pub fn relay(
     memory: &AppMemory,
     running: RunningLoop,
     rings: LoopRings,
     control: &Control,
 ) -> Option<LeftGrid> {
-    // As the recorder: a full ring would lose cycles.
+    // Like the recorder: a full ring would lose cycles.
     let _ = sched::set_policy(0, sched::Policy::Other { nice: -20 });
     let mut line = Line::new(running, rings);
     loop {
         std::thread::sleep(INTERVAL);
         let is_over = control.is_past_end(Nanos(clock::monotonic()) - PATIENCE);
-        // In this order: what a program wrote before it went is read after it is known to be gone.
+        // The order matters: cycles that a program wrote before its end are read after the end is
+        // known.
         let is_gone = !memory.is_anybody_there().unwrap_or(true);
         if let Some(end) = line
             .take_waiting(control)
@@ -117,7 +118,7 @@ impl Line {
             if control.is_past_end(cycle.due) {
                 end = Some(End::Past(cycle.due));
             } else if cycle.due >= first || *has_begun {
-                // What was lost before the first is not of this series.
+                // Cycles lost before the first one do not belong to this series.
                 let lost = if *has_begun {
                     cycle.number.saturating_sub(*next_number)
                 } else {
@@ -151,8 +152,8 @@ impl Line {
                     && has_begun
                     && latest >= next_number
                 {
-                    // The latest is under way, or its end was not handed over any more; those
-                    // before it are lost.
+                    // The latest cycle is in progress, or its end was not passed on; those before
+                    // it are lost.
                     let lost = latest - next_number;
                     start.lose(lost);
                     done.lose(lost);
@@ -174,7 +175,7 @@ impl Line {
     }
 }
 
-/// Hands one cycle on; `lost` are known to have been before it.
+/// Passes one cycle on; `lost` cycles are missing before it.
 fn take(
     cycle: Cycle,
     lost: u64,

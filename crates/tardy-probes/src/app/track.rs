@@ -1,8 +1,7 @@
-//! From the cycles of a loop to the samples of a series: which due times passed unused, and what
-//! was lost.
+//! Converts the cycles of a loop to samples of a series: which due times were skipped, and what was
+//! lost.
 //!
-//! A cycle is held back until the next one is known, because only that tells how many due times it
-//! skipped.
+//! A cycle waits for the next one, because only that reveals how many due times it skipped.
 
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
@@ -23,7 +22,7 @@ pub(crate) struct Track {
     producer: Producer,
 }
 
-/// A due time that lies on no grid with the ones before.
+/// A due time that lies on no grid with the previous ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffGrid {
     /// The due time.
@@ -44,16 +43,16 @@ impl Track {
         }
     }
 
-    /// `cycles` began and are not known any more; their due times lie between the last cycle and
-    /// the next.
+    /// Records that `cycles` started whose data are lost; their due times lie between the last
+    /// cycle and the next.
     pub(crate) fn lose(&mut self, cycles: u64) {
         self.lost = self.lost.saturating_add(cycles);
     }
 
-    /// The next cycle of this series: its value is the time `at`.
+    /// Returns the next cycle of this series: its value is the time `at`.
     ///
     /// # Errors
-    /// [`OffGrid`]; the cycle is not taken then.
+    /// Returns [`OffGrid`]; the cycle is not taken then.
     pub(crate) fn take(&mut self, due: Nanos, at: Nanos) -> Result<(), OffGrid> {
         let skipped = self.skipped_before(due)?;
         self.hand_over(skipped);
@@ -89,8 +88,8 @@ impl Track {
         }
     }
 
-    /// Hands over the cycle held; `skipped` due times lie behind it. Some belong to cycles that
-    /// were lost.
+    /// Passes on the cycle held; `skipped` due times follow it. Some belong to cycles that were
+    /// lost.
     fn hand_over(&mut self, skipped: u64) {
         let lost = std::mem::take(&mut self.lost);
         let mut not_lost = skipped - lost;
@@ -102,13 +101,14 @@ impl Track {
             self.producer.begin_cycle();
             self.producer.push(sample);
         }
-        // Which of the cycles lost skipped them is not known; nor is there one before the first.
+        // It is unknown which of the lost cycles skipped them; before the first cycle there is
+        // none.
         if lost > 0 || not_lost > 0 {
             self.producer.lose(lost, not_lost);
         }
     }
 
-    /// Ends the series. `next` is the due time of the first cycle that does not belong to it, where
+    /// Ends the series. `next` is the due time of the first cycle that does not belong to it, if
     /// that is known.
     pub(crate) fn close(mut self, next: Option<Nanos>) {
         let (skipped, next_due) = match next.map(|next| (self.skipped_before(next), next)) {
@@ -119,7 +119,7 @@ impl Track {
         self.producer.close(next_due);
     }
 
-    /// The first due time after the cycles taken and lost, as far as is known.
+    /// Returns the first due time after the cycles taken and lost, as far as known.
     pub(crate) fn next_due(&self) -> Nanos {
         let cycles = i64::try_from(self.lost)
             .unwrap_or(i64::MAX)

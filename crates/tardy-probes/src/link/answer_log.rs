@@ -1,4 +1,4 @@
-//! What a responder notes of each stimulus, into the rings of its own run.
+//! Records each stimulus of a responder in the rings of the responder's run.
 
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
@@ -6,26 +6,26 @@ use tardy_sys::clock;
 
 use crate::recording::ring::Producer;
 
-/// Where a responder writes what it did.
+/// The series that a responder writes.
 #[derive(Debug)]
 pub struct AnswerLog {
-    /// For links whose stimuli the kernel stamps.
+    /// Set for links whose stimuli the kernel stamps.
     wake_up: Option<Producer>,
     answer: Producer,
 }
 
 impl AnswerLog {
-    /// To these series; `wake_up` where the link's stimuli are stamped.
+    /// Starts a log into these series; `wake_up` is set if the link's stimuli are stamped.
     #[must_use]
     pub fn new(wake_up: Option<Producer>, answer: Producer) -> Self {
         Self { wake_up, answer }
     }
 
-    /// A stimulus came at `stamp`, if that is known; the responder looked at the clock at `woken`,
-    /// and its answer was on the way at `sent`.
+    /// Records a stimulus that arrived at `stamp`, if known; the responder read the clock at
+    /// `woken`, and its answer was sent at `sent`.
     #[inline]
     pub fn answered(&mut self, stamp: Option<Nanos>, woken: Nanos, sent: Nanos) {
-        // A stamp from after the look is an error of the clocks between which it was converted.
+        // A stamp later than the clock read is an error of the conversion between both clocks.
         let due = stamp.map_or(woken, |stamp| stamp.min(woken));
         if let (Some(ring), Some(_)) = (&mut self.wake_up, stamp) {
             ring.begin_cycle();

@@ -1,22 +1,22 @@
-//! What a responder takes in a time, so that no flood has its CPU: it answers at a real-time
-//! priority, before which others wait.
+//! Limits the CPU time of a responder per time window, so that a flood cannot occupy its CPU: it
+//! answers at a real-time priority, which delays other tasks.
 //!
 //! The rule: in each window of 100 ms it takes at most 1,000 datagrams of others than its peer, and
-//! at most 5,000 in all. After that it sleeps until the window ends, and the kernel drops what its
-//! socket has no room for.
+//! at most 5,000 in all. After that it sleeps until the window ends, and the kernel drops datagrams
+//! that do not fit into the socket's buffer.
 
 use tardy_core::units::Nanos;
 
 /// The window.
 pub(super) const WINDOW: Nanos = Nanos::from_millis(100);
-/// Datagrams of a window that are not the peer's, also those that are challenged to show that they
-/// know a secret: a hundredth of a CPU where each takes a microsecond.
+/// Maximum number of datagrams per window that are not the peer's, including those that get a
+/// challenge: a hundredth of a CPU if each takes a microsecond.
 pub(super) const UNANSWERED_MAX: u32 = 1_000;
 /// Datagrams of a window: one every 20 us, which no initiator that waits for its answers sends for
 /// long.
 pub(super) const TAKEN_MAX: u32 = 5_000;
 
-/// What was taken of the window under way.
+/// The time used in the current window.
 #[derive(Debug, Default)]
 pub(super) struct Budget {
     began: Option<Nanos>,
@@ -25,7 +25,8 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// A datagram was taken at `now`. The time until which to rest, where the window has no more.
+    /// Counts a datagram taken at `now`. Returns the time until which to rest, if the window is
+    /// used up.
     #[inline]
     pub(super) fn take(&mut self, now: Nanos, is_answered: bool) -> Option<Nanos> {
         let began = match self.began {
@@ -48,8 +49,8 @@ impl Budget {
 mod tests {
     use super::*;
 
-    /// Datagrams taken in a second by a responder that needs `each` for one of them, under a flood
-    /// that never ends.
+    /// Returns the datagrams that a responder takes per second if it needs `each` for one of them,
+    /// under an endless flood.
     fn taken_in_a_second(each: Nanos, is_answered: bool) -> u32 {
         let (mut budget, mut now, mut taken) = (Budget::default(), Nanos::ZERO, 0);
         while now < Nanos::from_secs(1) {

@@ -1,8 +1,8 @@
-//! `serial-bytes`: one byte each way, over a serial device or a pseudo-terminal.
+//! `serial-bytes`: one byte in each direction, over a serial device or a pseudo-terminal.
 //!
 //! A byte's time includes the wire and the device's FIFO: at 115200 bits per second the wire alone
-//! takes 87 us each way. A stimulus is the low bits of its number; two values are kept for the
-//! question whether anybody is there.
+//! takes 87 us in each direction. A stimulus is the low bits of its number; two values are reserved
+//! for asking whether the other end is present.
 
 use std::fmt;
 use std::fs::File;
@@ -33,12 +33,12 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     parse,
 };
 
-/// Speed where none is given, in bits per second.
+/// Default speed in bits per second.
 const BITS_PER_SECOND: u32 = 115_200;
-/// What a terminal says whose other end is gone.
+/// Error of a terminal whose other end is closed.
 const EIO: i32 = 5;
 
-/// Stimuli are numbers below this; answers lie this far behind their numbers at most.
+/// Stimuli are numbers below this; it is also the offset of an answer from its stimulus at most.
 const NUMBERS: u64 = 0xf0;
 const HELLO: u8 = 0xf0;
 /// The answer to a hello.
@@ -50,7 +50,7 @@ const HELLO_WAIT_MILLIS: i32 = 200;
 #[derive(Debug)]
 struct DeviceAndSpeed {
     device: PathBuf,
-    /// None where it has none.
+    /// `None` if it has no rate.
     bits_per_second: Option<u32>,
 }
 
@@ -112,7 +112,7 @@ impl Place for DeviceAndSpeed {
     }
 }
 
-/// An open end of the link; the device is put back when dropped.
+/// An open end of the link; the device's settings are restored on drop.
 #[derive(Debug)]
 pub(super) struct Terminal {
     file: File,
@@ -123,7 +123,7 @@ impl Terminal {
     /// Opens the device, and makes it carry bytes as they are.
     ///
     /// # Errors
-    /// Those of [`serial::open`] and [`serial::make_raw`].
+    /// Returns errors of [`serial::open`] and [`serial::make_raw`].
     fn open(device: &Path, bits_per_second: Option<u32>) -> io::Result<Self> {
         let file = serial::open(device)?;
         let setting = Some(serial::make_raw(&file, bits_per_second)?);
@@ -147,10 +147,10 @@ pub(super) struct ByteInitiator {
     sent: u64,
 }
 
-/// Both ends of a new pseudo-terminal: the initiator's, and the responder's.
+/// Returns both ends of a new pseudo-terminal: the initiator's, and the responder's.
 ///
 /// # Errors
-/// Those of making one: /dev/pts is not mounted.
+/// Returns errors of making one: /dev/pts is not mounted.
 pub(super) fn loopback() -> io::Result<(ByteInitiator, Terminal)> {
     let (master, path) = serial::pseudo_terminal()?;
     let responder = Terminal::open(&path, None)?;
@@ -171,7 +171,7 @@ impl ByteInitiator {
     /// Opens the device, and asks whether a responder is there.
     ///
     /// # Errors
-    /// `TimedOut` where none is; those of the device.
+    /// Returns `TimedOut` if none is; errors of the device.
     fn connect(device: &Path, bits_per_second: Option<u32>) -> io::Result<Self> {
         let mut terminal = Terminal::open(device, bits_per_second)?;
         for _ in 0..HELLOS {
@@ -190,11 +190,11 @@ impl ByteInitiator {
         Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"))
     }
 
-    /// The least that a round trip can come to: a byte written to a pseudo-terminal, and read at
+    /// Measures the lower bound of a round trip: a byte written to a pseudo-terminal, and read at
     /// its other end, by one thread.
     ///
     /// # Errors
-    /// Those of pseudo-terminals.
+    /// Returns errors of pseudo-terminals.
     pub(super) fn floor() -> io::Result<Nanos> {
         let (mut one, mut other) = loopback()?;
         floor(|| {
@@ -248,7 +248,7 @@ impl Initiator for ByteInitiator {
     }
 }
 
-/// What a responder does with a byte: stimuli come back as they are.
+/// Returns a responder's answer to a byte: stimuli are echoed.
 #[inline]
 fn answer_to(byte: u8) -> Option<u8> {
     match byte {

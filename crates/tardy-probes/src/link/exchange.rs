@@ -1,8 +1,8 @@
-//! The initiator's loop: a stimulus, a busy wait for its answer, and what is said of both.
+//! The initiator's loop: sends a stimulus, waits busily for its answer, and records both.
 //!
-//! A round trip in which the initiator was itself interrupted is not left out: the longest time
-//! between two of its looks stands beside it in a series of its own. A stimulus without an answer
-//! stands as a sample of the time-out: its answer came no earlier.
+//! A round trip is recorded even if the initiator was interrupted: a separate series has the
+//! longest time between two polls of the round trip. A stimulus without an answer is recorded as a
+//! sample of the time-out, a lower bound of its latency.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -18,13 +18,13 @@ pub trait Initiator {
     /// Sends the stimulus of this number.
     ///
     /// # Errors
-    /// Those of the link; the stimulus then counts as not answered.
+    /// Returns errors of the link; the stimulus then counts as not answered.
     fn send(&mut self, number: u64) -> io::Result<()>;
 
-    /// Looks for an answer, without waiting.
+    /// Polls for an answer.
     ///
     /// # Errors
-    /// Those of the link.
+    /// Returns errors of the link.
     fn look(&mut self) -> io::Result<Option<Answer>>;
 
     /// Called when a stimulus had no answer, before the next one; for links whose answers have no
@@ -36,26 +36,27 @@ pub trait Initiator {
 pub struct Answer {
     /// Number of the stimulus that it answers.
     pub number: u64,
-    /// When the kernel received it, on the run's clock; absent where only the look is known.
+    /// When the kernel received it, on the run's clock; absent if only the time of the poll is
+    /// known.
     pub received: Option<Nanos>,
-    /// How long it was in the responder, where that tells.
+    /// Time in the responder, if it reports that.
     pub in_responder: Option<Nanos>,
 }
 
-/// How stimuli follow each other.
+/// The timing of stimuli.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
     /// Time between two stimuli.
     pub period: Nanos,
-    /// How long an answer is waited for.
+    /// Maximum time to wait for an answer.
     pub time_out: Nanos,
-    /// A longer time between two looks is an interruption.
+    /// A longer time between two polls is an interruption.
     pub interrupted_above: Nanos,
     /// Stimuli to send; until stopped if absent.
     pub cycles: Option<u64>,
 }
 
-/// No answer for so long, and to so many stimuli, means that the responder is gone.
+/// If no answer arrives for this time and several stimuli, the responder is gone.
 const GONE_AFTER: Nanos = Nanos::from_secs(1);
 const GONE_STIMULI: usize = 10;
 /// Unanswered stimuli that are held back until it is known whether the responder is gone.
@@ -64,17 +65,17 @@ const HELD_MAX: usize = 4_096;
 /// known for late and not for a duplicate.
 const REMEMBERED: usize = 256;
 
-/// Where the samples go.
+/// The rings of the samples.
 #[derive(Debug)]
 pub struct Rings {
     pub round_trip: Producer,
     /// The longest time between two polls, in each round trip.
     pub look: Producer,
-    /// Time in the responder; for links that tell it.
+    /// Time in the responder; for links that report it.
     pub in_responder: Option<Producer>,
 }
 
-/// What came of it.
+/// Counts of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     /// Stimuli sent.
@@ -83,13 +84,13 @@ pub struct Tally {
     pub answered: u64,
     /// Stimuli that were not answered in time.
     pub lost: u64,
-    /// Those of them whose answer came after the time-out.
+    /// The number of them whose answer came after the time-out.
     pub late: u64,
-    /// Answers to what was answered before.
+    /// Repeated answers.
     pub duplicate: u64,
-    /// Round trips in which the initiator was interrupted.
+    /// Number of round trips in which the initiator was interrupted.
     pub interrupted: u64,
-    /// Stimuli at the end that nobody was there to answer; none of them is a sample.
+    /// Stimuli sent at the end, after the responder was gone; none of them is a sample.
     pub to_nobody: u64,
 }
 
@@ -108,7 +109,7 @@ struct PendingStimulus {
     look: Nanos,
 }
 
-/// What became of one stimulus.
+/// The fate of one stimulus.
 enum Outcome {
     Answered {
         round_trip: Nanos,
@@ -117,7 +118,7 @@ enum Outcome {
     Unanswered,
 }
 
-/// Sends stimuli from `start` on until `is_over` says so of the time of the next one, or the
+/// Sends stimuli from `start` on, until `is_over` returns true for the next due time, or the
 /// responder is gone. Closes the rings.
 pub fn exchange<L: Initiator>(
     link: &mut L,
@@ -194,8 +195,8 @@ impl<L: Initiator> Exchange<'_, L> {
                     if self.held.len() == HELD_MAX {
                         self.flush_held();
                     }
-                    // As long as was waited for, or would have been: a CPU that is polled all the
-                    // time is taken from everything else.
+                    // Rest as long as the wait took, or would have taken: continuous polling would
+                    // take the CPU away from all other tasks.
                     rest = self.pace.time_out.saturating_add(self.pace.time_out)
                         - (now - sent).min(self.pace.time_out);
                 }
@@ -245,7 +246,7 @@ impl<L: Initiator> Exchange<'_, L> {
         }
     }
 
-    /// Answers that came while nobody looked.
+    /// Processes answers that arrived between two polls.
     fn take_stragglers(&mut self) {
         while let Ok(Some(answer)) = self.link.look() {
             self.note_straggler(answer.number);
@@ -263,7 +264,7 @@ impl<L: Initiator> Exchange<'_, L> {
         }
     }
 
-    /// The responder is there: what it did not answer is lost.
+    /// Returns the responder is present: the stimuli that it did not answer are lost.
     fn flush_held(&mut self) {
         for index in 0..self.held.len() {
             let PendingStimulus { sent, look, .. } = self.held[index];
@@ -288,11 +289,11 @@ impl<L: Initiator> Exchange<'_, L> {
     }
 }
 
-/// The least that a round trip over this link can come to: the median time of a stimulus and its
-/// answer without anything in between, made of the initiator's own calls. `once` makes them.
+/// Measures the lower bound of a round trip over this link: the median time of a stimulus and its
+/// answer without the path in between, from the initiator's own calls. `once` makes them.
 ///
 /// # Errors
-/// Those of `once`.
+/// Returns errors of `once`.
 pub fn floor(mut once: impl FnMut() -> io::Result<()>) -> io::Result<Nanos> {
     const TIMES: usize = 201;
     let mut times = Vec::with_capacity(TIMES);
@@ -305,7 +306,7 @@ pub fn floor(mut once: impl FnMut() -> io::Result<()>) -> io::Result<Nanos> {
     Ok(Nanos(times[TIMES / 2]))
 }
 
-/// The least that a round trip over a network can come to.
+/// The lower bound of a round trip over a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NetworkFloor {
     /// The median time.
@@ -315,13 +316,13 @@ pub struct NetworkFloor {
     pub is_without_loopback: bool,
 }
 
-/// How long a datagram through this machine may take that is busy-polled for.
+/// Maximum time of a datagram through this machine that is busy-polled for.
 const LOOPBACK_MAX: Nanos = Nanos::from_secs(1);
 
-/// Looks until there is something, for a floor.
+/// Polls until something arrives, for a lower bound.
 ///
 /// # Errors
-/// Those of `look`; `TimedOut` where nothing came.
+/// Returns errors of `look`; `TimedOut` if nothing came.
 pub fn look_until(mut look: impl FnMut() -> io::Result<bool>) -> io::Result<()> {
     let begin = Nanos(clock::monotonic());
     while !look()? {
@@ -335,12 +336,12 @@ pub fn look_until(mut look: impl FnMut() -> io::Result<bool>) -> io::Result<()> 
     Ok(())
 }
 
-/// What `loopback` measures; where that interface is down, as it is in a new network namespace, the
-/// time of a datagram through a pair of local sockets, which is shorter: the network's own part is
-/// not in it.
+/// Returns the result of `loopback`; if that interface is down, as in a new network namespace, the
+/// time of a datagram through a pair of local sockets, which is shorter, because it does not
+/// include the network.
 ///
 /// # Errors
-/// Those of `loopback` that have another cause; those of local sockets.
+/// Returns errors of `loopback` that have another cause; errors of local sockets.
 pub fn network_floor(loopback: impl FnOnce() -> io::Result<Nanos>) -> io::Result<NetworkFloor> {
     use io::ErrorKind::{
         AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut,
@@ -400,8 +401,8 @@ mod tests {
     use std::collections::VecDeque;
     use tardy_core::sample::Record;
 
-    /// A responder that does with each stimulus what the script says: how often to answer at once,
-    /// and how often with the next one.
+    /// A responder that follows a script: for each stimulus, the number of answers at once, and the
+    /// number with the next one.
     struct ScriptedResponder {
         script: Vec<(u32, u32)>,
         waiting: VecDeque<u64>,
@@ -467,7 +468,7 @@ mod tests {
 
     #[test]
     fn what_is_lost_late_or_twice_is_counted_and_stands_as_a_time_out() {
-        // Of five stimuli one is never answered, one late, and one twice.
+        // One of five stimuli is never answered, one late, and one twice.
         let (tally, [mut round_trips, mut looks, mut in_responder]) =
             run(vec![(1, 0), (0, 0), (2, 0), (0, 1), (1, 0)], 20, None);
         assert_eq!(

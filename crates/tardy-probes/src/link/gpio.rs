@@ -28,14 +28,14 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     parse,
 };
 
-/// How long the other end may take to show what it is told at the start.
+/// Maximum time for the other end to follow the line at the start.
 const SETTLE: Nanos = Nanos::from_millis(500);
 
 /// Two lines of a GPIO chip.
 #[derive(Debug)]
 struct ChipAndLines {
     chip: PathBuf,
-    /// The line that is told of.
+    /// The input line to watch.
     input: u32,
     /// The line that is driven.
     output: u32,
@@ -110,10 +110,10 @@ struct Lines {
 }
 
 impl Lines {
-    /// Takes both lines of `chip`; waiting for edges where `waits`.
+    /// Takes both lines of `chip`; reads wait for edges if `waits`.
     ///
     /// # Errors
-    /// Those of [`gpio_lines::input`].
+    /// Returns errors of [`gpio_lines::input`].
     fn open(chip: &Path, input: u32, output: u32, waits: bool) -> io::Result<Self> {
         let output = gpio_lines::output(chip, output)?;
         Ok(Self {
@@ -127,7 +127,7 @@ impl Lines {
 #[derive(Debug)]
 struct GpioInitiator {
     lines: Lines,
-    /// What the output is, and the input is to become.
+    /// The current level of the output, which the input should follow.
     is_high: bool,
     waits_for: Option<u64>,
 }
@@ -136,7 +136,7 @@ impl GpioInitiator {
     /// Takes the lines, and sees whether the other end follows.
     ///
     /// # Errors
-    /// `TimedOut` where it does not; those of taking lines.
+    /// Returns `TimedOut` if it does not; errors of taking lines.
     fn connect(chip: &Path, input: u32, output: u32) -> io::Result<Self> {
         let mut initiator = Self {
             lines: Lines::open(chip, input, output, false)?,
@@ -156,11 +156,11 @@ impl GpioInitiator {
         Ok(initiator)
     }
 
-    /// The least that a round trip can come to: the output set as it is, and a look for an edge
-    /// that finds none.
+    /// Measures the lower bound of a round trip: setting the output to its current level, and a
+    /// poll for an edge that finds none.
     ///
     /// # Errors
-    /// Those of the chip.
+    /// Returns errors of the chip.
     fn floor(&mut self) -> io::Result<Nanos> {
         floor(|| {
             self.lines.output.set(self.is_high)?;
@@ -195,8 +195,8 @@ impl Initiator for GpioInitiator {
     #[inline]
     fn look(&mut self) -> io::Result<Option<Answer>> {
         while let Some(edge) = self.lines.input.edge()? {
-            // An edge the other way is a late answer to an earlier stimulus; lines have no numbers
-            // to tell to which.
+            // An edge in the other direction is a late answer to an earlier stimulus; lines have no
+            // numbers to identify it.
             if edge.is_rising == self.is_high
                 && let Some(number) = self.waits_for.take()
             {

@@ -1,5 +1,5 @@
-//! `icmp`: echo requests, which the other machine's kernel answers in softirq: nothing to install
-//! there, and no process that must wake up.
+//! `icmp`: echo requests, which the other machine's kernel answers in softirq: the other machine
+//! needs no software, and no process has to wake up.
 
 use std::fmt;
 use std::io;
@@ -85,12 +85,12 @@ struct IcmpInitiator {
 }
 
 impl IcmpInitiator {
-    /// Asks whether the host answers; with its address, and the least that a round trip can come to
-    /// (one through the loopback interface).
+    /// Checks that the host answers; returns its address, and the lower bound of a round trip (one
+    /// through the loopback interface).
     ///
     /// # Errors
-    /// `TimedOut` where it does not; EPERM or EACCES without the right to send echo requests; those
-    /// of the name.
+    /// Returns `TimedOut` if it does not; EPERM or EACCES without the right to send echo requests;
+    /// errors of the name.
     fn connect(host: &str) -> io::Result<(Self, SocketAddr, NetworkFloor)> {
         let floor = network_floor(|| {
             let mut floor_of = Self::new(SocketAddr::from(([127, 0, 0, 1], 0)))?;
@@ -135,8 +135,8 @@ impl IcmpInitiator {
     fn request(&self, number: u64) -> [u8; PACKET_BYTES] {
         let mut packet = [0; PACKET_BYTES];
         packet[0] = ECHO_REQUEST;
-        // A ping socket writes its own identifier; of a raw one, others' answers are told apart by
-        // the conversation.
+        // A ping socket writes its own identifier; with a raw socket, the identifier separates our
+        // answers from those to other processes.
         packet[4..6].copy_from_slice(&(std::process::id() as u16).to_be_bytes());
         packet[6..8].copy_from_slice(&(number as u16).to_be_bytes());
         packet[8..16].copy_from_slice(&self.conversation.to_le_bytes());
@@ -182,7 +182,8 @@ impl Initiator for IcmpInitiator {
     }
 }
 
-/// The Internet checksum (RFC 1071) of a packet of even length whose checksum field is zero.
+/// Returns the Internet checksum (RFC 1071) of a packet of even length whose checksum field is
+/// zero.
 fn checksum(packet: &[u8]) -> u16 {
     let mut sum: u32 = packet
         .chunks_exact(2)

@@ -1,5 +1,5 @@
-//! The initiator's end of a link, open: what is known of the way before the first stimulus, and the
-//! exchange that is to come.
+//! The open initiator's end of a link: properties of the path before the first stimulus, and the
+//! exchange.
 //!
 //! A link's exchange is compiled for its type and called once. The loop that polls for answers
 //! calls the link directly; a call through a table would be in every poll.
@@ -11,45 +11,46 @@ use tardy_core::units::Nanos;
 use super::exchange::{Initiator, Pace, Rings, Tally, exchange};
 use super::respond::Responder;
 
-/// Tells of a due time whether the run is over then.
+/// Returns whether the run is over at a due time.
 pub type IsOver<'a> = &'a dyn Fn(Nanos) -> bool;
 
-/// The exchange of one link: stimuli from a time on, until the run is over or nobody answers any
-/// more.
+/// The exchange of one link: stimuli from a time on, until the run is over or the other end stops
+/// answering.
 type Exchange = Box<dyn FnOnce(Pace, Rings, Nanos, IsOver<'_>) -> Tally + Send>;
 
-/// What tells of an answer.
+/// The source of answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answers {
-    /// The other machine's kernel gives them, in softirq: its round trips never stand in one table
-    /// with those of a process.
+    /// The other machine's kernel answers, in softirq: its round trips are never in one table with
+    /// those of a process.
     OfTheKernel,
     /// A process gives them.
     OfAProcess,
-    /// A process gives them, and says how long each was with it.
+    /// A process answers, and reports how long it took.
     OfAProcessThatTells,
 }
 
 /// The initiator's end of a link, open.
 pub struct Initiation {
-    /// The least that a round trip can come to, as text.
+    /// The lower bound of a round trip, as text.
     pub floor: String,
-    /// Whether the way leaves this machine: no verdict rests on one that does not.
+    /// Whether the path leaves this machine; otherwise it supports no verdict.
     pub is_external: bool,
     /// Who answers.
     pub answers: Answers,
-    /// The other end, where this process answers itself.
+    /// The other end, if this process answers itself.
     pub own_responder: Option<Box<dyn Responder>>,
     pub(super) exchanging: Exchange,
 }
 
 impl Initiation {
-    /// Of a link that leaves this machine and is answered by a process that says nothing of itself.
+    /// Makes the end of a link that leaves this machine and is answered by a process without
+    /// reports.
     pub(super) fn new(
         mut initiator: impl Initiator + Send + 'static,
         floor: impl fmt::Display,
     ) -> Self {
-        // Made for the link's own type: the loop that looks for answers calls it directly.
+        // Specialised for the link's type: the polling loop calls it directly.
         let exchanging: Exchange = Box::new(move |pace, rings, start, is_over| {
             exchange(&mut initiator, pace, rings, start, is_over)
         });
@@ -62,7 +63,7 @@ impl Initiation {
         }
     }
 
-    /// Sends stimuli from `start` on until `is_over` says so of the time of the next one, or the
+    /// Sends stimuli from `start` on, until `is_over` returns true for the next due time, or the
     /// responder is gone. Closes the rings.
     #[must_use]
     pub fn exchange(self, pace: Pace, rings: Rings, start: Nanos, is_over: IsOver<'_>) -> Tally {

@@ -2,9 +2,8 @@
 //! on the wire.
 //!
 //! The stimulus is a change of RTS. The responder sleeps in TIOCMIWAIT, which the device's
-//! interrupt ends, and makes its own RTS what its CTS has become. Lines have no numbers: an answer
-//! after the time-out is waited out before the next stimulus, so that it cannot be taken for that
-//! one's.
+//! interrupt ends, and sets its own RTS to its CTS. Lines have no numbers: an answer after the
+//! time-out is waited out before the next stimulus, so that it cannot be taken for that one's.
 
 use std::fmt;
 use std::fs::File;
@@ -31,8 +30,7 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     parse: |device| Ok(Arc::new(Device(device.into()))),
 };
 
-/// How long the other end may take to show what RTS is at the start, and after an answer that was
-/// lost.
+/// Maximum time for the other end to follow RTS at the start, and after a lost answer.
 const SETTLE: Nanos = Nanos::from_millis(500);
 
 /// A serial device.
@@ -72,7 +70,7 @@ impl Place for Device {
 #[derive(Debug)]
 struct LineInitiator {
     device: File,
-    /// What RTS is, and CTS is to become.
+    /// The level of RTS, which CTS should follow.
     is_on: bool,
     waits_for: Option<u64>,
 }
@@ -81,8 +79,8 @@ impl LineInitiator {
     /// Opens the device, and sees whether the other end follows.
     ///
     /// # Errors
-    /// `TimedOut` where it does not; ENOTTY or EINVAL where the device has no modem lines; those of
-    /// opening it.
+    /// Returns `TimedOut` if it does not; ENOTTY or EINVAL if the device has no modem lines; errors
+    /// of opening it.
     fn connect(device: &Path) -> io::Result<Self> {
         let device = serial::open(device)?;
         serial::modem_lines(&device)?;
@@ -103,13 +101,13 @@ impl LineInitiator {
         Ok(initiator)
     }
 
-    /// The least that a round trip can come to: RTS switched, and CTS read once.
+    /// Measures the lower bound of a round trip: RTS switched, and CTS read once.
     ///
     /// # Errors
-    /// Those of the device.
+    /// Returns errors of the device.
     fn floor(&self) -> io::Result<Nanos> {
         let floor = floor(|| {
-            // As it is: the other end sees nothing of it.
+            // Sets the current level again, which the other end does not see.
             serial::set_modem_lines(&self.device, serial::RTS, self.is_on)?;
             serial::modem_lines(&self.device).map(drop)
         })?;
@@ -162,8 +160,8 @@ impl Initiator for LineInitiator {
 
     fn recover(&mut self) {
         self.waits_for = None;
-        // A responder that missed the change sleeps until the next one; the line is put back, and
-        // the wait for that is no round trip.
+        // A responder that missed the change sleeps until the next one; the line is reset, and the
+        // wait for that is not recorded as a round trip.
         if !self.settles().unwrap_or(true) && self.set(!self.is_on).is_ok() {
             let _ = self.settles();
         }
@@ -188,7 +186,7 @@ impl Responder for LineResponder {
             let is_on = serial::modem_lines(device)? & serial::CTS != 0;
             if was_on != Some(is_on) {
                 match serial::set_modem_lines(device, serial::RTS, is_on) {
-                    // The first is what it finds, and no answer.
+                    // The first reading is the initial level, not an answer.
                     Ok(()) if was_on.is_some() => {
                         answered.answers += 1;
                         note(log, None, woken);

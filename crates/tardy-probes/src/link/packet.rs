@@ -7,10 +7,10 @@
 //! this one's. The machine is a digest of the responder's boot, by which the initiator knows
 //! whether it talks to itself.
 //!
-//! Kinds 3 to 5 are of sessions with a secret. A hello is answered with a challenge, whose nonce
-//! stands in place of number and time. The opening has the same nonce, and opened comes back: each
-//! with 32 bytes more, a tag of the 40 before them. Nothing that a responder sends is longer than
-//! what it answers.
+//! Kinds 3 to 5 belong to sessions with a secret. The responder answers a hello with a challenge,
+//! whose nonce replaces number and time. The opening repeats the nonce, as does its answer: each
+//! has 32 bytes more, a tag of the 40 before them. A responder never sends more bytes than it
+//! received.
 
 use tardy_core::units::Nanos;
 
@@ -22,16 +22,16 @@ pub(super) const BYTES: usize = 40;
 /// Bytes of a packet with a tag.
 pub(super) const TAGGED_BYTES: usize = BYTES + TAG_BYTES;
 
-/// What a packet is for.
+/// The kind of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Asks whether anybody is there; answered like a stimulus.
+    /// Asks whether a responder is present; answered like a stimulus.
     Hello,
     /// Asks for an answer.
     Stimulus,
     /// Answers either.
     Answer,
-    /// Answers a hello where there is a secret: the initiator is to show that it knows it.
+    /// Answers a hello if there is a secret: asks the initiator to prove that it knows the secret.
     Challenge,
     /// Shows that.
     Opening,
@@ -46,10 +46,10 @@ pub(super) struct Packet {
     pub conversation: u64,
     /// Number of the stimulus.
     pub number: u64,
-    /// Of an answer: from the kernel's receive stamp to just before the answer was sent, on the
-    /// responder's clock; below zero where the kernel gave no stamp.
+    /// For an answer: time from the kernel's receive stamp to just before the answer was sent, on
+    /// the responder's clock; below zero if the kernel gave no stamp.
     pub in_responder: Nanos,
-    /// Of an answer: the responder's machine.
+    /// For an answer: the responder's machine.
     pub machine: u64,
 }
 
@@ -75,7 +75,7 @@ impl Packet {
         bytes
     }
 
-    /// The packet with its tag.
+    /// Returns the packet with its tag.
     #[must_use]
     pub(super) fn tagged(&self, secret: &Secret) -> [u8; TAGGED_BYTES] {
         let (packet, mut bytes) = (self.encode(), [0; TAGGED_BYTES]);
@@ -84,7 +84,7 @@ impl Packet {
         bytes
     }
 
-    /// The packet that `bytes` are with a tag that only who knows the secret can have made.
+    /// Returns the packet that `bytes` are with a tag that only who knows the secret can have made.
     #[must_use]
     pub(super) fn decode_tagged(bytes: &[u8], secret: &Secret) -> Option<Self> {
         let bytes: &[u8; TAGGED_BYTES] = bytes.try_into().ok()?;
@@ -92,7 +92,7 @@ impl Packet {
         Self::decode(packet).filter(|_| secret.is_tag(packet, tag))
     }
 
-    /// The packet that `bytes` are; `None` where they are not one of this version.
+    /// Returns the packet that `bytes` are; `None` if they are not one of this version.
     #[inline]
     #[must_use]
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {

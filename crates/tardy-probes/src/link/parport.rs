@@ -32,19 +32,19 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     parse: |device| Ok(Arc::new(Port(device.into()))),
 };
 
-/// What to do where a port cannot be had.
+/// Remedy if a port cannot be opened.
 const PORT_REMEDY: &str = "load the drivers (modprobe parport_pc ppdev), which need a kernel with \
                            CONFIG_PPDEV and a port, and unload the module lp, which also uses the \
                            port";
 
 /// The line that is pulsed.
 const LINE: u8 = 1;
-/// How long the other end may take to answer at the start, and after an answer that was lost.
+/// Maximum time for the other end to answer at the start, and after a lost answer.
 const SETTLE: Nanos = Nanos::from_millis(500);
 /// Stimuli at the start. Each must be answered.
 const TRIALS: u32 = 3;
 
-/// Makes a pulse; what is after its rising edge is no part of a round trip.
+/// Makes a pulse; the time after its rising edge is not part of a round trip.
 #[inline]
 fn pulse(port: &ParallelPort) -> io::Result<()> {
     port.write(LINE)?;
@@ -103,7 +103,7 @@ impl PortInitiator {
     /// Takes the port, and sees whether the other end answers.
     ///
     /// # Errors
-    /// `TimedOut` where it does not; those of [`ParallelPort::open`].
+    /// Returns `TimedOut` if it does not; errors of [`ParallelPort::open`].
     fn connect(device: &Path) -> io::Result<Self> {
         let port = ParallelPort::open(device)?;
         port.write(0)?;
@@ -126,11 +126,11 @@ impl PortInitiator {
         Ok(initiator)
     }
 
-    /// The least that a round trip can come to: a data line driven as it is, twice, and a look for
-    /// interrupts.
+    /// Measures the lower bound of a round trip: writing a data line's current level twice, and a
+    /// poll for interrupts.
     ///
     /// # Errors
-    /// Those of the port.
+    /// Returns errors of the port.
     fn floor(&self) -> io::Result<Nanos> {
         floor(|| {
             self.port.write(0)?;
@@ -139,7 +139,7 @@ impl PortInitiator {
         })
     }
 
-    /// Whether an interrupt comes.
+    /// Returns whether an interrupt comes.
     fn settles(&self) -> io::Result<bool> {
         let begin = Nanos(clock::monotonic());
         while Nanos(clock::monotonic()) - begin < SETTLE {
@@ -166,7 +166,7 @@ impl Initiator for PortInitiator {
             return Ok(None);
         }
         self.unread -= 1;
-        // A pulse that nothing waits for answers what was answered before once more.
+        // An unexpected pulse is another answer to the last stimulus.
         self.answered = self.waits_for.take().unwrap_or(self.answered);
         Ok(Some(Answer {
             number: self.answered,
@@ -202,7 +202,7 @@ impl Responder for PortResponder {
                 continue;
             }
             let woken = Nanos(clock::monotonic());
-            // What came while it answered cannot be told apart: one answer for all.
+            // Pulses that arrived during the answer cannot be distinguished, and get one answer.
             answered.others += u64::from(pulses - 1);
             match pulse(port) {
                 Ok(()) => {

@@ -1,21 +1,21 @@
-//! Whom a responder answers: the conversation of its session, and no other until that one has been
-//! silent for a while.
+//! Decides which peer a responder answers: the conversation of its session, and no other until that
+//! one has been silent for a while.
 //!
-//! A responder over a network answers one conversation at a time, with as many bytes as it received,
-//! and takes a bounded number of datagrams in 100 ms. It has a real-time priority, so other tasks
-//! wait while it serves a sender. The next run from the same address waits a fifth of a second at
-//! most, and asks for longer than that.
+//! A responder over a network answers one conversation at a time, with as many bytes as it
+//! received, and takes a bounded number of datagrams in 100 ms. It has a real-time priority, so
+//! other tasks wait while it serves a sender. The next run from the same address waits a fifth of a
+//! second at most, and keeps asking for longer than that.
 
 use std::net::IpAddr;
 
 use tardy_core::units::Nanos;
 
-/// How long a peer must be silent before another address may open a session.
+/// Silence of a peer after which another address may open a session.
 pub const SILENCE: Nanos = Nanos::from_secs(5);
-/// The same for another conversation from the peer's address.
+/// Silence after which another conversation from the peer's address may open a session.
 const SILENCE_AT_ADDRESS: Nanos = Nanos(200_000_000);
 
-/// The session under way, if there is one, and how many there were.
+/// The current session, if any, and the number of sessions so far.
 #[derive(Debug, Default)]
 pub(super) struct Session {
     peer: Option<Peer>,
@@ -31,7 +31,7 @@ struct Peer {
 }
 
 impl Session {
-    /// Whether a session is open whose peer is at another address than `from`.
+    /// Returns whether a session is open whose peer is at another address than `from`.
     #[inline]
     pub(super) fn is_of_another(&self, from: IpAddr, now: Nanos) -> bool {
         self.peer
@@ -39,8 +39,8 @@ impl Session {
             .is_some_and(|peer| peer.address != from && now - peer.heard < SILENCE)
     }
 
-    /// Whether a question is answered, without a secret: that of the peer, and the first one of a
-    /// new peer.
+    /// Returns whether a question is answered without a secret: the peer's questions, and the first
+    /// one of a new peer.
     #[inline]
     pub(super) fn admits(&mut self, from: IpAddr, conversation: u64, now: Nanos) -> bool {
         if self.continues(from, conversation, now) {
@@ -63,7 +63,7 @@ impl Session {
         is_free
     }
 
-    /// Whether a question is one of the session's conversation.
+    /// Returns whether a question is one of the session's conversation.
     #[inline]
     pub(super) fn continues(&mut self, from: IpAddr, conversation: u64, now: Nanos) -> bool {
         let peer = self

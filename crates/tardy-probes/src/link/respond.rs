@@ -1,5 +1,4 @@
-//! The responder: answers each stimulus as soon as it has woken up, and keeps count of how late
-//! that was.
+//! The responder: answers each stimulus as soon as it has woken up, and records its own latency.
 
 use std::fmt::Debug;
 use std::io;
@@ -12,16 +11,16 @@ use tardy_sys::clock;
 
 use super::answer_log::AnswerLog;
 
-/// How often a responder looks whether it is to end.
+/// How often a responder checks whether to stop.
 pub(super) const LOOK: Duration = Duration::from_millis(250);
 
 /// The responder's end of a link, open.
 pub trait Responder: Debug + Send {
-    /// Answers until `is_over`, counts into `answered`, and tells `log` of each answer (`note`).
+    /// Answers until `is_over`, counts into `answered`, and records each answer in `log` (`note`).
     /// Call it on a thread that is prepared as a probe's.
     ///
     /// # Errors
-    /// Those of the link that will not go away: a device that was unplugged.
+    /// Returns errors of the link that will not go away: a device that was unplugged.
     fn answer(
         &mut self,
         is_over: &AtomicBool,
@@ -30,24 +29,24 @@ pub trait Responder: Debug + Send {
     ) -> io::Result<()>;
 }
 
-/// What a responder did.
+/// The results of a responder.
 #[derive(Debug)]
 pub struct ResponderResult {
     /// Stimuli answered.
     pub answers: u64,
-    /// Of them, how late it woke up: from the kernel's receive stamp to the responder's own look at
-    /// the clock. Empty on links without stamps.
+    /// Its wake-up latency for these stimuli: from the kernel's receive stamp to the responder's
+    /// clock read. Empty on links without stamps.
     pub wake_up: Histogram,
-    /// From the kernel's receive stamp to just before the answer was sent.
+    /// Time from the kernel's receive stamp to just before the answer was sent.
     pub in_responder: Histogram,
-    /// What came and was no stimulus.
+    /// Received data that was not a stimulus.
     pub others: u64,
     /// Stimuli that were not answered: from others than the peer of the session, or without the
     /// secret.
     pub strangers: u64,
-    /// Sessions of peers; none on links that nobody but the other end can reach.
+    /// Sessions of peers; none on links that only the other end can reach.
     pub sessions: u64,
-    /// How often a flood made it sleep to the end of a window.
+    /// Number of times that a flood made it sleep to the end of a window.
     pub rests: u64,
     /// Answers that could not be sent.
     pub failures: u64,
@@ -69,7 +68,7 @@ impl Default for ResponderResult {
     }
 }
 
-/// The answer is on the way.
+/// Records an answer that was sent.
 #[inline]
 pub(super) fn note(log: &mut Option<AnswerLog>, stamp: Option<Nanos>, woken: Nanos) {
     if let Some(log) = log {

@@ -1,16 +1,16 @@
-//! Whether an address lies outside of this machine, as far as its network devices show.
+//! Whether an address lies outside this machine, judged by its network devices.
 //!
 //! The tool detects whether a link leaves this machine. The responder sends a digest of its boot;
-//! for echo requests the route's device must have hardware behind it. Otherwise the series has
+//! for echo requests the route's device must have hardware. Otherwise the series has
 //! `external=false`, and no verdict rests on it.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use tardy_machine::root::Root;
 
-/// False for addresses of this machine, and for those reached through devices that no hardware
-/// stands behind: the loopback interface, and pairs, bridges and tunnels as containers and network
-/// namespaces have them.
+/// Returns false for addresses of this machine, and for those reached through devices without
+/// hardware: the loopback interface, and pairs, bridges and tunnels as in containers and network
+/// namespaces.
 #[must_use]
 pub(super) fn leads_outside(root: &Root, to: IpAddr) -> bool {
     // Only a local address can be bound to; port 0 is never taken.
@@ -23,8 +23,8 @@ pub(super) fn leads_outside(root: &Root, to: IpAddr) -> bool {
     }
 }
 
-/// The device of the most specific route; see /proc/net/route, whose addresses are words of the
-/// machine's own order.
+/// Returns the device of the most specific route; see /proc/net/route, whose addresses are words in
+/// native byte order.
 fn device_towards(root: &Root, to: Ipv4Addr) -> Option<String> {
     let to = u32::from_ne_bytes(to.octets());
     let table = root.read("proc/net/route").ok()?;
@@ -43,7 +43,7 @@ fn device_towards(root: &Root, to: Ipv4Addr) -> Option<String> {
         .map(|(_, device)| device)
 }
 
-/// Whether the device, or one below it (a bond, a VLAN), has hardware.
+/// Returns whether the device, or one below it (a bond, a VLAN), has hardware.
 fn is_hardware(root: &Root, device: &str) -> bool {
     let folder = root.path(format!("sys/class/net/{device}"));
     if folder.join("device").exists() {

@@ -1,10 +1,11 @@
-//! A secret that both ends of a link have in a file. Who opens a session shows that he knows it,
-//! without sending it: HMAC-SHA-256 (RFC 2104) over a packet with a nonce that the responder chose.
+//! A secret that both ends of a link have in a file. The initiator of a session proves that it
+//! knows the secret without sending it: HMAC-SHA-256 (RFC 2104) over a packet with a nonce that the
+//! responder chose.
 //!
-//! A secret is shown when a session begins, and costs no stimulus anything. A tag on every datagram
+//! A secret is shown when a session starts, and costs no stimulus anything. A tag on every datagram
 //! would be in each round trip. The nonce is made of the address, the conversation and the number
 //! of sessions, so a flood of hellos makes the responder remember nothing. Datagrams of links
-//! without a secret are those of version 1, and older ends answer each other and newer ones.
+//! without a secret have version 1, so old and new ends understand each other.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -46,7 +47,7 @@ pub enum SecretError {
     NotTaken(String),
 }
 
-/// What both ends know.
+/// The shared secret.
 #[derive(Clone)]
 pub struct Secret(Vec<u8>);
 
@@ -57,10 +58,10 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// What a file has, without the white space around it.
+    /// Reads the secret from a file, without surrounding white space.
     ///
     /// # Errors
-    /// [`SecretError`].
+    /// Returns [`SecretError`].
     pub fn read(path: &Path) -> Result<Self, SecretError> {
         let unreadable = |error| SecretError::Unreadable(path.to_owned(), error);
         let file = regular_file::open(path).map_err(unreadable)?;
@@ -78,10 +79,10 @@ impl Secret {
         }
     }
 
-    /// One that nobody else knows, drawn by the kernel.
+    /// Makes a random secret from the kernel.
     ///
     /// # Errors
-    /// Those of /dev/urandom.
+    /// Returns errors of /dev/urandom.
     pub(super) fn drawn() -> io::Result<Self> {
         let mut bytes = vec![0; TAG_BYTES];
         std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -95,12 +96,12 @@ impl Secret {
             .map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// What only who knows the secret can say of these bytes.
+    /// Returns the tag of these bytes, which only a holder of the secret can compute.
     pub(super) fn tag(&self, bytes: &[u8]) -> [u8; TAG_BYTES] {
         self.hmac(bytes).finalize().into_bytes().into()
     }
 
-    /// Whether `tag` is that of `bytes`; found in a time that does not depend on where they differ.
+    /// Returns whether `tag` is that of `bytes`, in constant time.
     pub(super) fn is_tag(&self, bytes: &[u8], tag: &[u8]) -> bool {
         self.hmac(bytes).verify_slice(tag).is_ok()
     }

@@ -27,14 +27,14 @@ pub(super) const INFO: LinkInfo = LinkInfo {
     parse,
 };
 
-/// Port where none is given.
+/// Default port.
 const PORT: u16 = 5_455;
 
-/// How often, and how long each time, a responder is asked whether it is there.
+/// Number of attempts to reach a responder, and the time-out of each.
 const HELLOS: u64 = 5;
 const HELLO_WAIT: Duration = Duration::from_millis(200);
 
-/// The other machine; of the responder: where it listens.
+/// The other machine; of the responder: if it listens.
 #[derive(Debug)]
 struct HostAndPort {
     /// A name or an address.
@@ -141,19 +141,19 @@ struct UdpInitiator {
     conversation: u64,
 }
 
-/// What is known of the other end before the first stimulus.
+/// Properties of the other end that are known before the first stimulus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Peer {
     /// Whether it is on this very machine.
     is_here: bool,
-    /// The least that a round trip can come to: one through this machine's loopback interface.
+    /// The lower bound of a round trip: one through this machine's loopback interface.
     floor: NetworkFloor,
 }
 
-/// The first address of `host`.
+/// Returns the first address of `host`.
 ///
 /// # Errors
-/// Where the name is not known.
+/// Returns an error if the name is unknown.
 pub(super) fn address(host: &str, port: u16) -> io::Result<SocketAddr> {
     (host, port)
         .to_socket_addrs()?
@@ -165,8 +165,8 @@ impl UdpInitiator {
     /// Connects, and asks whether a responder is there.
     ///
     /// # Errors
-    /// `TimedOut` or `ConnectionRefused` where none is; `InvalidData` where the two ends do not
-    /// know the same secret; those of the name and of sockets.
+    /// Returns `TimedOut` or `ConnectionRefused` if none is; `InvalidData` if the two ends do not
+    /// know the same secret; errors of the name and of sockets.
     fn connect(host: &str, port: u16, secret: Option<&Secret>) -> io::Result<(Self, Peer)> {
         let to = address(host, port)?;
         let socket = UdpSocket::bind(if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
@@ -175,8 +175,8 @@ impl UdpInitiator {
         let conversation = (clock::realtime() ^ clock::monotonic().rotate_left(32)) as u64
             ^ u64::from(std::process::id());
         let drawn = secret.map(|_| Secret::drawn()).transpose()?;
-        // With a secret, the conversation is what the responder knows the peer by: nobody can guess
-        // it.
+        // With a secret, the conversation number identifies the peer to the responder: it cannot be
+        // guessed.
         let mut initiator = Self {
             socket,
             conversation: drawn.map_or(conversation, |drawn| drawn.number()),
@@ -192,8 +192,8 @@ impl UdpInitiator {
         ))
     }
 
-    /// Asks until a responder answers; where there is a secret, until both ends have shown that
-    /// they know it. Its machine.
+    /// Asks until a responder answers; if there is a secret, until both ends have shown that they
+    /// know it. Its machine.
     fn hello(&mut self, secret: Option<&Secret>) -> io::Result<u64> {
         let mut buffer = [0; packet::TAGGED_BYTES + 1];
         self.socket.set_read_timeout(Some(HELLO_WAIT))?;
@@ -296,7 +296,7 @@ impl UdpInitiator {
         }
     }
 
-    /// What answers this conversation.
+    /// Returns a packet that answers this conversation.
     fn own(&self, bytes: &[u8]) -> Option<Packet> {
         Packet::decode(bytes).filter(|packet| packet.conversation == self.conversation)
     }
@@ -332,7 +332,7 @@ impl Initiator for UdpInitiator {
     }
 }
 
-/// A datagram to oneself, and the look that finds it.
+/// A datagram to the own socket, and the poll that finds it.
 fn own_floor() -> io::Result<Nanos> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.connect(socket.local_addr()?)?;

@@ -16,7 +16,7 @@ use super::respond::{LOOK, Responder, ResponderResult, note};
 use super::secret::Secret;
 use super::stamp::on_the_runs_clock;
 
-/// The socket, and what decides who is answered.
+/// The socket, and the state that decides which peer is answered.
 #[derive(Debug)]
 pub(super) struct UdpResponder {
     socket: UdpSocket,
@@ -24,24 +24,24 @@ pub(super) struct UdpResponder {
     secret: Option<KnownSecret>,
 }
 
-/// What both ends know, and what nonces are made of.
+/// The shared secret, and the key from which nonces are made.
 #[derive(Debug)]
 struct KnownSecret {
     secret: Secret,
     own: Secret,
 }
 
-/// What becomes of a datagram.
+/// The fate of a datagram.
 enum Fate {
     /// A question of the peer's.
     Answered { answer: Packet, is_stimulus: bool },
-    /// Somebody who may become the peer is to show that he knows the secret.
+    /// A possible peer gets a challenge to prove that it knows the secret.
     Challenged(Packet),
     /// He does; this shows that the responder does too.
     Opened(Packet),
-    /// From somebody else.
+    /// From a different sender.
     Stranger,
-    /// No question at all.
+    /// Not a request.
     Other,
 }
 
@@ -56,17 +56,18 @@ impl Fate {
         }
     }
 
-    /// Whether it is of one who is answered. Anybody can send a hello that is challenged.
+    /// Returns whether the datagram comes from a peer that is answered. A challenged hello does not
+    /// count, because any host can send one.
     fn is_of_the_peer(&self) -> bool {
         matches!(self, Self::Answered { .. } | Self::Opened(_))
     }
 }
 
 impl UdpResponder {
-    /// Listens at `at`, and nowhere else.
+    /// Listens at `at` only.
     ///
     /// # Errors
-    /// Those of sockets, and of /dev/urandom.
+    /// Returns errors of sockets, and of /dev/urandom.
     pub(super) fn bind(at: SocketAddr, secret: Option<&Secret>) -> io::Result<Self> {
         let socket = UdpSocket::bind(at)?;
         stamped_socket::stamp_received(&socket)?;
@@ -86,7 +87,7 @@ impl UdpResponder {
         })
     }
 
-    /// What becomes of a datagram that came from there.
+    /// Decides the fate of a datagram from `from`.
     #[inline]
     fn fate(&mut self, bytes: &[u8], from: IpAddr, now: Nanos) -> Fate {
         match (Packet::decode(bytes), &self.secret) {
@@ -160,8 +161,8 @@ impl UdpResponder {
 }
 
 impl KnownSecret {
-    /// The challenge to a conversation: its nonce holds until the next session is opened, so that
-    /// an opening is good once.
+    /// Returns the challenge to a conversation: its nonce holds until the next session is opened,
+    /// so that an opening is good once.
     fn challenge(&self, from: IpAddr, conversation: u64, opened: u64) -> Packet {
         let nonce = self
             .own

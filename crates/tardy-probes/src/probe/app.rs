@@ -114,13 +114,13 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     };
     let run: Run = Box::new(move |ready| {
         let memory = std::sync::Arc::clone(program.memory());
-        // A thread of its own, there before the start: this one is a measuring thread to the tool,
-        // whose page faults count, those of a new thread's stack too.
+        // A separate thread that exists before the start: the tool counts page faults of the
+        // current thread as those of a measuring thread, including those for a new thread's stack.
         let (begin, left) = std::thread::scope(|scope| {
             let (go, gone) = std::sync::mpsc::sync_channel::<Start<'_>>(1);
             let memory = &memory;
             let relaying = std::thread::Builder::new().spawn_scoped(scope, move || {
-                // Nothing comes where the run did not begin.
+                // Receiving fails if the run did not start.
                 let begin = gone.recv().ok()?;
                 let first = grid.map_or(begin.at, |grid| grid.first_from(begin.at));
                 let running = RunningLoop {
@@ -177,7 +177,7 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         }
         Ok(left)
     });
-    // Not the planned policy: what is measured is the program, and this thread only waits.
+    // Not the planned policy: the program is measured, and this thread only waits.
     let member = Member {
         policy: sched::Policy::Other { nice: 0 },
         is_watched: false,

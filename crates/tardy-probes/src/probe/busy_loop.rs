@@ -1,5 +1,5 @@
-//! What probes have in common that occupy their CPU: where ticks are on the run's clock, and how
-//! much of the time they may take.
+//! Shared code of probes that occupy their CPU: the positions of ticks on the run's clock, and the
+//! share of time they may use.
 
 use std::io;
 
@@ -65,7 +65,7 @@ impl Share {
         }
     }
 
-    /// Sleeps for the rest of the window where its share is used up; whether it did.
+    /// Sleeps for the rest of the window if its share is used up; returns whether it did.
     #[inline]
     pub(super) fn give_up_when_used(&mut self, now: Nanos) -> io::Result<bool> {
         if !self.is_real_time || now < self.window + WINDOW_OCCUPIED {
@@ -75,7 +75,7 @@ impl Share {
             clock::sleep_until(&clock::Instant::from_nanos((self.window + WINDOW).get()))?;
             self.window += WINDOW;
         } else {
-            // The first window, or one that somebody else took the end of.
+            // The first window, or one whose end was preempted.
             self.window = now;
         }
         Ok(true)

@@ -53,11 +53,11 @@ fn measure_on_another_clock(
 fn measure(plan: &ThreadPlan, mut producer: Producer, start: Start<'_>) -> io::Result<Departure> {
     let control = start.control;
     let (mut walk, end) = grid_of(plan)?;
-    // One number to compare with: as an option it would be two, with a branch of its own in each
-    // turn.
+    // A plain number to compare with: an `Option` would need two words and another branch in each
+    // iteration.
     let stop_above = std::hint::black_box(plan.stop_above.unwrap_or(Nanos::MAX));
-    // From here to `close` the thread makes no system call but the sleep and, where the vDSO has
-    // none, the clock read.
+    // From here to `close` the thread makes no system call except the sleep and, without a vDSO,
+    // the clock read.
     while walk.base() < end && !control.is_past_end(walk.base()) {
         clock::sleep_until(walk.due())?;
         let now = clock::monotonic();
@@ -70,8 +70,8 @@ fn measure(plan: &ThreadPlan, mut producer: Producer, start: Start<'_>) -> io::R
             skipped,
         });
         if latency > stop_above {
-            // Made here, because a sample that is passed by its address would lie in memory in
-            // every turn.
+            // Built here, because a sample passed by reference would have to be in memory in every
+            // iteration.
             control.stop_because_of(
                 plan.cpu,
                 Sample {

@@ -56,7 +56,7 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     })
 }
 
-/// As an event loop does it: the time that is left, again if a signal cut it short.
+/// Waits like an event loop: for the remaining time, again if a signal interrupted it.
 fn sleep_until(set: &Epoll, due: i64) -> io::Result<()> {
     loop {
         let left = due - clock::monotonic();

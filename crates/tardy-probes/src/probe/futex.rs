@@ -1,5 +1,5 @@
-//! `futex`: a thread sleeps on a word in memory until another one changes it; what the locks of the
-//! C library and of most languages come to.
+//! `futex`: a thread sleeps on a word in memory until another thread changes it; the basis of the
+//! locks in the C library and most languages.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,5 +1,5 @@
-//! The loops of probes that wait on a grid by other means than `cyclic`; one concrete copy for each
-//! way of waiting.
+//! The loops of probes that wait on a grid in other ways than `cyclic`; one specialised copy for
+//! each.
 
 use std::io;
 
@@ -13,8 +13,8 @@ use super::timer_clock::TimerClock;
 use crate::recording::control::{Control, Departure};
 use crate::recording::ring::Producer;
 
-/// Waits by `sleep_until` for each due time, one after another; it answers with the first read of
-/// the clock after the wake-up.
+/// Waits by `sleep_until` for each due time in sequence; it returns the first clock read after the
+/// wake-up.
 pub(super) fn by_due_times(
     plan: &ThreadPlan,
     mut producer: Producer,
@@ -42,8 +42,8 @@ pub(super) fn by_due_times(
 }
 
 /// Waits for a periodic timer on the grid, which `start` sets to its first due time, given on the
-/// timer's clock; `wait` tells how many expiries there were since the last call, at least 1. The
-/// kernel counts them, so that none is guessed. After a step of the clock the timer is set anew.
+/// timer's clock; `wait` returns the number of expiries since the last call, at least 1. The kernel
+/// counts them, so none is guessed. After a step of the clock the timer is set again.
 pub(super) fn by_expiries(
     plan: &ThreadPlan,
     mut producer: Producer,

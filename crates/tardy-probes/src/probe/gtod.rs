@@ -30,8 +30,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     about: "gaps between consecutive reads of the clock",
     times: "repeated gettimeofday(2) for 1 ms, then repeated clock_gettime(CLOCK_MONOTONIC) for 1 \
             ms: from one read of a clock to the next; every gap is counted",
-    context: "no timer; stock kernel: the probe can lose its CPU to any context; PREEMPT_RT: the \
-              same, but never to tasks of lower priority",
+    context: "no timer; stock kernel: the probe can lose its CPU to any context; PREEMPT_RT: to \
+              interrupts and to tasks of the same or a higher priority",
     source: "koolwal2009 (gtod_latency)",
     parameters: &[Parameter::duration(
         "least",
@@ -59,8 +59,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-/// For how long one clock is read before it is the other one's turn. What lies between the reads
-/// that are timed is then the same clock's read alone.
+/// Duration of one clock's turn. Between two timed reads there is then only a read of the same
+/// clock.
 const TURN: Nanos = Nanos::from_millis(1);
 
 fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
@@ -90,12 +90,11 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
 
 /// A clock that is read again and again, with its series.
 ///
-/// Somebody may set the time of day meanwhile. A gap is then what passed on the run's clock: no
-/// sample is as long as the step, and no turn lasts until a clock that was set back is where it
-/// was.
+/// The time of day may be set meanwhile. A gap is then the time that passed on the run's clock: no
+/// sample includes the step, and a turn ends even if the clock was set back.
 struct ClockReader<C: Fn() -> i64, A: Fn() -> i64> {
     clock: C,
-    /// How far the clock is ahead of the run's.
+    /// Returns how far the clock is ahead of the run's.
     ahead: A,
     producer: Producer,
     /// The last read.
@@ -127,14 +126,14 @@ impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
         reader
     }
 
-    /// Begins a turn: what came since the last one is not this clock's time.
+    /// Starts a turn: the time since the last turn does not belong to this clock.
     #[inline]
     fn begin(&mut self) {
         (self.last, self.last_ahead) = self.read_exactly();
         self.begun = self.last;
     }
 
-    /// A read of the clock, and how far it was ahead then: nobody set it in between.
+    /// Reads the clock and its offset together: the clock was not set in between.
     fn read_exactly(&self) -> (i64, i64) {
         loop {
             let ahead = (self.ahead)();
@@ -161,7 +160,7 @@ impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
         above
     }
 
-    /// Reads once, beside the turns.
+    /// Reads once, outside the turns.
     fn read_once_more(&mut self, stop_above: Nanos) -> Option<Sample> {
         if self.left == 0 {
             return None;
@@ -172,7 +171,7 @@ impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
         sample.filter(|sample| sample.latency > stop_above)
     }
 
-    /// Reads once, and counts the gap since the last read; handed over where it is long.
+    /// Reads once, and counts the gap since the last read; passes it on if it is long.
     #[inline]
     fn read(&mut self) -> Option<Sample> {
         let now = (self.clock)();
@@ -188,13 +187,13 @@ impl<C: Fn() -> i64, A: Fn() -> i64> ClockReader<C, A> {
         }
     }
 
-    /// On the run's clock, whichever was read: a gap is long beside one more read. None where the
-    /// clock was set, and the gap is a short one.
+    /// Returns the gap on the run's clock, whichever clock was read: a gap is long compared with
+    /// one more read. Returns `None` if the clock was set and the gap is short.
     #[cold]
     fn hand_over(&mut self, mut gap: i64) -> Option<Sample> {
         let mut end = clock::monotonic();
         if (self.ahead)() != self.last_ahead {
-            // Up to this read: the one before it may be from either side of the step.
+            // Up to this read: the previous one may be from either side of the step.
             let (now, ahead) = self.read_exactly();
             let step = ahead - self.last_ahead;
             gap = (now - step - (self.last - gap)).max(0);
@@ -236,8 +235,8 @@ fn measure(
         plan,
     );
     let end = loop {
-        // Each clock's first read comes before the other one's last: whatever takes the CPU between
-        // two turns is in the gaps of one of them.
+        // Each clock's first read comes before the other one's last: a preemption between two turns
+        // is in the gaps of one of them.
         let above_of_day = day.take_turn(stop_above);
         monotonic.begin();
         let above_of_day = above_of_day.or(day.read_once_more(stop_above));
@@ -275,7 +274,7 @@ mod tests {
     use tardy_core::series::Schedule;
     use tardy_run::system_clock::ThreadClocks;
 
-    /// A clock that goes on by 100 ns a read, and is set by so much at the read of this number.
+    /// A test clock that advances by 100 ns per read, and steps at the read of a given number.
     struct SetClock {
         reads: Cell<i64>,
         set_at: i64,
@@ -297,8 +296,8 @@ mod tests {
         }
     }
 
-    /// Turns of reads of this clock: their gaps by length, those that are stored, and the time that
-    /// was observed.
+    /// Runs turns of reads of this clock: returns their gaps by length, the stored ones, and the
+    /// observed time.
     fn turns(clock: &SetClock) -> (Vec<u64>, Vec<Record>, i64) {
         let plan = ThreadPlan {
             cpu: None,
@@ -335,7 +334,7 @@ mod tests {
         assert_eq!((undisturbed.0.len(), undisturbed.1.len()), (5000, 0));
         let hour = 3_600_000_000_000;
         for by in [hour, -hour, 1_000_000_000, -1_000_000_000, -10_000] {
-            // In the middle of a turn, at its begin, and in the read beside the turns.
+            // In the middle of a turn, at its start, and in the read outside the turns.
             for set_at in [12_345, 10_003, 10_002, 10_001] {
                 let (counted, stored, observed) = turns(&SetClock {
                     reads: Cell::new(0),

@@ -1,4 +1,4 @@
-//! What a probe says about itself.
+//! The description of a probe.
 
 use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
@@ -15,73 +15,72 @@ use super::series_info::{SeriesInfo, SeriesKind};
 /// A probe's description of itself.
 #[derive(Debug)]
 pub struct ProbeInfo {
-    /// As on the command line and in file names: lower case, digits, dashes.
+    /// Its name on the command line and in file names: lower case, digits, dashes.
     pub name: &'static str,
-    /// What is timed, in a line of a list.
+    /// The timed operation, for a line of a list.
     pub about: &'static str,
-    /// What is timed, in one sentence.
+    /// The timed operation, in one sentence.
     pub times: &'static str,
-    /// In which context the timer behind it expires: hard interrupt, softirq, thread; on stock
-    /// kernels (`stock kernel: ...`) and on PREEMPT_RT (`PREEMPT_RT: ...`).
+    /// The context in which its timer expires: hard interrupt, softirq, thread; on stock kernels
+    /// (`stock kernel: ...`) and on PREEMPT_RT (`PREEMPT_RT: ...`).
     pub context: &'static str,
-    /// Where it comes from: a paper or a program, or `today`.
+    /// Its origin: a paper or a program, or `today`.
     pub source: &'static str,
-    /// What can be set beside `period`, `policy`, `priority` and `dither`, which every probe has;
-    /// values without names are in this order, and before those.
+    /// Parameters in addition to `period`, `policy`, `priority` and `dither`, which every probe
+    /// has; values without names are in this order, and before those.
     pub parameters: &'static [Parameter],
     /// Its series: each place has all of them, and the first has the probe's name.
     pub series: &'static [SeriesInfo],
-    /// Where it runs.
+    /// The CPUs on which it runs.
     pub placement: Placement,
-    /// Scheduling policy where none is asked for.
+    /// Default scheduling policy.
     pub policy: PolicyName,
-    /// Period where none is asked for.
+    /// Default period.
     pub period: Nanos,
-    /// Whether there is one such thing in a process or a machine, so that two probes of this kind
-    /// would be in each other's way. A POSIX timer and a queue are each thread's own, a signal that
-    /// one thread sends another is every pair's.
+    /// Whether a process or a machine has only one such resource, so that two probes of this kind
+    /// would conflict. A POSIX timer and a queue are each thread's own, a signal that one thread
+    /// sends another is every pair's.
     pub is_single: bool,
-    /// What it waits for. Interval errors do not show a constant lateness, as that of a tick may
-    /// be; pairs of threads and what others begin have no timer.
+    /// The event that it waits for. Interval errors do not show a constant latency, such as a
+    /// tick's; pairs of threads and externally started cycles have no timer.
     pub waits_for: WaitsFor,
-    /// The system calls that its measuring loops make, as strace names them: what it sleeps with
-    /// first, then the wake-up or the work that it times. A clock read is not one where the vDSO
-    /// reads the clock.
+    /// The system calls of its measuring loops, named as in strace: first the one it sleeps in,
+    /// then the wake-up or the work that it times. A clock read through the vDSO is not a system
+    /// call.
     pub system_calls: &'static [&'static str],
-    /// The calls that they also make where the kernel's tracepoints can be read.
+    /// Additional system calls if the kernel's tracepoints are readable.
     pub traced_system_calls: &'static [&'static str],
     /// Whether its timer can be set on another clock than the run's.
     pub sets_any_clock: bool,
-    /// Whether it reads CLOCK_REALTIME, which somebody may set.
+    /// Whether it reads CLOCK_REALTIME, which can be set during the run.
     pub reads_time_of_day: bool,
-    /// Whose cycles it times.
+    /// The source of the cycles that it times.
     pub cycles: Cycles,
-    /// Whether the kernel throttles its threads where they use up their runtime, and sends SIGXCPU
-    /// then.
+    /// Whether the kernel throttles its threads when they use up their runtime, and then sends
+    /// SIGXCPU.
     pub is_throttled: bool,
-    /// The period that its own parameters give, whatever period the other probes of a run have: a
-    /// device that is set to a rate.
+    /// The period that its own parameters imply, independent of the run's other probes: for a
+    /// device with a rate.
     pub period_of: fn(&Values) -> Option<Nanos>,
-    /// Looks whether the request makes sense and the machine has what it needs; changes nothing.
+    /// Checks the request and the machine's requirements; changes nothing.
     pub resolve: fn(&ProbePlan, &Host) -> Result<(), Refusal>,
-    /// Gets hold of what one place needs, before any thread of the run exists; called on the main
-    /// thread, once for each place.
+    /// Acquires the resources of one place, before any thread of the run exists; called on the main
+    /// thread, once per place.
     pub open: fn(OpenContext<'_>) -> std::io::Result<ProbeInstance>,
 }
 
-/// Whose cycles a probe times.
+/// The source of a probe's cycles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cycles {
-    /// The probe's own: their due times can be aligned, and so many of them end the run where
-    /// `--cycles` is asked for.
+    /// The probe's own: their due times can be aligned, and `--cycles` counts them.
     Own,
-    /// Those of a player, whose clock says when they are due.
+    /// A player's, whose clock defines their due times.
     OfAPlayer,
-    /// Those of a program of the user's, which begins them when it likes.
+    /// A user program's, which starts them when it likes.
     OfAProgram,
 }
 
-/// Where a probe runs.
+/// The CPUs on which a probe runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
     /// A place on each measured CPU.
@@ -89,28 +88,27 @@ pub enum Placement {
     /// One place, on the first measured CPU: there is one such device, or one such timer in a
     /// process.
     FirstCpu,
-    /// One place, on whatever CPU it is.
+    /// One place, on any CPU.
     Unbound,
-    /// As many places as the probe's parameter `copies` says; their threads move among the measured
-    /// CPUs.
+    /// One place per `copies` of the probe's parameter; their threads move among the measured CPUs.
     Copies,
-    /// As many places as there are measured CPUs; their threads move among all CPUs, because the
-    /// kernel will not bind them.
+    /// One place per measured CPU; their threads move among all CPUs, because the kernel does not
+    /// bind them.
     CopyACpu,
 }
 
-/// Why a probe cannot run as asked for.
+/// Why a requested probe cannot run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
     /// The machine lacks something.
     Absent(Unsupported),
-    /// The request makes no sense; what would, in a fragment that ends in the remedy.
+    /// The request is contradictory; the fragment ends with the remedy.
     Request(String),
 }
 
 impl ProbeInfo {
-    /// What most probes are: a thread on each measured CPU that waits for a timer of its own, due
-    /// time by due time of a grid. A probe says what it is otherwise.
+    /// The description of most probes: a thread on each measured CPU that waits for its own timer
+    /// at each due time of a grid. A probe states its differences.
     pub(super) const USUAL: Self = Self {
         name: "",
         about: "",
@@ -135,7 +133,7 @@ impl ProbeInfo {
         open: |_| Err(std::io::Error::other("a probe without an open function")),
     };
 
-    /// Whether due times form a grid, so that some can be skipped.
+    /// Returns whether due times form a grid, so that some can be skipped.
     #[must_use]
     pub fn has_schedule(&self) -> bool {
         self.series.iter().any(|series| {
@@ -146,8 +144,8 @@ impl ProbeInfo {
         })
     }
 
-    /// The schedule of its threads. A pair of threads records events, but one of the two walks a
-    /// grid.
+    /// Returns the schedule of its threads. A pair of threads records events, but one of the two
+    /// walks a grid.
     #[must_use]
     pub fn schedule(&self, period: Nanos, start: Nanos, dither: Nanos) -> Schedule {
         let kind = if self.has_schedule() {
@@ -158,7 +156,7 @@ impl ProbeInfo {
         kind.schedule(period, start, dither)
     }
 
-    /// Whether it can have these clocks.
+    /// Returns whether it can have these clocks.
     ///
     /// # Errors
     /// Why not, in a fragment that ends in the remedy.
@@ -180,7 +178,7 @@ impl ProbeInfo {
                  {others} or {last}"
             ));
         }
-        // Loops of others, players and peers have due times of their own.
+        // External loops, players and peers have their own due times.
         let has_own_grid = self.has_schedule() && self.cycles == Cycles::Own;
         match clocks.align {
             Some(clock) if !has_own_grid => Err(format!(
@@ -192,22 +190,22 @@ impl ProbeInfo {
         }
     }
 
-    /// How long a cycle takes at this period: for probes that read a clock all the time, about a
-    /// read.
+    /// Returns how long a cycle takes at this period: for probes that read a clock all the time,
+    /// about a read.
     #[must_use]
     pub fn cycle(&self, period: Nanos) -> Nanos {
         const READ: Nanos = Nanos(25);
         if self.has_period() { period } else { READ }
     }
 
-    /// Whether it waits for periods at all, rather than look for gaps all the time.
+    /// Returns whether it waits for periods, rather than looking for gaps all the time.
     #[must_use]
     pub fn has_period(&self) -> bool {
         self.waits_for != WaitsFor::Nothing
     }
 }
 
-/// For probes that run everywhere, whatever is asked for.
+/// Accepts any plan, for probes that run everywhere.
 ///
 /// # Errors
 /// None.
@@ -215,10 +213,10 @@ pub fn always(_: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// For probes whose timer is set once: dither would need it to be set anew for each due time.
+/// Refuses dither, for probes that set their timer only once.
 ///
 /// # Errors
-/// [`Refusal::Request`] where dither is asked for.
+/// Returns [`Refusal::Request`] if dither is requested.
 pub fn no_dither(probe: &ProbePlan) -> Result<(), Refusal> {
     if probe.dither > Nanos::ZERO {
         return Err(Refusal::Request(

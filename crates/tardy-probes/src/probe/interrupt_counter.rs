@@ -1,14 +1,13 @@
-//! How many interrupts a CPU took, counted by the kernel's tracepoints: of the device handlers, and
-//! of each vector that is no device (timer, calls from other CPUs, work put off), and of the
-//! interrupts that cannot be masked.
+//! Counts the interrupts of a CPU by the kernel's tracepoints: device handlers, every non-device
+//! vector (timer, calls from other CPUs, deferred work), and interrupts that cannot be masked.
 
 use tardy_machine::root::Root;
 use tardy_sys::tracepoint_counter::TracepointCounter;
 
-/// Where tracefs may be mounted.
+/// Possible mount points of tracefs.
 const TRACEFS: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
-/// Folders of tracepoints, and how those end that an interrupt passes once. `irq_vectors` is x86's,
-/// `ipi` that of the other architectures, whose timers are device interrupts.
+/// Folders of tracepoints, and the suffixes of those that an interrupt passes once. `irq_vectors`
+/// belongs to x86, `ipi` to the other architectures, whose timers are device interrupts.
 const TRACEPOINTS: [(&str, &str); 4] = [
     ("irq", "irq_handler_entry"),
     ("irq_vectors", "_entry"),
@@ -16,10 +15,10 @@ const TRACEPOINTS: [(&str, &str); 4] = [
     ("nmi", "nmi_handler"),
 ];
 
-/// The tracepoints' numbers.
+/// Returns the tracepoints' numbers.
 ///
 /// # Errors
-/// What is missing, in a fragment that ends in the remedy.
+/// Returns the missing requirement, as a sentence fragment that ends with the remedy.
 pub(super) fn tracepoints(root: &Root) -> Result<Vec<u64>, String> {
     for tracefs in TRACEFS {
         let of_folder = |(folder, ending): (&str, &str)| {
@@ -50,7 +49,7 @@ pub(super) fn tracepoints(root: &Root) -> Result<Vec<u64>, String> {
 /// Counts the interrupts of `cpu` from now on.
 ///
 /// # Errors
-/// As [`tracepoints`]; where the kernel refuses to count.
+/// Returns the errors of [`tracepoints`]; if the kernel refuses to count.
 pub(super) fn open(root: &Root, cpu: u32) -> Result<TracepointCounter, String> {
     let refused = |error| {
         format!(

@@ -1,8 +1,8 @@
 //! `itimer`: the periodic signal of setitimer(2), as in test A of abeni2002.
 //!
-//! A process has one such timer, so that there is one place, on the first measured CPU. Signals
-//! that come while one is pending are merged by the kernel without a trace; the summary finds them
-//! as expiries of the fitted grid that no activation stands for.
+//! A process has one such timer, so that there is one place, on the first measured CPU. The kernel
+//! merges signals that arrive while one is pending, without a trace; the summary finds them as
+//! expiries of the fitted grid without an activation.
 
 use std::io;
 
@@ -76,7 +76,7 @@ fn measure(
 ) -> io::Result<Departure> {
     let period = request_of(plan)?;
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
-    // The first activation only says where the first interval begins.
+    // The first activation only marks the start of the first interval.
     timer.wait()?;
     let mut due = Nanos(clock::monotonic()) + period;
     for _ in 0..plan.cycles.unwrap_or(u64::MAX) {

@@ -1,16 +1,16 @@
-//! `media`: audio/video skew and inter-frame time, by which abeni2002 judged a player. Of a
-//! player's loop that is built in, with the audio clock of a sound card or a modelled one, and of a
-//! real player; no two of these stand under one name.
+//! `media`: audio/video skew and inter-frame time, by which abeni2002 judged a player. Measures a
+//! built-in player loop, with the audio clock of a sound card or a model, or a real player; each of
+//! these has a distinct name.
 //!
-//! Player reports are used as given, and no further. mpv plays a clip without a file and without an
-//! end (libavfilter); its statistics have frame times, its JSON interface the skew, and counting
-//! frames joins the two. A frame without a reported skew counts as lost, a frame that was not shown
-//! as skipped. The series of simulated players have names of their own, so no table mixes a
+//! Player reports are used without further interpretation. mpv plays a clip without a file and
+//! without an end (libavfilter); its statistics have frame times, its JSON interface the skew, and
+//! counting frames joins the two. A frame without a reported skew counts as lost, a frame that was
+//! not shown as skipped. The series of simulated players have separate names, so no table mixes a
 //! simulated and a real player.
 //!
 //! The audible sound is the card's pointer at the kernel's own stamp, extrapolated to the frame at
 //! the nominal rate. It is only as good as the pointer is even; the run reports that, and the
-//! clock's own rate. After an xrun the sound resumes where it ended.
+//! clock's own rate. After an xrun the sound resumes at the point of interruption.
 //!
 //! `media.alsa` is never `media`, whose clock is modelled. Without `player=` the machine decides
 //! between them; the run stores the choice with its reason.
@@ -56,12 +56,12 @@ const FRAME: SeriesInfo = SeriesInfo {
     bins_below_least: false,
 };
 
-/// `delay` where the audio clock is not delayed on purpose.
+/// Value of `delay` if the audio clock is not delayed on purpose.
 const NO_DELAY: &str = "0ns";
-/// The player that is built in, with the audio clock of a card where there is one, of a card, and
-/// with a modelled one; and the one that is a program.
+/// The built-in player with the audio clock of a card if available, of a card, and of a model; and
+/// the external player.
 const PLAYERS: &[&str] = &["auto", "alsa", "simulated", "mpv"];
-/// Frames that a real player can be asked for.
+/// Frame periods that a real player supports.
 const REAL_PERIOD: std::ops::RangeInclusive<Nanos> = Nanos::from_millis(2)..=Nanos::from_secs(1);
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
@@ -142,12 +142,12 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-/// Whose clock is the built-in player's audio clock.
+/// The source of the built-in player's audio clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AudioBy {
-    /// A card's, and nothing else.
+    /// A card only.
     Card,
-    /// A card's where one can be had, else the model's.
+    /// A card if available, otherwise the model.
     CardOrModel,
     Model,
 }
@@ -160,7 +160,7 @@ fn audio_by(probe: &ProbePlan) -> AudioBy {
     match probe.parameters.text("player") {
         "alsa" => AudioBy::Card,
         "simulated" => AudioBy::Model,
-        // Who holds the clock back wants the one that can be, who names a card wants none else.
+        // A delayed clock requires the model; a named card excludes it.
         _ if probe.parameters.duration("delay") > Nanos::ZERO => AudioBy::Model,
         _ if probe.parameters.path("device").is_some() => AudioBy::Card,
         _ => AudioBy::CardOrModel,

@@ -11,7 +11,7 @@ use super::series_info::SeriesInfo;
 use crate::recording::control::{Control, Departure};
 use crate::recording::ring::Producer;
 
-/// What one place of a probe is opened with.
+/// The arguments for opening one place of a probe.
 #[derive(Debug)]
 pub struct OpenContext<'a> {
     /// The probe as planned, with its parameters.
@@ -19,31 +19,30 @@ pub struct OpenContext<'a> {
     pub thread: &'a ThreadPlan,
     /// All measured CPUs, for probes that need a second one.
     pub measured_cpus: &'a CpuList,
-    /// One for each series of the probe, in the order of its description. Whoever gets one must
-    /// close it.
+    /// One for each series of the probe, in the order of its description. The thread that takes a
+    /// producer must close it.
     pub producers: Vec<Producer>,
 }
 
-/// One place of a probe, ready to be started.
+/// One place of a probe, ready to start.
 #[derive(Debug, Default)]
 pub struct ProbeInstance {
     /// Its threads; they are started in this order.
     pub members: Vec<Member>,
     /// Error of the clock that it reads, beyond which an early wake-up is one.
     pub clock_error: Nanos,
-    /// Its series, where opening tells more of them than the description: as many as there, or
-    /// fewer, in the same order.
+    /// Its series, if opening determines them: a prefix of those in the description.
     pub series: Option<Vec<SeriesInfo>>,
     /// The grid of due times that it found, which the plan could not know.
     pub grid: Option<DetectedGrid>,
-    /// Whether what it measures comes from outside of this machine; absent where that is not asked.
+    /// Whether the measured answers come from outside this machine; absent for other probes.
     pub external: Option<bool>,
-    /// The thread of another program that takes its samples, where there is one and it is known.
+    /// The thread of another program that takes its samples, if there is one and it is known.
     pub loop_thread: Option<i32>,
-    /// What must be known of its numbers; shown with every result. The same text of several places
-    /// is shown once.
+    /// Caveats for its numbers; shown with every result. Equal texts of several places are shown
+    /// once.
     pub notes: Vec<String>,
-    /// What is still under way, so that places prepare side by side: called when all are open, in
+    /// The remaining preparation, so that places prepare in parallel: called when all are open, in
     /// their order.
     pub finish: Option<Finish>,
 }
@@ -52,7 +51,7 @@ pub struct ProbeInstance {
 pub struct Finish(Box<dyn FnOnce() -> io::Result<Vec<String>>>);
 
 impl Finish {
-    /// To be done when all places are open.
+    /// Makes the remaining preparation, which runs when all places are open.
     #[must_use]
     pub fn new(finish: impl FnOnce() -> io::Result<Vec<String>> + 'static) -> Self {
         Self(Box::new(finish))
@@ -95,24 +94,23 @@ impl DetectedGrid {
 
 /// One thread of a probe.
 pub struct Member {
-    /// What it is beside the probe's main thread, such as `waker`; empty for that.
+    /// Its role beside the probe's main thread, such as `waker`; empty for the main thread.
     pub role: &'static str,
-    /// CPUs that it is bound to; empty where it is not bound.
+    /// CPUs that it is bound to; empty if it is not bound.
     pub cpus: CpuList,
-    /// How it is scheduled.
+    /// Its scheduling policy.
     pub policy: Policy,
-    /// Whether the watchdog ends it when it never sleeps. One that occupies its CPU by design must
-    /// give it up for a share of the time instead, and sleep then: the limit on real-time CPU time
-    /// stands behind it.
+    /// Whether the watchdog ends it when it never sleeps. A thread that occupies its CPU by design
+    /// must instead sleep for a share of the time: the limit on real-time CPU time is the fallback.
     pub is_watched: bool,
-    /// Prepares what must be prepared on the thread itself, waits for the start with
-    /// [`StartGate::wait`], measures until the control says stop, closes its producers, and waits
-    /// for the other threads with [`Control::leave`] before it takes anything apart. Called once;
-    /// the loop inside is concrete.
+    /// Does the preparation that needs the thread itself, waits for the start with
+    /// [`StartGate::wait`], measures until the control stops it, closes its producers, and waits
+    /// for the other threads with [`Control::leave`] before it releases resources. Called once; the
+    /// loop inside is concrete.
     pub run: Run,
 }
 
-/// What a thread does.
+/// The function of a thread.
 pub type Run = Box<dyn FnOnce(StartGate<'_>) -> io::Result<Departure> + Send>;
 
 /// A thread that is prepared and may wait for the start.
@@ -126,13 +124,13 @@ pub struct StartGate<'a> {
 pub struct Start<'a> {
     /// When the run starts, on its clock.
     pub at: Nanos,
-    /// Says when to stop.
+    /// Controls the end of the loop.
     pub control: &'a Control,
 }
 
 impl Start<'_> {
-    /// Sleeps until the run starts: for probes without a grid, whose first cycle would else lie
-    /// before it.
+    /// Sleeps until the run starts: for probes without a grid, whose first cycle would otherwise
+    /// lie before it.
     ///
     /// # Errors
     /// If the kernel refuses the sleep.
@@ -142,7 +140,7 @@ impl Start<'_> {
 }
 
 impl<'a> StartGate<'a> {
-    /// `wait` says that the thread is ready, and returns the start when it has come.
+    /// `wait` reports that the thread is ready, and returns the start when it has come.
     pub fn new(control: &'a Control, wait: impl FnOnce() -> Nanos + 'a) -> Self {
         Self {
             control,
@@ -150,7 +148,7 @@ impl<'a> StartGate<'a> {
         }
     }
 
-    /// Says that the thread is ready, and waits for the start: the last thing before the loop.
+    /// Reports that the thread is ready, and waits for the start: the last step before the loop.
     #[must_use]
     pub fn wait(self) -> Start<'a> {
         self.control.enter();
@@ -162,7 +160,7 @@ impl<'a> StartGate<'a> {
 }
 
 impl Member {
-    /// The main thread of a place: bound to its CPU, scheduled as planned, watched.
+    /// Returns the main thread of a place: bound to its CPU, scheduled as planned, watched.
     #[must_use]
     pub fn new(probe: &ProbePlan, cpu: Option<CpuId>, run: Run) -> Self {
         Self {
@@ -190,10 +188,10 @@ impl std::fmt::Debug for Member {
 /// first, with [`Start::sleep`].
 pub type MeasuringLoop = fn(&ThreadPlan, Producer, Start<'_>) -> io::Result<Departure>;
 
-/// The usual place: one thread that runs `measure` for the first series.
+/// Returns the usual place: one thread that runs `measure` for the first series.
 ///
 /// # Errors
-/// Where there is no producer, which is a mistake of the caller.
+/// Panics without a producer, which is a mistake of the caller.
 pub fn one_thread(
     mut opening: OpenContext<'_>,
     measure: MeasuringLoop,

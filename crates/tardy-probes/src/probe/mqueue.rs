@@ -29,8 +29,8 @@ fn resolve(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
 }
 
 impl Channel for MessageQueue {
-    /// Room for the wake-up under way and for the one that tells of the end, so that the waker
-    /// never waits for the woken thread.
+    /// Capacity for the current wake-up and the final one, so that the waker never waits for the
+    /// woken thread.
     fn new() -> io::Result<Self> {
         MessageQueue::new(2)
     }

@@ -1,4 +1,4 @@
-//! `nanosleep`: relative sleeps, one after another, as in mckenney2009's loop.
+//! `nanosleep`: consecutive relative sleeps, as in mckenney2009's loop.
 
 use std::io;
 

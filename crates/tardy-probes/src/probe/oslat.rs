@@ -1,16 +1,15 @@
 //! `oslat`: reads the cycle counter all the time, and finds every interval in which the CPU was
 //! taken away, as oslat and hwlat do.
 //!
-//! What took it is told gap by gap, by what was counted meanwhile: where the kernel counted an
-//! involuntary switch of the thread, another task ran (`oslat.tasks`); else, where it counted an
-//! interrupt of the CPU, that (`oslat.interrupts`); else nothing that the kernel knows of, which
-//! leaves the hypervisor, the firmware, the hardware (`oslat.unseen`). The series of all gaps is
-//! `oslat`. Counts are read at each gap's end and each ms, so that an interrupt too short to be a
-//! gap can be laid to one within a ms after it, and a tracepoint passed adds some hundred ns to an
-//! interrupt. Where interrupts cannot be counted, a note says why, and the last two series are not
-//! there. What the probe does beside looking at the counter (a look at the clock each ms, and
-//! noting a gap) is no part of the time observed; of the gaps that fall into it, those from 50 us
-//! on are found, and no shorter ones.
+//! Each gap is attributed by the counters that changed during it: if the kernel counted an
+//! involuntary switch of the thread, to a task (`oslat.tasks`); otherwise, if it counted an
+//! interrupt of the CPU, to that (`oslat.interrupts`); otherwise to the hypervisor, the firmware or
+//! the hardware, which the kernel does not see (`oslat.unseen`). The series of all gaps is `oslat`.
+//! Counters are read at each gap's end and each ms, so an interrupt too short to be a gap can be
+//! attributed to a gap within the next ms, and a tracepoint adds some hundred ns to an interrupt.
+//! If interrupts cannot be counted, a note states the reason, and the last two series are absent.
+//! The probe's own work (a clock read each ms, and recording a gap) does not count as observed
+//! time; gaps during it are found if they last 50 us or more.
 
 use std::io;
 
@@ -38,8 +37,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     about: "intervals in which a busy thread lost its CPU",
     times: "consecutive reads of the cycle counter: intervals between two reads in which the \
             thread lost its CPU",
-    context: "no timer; stock kernel: the probe can lose its CPU to any context; PREEMPT_RT: the \
-              same, but never to tasks of lower priority",
+    context: "no timer; stock kernel: the probe can lose its CPU to any context; PREEMPT_RT: to \
+              interrupts and to tasks of the same or a higher priority",
     source: "today (oslat, hwlat)",
     parameters: &[Parameter::duration(
         "least",
@@ -76,10 +75,10 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-/// From one look at the clock, and at whether to stop, to the next.
+/// Time between two checks of the clock and the stop flag.
 const LOOK: Nanos = Nanos::from_millis(1);
-/// What the probe does beside looking at the counter takes less than this at a time: in an emulated
-/// machine, some thousand instructions of 4 ns.
+/// Upper bound of one step of the probe's own work: in an emulated machine, some thousand
+/// instructions of 4 ns.
 const OWN_WORK_MAX: Nanos = Nanos::from_micros(50);
 
 fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
@@ -93,7 +92,7 @@ fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         .map(|why| format!("oslat cannot separate interrupts from gaps outside the kernel: {why}"))
         .into_iter()
         .collect();
-    // Two series that are always empty would say that there were no such gaps.
+    // Two series that are always empty would claim that there were no such gaps.
     let series = counted.is_err().then(|| INFO.series[..2].to_vec());
     let interrupts = counted
         .ok()
@@ -166,7 +165,7 @@ struct Series {
     least: u64,
     /// Involuntary switches until now.
     switches: u64,
-    /// Absent where they cannot be counted.
+    /// Absent if they cannot be counted.
     interrupts: Option<Interrupts>,
     calibration: Calibration,
 }
@@ -174,12 +173,12 @@ struct Series {
 /// The CPU's interrupts.
 struct Interrupts {
     counter: TracepointCounter,
-    /// Until the last look.
+    /// Count at the last check.
     before: u64,
 }
 
 impl Interrupts {
-    /// Whether there were some since the last look.
+    /// Returns whether the count changed since the last check.
     fn came(&mut self) -> bool {
         let now = self.counter.read().unwrap_or(self.before);
         now != std::mem::replace(&mut self.before, now)
@@ -187,13 +186,13 @@ impl Interrupts {
 }
 
 impl Series {
-    /// Forgets what was counted until now: it belongs to no gap to come.
+    /// Forgets counts until now: they belong to no later gap.
     fn look(&mut self) {
         self.switches = count_switches();
         self.interrupts.as_mut().map(Interrupts::came);
     }
 
-    /// What was counted until the last look, or gap.
+    /// Returns the counts at the last check or gap.
     fn counted(&self) -> (u64, Option<u64>) {
         (
             self.switches,
@@ -201,8 +200,7 @@ impl Series {
         )
     }
 
-    /// Goes back to what [`Self::counted`] told: what has come since belongs to the gap to come,
-    /// too.
+    /// Restores the counts of [`Self::counted`]: later events belong to the next gap, too.
     fn count_from(&mut self, (switches, before): (u64, Option<u64>)) {
         self.switches = switches;
         if let (Some(interrupts), Some(before)) = (&mut self.interrupts, before) {
@@ -256,7 +254,7 @@ fn measure(
     control: &Control,
 ) -> io::Result<Departure> {
     let calibration = series.calibration;
-    // Of a number of cycles each is an interval between two reads.
+    // A cycle is an interval between two reads.
     let mut left = plan.cycles.unwrap_or(u64::MAX);
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
     let (look, own_work_max) = (
@@ -298,14 +296,15 @@ fn measure(
             }
             next_look = read().wrapping_add(look);
         }
-        // What was done since is not observed, unless it took so long that the CPU was taken away
-        // meanwhile.
+        // The work since then is not observed time, unless it took so long that the CPU must have
+        // been taken away.
         last = read();
         let work = last.wrapping_sub(work_began);
         if work < own_work_max.max(series.least) {
             not_observed += work;
         } else {
-            // It may have been taken away before the look above, which then counted what took it.
+            // The CPU may have been taken away before the check above, which then counted the
+            // cause.
             series.count_from(counted);
             series.found(anchor.at(work_began), work);
             let noted = read();
@@ -317,7 +316,7 @@ fn measure(
     Ok(control.leave())
 }
 
-/// How often the kernel took the CPU from this thread to give it to another one.
+/// Returns how often the kernel preempted this thread in favour of another one.
 fn count_switches() -> u64 {
     usage(UsageScope::Thread).map_or(0, |usage| usage.switches_involuntary)
 }

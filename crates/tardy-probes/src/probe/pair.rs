@@ -1,10 +1,10 @@
-//! What the probes of thread-to-thread wake-ups have in common: one thread wakes another one, and
-//! both stamp it.
+//! Shared code of the thread-to-thread probes: one thread wakes another one, and both record the
+//! time.
 //!
 //! The woken thread is above the waker in priority, so that on the same CPU the wake-up itself
-//! switches to it. Either of the two keeps the time: the one that does sleeps until a due time on a
-//! grid, and records in a series of its own how late that timer was. When a period passes while the
-//! woken thread has not yet come back, no wake-up is made in it, and it is counted as skipped.
+//! switches to it. One of the two is the timekeeper: it sleeps until a due time on a grid, and
+//! records the latency of that timer in a separate series. If a period passes while the woken
+//! thread has not yet come back, no wake-up is made in it, and it is counted as skipped.
 //!
 //! A pair of threads has two series: wake-ups, each due at the waker's stamp, and the timer that
 //! paces them, on a grid. A late timer is not a late wake-up; a period that passes before the woken
@@ -32,7 +32,7 @@ use super::{OpenContext, ProbeInstance};
 use crate::recording::control::Departure;
 use crate::recording::ring::Producer;
 
-/// One way for a thread to wake another one. Wake-ups that nobody waits for yet are not lost.
+/// A way for one thread to wake another one. A wake-up before the other thread waits is not lost.
 pub(super) trait Channel: Sized + Send + Sync + 'static {
     /// Makes it; called on the main thread, before any other one exists.
     fn new() -> io::Result<Self>;
@@ -49,7 +49,7 @@ pub(super) trait Channel: Sized + Send + Sync + 'static {
     fn wait(&self) -> io::Result<()>;
 }
 
-/// What the probes of this kind say of themselves, but for name, text and channel.
+/// The common description of these probes, except for name, text and channel.
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "",
     times: "",
@@ -59,7 +59,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     parameters: &[
         Parameter::choice(
             "waker",
-            "where the waking thread runs: on the CPU of the woken thread, or on another CPU",
+            "where the waker runs: on the CPU of the woken thread, or on another CPU",
             &["same", "other"],
         ),
         Parameter::choice(
@@ -127,18 +127,18 @@ pub(super) fn resolve_with<C: Channel>(
     }
 }
 
-/// No wake-up is under way.
+/// No wake-up is in progress.
 const IDLE: u64 = u64::MAX;
 
-/// What the two threads share.
+/// The state that the two threads share.
 struct Pair<C> {
     wake: C,
     ask: C,
-    /// The waker's clock read, right before the wake-up; written while no wake-up is under way.
+    /// The waker's clock read, right before the wake-up; written while no wake-up is in progress.
     stamp: AtomicI64,
-    /// [`IDLE`], or the number of periods that have passed since the wake-up that is under way.
+    /// [`IDLE`], or the number of periods that have passed since the start of the current wake-up.
     under_way: AtomicU64,
-    /// Periods that the waker began; for the expected samples, which must not come from the woken
+    /// Periods that the waker started; for the expected samples, which must not come from the woken
     /// thread's own count.
     periods: AtomicU64,
     is_ending: AtomicBool,
@@ -165,7 +165,7 @@ impl<C: Channel> Pair<C> {
         })
     }
 
-    /// Begins a period on the waker's side. Whether one is skipped is decided in one step together
+    /// Starts a period on the waker's side. Whether one is skipped is decided in one step together
     /// with the woken thread's return, so that each period is counted once, by one of the two.
     #[inline]
     fn begin_period(&self) -> Turn {
@@ -191,7 +191,7 @@ impl<C: Channel> Pair<C> {
         self.wake.wake()
     }
 
-    /// Takes the wake-up that is under way: the sample, its latency up to `now`. `None` where there
+    /// Takes the current wake-up: returns the sample, with its latency up to `now`. `None` if there
     /// is none.
     #[inline]
     fn take(&self, now: i64) -> Option<Sample> {
@@ -271,8 +271,8 @@ fn below(policy: Policy) -> Policy {
     }
 }
 
-/// The next measured CPU after `cpu`; where it is the only one, the first other one that the tool
-/// may use.
+/// Returns the next measured CPU after `cpu`; if it is the only one, the first other one that the
+/// tool may use.
 fn other_cpu(cpu: Option<CpuId>, measured: &CpuList) -> io::Result<CpuList> {
     let after = measured.iter().find(|&other| Some(other) > cpu);
     let before = measured.iter().find(|&other| Some(other) != cpu);
@@ -291,7 +291,7 @@ fn other_cpu(cpu: Option<CpuId>, measured: &CpuList) -> io::Result<CpuList> {
         })
 }
 
-/// The waker that sleeps until due times.
+/// Returns the waker that sleeps until due times.
 fn paced_waker<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut timer: Producer) -> Run {
     Box::new(move |ready| {
         let start = ready.wait();
@@ -314,12 +314,12 @@ fn paced_waker<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut timer: Prod
         };
         let result = measure();
         timer.close(walk.base());
-        // The woken thread must learn of the end, whatever happened here.
+        // The woken thread must receive the end, even after an error here.
         leave_or_stop(&start, result.and(pair.end(&pair.wake)))
     })
 }
 
-/// The thread that is woken by a waker that keeps the time.
+/// Returns the thread that is woken by a waker that keeps the time.
 fn woken_by_waker<C: Channel>(
     pair: Arc<Pair<C>>,
     plan: ThreadPlan,
@@ -348,15 +348,15 @@ fn woken_by_waker<C: Channel>(
             Ok(())
         };
         let result = measure();
-        // Periods that the waker began and this thread knows nothing of: they are expected, and so
-        // show as unexplained.
+        // Periods that the waker started and this thread knows nothing of: they are expected, and
+        // so show as unexplained.
         (begun..pair.periods.load(Ordering::Acquire)).for_each(|_| latencies.begin_cycle());
         latencies.close(last);
         leave_or_stop(&start, result)
     })
 }
 
-/// The woken thread that keeps the time itself, and asks to be woken.
+/// Returns the woken thread that keeps the time itself, and asks to be woken.
 fn paced_woken<C: Channel>(
     pair: Arc<Pair<C>>,
     plan: ThreadPlan,
@@ -385,7 +385,7 @@ fn paced_woken<C: Channel>(
                     let now = clock::monotonic();
                     match pair.take(now) {
                         Some(sample) => break sample,
-                        // The waker ended before its time: it has said why.
+                        // The waker ended early, and has reported the reason.
                         None if pair.is_ending.load(Ordering::Acquire) => return Ok(()),
                         None => {}
                     }
@@ -404,7 +404,7 @@ fn paced_woken<C: Channel>(
     })
 }
 
-/// The waker that waits until it is asked.
+/// Returns the waker that waits until it is asked.
 fn asked_waker<C: Channel>(pair: Arc<Pair<C>>) -> Run {
     Box::new(move |ready| {
         pair.ask.prepare_to_wait()?;
@@ -502,7 +502,7 @@ pub(super) mod tests {
     }
 
     /// Runs one place for 50 periods of 200 us, both threads unbound and at no real-time priority;
-    /// the samples of both series, and the cycles begun.
+    /// the samples of both series, and the cycles started.
     pub(in crate::probe) fn measured<C: Channel>(pace: &str) -> (Vec<Sample>, u64, Vec<Sample>) {
         let pair = Arc::new(Pair::<C>::new().unwrap());
         let schedule = Schedule::Grid {
@@ -562,8 +562,8 @@ pub(super) mod tests {
         )
     }
 
-    /// What holds for every channel: 50 periods, each of them recorded or skipped in both series,
-    /// and no wake-up before it was made.
+    /// Checks for every channel: 50 periods, each of them recorded or skipped in both series, and
+    /// no wake-up before it was made.
     pub(in crate::probe) fn accounts_for_every_period<C: Channel>() {
         for pace in ["waker", "woken"] {
             let (latencies, cycles, timer) = measured::<C>(pace);

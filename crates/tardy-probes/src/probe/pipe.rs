@@ -1,4 +1,4 @@
-//! `pipe`: a thread reads a byte that another one writes; the oldest way.
+//! `pipe`: a thread reads a byte that another one writes; the oldest method.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 

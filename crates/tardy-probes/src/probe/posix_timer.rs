@@ -36,7 +36,7 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let producer = opening.producers.remove(0);
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {
-        // The timer is its thread's: made here, where its signal is to come to.
+        // The timer belongs to the current thread, which its signal must reach, so it is made here.
         let timer = PosixTimer::new(TimerClock::of(&thread).clock())?;
         let start = ready.wait();
         by_expiries(

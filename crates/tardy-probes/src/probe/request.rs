@@ -1,4 +1,4 @@
-//! What a user asks for: `cyclic`, `usleep:period=100us`, `cyclic:priority=80`.
+//! A user's request for a probe: `cyclic`, `usleep:period=100us`, `cyclic:priority=80`.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use tardy_run::system_clock::SystemClock;
 
 use super::{PROBES, ProbeInfo, app, find};
 
-/// Real-time priority where none is asked for.
+/// Default real-time priority.
 pub const PRIORITY: u32 = 95;
 
-/// What every probe takes.
+/// Parameters of every probe.
 pub const COMMON: &[Parameter] = &[
     own(
         "period",
@@ -89,7 +89,7 @@ pub struct ProbeSpec {
     pub info: &'static ProbeInfo,
     /// The values given, by parameter.
     pub given: BTreeMap<&'static str, Value>,
-    /// As it was written.
+    /// The text that the user wrote.
     text: String,
 }
 
@@ -99,7 +99,7 @@ impl PartialEq for ProbeSpec {
     }
 }
 
-/// As it was written; as it would be, where it was not.
+/// Shows the text that the user wrote, or an equivalent one.
 impl std::fmt::Display for ProbeSpec {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.pad(&self.text)
@@ -109,7 +109,7 @@ impl std::fmt::Display for ProbeSpec {
 /// Why a text is no request for a probe.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeRequestError {
-    /// No such probe.
+    /// Unknown probe.
     #[error(
         "there is no probe `{0}`{meant}: `tardy list probes` lists them",
         meant = did_you_mean(.0, PROBES.iter().map(|probe| probe.name))
@@ -121,7 +121,7 @@ pub enum ProbeRequestError {
         probe: &'static str,
         /// As given.
         name: String,
-        /// What there is.
+        /// The valid names.
         known: Vec<&'static str>,
     },
     /// More values than parameters.
@@ -130,10 +130,10 @@ pub enum ProbeRequestError {
         probe: &'static str,
         /// The first that has no parameter.
         value: String,
-        /// How many parameters there are.
+        /// Number of parameters.
         count: usize,
     },
-    /// The same parameter twice.
+    /// A parameter was given twice.
     #[error("probe `{probe}`: `{name}` is given twice; give it once")]
     Twice {
         probe: &'static str,
@@ -149,7 +149,7 @@ pub enum ProbeRequestError {
     #[error("probe `{probe}`: {source}")]
     Value {
         probe: &'static str,
-        /// What is wrong.
+        /// The error of the value.
         source: ValueError,
     },
 }
@@ -158,7 +158,7 @@ impl ProbeSpec {
     /// Reads one request.
     ///
     /// # Errors
-    /// What is wrong with it, and what would be right.
+    /// Returns the error and an example of a valid request.
     pub fn parse(text: &str) -> Result<Self, ProbeRequestError> {
         let (name, rest) = text
             .trim()
@@ -200,7 +200,7 @@ impl ProbeSpec {
         }
     }
 
-    /// The probe `info` with its usual values.
+    /// Returns the probe `info` with its usual values.
     #[must_use]
     pub fn usual(info: &'static ProbeInfo) -> Self {
         Self {
@@ -210,7 +210,7 @@ impl ProbeSpec {
         }
     }
 
-    /// The probe that measures the loop of a program, which is given with its arguments.
+    /// Returns the probe that measures the loop of a program, which is given with its arguments.
     #[must_use]
     pub fn of_program(words: Vec<String>) -> Self {
         let (info, command) = (&app::INFO, app::COMMAND);
@@ -222,7 +222,8 @@ impl ProbeSpec {
         }
     }
 
-    /// The probe's own parameters, given or by default; those that have neither are left out.
+    /// Returns the probe's own parameters, given or by default; parameters without a value are
+    /// omitted.
     #[must_use]
     pub fn parameters(&self) -> Values {
         let value = |parameter: &Parameter| {
@@ -249,7 +250,7 @@ impl ProbeSpec {
         }
     }
 
-    /// The CPUs that were given in the request itself.
+    /// Returns the CPUs that were given in the request itself.
     #[must_use]
     pub fn cpus(&self) -> Option<CpuList> {
         match self.given.get("cpus") {
@@ -258,7 +259,7 @@ impl ProbeSpec {
         }
     }
 
-    /// The name that was given in the request itself.
+    /// Returns the name that was given in the request itself.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         match self.given.get("name") {
@@ -267,7 +268,7 @@ impl ProbeSpec {
         }
     }
 
-    /// The clock that was given in the request itself, as `clock` or as `align`.
+    /// Returns the clock that was given in the request itself, as `clock` or as `align`.
     #[must_use]
     pub fn clock(&self, name: &str) -> Option<SystemClock> {
         match self.given.get(name) {
@@ -276,7 +277,7 @@ impl ProbeSpec {
         }
     }
 
-    /// The policy that was given in the request itself.
+    /// Returns the policy that was given in the request itself.
     #[must_use]
     pub fn policy(&self) -> Option<PolicyName> {
         match self.given.get("policy") {
@@ -287,7 +288,7 @@ impl ProbeSpec {
         }
     }
 
-    /// The priority that was given in the request itself.
+    /// Returns the priority that was given in the request itself.
     #[must_use]
     pub fn priority(&self) -> Option<u32> {
         match self.given.get("priority") {

@@ -39,8 +39,8 @@ const IN_RESPONDER: SeriesInfo = SeriesInfo {
     is_outside_verdict: true,
     bins_below_least: false,
 };
-/// Of answers that the other machine's kernel gives: another name, so that the two kinds never
-/// stand in one table.
+/// Series of answers by the other machine's kernel: a separate name keeps the two kinds in separate
+/// tables.
 const IN_KERNEL: SeriesInfo = SeriesInfo {
     part: "in-kernel",
     quantity: "round trip, answered in the kernel",
@@ -87,7 +87,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     placement: Placement::FirstCpu,
     is_single: true,
     waits_for: WaitsFor::Event,
-    // Over the loopback; a link of another kind has calls of its own.
+    // For the loopback; other links make other calls.
     system_calls: &["clock_nanosleep", "write", "read", "ppoll"],
     resolve,
     open,
@@ -99,7 +99,7 @@ fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     link(probe).map(drop).map_err(Refusal::Request)
 }
 
-/// The link, with its secret; an error says why there is none.
+/// Returns the link, with its secret; the error gives the reason.
 fn link(probe: &ProbePlan) -> Result<Link, String> {
     let link: Link = probe
         .parameters
@@ -138,7 +138,7 @@ fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     Ok(opened)
 }
 
-/// The thread that sends, and looks for answers.
+/// Makes the thread that sends, and polls for answers.
 fn initiate(
     mut opening: OpenContext<'_>,
     link: &Link,
@@ -171,7 +171,7 @@ fn initiate(
                 unanswered: tally.to_nobody,
             });
         }
-        // The responder of a loopback has nobody to answer any more, and nothing is measured then.
+        // The responder of a loopback has nothing left to answer, and the measurement is over.
         control.stop_at(Nanos(tardy_sys::clock::monotonic()));
         Ok(control.leave())
     });
@@ -207,7 +207,7 @@ fn pace(probe: &ProbePlan, thread: &ThreadPlan) -> Pace {
     }
 }
 
-/// The responder of a loopback, scheduled as the initiator.
+/// Returns the responder of a loopback, scheduled as the initiator.
 fn own_responder(
     probe: &ProbePlan,
     cpus: tardy_core::cpu::CpuList,

@@ -1,8 +1,8 @@
 //! `rtc`: the periodic interrupt of the real-time clock, as realfeel of williams2002 reads it.
 //!
-//! Since Linux 2.6.38 the kernel makes this interrupt itself, with a high-resolution timer
-//! (drivers/rtc/interface.c, rtc_pie_update_irq): what is timed is that timer and the device's
-//! read, not a device.
+//! Since Linux 2.6.38 the kernel emulates this interrupt with a high-resolution timer
+//! (drivers/rtc/interface.c, rtc_pie_update_irq): the probe times that timer and the device's read,
+//! not the hardware.
 
 use std::io;
 
@@ -147,7 +147,7 @@ fn measure(
         if control.is_past_end(due) {
             break;
         }
-        // The device counts its interrupts: those that nobody read are skipped.
+        // The device counts its interrupts: unread ones are skipped.
         let interrupts = rtc.wait()?;
         let now = Nanos(clock::monotonic());
         (0..interrupts).for_each(|_| producer.begin_cycle());

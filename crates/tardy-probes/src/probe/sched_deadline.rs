@@ -1,8 +1,8 @@
 //! `sched-deadline`: the periodic loop under SCHED_DEADLINE, with a runtime in each period, and
 //! work that may exceed it.
 //!
-//! The kernel binds such a thread to no CPU. A thread that has used up its runtime is throttled
-//! until its next period; the kernel says so by SIGXCPU (SCHED_FLAG_DL_OVERRUN), which the run
+//! The kernel does not bind such a thread to a CPU. A thread that has used up its runtime is
+//! throttled until its next period; the kernel sends SIGXCPU (SCHED_FLAG_DL_OVERRUN), which the run
 //! counts.
 
 use std::io;
@@ -80,7 +80,7 @@ fn deadline(probe: &ProbePlan) -> Nanos {
     }
 }
 
-/// Where the kernel lets such a thread run: everywhere, or nowhere.
+/// Returns the CPUs on which the kernel runs such a thread: all, or none.
 fn everywhere() -> CpuList {
     Root::system().online_cpus().unwrap_or_default()
 }
@@ -104,7 +104,7 @@ fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     }
     let wanted = policy(probe);
     let cpus: Vec<u32> = everywhere().iter().map(|cpu| cpu.0).collect();
-    // Only trying tells: the right, the CPUs and the bandwidth that is left must all be there.
+    // Only an attempt shows it: the right, the CPUs and the remaining bandwidth are all required.
     let tried = scoped::apart(|| {
         let _ = affinity::set(0, &cpus);
         sched::try_policy(wanted)
@@ -132,7 +132,7 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         let start = ready.wait();
         let mut is_first = true;
         by_due_times(&thread.at(start.at), producer, start.control, |due| {
-            // What the period before was for, behind its sample; the loop's own share of the
+            // The work of the previous period, done after its sample; the loop's own share of the
             // runtime is a few us.
             if work > 0 && !std::mem::take(&mut is_first) {
                 let end = clock::thread_cpu_time() + work;

@@ -9,7 +9,7 @@ use tardy_core::units::Nanos;
 use tardy_run::plan::ThreadPlan;
 use tardy_sys::clock::Instant;
 
-/// The grid that `plan` wants to be walked, and the grid point before which it ends.
+/// Returns the grid that `plan` wants to be walked, and the grid point before which it ends.
 pub(crate) fn grid_of(plan: &ThreadPlan) -> io::Result<(GridWalk, Nanos)> {
     let Schedule::Grid {
         start,
@@ -28,7 +28,7 @@ pub(crate) fn grid_of(plan: &ThreadPlan) -> io::Result<(GridWalk, Nanos)> {
     Ok((GridWalk::new(start, period, dither, plan.seed), end))
 }
 
-/// The time that `plan` wants to be asked for in each cycle.
+/// Returns the time that `plan` requests in each cycle.
 pub(crate) fn request_of(plan: &ThreadPlan) -> io::Result<Nanos> {
     match plan.schedule {
         Schedule::Event { request } => Ok(request),
@@ -39,7 +39,7 @@ pub(crate) fn request_of(plan: &ThreadPlan) -> io::Result<Nanos> {
     }
 }
 
-/// Walks a grid; after a late wake-up it goes on at the next future due time, so that lateness
+/// Walks a grid; after a late wake-up it continues at the next future due time, so that latency
 /// never accumulates.
 #[derive(Debug)]
 pub(crate) struct GridWalk {
@@ -72,7 +72,7 @@ impl GridWalk {
         walk
     }
 
-    /// The current grid point, without dither.
+    /// Returns the current grid point, without dither.
     #[inline]
     pub(crate) fn base(&self) -> Nanos {
         Nanos(self.base)
@@ -84,9 +84,9 @@ impl GridWalk {
         &self.due
     }
 
-    /// Moves on to the first due time after `now`, or to the first one at `end` where that comes
-    /// before, and tells how many were skipped: nobody would have waited for what is due at the end
-    /// or later. The end is asked for only where due times were skipped.
+    /// Advances to the first due time after `now`, or to the first one at `end` if that is earlier,
+    /// and returns how many were skipped: due times at or after the end do not count. `end` is
+    /// called only if due times were skipped.
     #[inline]
     pub(crate) fn advance_past(&mut self, now: i64, end: impl FnOnce() -> Nanos) -> u32 {
         self.base += self.period;
@@ -102,8 +102,8 @@ impl GridWalk {
         }
     }
 
-    /// Moves on over `expiries` that a timer on the same grid had, at most to the first due time at
-    /// `end`, and tells how many were skipped; a grid without dither.
+    /// Advances over `expiries` of a timer on the same grid, at most to the first due time at
+    /// `end`, and returns how many were skipped; for a grid without dither.
     #[inline]
     pub(crate) fn advance_by(&mut self, expiries: u64, end: impl FnOnce() -> Nanos) -> u32 {
         self.base += self.period;
@@ -120,7 +120,7 @@ impl GridWalk {
         u32::try_from(skipped).unwrap_or(u32::MAX)
     }
 
-    /// Grid points from the current one on that lie before `end`.
+    /// Returns the number of grid points from the current one on that lie before `end`.
     fn left_until(&self, end: Nanos) -> i64 {
         let left = i128::from(end.get()) - i128::from(self.base);
         i64::try_from(
@@ -143,10 +143,9 @@ impl GridWalk {
 
     #[cold]
     fn skip_past(&mut self, now: i64, end: Nanos) -> u32 {
-        // A sample counts 32 bits of them: the next one takes what is beyond.
+        // A sample counts up to 32 bits of them; the rest goes into the next one.
         let (first, left) = (self.base, self.left_until(end).min(i64::from(u32::MAX)));
-        // Grid points that lie further back than the widest dither have passed whatever was drawn
-        // for them.
+        // Grid points further back than the maximum dither have passed for any random offset.
         let width = self.dither.as_ref().map_or(0, |dither| dither.width);
         let mut skipped = ((now - width - self.base) / self.period).max(0);
         self.base += self.period * skipped;
@@ -178,7 +177,7 @@ mod tests {
         assert_eq!(walk.base(), Nanos(1400));
     }
 
-    /// Seen beside eight busy processes: a period of 1 ns, and a stall of 5 s.
+    /// Seen under eight busy processes: a period of 1 ns, and a stall of 5 s.
     #[test]
     fn what_a_sample_cannot_count_is_left_to_the_next_one() {
         let mut walk = GridWalk::new(Nanos(0), Nanos(1), Nanos::ZERO, 1);

@@ -1,4 +1,4 @@
-//! What a series of a probe holds.
+//! Describes a series of a probe.
 
 use tardy_core::series::{Meaning, Schedule};
 use tardy_core::units::Nanos;
@@ -6,40 +6,40 @@ use tardy_core::units::Nanos;
 /// One series of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeriesInfo {
-    /// Behind the probe's name and a dot in the name of the series; empty for the first.
+    /// The part of the series' name after the probe's name and a dot; empty for the first.
     pub part: &'static str,
     /// Name of the quantity in tables, such as `latency`.
     pub quantity: &'static str,
-    /// When samples are due, and what their values say.
+    /// When samples are due, and the meaning of their values.
     pub kind: SeriesKind,
-    /// Whether its values say nothing about a deadline.
+    /// Whether its values are irrelevant to a deadline.
     pub is_outside_verdict: bool,
     /// Whether values below the probe's parameter `least` are counted one by one without their
     /// time, because they come all the time.
     pub bins_below_least: bool,
 }
 
-/// When samples of a series are due, and what their values say. All are in ns.
+/// When samples of a series are due, and the meaning of their values. All are in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeriesKind {
     /// Lateness against due times on a grid; some can be skipped.
     Grid,
-    /// Lateness against a time asked for in each cycle, or a stamp that another thread made:
-    /// nothing can be skipped.
+    /// Latency after a time requested in each cycle, or after a stamp of another thread: due times
+    /// cannot be skipped.
     Event,
     /// Lateness of the end of work against due times on a grid. Work that was due and skipped was
     /// never done: it misses any deadline.
     Work,
-    /// Time of the sound less that of the picture, on a grid of frames; see [`Meaning::Skew`]. A
+    /// Time of the sound minus that of the picture, on a grid of frames; see [`Meaning::Skew`]. A
     /// frame that was skipped was never shown.
     Skew,
     /// Time between two events minus the period, for events whose due times are unknown; see
     /// [`Meaning::IntervalError`].
     Interval {
-        /// Whether the events come from a device with a clock of its own.
+        /// Whether the events come from a device with its own clock.
         has_own_clock: bool,
     },
-    /// Lengths of gaps, of at least the probe's parameter `least`, each with its begin: see
+    /// Lengths of gaps, of at least the probe's parameter `least`, each with its start: see
     /// [`Meaning::Gap`].
     Gap,
 }
@@ -72,7 +72,7 @@ impl SeriesInfo {
         bins_below_least: false,
     };
 
-    /// Gaps, which say nothing about a deadline.
+    /// Gaps, which are irrelevant to a deadline.
     pub const GAPS: Self = Self {
         part: "",
         quantity: "gap",
@@ -81,7 +81,7 @@ impl SeriesInfo {
         bins_below_least: false,
     };
 
-    /// The name of the series of `probe`.
+    /// Returns the name of the series of `probe`.
     #[must_use]
     pub fn name(&self, probe: &str) -> String {
         if self.part.is_empty() {
@@ -93,8 +93,8 @@ impl SeriesInfo {
 }
 
 impl SeriesKind {
-    /// The schedule of a series of a probe with this period; a grid is then moved by `start` and
-    /// `dither`.
+    /// Returns the schedule of a series of a probe with this period; a grid is then moved by
+    /// `start` and `dither`.
     #[must_use]
     pub fn schedule(self, period: Nanos, start: Nanos, dither: Nanos) -> Schedule {
         match self {
@@ -104,21 +104,21 @@ impl SeriesKind {
                 dither,
             },
             Self::Event | Self::Interval { .. } => Schedule::Event { request: period },
-            // A gap begins at any time: the format wants a time above zero, and stores what departs
-            // from it.
+            // A gap starts at any time: the format requires a time above zero, and stores the
+            // deviation from it.
             Self::Gap => Schedule::Event { request: Nanos(1) },
         }
     }
 
-    /// Whether work was due at its due times, rather than a look at the clock; see
+    /// Returns whether its samples time work, rather than a clock read alone; see
     /// [`tardy_core::series::Descriptor::is_work`].
     #[must_use]
     pub fn is_work(self) -> bool {
         matches!(self, Self::Work | Self::Skew)
     }
 
-    /// What the values say, where the probe reads a clock with this error, and shorter gaps than
-    /// `least` are none.
+    /// Returns the meaning of the values for a clock with this error, if gaps shorter than `least`
+    /// are ignored.
     #[must_use]
     pub fn meaning(self, clock_error: Nanos, least: Nanos) -> Meaning {
         match self {

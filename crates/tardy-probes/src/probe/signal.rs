@@ -1,4 +1,4 @@
-//! `signal`: a thread waits for a signal that another one sends to it; no handler runs.
+//! `signal`: a thread waits for a signal that another thread sends to it; no handler runs.
 
 use std::io;
 use std::sync::atomic::{AtomicI32, Ordering};

@@ -1,10 +1,10 @@
-//! The clock that a probe's timer is set on, and what becomes of a wait when somebody steps it.
+//! The clock of a probe's timer, and how waits survive a step of it.
 //!
-//! Due times and latencies are of CLOCK_MONOTONIC whatever the clock: all differ by a number of ns
-//! that changes in steps alone. After a step the grid stays where it is on the run's clock, and the
-//! timer is set anew for it: a wait that ends early is gone on with, and one that would take longer
-//! is cut short by `measure::clock_watch`. So no step takes the CPU or keeps the run from ending;
-//! that a run with a step decides nothing the watch says.
+//! Due times and latencies are of CLOCK_MONOTONIC for every clock: the difference is a number of ns
+//! that changes only in steps. After a step the grid stays where it is on the run's clock, and the
+//! timer is set again: a wait that ended early continues, and `measure::clock_watch` interrupts one
+//! that would take longer. So no step occupies the CPU or delays the end of the run; the watch also
+//! makes a run with a step inconclusive.
 
 use std::io;
 
@@ -25,19 +25,19 @@ impl TimerClock {
         }
     }
 
-    /// The clock for system calls.
+    /// Returns the clock for system calls.
     pub(super) fn clock(&self) -> Clock {
         self.reading.clock.of_the_system()
     }
 
-    /// The time on this clock when the run's shows `time`.
+    /// Returns the time on this clock when the run's shows `time`.
     #[inline]
     pub(super) fn at(&self, time: i64) -> i64 {
         time + self.reading.ahead.get()
     }
 
-    /// Whether somebody has stepped the clock since this was last asked, or since the run began;
-    /// times of this clock are right again then.
+    /// Returns whether the clock was stepped since the last call, or since the run started;
+    /// afterwards times of this clock are right again.
     #[cold]
     pub(super) fn was_stepped(&mut self) -> bool {
         let now = self.reading.clock.read();
@@ -51,7 +51,7 @@ impl TimerClock {
             let woken = clock::sleep_until_on(self.clock(), self.at(due));
             let now = clock::monotonic();
             match woken {
-                // A timer that is early without a step has an error that the sample is to show.
+                // A timer that is early without a step has an error that belongs into the sample.
                 Ok(()) if now >= due || !self.was_stepped() => return Ok(now),
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {

@@ -21,7 +21,7 @@ use super::{OpenContext, ProbeInstance, nanosleep};
 use crate::recording::control::{Control, Departure};
 use crate::recording::ring::Producer;
 
-/// By how much the kernel may slew its clock: MAXFREQ of include/linux/timex.h.
+/// Maximum slew of the kernel's clock: MAXFREQ of include/linux/timex.h.
 const SLEW_PARTS_PER_MILLION: i64 = 500;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
@@ -97,8 +97,7 @@ fn measure(
             control.stop_because_of(plan.cpu, sample);
             break;
         }
-        // The place of the next sample is on the run's clock, which no calibration need follow for
-        // hours.
+        // The place of the next sample is on the run's clock, so a calibration may be hours old.
         due = Nanos(clock::monotonic()) + request;
     }
     producer.close(due);

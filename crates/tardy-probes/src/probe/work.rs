@@ -70,11 +70,11 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-/// A calibration that is off by more than this share is said to be.
+/// Relative error of a calibration above which it is reported.
 const DEVIATION_MAX: f64 = 0.05;
 const STACK_BYTES: usize = 256 << 10;
 
-/// The kind that a plan names.
+/// Returns the kind that a plan names.
 #[must_use]
 pub fn kind(probe: &ProbePlan) -> WorkKind {
     WorkKind::ALL
@@ -85,8 +85,8 @@ pub fn kind(probe: &ProbePlan) -> WorkKind {
 
 fn resolve(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
     let (length, period) = (probe.parameters.duration("length"), probe.period);
-    // A fifth is left for everything else on the CPU, and for the watchdog, which ends what uses 95
-    // %.
+    // A fifth is left for other tasks on the CPU, and for the watchdog, which stops a thread that
+    // uses 95 %.
     if length.get() > period.get() / 5 * 4 {
         let longest = Nanos(period.get() / 5 * 4).exact();
         return Err(Refusal::Request(format!(
@@ -116,8 +116,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let thread = opening.thread.clone();
     let (probe, cpu) = (opening.probe.clone(), thread.cpu);
     let policy = probe.policy.policy(probe.priority);
-    // Many CPUs calibrate at the same time; what shares a core or the memory's bandwidth with
-    // others waits for them, and would else be taken for slow.
+    // Many CPUs calibrate at the same time, but CPUs that share a core or memory bandwidth take
+    // turns; otherwise they would seem slow.
     let under_way = has_its_own(&probe, cpu)
         .then(|| calibrate(&probe, cpu, policy))
         .transpose()?;
@@ -142,8 +142,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     })
 }
 
-/// Whether nothing that `cpu` works with is shared with a CPU before it: its core is not, and the
-/// work stays out of memory.
+/// Returns whether nothing that `cpu` works with is shared with a CPU before it: its core is not,
+/// and the work stays out of memory.
 fn has_its_own(probe: &ProbePlan, cpu: Option<CpuId>) -> bool {
     let Some(cpu) = cpu.filter(|_| kind(probe) != WorkKind::Memory) else {
         return false;
@@ -156,10 +156,10 @@ fn has_its_own(probe: &ProbePlan, cpu: Option<CpuId>) -> bool {
         .is_none_or(|first| first == cpu)
 }
 
-/// A calibration under way.
+/// A running calibration.
 type CalibrationThread = JoinHandle<io::Result<(UnitOfWork, Calibration)>>;
 
-/// Begins to calibrate where the work will be done, as it will be done.
+/// Starts the calibration on the CPU of the work, under its policy.
 fn calibrate(
     probe: &ProbePlan,
     cpu: Option<CpuId>,
@@ -213,15 +213,15 @@ fn measure(
 ) -> io::Result<Departure> {
     let (mut walk, end) = grid_of(plan)?;
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
-    // From here to `close` the thread makes no system call but the sleep and, where the vDSO has
-    // none, the clock read, and those that are the work.
+    // From here to `close` the thread makes no system calls except the sleep, those of the work
+    // and, without a vDSO, the clock read.
     while walk.base() < end && !control.is_past_end(walk.base()) {
         clock::sleep_until(walk.due())?;
         let begin = Nanos(clock::monotonic());
         unit.run()?;
         let finished = clock::monotonic();
         let due = Nanos(walk.due().to_nanos());
-        // Due times that pass while the work is under way are skipped by it, and by the next start.
+        // Due times that pass during the work are skipped by it, and by the next start.
         let skipped = walk.advance_past(finished, || end.min(control.end()));
         started.push(Sample {
             due,

@@ -1,4 +1,4 @@
-//! What the measuring threads share with the rest of the tool.
+//! The state that the measuring threads share with the rest of the tool.
 
 use std::fs::File;
 use std::io::Write;
@@ -13,7 +13,7 @@ use tardy_core::warning::Warning;
 /// The sample that stopped a run with `--stop-above`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoppedBy {
-    /// Where it was taken.
+    /// The CPU that took it.
     pub cpu: Option<CpuId>,
     pub sample: Sample,
 }
@@ -50,12 +50,12 @@ impl Control {
         }
     }
 
-    /// Counts the calling thread among those that measure. All of a run enter before any leaves.
+    /// Counts the calling thread as a measuring one. All of a run enter before any leaves.
     pub fn enter(&self) {
         *self.lock_measuring() += 1;
     }
 
-    /// Sleeps until every thread that entered has taken its last sample. A thread calls it behind
+    /// Sleeps until every thread that entered has taken its last sample. A thread calls it after
     /// its loop, before it closes a file, frees memory or ends: on the same CPU and at the same
     /// priority, that work would delay samples that other threads still take.
     pub fn leave(&self) -> Departure {
@@ -78,7 +78,7 @@ impl Control {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// No sample that is due at `end` or later is waited for.
+    /// Ends the run at `end`: threads do not wait for samples that are due then or later.
     pub fn stop_at(&self, end: Nanos) {
         self.end.fetch_min(end.get(), Ordering::Relaxed);
     }
@@ -88,8 +88,8 @@ impl Control {
         self.end.store(i64::MIN, Ordering::Relaxed);
     }
 
-    /// From when on no due time is waited for; none where the run was stopped at once, since what
-    /// was due before that was to be measured.
+    /// Returns the time from which on no due time counts; `None` if the run was stopped at once,
+    /// because earlier due times still count.
     #[cold]
     #[must_use]
     pub fn end(&self) -> Nanos {
@@ -99,7 +99,7 @@ impl Control {
         }
     }
 
-    /// Whether a sample due at `due` is past the end.
+    /// Returns whether a sample due at `due` is past the end.
     #[inline]
     #[must_use]
     pub fn is_past_end(&self, due: Nanos) -> bool {
@@ -138,14 +138,14 @@ impl Control {
         }
     }
 
-    /// Adds to what must be known before the numbers. Not for a measuring loop: it takes a lock.
+    /// Adds a warning to the run's caveats. Not for a measuring loop: it takes a lock.
     pub fn warn(&self, warning: Warning) {
         if let Ok(mut warnings) = self.warnings.lock() {
             warnings.push(warning);
         }
     }
 
-    /// What threads said with [`Control::warn`], once.
+    /// Takes the warnings added by [`Control::warn`].
     #[must_use]
     pub fn take_warnings(&self) -> Vec<Warning> {
         self.warnings
@@ -154,7 +154,7 @@ impl Control {
             .unwrap_or_default()
     }
 
-    /// The sample that stopped the run, if one did.
+    /// Returns the sample that stopped the run, if one did.
     #[must_use]
     pub fn stopped_by(&self) -> Option<StoppedBy> {
         self.stopped_by.lock().ok().and_then(|stopped| *stopped)
@@ -181,7 +181,7 @@ mod tests {
             skipped: 0,
         };
         control.stop_because_of(Some(CpuId(1)), sample);
-        // What comes later is another's.
+        // A later stop does not replace the first.
         control.stop_because_of(None, sample);
         assert_eq!(
             std::fs::read_to_string(file.path()).unwrap(),

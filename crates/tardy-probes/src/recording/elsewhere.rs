@@ -1,6 +1,5 @@
-//! Which samples of a series another CPU took than the one that its thread was put on: stretches of
-//! them, noted by the measuring thread without a lock or memory of its own, and read by the
-//! recorder.
+//! The samples that a thread took on another CPU than planned: intervals of samples, recorded by
+//! the measuring thread without locking or allocating, and read by the recorder.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
@@ -8,14 +7,14 @@ use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 use tardy_run::record::MovedStretch;
 
-/// Stretches that there is room for; the last one takes all that come later.
+/// Maximum number of intervals; the last one absorbs all later ones.
 const STRETCHES_MAX: usize = 64;
 
-/// The stretches of one series.
+/// The intervals of one series.
 #[derive(Debug)]
 pub(super) struct Stretches {
     stretches: [Stretch; STRETCHES_MAX],
-    /// How many of them are in use.
+    /// Number of intervals in use.
     used: AtomicU32,
 }
 
@@ -58,7 +57,7 @@ impl Stretches {
         }
     }
 
-    /// What was noted; exact once the measuring thread has closed its ring.
+    /// Returns the recorded intervals; exact once the measuring thread has closed its ring.
     pub(super) fn read(&self) -> Vec<MovedStretch> {
         let used = self.used.load(Ordering::Acquire) as usize;
         let value = |stretch: &Stretch| MovedStretch {

@@ -1,9 +1,8 @@
-//! The way of a sample from the measuring thread to the recorder: one writer, one reader, no lock,
-//! no wait.
+//! The ring that carries samples from the measuring thread to the recorder: one writer, one reader,
+//! no lock, no waiting.
 //!
-//! A full ring never stops the writer. What could not be handed over is counted, and handed over as
-//! a [`Gap`] before the next sample, or left in the ring's closing statement; so that a loss is
-//! known, with its place.
+//! A full ring never stops the writer. Lost records are counted, and passed on as a [`Gap`] before
+//! the next sample, or in the ring's closing statement, so that a loss is known with its place.
 //!
 //! The ring is plain atomics in safe code, three words per sample: due time, latency, skipped
 //! periods. A loss is a gap in the stream, not a separate counter: its position is kept, and due
@@ -34,7 +33,7 @@ struct Slot {
 
 const GAP: i64 = i64::MIN;
 
-/// A cache line of its own, so that writer and reader do not slow each other down.
+/// A separate cache line, so that writer and reader do not slow each other down.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Line<T>(T);
@@ -45,7 +44,7 @@ struct Ring {
     head: Line<AtomicU64>,
     tail: Line<AtomicU64>,
     cycles: Line<AtomicU64>,
-    /// How often each value below their number was counted without being handed over.
+    /// Counts of each small value that was counted without being passed on.
     bins: Box<[AtomicU64]>,
     /// Time that was observed, in ns; for series of gaps.
     observed: AtomicI64,
@@ -62,12 +61,12 @@ struct RingEnd {
     skipped: AtomicU64,
 }
 
-/// What the writer said when it closed the ring.
+/// The writer's final counts when it closed the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClosingStatement {
     /// The first due time that was not waited for.
     pub next_due: Nanos,
-    /// Samples lost after the last one that was handed over.
+    /// Samples lost since the last one that was passed on.
     pub gap: Gap,
 }
 
@@ -76,10 +75,11 @@ pub struct ClosingStatement {
 pub struct Producer {
     ring: Arc<Ring>,
     head: u64,
-    /// Up to where slots are known to be free; equal to `head` while a gap waits to be handed over,
-    /// or where every sample is told, so that one comparison finds all of them.
+    /// End of the slots known to be free; equal to `head` while a gap is pending, or if every
+    /// sample is announced, so that one comparison covers all these cases.
     free_until: u64,
-    /// Whether each sample is told to whoever watches the machine, as in every guest of the lab.
+    /// Whether each sample is announced to an observer of the machine, as in every guest of the
+    /// lab.
     is_told: bool,
     cycles: u64,
     gap: Gap,
@@ -100,8 +100,8 @@ pub fn ring(capacity: usize) -> (Producer, Consumer) {
     ring_with_bins(capacity, 0)
 }
 
-/// The same, with room to count each value from 0 up to `bins` by itself, for what comes far more
-/// often than it can be handed over.
+/// Makes a ring with counters for each value from 0 up to `bins`, for values that are too frequent
+/// to pass on.
 #[must_use]
 pub fn ring_with_bins(capacity: usize, bins: usize) -> (Producer, Consumer) {
     let slots: Box<[Slot]> = (0..capacity.next_power_of_two().max(4))
@@ -134,15 +134,15 @@ pub fn ring_with_bins(capacity: usize, bins: usize) -> (Producer, Consumer) {
 }
 
 impl Producer {
-    /// Says that a cycle begins; for probes without a schedule, whose expected samples are the
-    /// cycles begun.
+    /// Counts the start of a cycle; for probes without a schedule, whose expected samples are the
+    /// started cycles.
     #[inline]
     pub fn begin_cycle(&mut self) {
         self.cycles += 1;
         self.ring.cycles.0.store(self.cycles, Ordering::Relaxed);
     }
 
-    /// Counts a value that is not handed over; false where there is no bin for it.
+    /// Counts a value that is not passed on; returns false if there is no bin for it.
     #[inline]
     pub fn count(&mut self, value: i64) -> bool {
         let Some(bin) = usize::try_from(value)
@@ -156,16 +156,16 @@ impl Producer {
         true
     }
 
-    /// Says for how long, in ns, gaps were looked for until now.
+    /// Records for how long, in ns, the probe has looked for gaps so far.
     #[inline]
     pub fn observed(&mut self, nanos: i64) {
         self.ring.observed.store(nanos, Ordering::Relaxed);
     }
 
-    /// Hands over `sample`, or counts it as lost when the ring is full.
+    /// Passes on `sample`, or counts it as lost when the ring is full.
     #[inline]
     pub fn push(&mut self, sample: Sample) {
-        // Known without a system call: the kernel tells each thread its CPU all the time.
+        // Known without a system call: the kernel updates the CPU in each thread's memory.
         let Sample {
             due,
             latency,
@@ -184,27 +184,26 @@ impl Producer {
     #[cold]
     #[inline(never)]
     fn note_elsewhere(&mut self, cpu: u32, due: Nanos) {
-        // The head stands still where samples are lost: those are one stretch with the one before
-        // them.
+        // `head` does not move while samples are lost: those belong to the same interval as the
+        // sample before them.
         let goes_on = self.head <= self.last_elsewhere + 1;
         self.last_elsewhere = self.head;
         self.ring.elsewhere.note(cpu, due, goes_on);
     }
 
-    /// Says that `lost` cycles begun since the last sample are not known any more, and `skipped`
-    /// due times of theirs; for loops of other programs, whose way to this ring has a ring of its
-    /// own.
+    /// Records that `lost` cycles since the last sample are unknown, with `skipped` due times; for
+    /// loops of other programs, which write to a separate ring first.
     pub fn lose(&mut self, lost: u64, skipped: u64) {
         self.cycles += lost;
         self.ring.cycles.0.store(self.cycles, Ordering::Relaxed);
         self.gap.lost += lost;
         self.gap.skipped += skipped;
-        // The next sample finds the gap only where it looks.
+        // Makes the next sample take the slow path, which finds the gap.
         self.free_until = self.head;
     }
 
-    /// Its arguments are words, because a sample that is passed by its address lies in memory in
-    /// the fast way too, at a dozen instructions per sample.
+    /// Its arguments are words, because a sample passed by reference would be in memory in the fast
+    /// path too, at a dozen instructions per sample.
     #[cold]
     #[inline(never)]
     fn push_or_lose(&mut self, due: Nanos, latency: Nanos, skipped: u32) {
@@ -250,7 +249,7 @@ impl Producer {
 }
 
 impl Consumer {
-    /// Takes what is there, in order, at most `count_max` records; tells how many.
+    /// Takes at most `count_max` records in order; returns how many.
     pub fn drain_up_to(&mut self, count_max: u64, mut take: impl FnMut(Record)) -> u64 {
         let begin = self.tail;
         let end = self
@@ -279,8 +278,7 @@ impl Consumer {
                 })
             });
             self.tail += 1;
-            // Let the writer have the slots back a few at a time: one store each would bounce its
-            // cache line for nothing.
+            // Returns slots to the writer in batches: a store per slot would bounce its cache line.
             if self.tail.is_multiple_of(64) {
                 self.ring.tail.0.store(self.tail, Ordering::Release);
             }
@@ -289,32 +287,33 @@ impl Consumer {
         self.tail - begin
     }
 
-    /// Cycles begun so far.
+    /// Cycles started so far.
     #[must_use]
     pub fn cycles(&self) -> u64 {
         self.ring.cycles.0.load(Ordering::Relaxed)
     }
 
-    /// How often each value was counted without being handed over; empty where there are no bins.
+    /// Returns how often each value was counted without being passed on; empty if there are no
+    /// bins.
     pub fn bins(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
         self.ring.bins.iter().map(|bin| bin.load(Ordering::Relaxed))
     }
 
-    /// For how long gaps were looked for, in ns; `None` where they were not.
+    /// Returns for how long the probe looked for gaps, in ns; `None` if it did not.
     #[must_use]
     pub fn observed(&self) -> Option<Nanos> {
         Some(Nanos(self.ring.observed.load(Ordering::Relaxed)))
             .filter(|&observed| observed > Nanos::ZERO)
     }
 
-    /// Samples that another CPU took than the one that the measuring thread was put on.
+    /// Returns samples that the measuring thread took on the wrong CPU.
     #[must_use]
     pub fn elsewhere(&self) -> Vec<MovedStretch> {
         self.ring.elsewhere.read()
     }
 
-    /// What the writer said at the end, once it has ended. Drain once more after this answers:
-    /// samples may stand before it.
+    /// Returns the writer's final counts, once it has closed the ring. Drain once more afterwards:
+    /// samples may still be queued before it.
     #[must_use]
     pub fn closing_statement(&self) -> Option<ClosingStatement> {
         let closing = &self.ring.closing;

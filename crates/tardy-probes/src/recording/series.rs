@@ -1,7 +1,6 @@
-//! One series on its way from the ring to its file: counted, then written in chunks.
+//! Takes one series from the ring to its file: counts it, then writes it in chunks.
 //!
-//! Nothing is computed here but the counts, the running maximum, and a histogram for what is not
-//! stored.
+//! Computes only the counts, the running maximum, and a histogram of values that are not stored.
 
 use std::io;
 use std::path::PathBuf;
@@ -37,23 +36,23 @@ pub struct WorstSample {
     pub due: Nanos,
 }
 
-/// One series on its way to the disk.
+/// A series that is being written to the disk.
 #[derive(Debug)]
 pub struct SeriesRecorder {
     descriptor: Descriptor,
     path: PathBuf,
     consumer: Consumer,
     writer: Option<SeriesWriter>,
-    /// How its oldest samples give way, in runs with `--disk`.
+    /// The folding of its oldest samples, in runs with `--disk`.
     rotation: Option<Arc<Rotation>>,
     chunk: Vec<u8>,
-    /// What was counted before a run that goes on went on.
+    /// The counts of a resumed run before it resumed.
     before: Counts,
     tally: Tally,
     failure: Option<StoreFailure>,
 }
 
-/// What has come out of the ring, and the chunk that it goes into.
+/// The samples that came out of the ring, and the chunk that they go into.
 #[derive(Debug)]
 struct Tally {
     keep: KeptSamples,
@@ -63,15 +62,15 @@ struct Tally {
     histogram: Histogram,
     worst: Option<WorstSample>,
     latest: Option<Sample>,
-    /// What the bins of the ring had counted when they were last looked at.
+    /// The bin counts of the ring when last read.
     binned: Vec<u64>,
-    /// Who explains samples, in runs with `--explain`.
+    /// Sends samples to be explained, in runs with `--explain`.
     tap: Option<Tap>,
-    /// What a live view and metrics show beside the histogram, in runs that have them.
+    /// Data of a live view and metrics beyond the histogram, in runs that have them.
     watch: Option<Watch>,
 }
 
-/// What stands in the chunk being built; counted as unstored if that chunk cannot be written.
+/// The samples in the chunk being built; counted as unstored if that chunk cannot be written.
 #[derive(Debug, Default)]
 struct UnwrittenChunk {
     samples: u64,
@@ -86,7 +85,7 @@ impl PreparedSeries {
     /// Creates the series' file in `folder`.
     ///
     /// # Errors
-    /// Those of creating the file.
+    /// Returns errors of creating the file.
     pub fn create(
         folder: &std::path::Path,
         descriptor: Descriptor,
@@ -99,11 +98,10 @@ impl PreparedSeries {
         ))
     }
 
-    /// The same for a series whose oldest samples give way by `rule`. Where there are such already,
-    /// it goes on behind them.
+    /// Makes a series whose oldest samples are folded by `rule`. Appends to existing histograms.
     ///
     /// # Errors
-    /// Those of creating the file.
+    /// Returns errors of creating the file.
     pub fn create_rotating(
         folder: &std::path::Path,
         descriptor: Descriptor,
@@ -161,29 +159,29 @@ impl PreparedSeries {
         })
     }
 
-    /// Hands each sample to whoever explains it, too.
+    /// Also sends each sample to be explained.
     pub fn explain_by(&mut self, tap: Tap) {
         self.0.tally.tap = Some(tap);
     }
 
-    /// Has what a live view shows noted, for a run that is held to `window`.
+    /// Starts recording data for a live view, for a run that is judged by `window`.
     pub fn watch(&mut self, window: Option<Window>) {
         self.0.tally.watch = Some(Watch::new(&self.0.descriptor, window));
     }
 
-    /// What the series is; its start is not the run's.
+    /// Returns the descriptor of the series; its start is not the run's.
     #[must_use]
     pub fn descriptor(&self) -> &Descriptor {
         self.0.descriptor()
     }
 
-    /// Where its file is.
+    /// Returns the path of its file.
     #[must_use]
     pub fn path(&self) -> &std::path::Path {
         self.0.path()
     }
 
-    /// Writes the file's head, which says when samples are due.
+    /// Writes the file's head, which defines when samples are due.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -203,7 +201,7 @@ impl SeriesRecorder {
     /// Creates the series' file in `folder`, for a series whose start is known.
     ///
     /// # Errors
-    /// Those of creating and writing the file.
+    /// Returns errors of creating and writing the file.
     pub fn create(
         folder: &std::path::Path,
         descriptor: Descriptor,
@@ -214,7 +212,7 @@ impl SeriesRecorder {
         PreparedSeries::create(folder, descriptor, consumer, keep)?.begin(schedule)
     }
 
-    /// Empties the ring and writes what it held.
+    /// Empties the ring and writes its content.
     pub fn flush(&mut self) {
         while self.drain() {
             self.end_chunk();
@@ -222,7 +220,7 @@ impl SeriesRecorder {
         self.end_chunk();
     }
 
-    /// Takes samples out of the ring; true where there may be more and the chunk is full.
+    /// Takes samples out of the ring; true if there may be more and the chunk is full.
     fn drain(&mut self) -> bool {
         let Self {
             consumer, tally, ..
@@ -260,12 +258,12 @@ impl SeriesRecorder {
         true
     }
 
-    /// Expected samples come from the clock and the grid (or the cycles begun), never from what was
-    /// recorded.
+    /// Expected samples come from the clock and the grid (or the started cycles), never from the
+    /// recorded ones.
     fn count_expected(&mut self, next_due: Option<Nanos>) {
         let (schedule, before) = (&self.descriptor.schedule, self.before.expected);
         if !schedule.is_grid() {
-            // A cycle that has begun and not ended is not yet expected to have a sample.
+            // A cycle that has started and not ended is not yet expected to have a sample.
             let cycles = before + self.consumer.cycles();
             self.tally.counts.expected = if next_due.is_some() {
                 cycles
@@ -313,19 +311,19 @@ impl SeriesRecorder {
         failure.samples += samples;
     }
 
-    /// What the series is.
+    /// Returns the descriptor of the series.
     #[must_use]
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }
 
-    /// Where its file is.
+    /// Returns the path of its file.
     #[must_use]
     pub fn path(&self) -> &std::path::Path {
         &self.path
     }
 
-    /// The counts so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let given_way = self
@@ -338,13 +336,13 @@ impl SeriesRecorder {
         }
     }
 
-    /// How its oldest samples give way, where they do.
+    /// Returns how its oldest samples are folded, if they are.
     #[must_use]
     pub fn rotation(&self) -> Option<&Arc<Rotation>> {
         self.rotation.as_ref()
     }
 
-    /// The files that may not be on the disk yet.
+    /// Returns the files that may not be on the disk yet.
     #[must_use]
     pub fn unsynced(&self) -> Vec<PathBuf> {
         match &self.rotation {
@@ -353,31 +351,31 @@ impl SeriesRecorder {
         }
     }
 
-    /// The worst sample so far.
+    /// Returns the worst sample so far.
     #[must_use]
     pub fn worst(&self) -> Option<WorstSample> {
         self.tally.worst
     }
 
-    /// The sample taken last.
+    /// Returns the sample taken last.
     #[must_use]
     pub fn latest(&self) -> Option<Sample> {
         self.tally.latest
     }
 
-    /// For how long gaps were looked for; `None` where they were not.
+    /// Returns for how long the probe looked for gaps; `None` if it did not.
     #[must_use]
     pub fn observed(&self) -> Option<Nanos> {
         self.consumer.observed()
     }
 
-    /// Samples that another CPU took than the one that the measuring thread was put on.
+    /// Returns samples that the measuring thread took on the wrong CPU.
     #[must_use]
     pub fn elsewhere(&self) -> Vec<MovedStretch> {
         self.consumer.elsewhere()
     }
 
-    /// What a live view shows; absent where nobody was to watch.
+    /// Returns the figures of a live view; `None` without one.
     pub fn figures(&mut self) -> Option<Figures> {
         let Tally {
             watch,
@@ -390,8 +388,8 @@ impl SeriesRecorder {
             .map(|watch| watch.figures(&self.descriptor, *counts, histogram))
     }
 
-    /// What metrics tell of it: what this tool measured, without the parts before of a run that
-    /// goes on.
+    /// Returns its metrics: measurements of this process, without the earlier parts of a resumed
+    /// run.
     #[must_use]
     pub fn metrics(&self) -> SeriesMetrics {
         let Tally {
@@ -411,13 +409,14 @@ impl SeriesRecorder {
         }
     }
 
-    /// What was not stored although it was to be.
+    /// Returns why samples could not be stored.
     #[must_use]
     pub fn failure(&self) -> Option<&StoreFailure> {
         self.failure.as_ref()
     }
 
-    /// The histogram of all samples; `None` where every sample is in the file, which says more.
+    /// Returns the histogram of all samples; `None` if every sample is in the file, which is more
+    /// detailed.
     #[must_use]
     pub fn histogram(&self) -> Option<&Histogram> {
         (self.tally.keep != KeptSamples::All

@@ -1,48 +1,48 @@
-//! How many steps take a given time: the least of many trials, because what disturbs a trial only
-//! adds to it.
+//! Finds the number of steps in a given time: the minimum of many trials, because disturbances only
+//! add to a trial.
 
 use std::io;
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
 
-/// A trial at least so long is not falsified by the two clock reads around it: they take less than
-/// a thousandth of it.
+/// Minimum length of a trial, for which the two clock reads around it are negligible: they take
+/// less than a thousandth of it.
 const TRIAL_MIN: Nanos = Nanos::from_micros(100);
 const TRIALS_OF_A_STEP: u64 = 25;
-/// The whole unit is tried so often, as long as that stays below [`TRIALS_LENGTH_MAX`] together.
+/// Number of trials of the whole unit, as long as their sum stays below [`TRIALS_LENGTH_MAX`].
 const TRIALS_OF_THE_UNIT: i64 = 25;
 const TRIALS_LENGTH_MAX: Nanos = Nanos::from_millis(200);
 const TRIALS_OF_THE_UNIT_MIN: i64 = 3;
 const UNIT_CORRECTED_MAX: Nanos = Nanos::from_millis(1);
 const STEPS_MAX: u64 = 1 << 48;
 
-/// What calibration found.
+/// The result of a calibration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Calibration {
     /// Steps of the unit.
     pub steps: u64,
-    /// What the unit took at its shortest, one clock read included.
+    /// The shortest time of the unit, one clock read included.
     #[serde(rename = "measured_ns")]
     pub measured: Nanos,
 }
 
 impl Calibration {
-    /// By which share the unit is longer or shorter than asked for: more than a few percent where a
-    /// step is longer than the unit, or where nothing ran undisturbed.
+    /// Returns the relative deviation of the unit from the requested length: more than a few
+    /// percent if a step is longer than the unit, or if no trial was undisturbed.
     #[must_use]
     pub fn deviation(&self, length: Nanos) -> f64 {
         (self.measured - length).get() as f64 / length.get() as f64
     }
 }
 
-/// Finds how many steps take `length`; `trial` does so many and tells how long it took.
+/// Finds how many steps take `length`; `trial` runs that many and returns the time.
 pub(super) fn calibrate(
     length: Nanos,
     mut trial: impl FnMut(u64) -> io::Result<Nanos>,
 ) -> io::Result<Calibration> {
     let mut steps = 1;
-    // Of many trials each: one that was disturbed would be taken for long enough.
+    // Several trials of each, because a disturbed one would seem long enough.
     let block = loop {
         let block = least(TRIALS_OF_A_STEP, || trial(steps))?;
         if block >= TRIAL_MIN || steps >= STEPS_MAX {
@@ -54,8 +54,8 @@ pub(super) fn calibrate(
     let repeats = (TRIALS_LENGTH_MAX.get() / length.get().max(1))
         .clamp(TRIALS_OF_THE_UNIT_MIN, TRIALS_OF_THE_UNIT) as u64;
     let mut measured = least(repeats, || trial(steps))?;
-    // A short unit has a share of the clock reads and of the way in and out, which the long trial
-    // had not. A long one has not, and is tried too seldom to tell it from a disturbance.
+    // A short unit includes a relevant share of the clock reads and the call, which the long trial
+    // did not. A long unit does not, and has too few trials to distinguish that from a disturbance.
     let corrected = in_proportion(steps, length, measured);
     if corrected != steps && length < UNIT_CORRECTED_MAX {
         let again = least(repeats, || trial(corrected))?;
@@ -74,7 +74,7 @@ fn least(repeats: u64, mut trial: impl FnMut() -> io::Result<Nanos>) -> io::Resu
     Ok(least)
 }
 
-/// As many steps as take `length` where `steps` took `took`; at least one.
+/// Returns the number of steps that take `length`, given that `steps` took `took`; at least one.
 fn in_proportion(steps: u64, length: Nanos, took: Nanos) -> u64 {
     let (length, took) = (length.get().max(0) as u128, took.get().max(1) as u128);
     ((u128::from(steps) * length + took / 2) / took).clamp(1, u128::from(STEPS_MAX)) as u64
@@ -86,8 +86,8 @@ mod tests {
     use proptest::prelude::*;
     use rand::{RngExt, SeedableRng};
 
-    /// A machine where a step takes so many ps, each trial so many ns more, and every other one is
-    /// disturbed.
+    /// Simulates a machine with a time per step in ps, an additional time per trial in ns, and a
+    /// disturbance in every other one.
     fn machine(step_ps: u64, fixed: i64) -> impl FnMut(u64) -> io::Result<Nanos> {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(1);
         move |steps| {
@@ -108,8 +108,8 @@ mod tests {
             let found = calibrate(Nanos(length), machine(step_ps, fixed)).unwrap();
             let exact = (found.steps * step_ps / 1000) as i64 + fixed;
             let step = (step_ps / 1000) as i64 + 1;
-            // Where trials of the unit are few, each may be disturbed; the proportion then comes
-            // from the long trial alone.
+            // If trials of the unit are few, each may be disturbed; the proportion then comes from
+            // the long trial alone.
             let tolerance = step + fixed + length / 500;
             prop_assert!((exact - length).abs() <= tolerance || found.steps == 1, "{exact} for {length}, steps of {step_ps} ps: {found:?}");
         }

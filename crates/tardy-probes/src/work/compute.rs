@@ -12,7 +12,7 @@ impl Compute {
         Self(1)
     }
 
-    /// Goes on with the chain by so many steps.
+    /// Continues the chain by a number of steps.
     #[inline]
     pub(super) fn step(&mut self, steps: u64) {
         let mut value = self.0;

@@ -13,8 +13,8 @@ struct Line(u32);
 
 const LINE_BYTES: u64 = 64;
 
-/// One way through all lines of an area in a drawn order: no prefetcher foresees the next line, and
-/// no read can begin before the last one has ended.
+/// A cycle through all lines of an area in random order: no prefetcher foresees the next line, and
+/// no read can start before the last one has ended.
 #[derive(Debug)]
 pub(super) struct Memory {
     lines: Vec<Line>,
@@ -35,8 +35,8 @@ impl Memory {
         Self { lines, at: 0 }
     }
 
-    /// Goes on by so many lines, from where the last step ended: a unit never reads what the one
-    /// before it has just brought into the cache.
+    /// Continues by a number of lines from the end of the last step: a unit never reads lines that
+    /// the previous unit has just cached.
     #[inline]
     pub(super) fn step(&mut self, steps: u64) {
         let mut at = self.at;

@@ -1,4 +1,4 @@
-//! System calls that take locks and go through the file system, as those of ordinary programs do.
+//! System calls that take locks and use the file system, like those of ordinary programs.
 
 use std::ffi::CStr;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};

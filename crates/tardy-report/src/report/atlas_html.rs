@@ -1,5 +1,5 @@
-//! An atlas as one HTML file that needs nothing else: a heat map for the largest latency and one
-//! for 99.9 %. It holds no time and no path, so that equal atlases make equal files.
+//! An atlas as one self-contained HTML file: a heat map for the largest latency and one for 99.9 %.
+//! It contains no time and no path, so equal atlases make equal files.
 
 use maud::{Markup, html};
 use tardy_core::units::Nanos;
@@ -15,7 +15,7 @@ use tardy_chart::palette::variable;
 
 const STYLE: &str = include_str!("atlas_html/style.css");
 
-/// The whole file.
+/// Returns the whole file.
 #[must_use]
 pub fn page(atlas: &Atlas) -> String {
     let body = html! {
@@ -113,7 +113,7 @@ fn heat_cell(
     html! { td class=[class] title=(told(cell, kernel, load)) { (word(cell, shown)) } }
 }
 
-/// All that is known of a cell.
+/// Returns all that is known of a cell.
 fn told(cell: &AtlasCell, kernel: &str, load: &str) -> String {
     let Some(numbers) = &cell.numbers else {
         return format!("{kernel} under {load}: no samples");
@@ -148,7 +148,7 @@ fn capital(text: &str) -> String {
         .unwrap_or_default()
 }
 
-/// From the smallest to the largest value in equal factors.
+/// A scale from the smallest to the largest value in equal factors.
 #[derive(Debug, Clone, Copy)]
 struct LogScale {
     least: f64,
@@ -175,7 +175,7 @@ impl LogScale {
         (steps.max(0.0) as usize).min(HEAT_LEVELS - 1)
     }
 
-    /// Where a level begins.
+    /// Returns the start of a level.
     fn from(self, level: usize) -> String {
         tardy_core::units::three_digits((self.least * self.step.powi(level as i32)).round())
     }

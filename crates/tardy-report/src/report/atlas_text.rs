@@ -1,4 +1,4 @@
-//! An atlas as text and as Markdown: the tables, what changed between releases, what is missing.
+//! An atlas as text and as Markdown: the tables, changes between releases, missing cells.
 
 use std::fmt::Write as _;
 
@@ -7,13 +7,13 @@ use tardy_results::atlas::{Atlas, AtlasCell, CellNumbers, Change};
 use super::compare::markdown;
 use super::table::Table;
 
-/// What stands for a cell without samples.
+/// Text of a cell without samples.
 const NOTHING: &str = "-";
 
-/// Fewer on each side cannot tell a change from chance, however large it is.
+/// Minimum number of replicas per side that can separate a change from chance.
 const REPLICAS_MIN: u32 = 4;
 
-/// What a table shows of a cell.
+/// The statistic of a cell that a table shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CellStatistic {
     Max,
@@ -38,7 +38,7 @@ impl CellStatistic {
     }
 }
 
-/// The text, on a screen of so many columns.
+/// Returns the text, on a screen of so many columns.
 #[must_use]
 pub fn text(atlas: &Atlas, columns: usize) -> String {
     let mut out = format!("{}\n", summary(atlas));
@@ -76,7 +76,7 @@ pub fn text(atlas: &Atlas, columns: usize) -> String {
     out
 }
 
-/// The same as Markdown, in one table.
+/// Returns the atlas as Markdown, in one table.
 #[must_use]
 pub fn markdown(atlas: &Atlas) -> String {
     let head: Vec<String> = std::iter::once("kernel".to_owned())
@@ -110,7 +110,7 @@ pub fn markdown(atlas: &Atlas) -> String {
     out
 }
 
-/// What there is, in one line.
+/// Returns the size of the atlas, in one line.
 pub(super) fn summary(atlas: &Atlas) -> String {
     let (there, all) = atlas.complete();
     let size = format!(
@@ -203,7 +203,7 @@ pub(super) fn kernel_row(kernel: &tardy_results::atlas::AtlasKernel) -> Vec<Stri
     ]
 }
 
-/// What is not as it was asked for.
+/// Returns deviations from the request.
 pub(super) fn remarks(atlas: &Atlas) -> Vec<String> {
     let mut remarks: Vec<String> = atlas
         .absent
@@ -227,14 +227,14 @@ pub(super) fn remarks(atlas: &Atlas) -> Vec<String> {
     remarks
 }
 
-/// How the numbers are to be read.
+/// Returns notes on reading the numbers.
 pub(super) fn notes(atlas: &Atlas) -> Vec<String> {
     std::iter::once(atlas.meaning.clone())
         .chain(atlas.period_ns.map(sampling_gap))
         .collect()
 }
 
-/// What a probe that wakes up every `period` cannot see.
+/// Returns the delays that a probe with a wake-up every `period` cannot see.
 #[must_use]
 pub fn sampling_gap(period: tardy_core::units::Nanos) -> String {
     format!(

@@ -1,4 +1,4 @@
-//! The three sources of lateness side by side, each with what isolated it.
+//! The three sources of latency side by side, each with the phase that isolated it.
 
 use std::fmt::Write as _;
 
@@ -22,7 +22,8 @@ const SOURCES: [(Source, &str); 3] = [
     ),
 ];
 
-/// The breakdown on a screen of so many columns; tables leave out what finds no room.
+/// Returns the breakdown on a screen of this many columns; table columns that do not fit are
+/// omitted.
 #[must_use]
 pub fn text(breakdown: &Breakdown, columns: usize) -> String {
     let mut out = String::from(

@@ -1,5 +1,5 @@
-//! Costs as a table: the figure of each metric, how much its trials differ, and published numbers
-//! beside it where they were asked for.
+//! Costs as a table: the figure of each metric, the spread of its trials, and on request, published
+//! numbers.
 
 use std::fmt::Write as _;
 
@@ -154,8 +154,8 @@ fn row(
     cells
 }
 
-/// What part of a count of instructions is none, because the emulated machine's clock moves on
-/// while it waits; nothing where that is next to nothing.
+/// Returns the share of an instruction count that is not instructions, because the emulated
+/// machine's clock advances while it waits; `None` if that is negligible.
 fn waiting(metric: &MetricSummary) -> String {
     metric
         .idle_share
@@ -163,11 +163,11 @@ fn waiting(metric: &MetricSummary) -> String {
         .map_or_else(String::new, waiting_share)
 }
 
-/// From this share of idle time on it is told: below it, it is the resolution by which a guest's
-/// kernel tells idle time.
+/// Share of idle time from which on it is printed: a smaller one is within the resolution of a
+/// guest's idle time.
 pub const IDLE_SHARE_TOLD: f64 = 0.01;
 
-/// The share in words, with a space before it.
+/// Returns the share in words, with a space before it.
 #[must_use]
 pub fn waiting_share(idle_share: f64) -> String {
     format!(" ({:.0} % waiting)", idle_share * 100.0)

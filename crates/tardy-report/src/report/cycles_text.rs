@@ -13,22 +13,22 @@ use super::table::Table;
 
 /// Rows of threads.
 const ROWS_MAX: usize = 8;
-/// Rows of places in which a thread slept.
+/// Maximum number of wait places shown.
 const PLACES_MAX: usize = 3;
-/// Stretches of a cycle on the screen of `attach`.
+/// Number of intervals of a cycle on the screen of `attach`.
 pub(super) const STRETCHES_OF_SCREEN: usize = 3;
 /// Chains that are listed.
 const CHAINS_MAX: usize = 3;
 /// Cycles that are listed.
 const CYCLES_MAX: usize = 20;
 
-/// The cycles of a run folder.
+/// Returns the cycles of a run folder.
 #[must_use]
 pub fn text(found: &CycleExplanation, columns: usize) -> String {
     let mut out = String::new();
     let longest = found.worst.first();
     match (found.above_ns, longest) {
-        (Some(above), None) => {
+        (Some(above), None) if found.cycles > 0 => {
             let _ = writeln!(out, "no cycle of {} took longer than {above}", found.cycles);
         }
         (Some(above), Some(longest)) => {
@@ -41,7 +41,7 @@ pub fn text(found: &CycleExplanation, columns: usize) -> String {
             push_wrapped(&mut out, &line, columns, (0, 2));
         }
         (None, Some(longest)) => push_wrapped(&mut out, &headline(longest), columns, (0, 2)),
-        (None, None) => out.push_str("no cycle was measured from begin to end\n"),
+        (_, None) => out.push_str("no complete cycle was measured\n"),
     }
     if found
         .above_ns
@@ -68,8 +68,8 @@ pub fn text(found: &CycleExplanation, columns: usize) -> String {
     out
 }
 
-/// A chain, as in "irq eth0 -> recv/12 -> motor/14: 412 us, of which 380 us motor/14 waiting for the
-/// CPU behind kworker/1:2/99; last link 380 us".
+/// Formats a chain, as in "irq eth0 -> recv/12 -> motor/14: 412 us, of which 380 us motor/14
+/// waiting for the CPU behind kworker/1:2/99; last link 380 us".
 #[must_use]
 pub fn chain_words(chain: &WakeUpChain) -> String {
     let first = match (&chain.origin, chain.is_longer) {
@@ -109,7 +109,7 @@ pub fn chain_words(chain: &WakeUpChain) -> String {
     format!("{way}: {}{of_which}; last link {last}", chain.latency_ns)
 }
 
-/// Where the longest cycle went.
+/// Returns the largest parts of the longest cycle.
 #[must_use]
 pub fn headline(cycle: &Cycle) -> String {
     let shares = cycle.shares;
@@ -163,7 +163,8 @@ fn thread(name: &str, number: i32) -> String {
     format!("{name}/{number}")
 }
 
-/// What a stretch was, as in "3.02 ms in fsync (folio_wait_bit_common), until kworker/1:2 woke it".
+/// Describes an interval, as in "3.02 ms in fsync (folio_wait_bit_common), until kworker/1:2 woke
+/// it".
 fn words(stretch: &Stretch) -> String {
     let length = stretch.length_ns;
     let by = stretch.by.as_deref();
@@ -172,7 +173,7 @@ fn words(stretch: &Stretch) -> String {
             let by = by.map_or_else(String::new, |by| format!(", until {by} woke it up"));
             format!("{length} in {} ({}){by}", place.call, place.function)
         }
-        // A part of it may be the way of a late timer interrupt.
+        // A part of it may be due to a late timer interrupt.
         (StretchKind::WakeUp, _) => match by {
             Some(by) => format!("{length}; {by} had the CPU last"),
             None => format!("{length}; the CPU was idle"),
@@ -185,7 +186,7 @@ fn words(stretch: &Stretch) -> String {
     }
 }
 
-/// The response times of each thread, and where it slept in its cycles.
+/// Returns the response times of each thread, and its wait places during cycles.
 pub(super) fn rows(out: &mut String, threads: &[CycleRow], columns: usize) {
     if threads.is_empty() {
         return;
@@ -237,7 +238,7 @@ pub(super) fn rows(out: &mut String, threads: &[CycleRow], columns: usize) {
     }
 }
 
-/// One cycle: its closed sum and its longest stretches, in the order of time.
+/// Shows one cycle: its total and its longest intervals, in order of time.
 pub(super) fn story(
     out: &mut String,
     cycle: &Cycle,

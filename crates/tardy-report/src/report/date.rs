@@ -4,32 +4,32 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use tardy_core::units::Nanos;
 
-/// As in `2026-11-21 03:12:00`, from ns since 1970.
+/// Formats ns since 1970 as `2026-11-21 03:12:00`.
 #[must_use]
 pub fn date_and_time(realtime: Nanos) -> String {
     written(realtime, "%Y-%m-%d %H:%M:%S")
 }
 
-/// As in `20261121-031200`, for names of files and folders.
+/// Formats as `20261121-031200`, for names of files and folders.
 #[must_use]
 pub fn compact(realtime: Nanos) -> String {
     written(realtime, "%Y%m%d-%H%M%S")
 }
 
-/// As in `2026-11-21T03:12:00+00:00` (RFC 3339), from ns since 1970.
+/// Formats ns since 1970 as `2026-11-21T03:12:00+00:00` (RFC 3339).
 #[must_use]
 pub fn rfc_3339(realtime: Nanos) -> String {
     written(realtime, "%Y-%m-%dT%H:%M:%S+00:00")
 }
 
-/// As in `Sat, 21 Nov 2026 03:12:00 +0000` (RFC 2822), from ns since 1970.
+/// Formats ns since 1970 as `Sat, 21 Nov 2026 03:12:00 +0000` (RFC 2822).
 #[must_use]
 pub fn rfc_2822(realtime: Nanos) -> String {
     written(realtime, "%a, %d %b %Y %H:%M:%S +0000")
 }
 
-/// The ns since 1970 of a text as [`rfc_2822`] writes it, with any offset; `None` if it is no such
-/// text, or of a year that 64 bits of ns cannot hold.
+/// Returns the ns since 1970 of a text as [`rfc_2822`] writes it, with any offset; `None` if it is
+/// no such text, or of a year that 64 bits of ns cannot hold.
 #[must_use]
 pub fn from_rfc_2822(text: &str) -> Option<Nanos> {
     let timestamp = DateTimeParser::new().parse_timestamp(text).ok()?;

@@ -1,4 +1,4 @@
-//! What `tardy doctor` found, as one HTML file that needs nothing else, in the style of reports.
+//! The findings of `tardy doctor` as one self-contained HTML file, in the style of reports.
 
 use maud::{Markup, html};
 use tardy_machine::checks::{Finding, State};
@@ -8,7 +8,7 @@ use super::doctor_text::word;
 use super::html::STYLE;
 use super::page::{Page, maker, themed};
 
-/// The whole file.
+/// Returns the whole file.
 #[must_use]
 pub fn page(diagnosis: &Diagnosis) -> String {
     let faults: Vec<&Finding> = diagnosis.faults().collect();

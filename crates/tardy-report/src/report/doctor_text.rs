@@ -1,4 +1,4 @@
-//! What `tardy doctor` found, as text: on one screen what matters most in full and the rest by
+//! The findings of `tardy doctor` as text: on one screen the most important in full and the rest by
 //! name, or everything.
 
 use tardy_machine::checks::{Finding, Importance, State};
@@ -9,8 +9,8 @@ use super::screen::{Screen, push_wrapped};
 /// Width of the column of severities.
 const INDENT: usize = 8;
 
-/// The text. `is_all` shows every row of the table, whatever its state; otherwise the text fits the
-/// screen if one finding in full does.
+/// Returns the text. `is_all` shows every row of the table in any state; otherwise the text fits
+/// the screen if one finding in full does.
 #[must_use]
 pub fn text(diagnosis: &Diagnosis, screen: Screen, is_all: bool) -> String {
     let faults: Vec<&Finding> = diagnosis.faults().collect();
@@ -75,7 +75,7 @@ impl Page {
         self.line(0, &diagnosis.decision.text);
     }
 
-    /// What is, what should be, why, what to do, and where both come from.
+    /// Prints the current and the expected value, the reason, the remedy, and the source.
     fn fault(&mut self, finding: &Finding) {
         let State::Improvable {
             current,
@@ -104,8 +104,7 @@ impl Page {
         );
     }
 
-    /// The faults that found no room, those that matter by name, and the rows that could not be
-    /// read.
+    /// Returns the faults that did not fit, the important ones by name, and the unreadable rows.
     fn footer(&mut self, diagnosis: &Diagnosis, left: &[&Finding]) {
         for importance in [Importance::Fatal, Importance::High, Importance::Medium] {
             let names: Vec<&str> = left
@@ -184,7 +183,7 @@ impl Page {
         }
     }
 
-    /// A word in the first column, and text beside it.
+    /// Prints a word in the first column, and text beside it.
     fn entry(&mut self, head: &str, text: &str) {
         let start = self.out.len();
         self.line(INDENT, text);
@@ -197,7 +196,7 @@ impl Page {
     }
 }
 
-/// How many rows are how: `to improve: 1 fatal, 2 low; 40 good, 6 unknown`.
+/// Returns how many rows are how: `to improve: 1 fatal, 2 low; 40 good, 6 unknown`.
 pub(super) fn counts(faults: &[Importance], good: usize, unknown: usize) -> String {
     let severities = [
         Importance::Fatal,
@@ -233,7 +232,7 @@ pub(super) fn word(importance: Importance) -> &'static str {
     }
 }
 
-/// The end of a sentence as a sentence.
+/// Returns the end of a sentence as a sentence.
 fn sentence(why: &str) -> String {
     let mut letters = why.chars();
     letters.next().map_or_else(String::new, |first| {
@@ -241,7 +240,7 @@ fn sentence(why: &str) -> String {
     })
 }
 
-/// The files of a row, as a person writes them.
+/// Returns the files of a row, as a person writes them.
 fn reads(finding: &Finding) -> String {
     let with_root = |alternatives: &&str| {
         alternatives

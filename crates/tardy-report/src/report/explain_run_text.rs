@@ -1,5 +1,5 @@
-//! An explained run as text: who made its samples late, where on the way, and the worst of them as
-//! time lines.
+//! An explained run as text: the causes of its late samples, the components, and the worst samples
+//! as time lines.
 
 use std::fmt::Write as _;
 
@@ -48,7 +48,7 @@ pub fn text(explanation: &RunExplanation) -> String {
     out
 }
 
-/// The answer first, then how many samples it rests on.
+/// Returns the answer first, then how many samples it rests on.
 fn head(out: &mut String, explanation: &RunExplanation) {
     let counts = &explanation.samples;
     let late = match explanation.lateness {
@@ -146,7 +146,7 @@ pub(super) fn warnings(explanation: &RunExplanation) -> Vec<String> {
     warnings
 }
 
-/// So many places.
+/// Formats a number of gaps.
 pub(super) fn places(count: u64) -> String {
     match count {
         1 => "1 place".to_owned(),
@@ -267,7 +267,7 @@ pub(super) fn second_opinion_head(opinion: &SecondOpinion) -> String {
     )
 }
 
-/// Parts of the way, and how far both agree on it.
+/// Returns the components, and the agreement of both sources.
 pub(super) fn second_opinions(opinion: &SecondOpinion) -> [(&'static str, String); 2] {
     [
         ("to its timer's function", opinion.interrupt),
@@ -290,7 +290,7 @@ pub(super) fn second_opinions(opinion: &SecondOpinion) -> [(&'static str, String
     })
 }
 
-/// What stands above the rules of a loop.
+/// Returns the head of a loop's rules.
 pub(super) fn rules_head(looped: &LoopRow) -> String {
     format!(
         "Rules of a real-time loop that {} ({}) broke",

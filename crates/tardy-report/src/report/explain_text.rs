@@ -1,4 +1,4 @@
-//! An explained trace as text: who made the thread late, where on the way, the worst wake-ups as
+//! An explained trace as text: the causes of late wake-ups, the components, the worst wake-ups as
 //! time lines, rules for loops.
 
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use super::table::Table;
 
 /// Rows of holders that are shown; the others are summed up.
 const HOLDERS_SHOWN: usize = 8;
-/// Columns of the bar beside a story.
+/// Width of the bar next to a story.
 const BAR: usize = 32;
 
 #[must_use]
@@ -48,7 +48,7 @@ pub(super) fn time(ns: u64) -> String {
     super::advise::words::time(ns as f64)
 }
 
-/// A period, whose parts of a ns tell a clock's drift.
+/// Formats a period with fractions of a ns, which show a clock's drift.
 fn time_of(ns: f64) -> String {
     super::advise::words::time(ns)
 }
@@ -94,14 +94,14 @@ fn head(out: &mut String, explanation: &Explanation) {
         .map_or_else(String::new, |late| format!(": {}", late_by(late)));
     let _ = writeln!(
         out,
-        "{what}{late} ({due}; other wake-ups are due when woken)"
+        "{what}{late} ({due}; other wake-ups are due when the waker wakes the thread)"
     );
     if let Some(cause) = largest_cause(&explanation.holders, explanation.lateness) {
         let _ = writeln!(out, "{cause}");
     }
 }
 
-/// How many are ranked and why, in words.
+/// Returns how many are ranked and why, in words.
 pub(super) fn ranked(count: u64, what: &str, threshold: Threshold) -> String {
     let above = time(threshold.above_ns.get().unsigned_abs());
     let several = if count == 1 { "" } else { "s" };
@@ -120,7 +120,7 @@ pub(super) fn ranked(count: u64, what: &str, threshold: Threshold) -> String {
     }
 }
 
-/// How late, in words.
+/// Returns how late, in words.
 pub(super) fn late_by(late: Lateness) -> String {
     format!(
         "median {}, 99 % {}, worst {}",
@@ -130,7 +130,7 @@ pub(super) fn late_by(late: Lateness) -> String {
     )
 }
 
-/// The headline: the largest cause of the ranked latency.
+/// Returns the headline: the largest cause of the ranked latency.
 pub(super) fn largest_cause(rows: &[HolderRow], lateness: Option<Lateness>) -> Option<String> {
     let (most, all) = (rows.first()?, lateness?.sum_ns);
     Some(format!(
@@ -143,7 +143,7 @@ pub(super) fn largest_cause(rows: &[HolderRow], lateness: Option<Lateness>) -> O
     ))
 }
 
-/// The samples or wake-ups below the threshold, as a baseline.
+/// Returns the samples or wake-ups below the threshold, as a baseline.
 pub(super) fn ordinary(out: &mut String, ordinary: Option<&Ordinary>, what: &str) {
     let Some(ordinary) = ordinary else {
         return;
@@ -157,7 +157,7 @@ pub(super) fn ordinary(out: &mut String, ordinary: Option<&Ordinary>, what: &str
     component_table(out, &ordinary.components, ordinary.lateness.sum_ns);
 }
 
-/// `is_evidence`: the trace is what a run kept around its worst samples, which has gaps without a
+/// `is_evidence`: the trace contains only pages around the worst samples, so it has gaps without a
 /// loss.
 fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
     let (trace, counts) = (&explanation.trace, &explanation.wake_ups);
@@ -223,8 +223,8 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
     }
     if !trace.has_waking && counts.all > counts.timed {
         warnings.push(
-            "the trace has sched_wakeup and no sched_waking: the latency of wake-ups that are due \
-             when woken is about 1 us too small; record sched:sched_waking"
+            "the trace has sched_wakeup and no sched_waking: the latency of wake-ups by other \
+             threads is about 1 us too small; record sched:sched_waking"
                 .to_owned(),
         );
     }
@@ -237,7 +237,7 @@ fn warnings(explanation: &Explanation, is_evidence: bool) -> Vec<String> {
     warnings
 }
 
-/// Who made it late; `all` is the lateness in all.
+/// Prints the holders of the CPU; `all` is the total latency.
 pub(super) fn holders(out: &mut String, rows: &[HolderRow], all: u64, unexplained_ns: u64) {
     let _ = writeln!(out, "\nCauses of latency, of {} in all", time(all));
     let mut table =
@@ -274,7 +274,7 @@ pub(super) fn holders(out: &mut String, rows: &[HolderRow], all: u64, unexplaine
 }
 
 fn percent(part: u64, all: u64) -> String {
-    // The first column of a table stands to the left, and numbers to the right.
+    // The first column of a table is left-aligned, and numbers are right-aligned.
     format!("  {:>7}", share(part, all))
 }
 
@@ -294,7 +294,7 @@ fn holder_of(row: &HolderRow) -> String {
     words::holder(&row.holder)
 }
 
-/// Where on the way the time went.
+/// Returns the time per component.
 pub(super) fn components(out: &mut String, rows: &[ComponentRow], all: u64) {
     out.push_str("\nParts of the latency\n");
     component_table(out, rows, all);
@@ -363,7 +363,7 @@ fn worst(out: &mut String, place: usize, story: &Story) {
     }
 }
 
-/// Where in the interval the piece lies. Every piece has a mark, however short it is.
+/// Returns the position of the piece in the interval. Every piece has a mark, however short it is.
 pub(super) fn bar(piece: &StoryPiece, whole: u64) -> String {
     let column = |ns: u64| (ns as f64 / whole.max(1) as f64 * BAR as f64) as usize;
     let start = column(piece.start_ns).min(BAR - 1);
@@ -401,7 +401,7 @@ pub(super) fn broken_head(rule: &RuleRow) -> String {
     )
 }
 
-/// A line of those that it kept, and one for each that could not be checked.
+/// Returns a line for the satisfied rules, and one for each that could not be checked.
 pub(super) fn not_broken(rules: &[RuleRow]) -> Vec<String> {
     let kept: Vec<&str> = rules
         .iter()

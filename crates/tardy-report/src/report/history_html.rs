@@ -1,5 +1,5 @@
-//! Builds of boards over time as one HTML file that needs nothing else: the verdict, boards by
-//! builds as a map, and each change with its numbers.
+//! Builds of boards over time as one self-contained HTML file: the verdict, boards by builds as a
+//! map, and each change with its numbers.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ const LEVELS: [f64; HEAT_LEVELS - 1] = [0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0];
 /// In px.
 const SIZE: (f64, f64) = (1080.0, 320.0);
 
-/// The whole file.
+/// Returns the whole file.
 #[must_use]
 pub fn page(found: &History) -> String {
     let mut changes: Vec<&LastingChange> = found.changes.iter().collect();
@@ -79,7 +79,7 @@ fn style() -> String {
     themed(&format!("{STYLE}{OWN_STYLE}{levels}"))
 }
 
-/// How much higher the numbers of each board are than in its first builds, on their mean.
+/// Returns how much higher the numbers of each board are than in its first builds, on their mean.
 fn map(found: &History) -> Markup {
     let left = found.builds.len().saturating_sub(BUILDS_SHOWN);
     let shown: Vec<(usize, &Build)> = found.builds.iter().enumerate().skip(left).collect();
@@ -106,7 +106,7 @@ fn map(found: &History) -> Markup {
 }
 
 /// A board of the map: shares by which its numbers are higher in each build that is shown, and
-/// nothing where it did not run it.
+/// nothing if it did not run it.
 struct Row<'a> {
     board: &'a str,
     shares: Vec<Option<f64>>,
@@ -124,7 +124,7 @@ impl Row<'_> {
     }
 }
 
-/// All boards, of the builds from `from` on.
+/// Returns all boards, of the builds from `from` on.
 fn rows(found: &History, from: usize) -> Vec<Row<'_>> {
     let mut sums: BTreeMap<&str, Vec<(f64, u32)>> = BTreeMap::new();
     for series in &found.series {
@@ -175,7 +175,7 @@ fn told(found: &History, change: &LastingChange, index: usize) -> Markup {
     }
 }
 
-/// A chart with its legend and its numbers; `index` tells drawings of one page apart.
+/// Draws a chart with its legend and its numbers; `index` distinguishes drawings on one page.
 pub(super) fn drawn(chart: &Chart, index: usize) -> Markup {
     let (scene, _) = draw(chart, SIZE, Frame::Plot);
     html! {

@@ -1,8 +1,8 @@
-//! A report of runs as one HTML file that needs nothing else: verdict and warnings first, charts,
-//! every number as a table, the machine, and how to repeat it.
+//! A report of runs as one self-contained HTML file: verdict and warnings first, charts, every
+//! number as a table, the machine, and the command to repeat it.
 //!
-//! Text from runs is data: maud escapes it where it stands in the page, [`json::embedded`] in what
-//! the script reads, and the page's own policy lets no script run but ours.
+//! Text from runs is data: maud escapes it in the page, [`json::embedded`] in the script's input,
+//! and the page's policy allows only the page's own script.
 //!
 //! Moving charts are drawn on a canvas. After the first zoom the script draws the same extremes as
 //! rectangles, a column per pixel: a path that changes with every frame is rasterised again in
@@ -52,8 +52,8 @@ const KINDS: [Kind; 8] = [
     Kind::Cdf,
 ];
 
-/// The whole file. `comparison` is of the other runs with the first, or why there is none; `now` is
-/// the wall-clock time that the file is made at.
+/// Returns the whole file. `comparison` compares the other runs with the first, or gives the reason
+/// for its absence; `now` is the wall-clock time of the file.
 #[must_use]
 pub fn page(
     runs: &[RunData],
@@ -92,7 +92,7 @@ pub fn page(
     )
 }
 
-/// The whole file of a report of costs. `runs` count the same unit.
+/// Returns the whole file of a report of costs. `runs` count the same unit.
 #[must_use]
 pub fn cost_page(runs: &[CostRun], now: Nanos) -> String {
     let mut figures = Figures::new(1);
@@ -112,7 +112,7 @@ pub fn cost_page(runs: &[CostRun], now: Nanos) -> String {
     )
 }
 
-/// The page around `content`; `hint` ends the sentence on how charts are read.
+/// Returns the page around `content`; `hint` ends the sentence on how charts are read.
 fn whole(
     title: &str,
     runs: usize,
@@ -141,7 +141,7 @@ fn whole(
     .around(&body)
 }
 
-/// Several runs that have no room beside each other stand in rows.
+/// Number of runs from which on they are shown in rows.
 const IN_ROWS_FROM: usize = 3;
 
 /// Only our own script runs.
@@ -152,17 +152,17 @@ fn scripts() -> String {
     )
 }
 
-/// The chart that stands beside the verdict, and in its probe's section no more.
+/// The chart next to the verdict, which its probe's section omits.
 #[derive(Debug, Clone, Copy)]
 enum Lead<'a> {
-    /// Of all probes of a run.
+    /// All probes of a run.
     AllProbes,
     OfProbe(&'a str, Kind),
 }
 
 impl<'a> Lead<'a> {
-    /// Of a run with several probes all of them, else its loads where there are several, else its
-    /// tail; of several runs the tails in one.
+    /// Chooses the chart: for a run with several probes all of them, otherwise its loads if there
+    /// are several, otherwise its tail; for several runs their tails together.
     fn of(runs: &'a [RunData]) -> Option<Self> {
         let probe = runs
             .iter()
@@ -205,7 +205,7 @@ fn charts(runs: &[RunData], lead: Option<Lead<'_>>, figures: &mut Figures) -> Ma
     html! { @for section in sections { (section) } }
 }
 
-/// The charts of a kind: all runs in one where they can be read that way, and each run by itself.
+/// The charts of a kind: all runs in one if that is readable, and each run individually.
 struct Row {
     kind: Kind,
     together: Option<Markup>,
@@ -236,11 +236,11 @@ impl Row {
     }
 }
 
-/// Charts that stand open of each of several probes; the bars do, too.
+/// Charts that are open for each of several probes; the bars are, too.
 const KINDS_OPEN: [Kind; 2] = [Kind::Timeline, Kind::Ccdf];
 
-/// Charts of one probe, without the one that stands beside the verdict. Where others follow, only
-/// some are open: a page of three probes is read, not scrolled.
+/// Returns the charts of one probe, without the one next to the verdict. If others follow, only
+/// some are open, to keep a page of three probes readable.
 fn probe_section(
     runs: &[RunData],
     probe: &str,
@@ -256,7 +256,7 @@ fn probe_section(
         build::together(runs, probe).map(|chart| figures.add(chart))
     };
     let mut rows: Vec<Row> = Vec::new();
-    // Where each CPU has a colour of its own, the time line says the same.
+    // If each CPU has a separate colour, the time line shows the same.
     let has_map = runs
         .iter()
         .filter_map(|run| run.probe(probe))
@@ -301,7 +301,7 @@ fn probe_section(
                 }
             } @else { @for (index, row) in open.iter().enumerate() {
                 (row.markup(runs, !is_alone && (index == 0 || row.together.is_some())))
-                // By load, behind the time line that shows when they were.
+                // By load, after the time line that shows their times.
                 @if index == 0 { @if let Some(bars) = &bars { div class="span" { (bars) } } }
             } }
             @if !more.is_empty() {

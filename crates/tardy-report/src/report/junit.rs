@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use tardy_chart::xml::escape;
 
-/// How a case ended.
+/// The outcome of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// As wanted.
@@ -19,9 +19,9 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
     pub name: String,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// What is shown with it.
+    /// The output shown with it.
     pub output: String,
 }
 
@@ -32,7 +32,7 @@ pub struct Suite {
     pub cases: Vec<Case>,
 }
 
-/// The whole document.
+/// Returns the whole document.
 #[must_use]
 pub fn document(name: &str, suites: &[Suite]) -> String {
     let Counts {

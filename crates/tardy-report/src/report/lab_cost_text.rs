@@ -9,7 +9,7 @@ use super::cost_text::{IDLE_SHARE_TOLD, waiting_share};
 use super::lab_text::remarks;
 use super::table::Table;
 
-/// The text; it names what could not be measured.
+/// Returns the text, including the metrics that could not be measured.
 #[must_use]
 pub fn text(comparison: &CostComparison) -> String {
     let mut text = String::new();
@@ -50,7 +50,7 @@ fn line(text: &mut String, words: &str) {
     writeln!(text, "{words}").expect("writing to a string cannot fail");
 }
 
-/// What was not measured, once for all variants that say the same of it.
+/// Lists metrics that were not measured, once for all variants with the same reason.
 fn left_out(text: &mut String, comparison: &CostComparison) {
     let mut told: Vec<&Absence> = Vec::new();
     for absent in comparison
@@ -80,7 +80,7 @@ fn left_out(text: &mut String, comparison: &CostComparison) {
     }
 }
 
-/// The names of all metrics, with their groups' titles, in the order of tables.
+/// Returns the names of all metrics, with their groups' titles, in the order of tables.
 fn metrics(comparison: &CostComparison) -> Vec<&MetricResult> {
     let mut found: Vec<&MetricResult> = Vec::new();
     for metric in comparison

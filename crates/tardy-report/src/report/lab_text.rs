@@ -10,21 +10,22 @@ use tardy_lab::experiment::Outcome;
 use super::atlas_text::sampling_gap;
 use super::table::Table;
 
-/// What stands in place of the probe's sampling gap.
+/// Replaces the note on the probe's sampling gap.
 const WATCHED: &str = "Every executed instruction was checked for sections, so no section of this \
                        run was longer than the listed sections. `tardy show` of the folder names \
                        the functions of these sections.";
 
-/// What programs write in the guest, below the run's folder.
+/// Output of programs in the guest, below the run's folder.
 const WRITTEN: [&str; 2] = [STDOUT_NAME, STDERR_NAME];
 /// Lines of each that are shown, the last ones.
 const LINES_SAID: usize = 20;
 
-/// What columns without a load hold besides.
+/// Additional content of columns without a load.
 const IDLE: &str = "Columns without a load include the work of tardy's own threads on the guest's \
                     CPU.";
 
-/// The text, on a screen of so many columns; it names what could not be measured.
+/// Returns the text for a screen of this many columns, including the kernels that could not be
+/// measured.
 #[must_use]
 pub fn text(comparison: &Comparison, width: usize) -> String {
     let mut columns: Vec<(String, String)> = Vec::new();
@@ -49,7 +50,7 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
     if !columns.is_empty() {
         let (runs, each) = match comparison.replicas {
             1 => ("one run each".to_owned(), ""),
-            several => (format!("{several} runs each"), ", median of the runs'"),
+            several => (format!("{several} runs each"), ", median of all runs"),
         };
         let mut add = |title: &str, value: &dyn Fn(&PhaseResult) -> String| {
             block(&mut text, comparison, &columns, title, value, width)
@@ -66,7 +67,7 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
             add(&format!("longest non-preemptible section, {runs}"), &of);
         }
         if comparison.replicas > 1 {
-            add("median of the runs' largest", &|phase| {
+            add("largest latency, median of all runs", &|phase| {
                 phase.max_median_ns.to_string()
             });
         }
@@ -138,14 +139,14 @@ fn distinct(names: &[String]) -> Vec<&str> {
     found
 }
 
-/// What to type next.
+/// Returns the next command to type.
 #[must_use]
 pub fn next(out: &Path) -> String {
     let out = out.display();
     format!("next: tardy report {out} --html {out}.html | tardy show {out} | tardy compare {out}\n")
 }
 
-/// The last lines of what programs of the user's own wrote, and where all of it lies.
+/// Returns the last lines of the output of user programs, and the path of the complete output.
 #[must_use]
 pub fn said(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
@@ -201,7 +202,7 @@ fn block(
     text.push_str(&table.in_blocks(width));
 }
 
-/// A line for what went wrong among the runs of a variant.
+/// Prints a line about failures among the runs of a variant.
 pub(super) fn remarks(text: &mut String, name: &str, runs: &[RunResult]) {
     let failed = runs.iter().filter(|run| run.failure.is_some()).count();
     let mut line = |words: String| {

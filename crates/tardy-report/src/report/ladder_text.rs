@@ -6,7 +6,7 @@ use tardy_results::summary::model::{Ladder, Rung};
 
 use super::table::Table;
 
-/// The ladder of `probe`, named where there are several.
+/// Returns the ladder of `probe`, named if there are several.
 #[must_use]
 pub fn table(ladder: &Ladder, probe: &str, is_named: bool) -> Table {
     let title = if is_named {
@@ -20,7 +20,7 @@ pub fn table(ladder: &Ladder, probe: &str, is_named: bool) -> Table {
     table.row(
         std::iter::once("misses".to_owned()).chain(ladder.rungs.iter().map(Rung::misses_in_words)),
     );
-    // Of some imports the length is not known.
+    // Some imports have no length.
     if ladder
         .rungs
         .iter()
@@ -34,8 +34,8 @@ pub fn table(ladder: &Ladder, probe: &str, is_named: bool) -> Table {
     table
 }
 
-/// The shortest deadline that held, and how often it may be missed: a sentence each. Nothing where
-/// the samples do not decide which one it is.
+/// Returns a sentence with the shortest deadline that was met, and one with how often it may be
+/// missed. Empty if the samples do not decide which one it is.
 #[must_use]
 pub fn smallest(ladder: &Ladder) -> Vec<String> {
     if ladder.every_deadline_missed {

@@ -1,21 +1,22 @@
-//! The frame of an HTML file that needs nothing else.
+//! The frame of a self-contained HTML file.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use tardy_chart::palette::{DARK, LIGHT};
 
-/// What a file consists of that its text does not show.
+/// The parts of a file that its text does not show.
 pub(super) struct Page<'a> {
     pub(super) title: &'a str,
     /// The whole style sheet.
     pub(super) style: &'a str,
-    /// As of `script-src` in a Content-Security-Policy, with its semicolon; empty where no script
+    /// Value for `script-src` in a Content-Security-Policy, with its semicolon; empty if no script
     /// may run.
     pub(super) scripts: &'a str,
 }
 
 impl Page<'_> {
-    /// The file. Nothing is ever fetched, even if some text did end up as markup.
+    /// Returns the complete file. Its policy allows no requests, even if some text did end up as
+    /// markup.
     pub(super) fn around(&self, body: &Markup) -> String {
         let policy = format!(
             "default-src 'none'; style-src 'unsafe-inline'; {}base-uri 'none'; form-action 'none'",
@@ -39,12 +40,12 @@ impl Page<'_> {
     }
 }
 
-/// Which program made the file.
+/// Returns the program that made the file.
 pub(super) fn maker() -> &'static str {
     concat!("tardy ", env!("CARGO_PKG_VERSION"))
 }
 
-/// `style` with the colours that charts have. Paper is light, whatever the screen is.
+/// Returns `style` with the colours of charts. Paper is light, for any screen theme.
 pub(super) fn themed(style: &str) -> String {
     let (light, dark) = (LIGHT.style(), DARK.style());
     format!(

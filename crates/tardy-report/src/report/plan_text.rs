@@ -1,4 +1,4 @@
-//! The text of `--dry-run`: what would be done, and what would be changed.
+//! The text of `--dry-run`: planned actions and changes.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use tardy_run::plan::{Plan, PolicyName, ProbePlan};
 use tardy_run::request::Request;
 use tardy_run::shell;
 
-/// The plan in words.
+/// Returns the plan in words.
 #[must_use]
 pub fn text(plan: &Plan) -> String {
     let mut out = String::new();
@@ -100,7 +100,7 @@ pub fn text(plan: &Plan) -> String {
     out
 }
 
-/// Where a probe has its places: the CPUs of its threads, or all that its copies move among.
+/// Returns the CPUs of a probe: those of its threads, or all that its copies move among.
 fn cpus(plan: &Plan, probe: &ProbePlan) -> CpuList {
     let places = || {
         plan.threads

@@ -4,7 +4,7 @@ use tardy_run::plan::{Origin, Plan};
 use tardy_run::request::Request;
 use tardy_run::shell::{self, quoted};
 
-/// The command line that asks for `plan`.
+/// Returns the command line that asks for `plan`.
 #[must_use]
 pub fn command(plan: &Plan) -> String {
     if let Some(responder) = plan
@@ -83,8 +83,8 @@ mod tests {
             "{}",
             command(&plan)
         );
-        // Names that the tool itself gives are no less a user's; plans of older tools do not say
-        // where they come from.
+        // Names given by the tool could also be a user's; plans of older tools do not record their
+        // source.
         for (name, origin) in [
             ("flags", Some(Origin::File)),
             ("respond", Some(Origin::File)),

@@ -18,25 +18,25 @@ use tardy_statistics::estimate::Estimate;
 
 use super::history_html::drawn as chart_drawn;
 
-/// Stretches of time of a time line: about one a px.
+/// Intervals of a time line: about one per px.
 const COLUMNS: usize = 1000;
 /// Samples that a scatter plot draws one by one; of more it draws places.
 const POINTS: usize = 5000;
 
-/// As a figure's load: that of `tardy run --load`, which the run names after its loads.
+/// Name of a figure's load: that of `tardy run --load`, which the run names after its loads.
 const LOADED: &str = "load";
 
 /// A figure with ours.
 pub struct FigureCharts {
-    /// By the name that the project uses.
+    /// Name of the paper in this project.
     pub paper: &'static str,
     place: String,
     about: String,
-    /// Ours; none where no experiment of it was run.
+    /// Our charts; empty if no experiment of it was run.
     charts: Vec<Chart>,
 }
 
-/// The figures of `papers` from the folders of their experiments below `folder`.
+/// Returns the figures of `papers` from the folders of their experiments below `folder`.
 #[must_use]
 pub fn drawn(papers: &[Paper], folder: &Path) -> Vec<FigureCharts> {
     let of_paper = |paper: &Paper| -> Vec<FigureCharts> {
@@ -87,8 +87,8 @@ fn charts(paper: &Paper, figure: &Figure, folder: &Path) -> Vec<Chart> {
     .collect()
 }
 
-/// The first run of each kernel of the figure, under its kernel's name; of samples those under the
-/// figure's load.
+/// Returns the first run of each kernel of the figure, under its kernel's name; of samples those
+/// under the figure's load.
 fn runs(figure: &Figure, folder: &Path) -> Vec<RunData> {
     let Some(experiment) = figure.experiments.first() else {
         return Vec::new();
@@ -158,7 +158,7 @@ fn total_delays(paper: &Paper, figure: &Figure, folder: &Path) -> Option<Vec<Cha
     Some(conclusions().figures.iter().map(chart).collect())
 }
 
-/// The figure in the page; `index` tells its drawings apart.
+/// Returns the figure for the page; `index` distinguishes its drawings.
 pub(super) fn of_figure(figure: &FigureCharts, index: usize) -> Markup {
     html! {
         h3 { (figure.place) }

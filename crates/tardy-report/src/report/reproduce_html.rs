@@ -1,5 +1,5 @@
-//! Papers reproduced, as one HTML file that needs nothing else. It holds no time and no path, so
-//! that equal runs make equal files.
+//! Papers reproduced, as one self-contained HTML file. It contains no time and no path, so equal
+//! runs make equal files.
 
 use maud::{Markup, html};
 use tardy_papers::experiment::Place;
@@ -13,7 +13,7 @@ use super::reproduce_text::{VIRTUAL, late, note, outcome, summary, times, value,
 
 const STYLE: &str = include_str!("reproduce_html/style.css");
 
-/// The whole file.
+/// Returns the whole file.
 #[must_use]
 pub fn page(found: &Reproduction, figures: &[FigureCharts]) -> String {
     let body = html! {

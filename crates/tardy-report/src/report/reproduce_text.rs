@@ -12,7 +12,7 @@ use tardy_results::reproduce::{
 
 use super::table::Table;
 
-/// What all numbers of the lab are.
+/// Describes all numbers of the lab.
 pub(super) const VIRTUAL: &str = "The lab's times are virtual: every instruction takes 4 ns, so a \
                                   latency is the length of the kernel's code path. Compare the \
                                   lab's times with each other, never with times of a machine.";
@@ -29,7 +29,7 @@ pub fn text(found: &Reproduction) -> String {
     out
 }
 
-/// How many claims came out how, in one line.
+/// Returns how many claims came out how, in one line.
 pub(super) fn summary(found: &Reproduction) -> String {
     let place = match found.place {
         Place::Local => "on this machine",
@@ -104,7 +104,7 @@ pub(super) fn outcome(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// Ours, and what the paper has.
+/// Formats our value and the paper's.
 pub(super) fn value(value: &ValueResult) -> String {
     let ours = value
         .ours
@@ -116,7 +116,7 @@ pub(super) fn value(value: &ValueResult) -> String {
     format!("{} {ours}{published}", value.name)
 }
 
-/// In how many cases a rule held, where there were several.
+/// In how many cases a rule held, if there were several.
 pub(super) fn times(claim: &ClaimResult) -> String {
     if claim.cases > 1 {
         format!("; in {} of {} cases", claim.held, claim.cases)
@@ -134,7 +134,7 @@ pub(super) fn why(reason: &Reason) -> String {
     }
 }
 
-/// What must be known of a claim that was tested.
+/// Returns the caveat of a claim that was tested.
 pub(super) fn note(claim: &ClaimResult) -> Option<&str> {
     claim
         .note
@@ -190,7 +190,7 @@ fn of_experiment(out: &mut String, found: &ExperimentResult) {
     }
 }
 
-/// `none by 11.1 ms: kernel code of cp, ... (a < b)`.
+/// Formats `none by 11.1 ms: kernel code of cp, ... (a < b)`.
 pub(super) fn late(culprit: &Culprit) -> String {
     let functions = if culprit.functions.is_empty() {
         String::new()

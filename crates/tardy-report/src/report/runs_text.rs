@@ -1,4 +1,4 @@
-//! Several runs in one table, a row per run and probe: what many boards or kernels come to.
+//! Several runs in one table, a row per run and probe: the results of many boards or kernels.
 
 use tardy_core::summary::numbers::Numbers;
 use tardy_core::units::three_digits;
@@ -13,14 +13,14 @@ use super::table::Table;
 /// One of the runs.
 #[derive(Debug)]
 pub struct RunRow {
-    /// What tells it from the others.
+    /// The name that distinguishes it from the others.
     pub name: String,
     /// Release of its kernel.
     pub kernel: String,
     pub summary: Summary,
 }
 
-/// Columns to keep where a screen has no room for all.
+/// Columns to keep if a screen cannot show all.
 const IMPORTANCE: [&str; 8] = [
     "max",
     "deadline",
@@ -32,7 +32,7 @@ const IMPORTANCE: [&str; 8] = [
     "samples",
 ];
 
-/// The table, what was worst first, as wide as the screen.
+/// Returns the table, worst rows first, as wide as the screen.
 #[must_use]
 pub fn text(rows: &[RunRow], screen: Screen) -> String {
     if rows.is_empty() {
@@ -53,8 +53,8 @@ pub fn text(rows: &[RunRow], screen: Screen) -> String {
         .iter()
         .flat_map(|row| row.summary.probes.iter().map(move |probe| (row, probe)))
         .collect();
-    // Sorted by probe first: a round trip and a wake-up do not compare. Of equal ones the order
-    // that was given stays.
+    // Sorted by probe first: a round trip and a wake-up do not compare. Equal rows keep their
+    // order.
     let first = |probe: &str| lines.iter().position(|(_, other)| other.probe == probe);
     let mut order: Vec<(usize, std::cmp::Reverse<i64>, usize)> = lines
         .iter()
@@ -121,7 +121,7 @@ pub fn text(rows: &[RunRow], screen: Screen) -> String {
     text
 }
 
-/// The first warning that numbers are missing.
+/// Returns the first warning that numbers are missing.
 fn gravest(summary: &Summary) -> Option<&Warning> {
     summary
         .warnings
@@ -130,7 +130,7 @@ fn gravest(summary: &Summary) -> Option<&Warning> {
         .min_by_key(|warning| warning.rank())
 }
 
-/// The load under which the largest value came; nothing where there was one alone.
+/// Returns the load with the largest value; `None` if there was only one load.
 fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
     if summary.loads.len() < 2 {
         return None;

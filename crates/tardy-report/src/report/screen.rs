@@ -1,16 +1,16 @@
-//! The size of what text is shown on, and text that fits it.
+//! The size of the screen, and text that fits it.
 
-/// Where text is shown.
+/// The size of the screen for text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Screen {
     pub columns: usize,
-    /// Lines; absent where there are as many as it takes.
+    /// Number of lines; absent if unlimited.
     pub lines: Option<usize>,
 }
 
-/// The text with lines of at most `columns`, broken at blanks. A line goes on below its last cell
-/// (what follows two blanks), or where that stands too far to the right, two columns behind its
-/// beginning.
+/// Returns the text with lines of at most `columns`, broken at blanks. A broken line continues
+/// below its last cell (the text after two blanks), or if that is too far to the right, two columns
+/// behind its start.
 #[must_use]
 pub fn fitted(text: &str, columns: usize) -> String {
     let mut out = String::new();
@@ -68,7 +68,7 @@ pub(super) fn push_wrapped(
     out.push('\n');
 }
 
-/// The words of a text; a number and its unit are one.
+/// Splits a text into words; a number and its unit are one.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     const UNITS: [&str; 8] = ["%", "ns", "us", "ms", "s", "min", "h", "MiB"];
     let is_unit = |word: &str| UNITS.contains(&word.trim_end_matches([',', ';', ':', '.', ')']));
@@ -89,7 +89,8 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// As many parts of an enumeration, from its beginning on, as fit one line; the first one always.
+/// Returns as many parts of an enumeration, from its start on, as fit one line; at least the first
+/// one.
 pub(super) fn cut_at_commas(text: &str, columns: usize) -> &str {
     let mut end = text.len();
     while text[..end].chars().count() > columns {

@@ -15,11 +15,11 @@ const PLACES: usize = 10;
 /// Differences that are listed.
 const DIFFERENCES: usize = 40;
 
-/// What the kinds are: the line below every census.
-const EXPLANATION: &str = "A section counts in each of its kinds. Times are those of the \
-                           instructions executed, in virtual time. Begins in: the function that \
-                           switched interrupts or preemption off (for a lock, its caller; for an \
-                           interrupt, the kernel's entry).";
+/// Explains the kinds, below every census.
+const EXPLANATION: &str = "A section of several kinds counts once for each kind. Times are \
+                           virtual: each executed instruction takes the same time. Begins in: the \
+                           function that switched interrupts or preemption off (for a lock, its \
+                           caller; for an interrupt, the kernel's entry).";
 
 /// A census on a screen of so many columns.
 #[must_use]
@@ -147,15 +147,15 @@ pub fn census(census: &Census, width: usize) -> String {
     }
     if census.corrected > 0 {
         line(format_args!(
-            "! {} interrupts came while interrupts were assumed to be off: up to that many \
-             sections may be shown too long.",
+            "! {} interrupts came while interrupts were assumed to be off: the lengths of up to \
+             that many sections may be too large.",
             census.corrected
         ));
     }
     text
 }
 
-/// How the sections are spread over lengths, by powers of ten.
+/// Describes the distribution of section lengths, by powers of ten.
 fn lengths<'a>(kinds: impl Iterator<Item = &'a KindCensus>) -> String {
     let mut above = [
         (1_000_u64, 0_u64),
@@ -165,7 +165,7 @@ fn lengths<'a>(kinds: impl Iterator<Item = &'a KindCensus>) -> String {
     ];
     for kind in kinds {
         for (bin, count) in kind.histogram.iter().enumerate() {
-            // A bin reaches up to below 2^bin ns: what is surely longer counts.
+            // Bin `n` ends below 2^n ns: only values that are certainly longer count.
             let least = if bin == 0 { 0 } else { 1_u64 << (bin - 1) };
             above
                 .iter_mut()
@@ -189,12 +189,12 @@ fn lengths<'a>(kinds: impl Iterator<Item = &'a KindCensus>) -> String {
     }
 }
 
-/// From a round limit up to the first power of two at or above it, which is where the bins part.
+/// Returns the first power of two at or above a round limit, which is a boundary of bins.
 fn least_above(limit: u64) -> i64 {
     (limit.next_power_of_two() - limit) as i64
 }
 
-/// What differs between two censuses.
+/// Returns the differences between two censuses.
 #[must_use]
 pub fn comparison(differences: &[Difference]) -> String {
     let mut table = Table::new([

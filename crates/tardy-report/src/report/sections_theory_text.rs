@@ -1,6 +1,6 @@
-//! What theory says of the sections of watched guests, as text: call paths, the bound of the
-//! scheduling latency, the stretch without a chance to switch, and the distribution of the latency
-//! by sections.
+//! The theory about the sections of watched guests, as text: call paths, the bound of the
+//! scheduling latency, the longest interval without a chance to switch, and the distribution of the
+//! latency by sections.
 
 use tardy_outside::bound::Interrupts;
 use tardy_outside::census::Group;
@@ -11,7 +11,7 @@ use super::table::Table;
 
 /// Functions of a call path that are shown.
 const PATH: usize = 8;
-/// The stretches that the bound is made of.
+/// The intervals that the bound consists of.
 const VARIABLES: [Stretch; 5] = [
     Stretch::BeforeScheduler,
     Stretch::SwitchTail,
@@ -42,13 +42,13 @@ const OF_LATENCY: &str = "Latency by sections (abeni2002): the share of latencie
                           value (5 %). Due times on a grid are not random moments: a load that \
                           runs in step with the grid makes the shares differ.";
 
-/// A table, and what is to be known of it.
+/// A table, and its notes.
 pub(super) struct Part {
     pub note: &'static str,
     pub table: Table,
 }
 
-/// All of it; empty where older guests were watched.
+/// Returns all of it; empty if older guests were watched.
 pub(super) fn theory(groups: &[Group], width: usize) -> String {
     let mut text = String::new();
     for Part { note, table } in parts(groups) {
@@ -62,7 +62,7 @@ pub(super) fn theory(groups: &[Group], width: usize) -> String {
     text
 }
 
-/// The tables that have rows.
+/// Returns the tables that have rows.
 pub(super) fn parts(groups: &[Group]) -> Vec<Part> {
     let mut parts = vec![
         paths(groups),
@@ -92,7 +92,7 @@ fn path(row: &LongestRow) -> String {
     )
 }
 
-/// For each variant the longest of each kind, over its loads.
+/// Returns the longest of each kind for each variant, over its loads.
 fn paths(groups: &[Group]) -> Part {
     let mut table = Table::new([
         "call path of the longest",
@@ -128,7 +128,7 @@ fn paths(groups: &[Group]) -> Part {
     Part { note: "", table }
 }
 
-/// What the paper calls a stretch.
+/// Returns the paper's name of an interval.
 fn variable(stretch: Stretch) -> &'static str {
     match stretch {
         Stretch::BeforeScheduler => "D_POID",
@@ -173,7 +173,7 @@ fn bounds(groups: &[Group]) -> Part {
     }
 }
 
-/// The stretches that the bounds are made of, and the longest latency that was observed.
+/// Returns the intervals that the bounds consist of, and the longest observed latency.
 fn variables(groups: &[Group]) -> Part {
     let mut table = Table::new([
         "variable",

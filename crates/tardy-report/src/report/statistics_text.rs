@@ -15,23 +15,23 @@ use super::table::Table;
 /// Series shown, worst first; all of them are in the JSON.
 const COLUMNS_SHOWN: usize = 4;
 
-/// Fewer have no 99.999 % of their own.
+/// With fewer samples, there is no separate 99.999 % value.
 const FIVE_NINES_SAMPLES: u64 = 100_000;
 
-/// One layer of a probe, or what is said of one: a head, a table, and sentences below it.
+/// One layer of a probe, or a statement about it: a head, a table, and sentences below it.
 #[derive(Debug)]
 pub struct Section {
-    /// What it is, and what it holds for.
+    /// Its subject and scope.
     pub head: String,
     /// A column a series.
     pub table: Option<Table>,
-    /// Each a sentence; those of checks that failed begin with a dash.
+    /// Each is a sentence; those of failed checks start with a dash.
     pub lines: Vec<String>,
-    /// It only says that there is no model, and why.
+    /// Whether it only states why there is no model.
     pub is_without_model: bool,
 }
 
-/// The text, no line wider than `columns`: the columns of a table that find no room follow below.
+/// Returns the text, no line wider than `columns`: table columns that do not fit follow below.
 #[must_use]
 pub fn text(statistics: &Statistics, columns: usize) -> String {
     let mut out = String::new();
@@ -46,7 +46,7 @@ pub fn text(statistics: &Statistics, columns: usize) -> String {
     fitted(&out, columns)
 }
 
-/// What is said where the rule of thumb cannot be.
+/// Returns the reason why the rule of thumb does not apply.
 #[must_use]
 pub fn without_rule_of_thumb(statistics: &Statistics) -> Option<String> {
     let why = match (
@@ -62,7 +62,7 @@ pub fn without_rule_of_thumb(statistics: &Statistics) -> Option<String> {
     ))
 }
 
-/// All layers, those of a probe together.
+/// Returns all layers, grouped by probe.
 #[must_use]
 pub fn sections(statistics: &Statistics) -> Vec<Section> {
     let of_probe = statistics.groups.chunk_by(|a, b| a.probe == b.probe);
@@ -155,10 +155,10 @@ fn probe(groups: &[Group], rule_of_thumb: &RuleOfThumb) -> Vec<Section> {
     sections
 }
 
-/// A deadline that failed beside "below it 100 %" is read as a contradiction without it.
+/// Without it, a failed deadline next to "below it 100 %" looks like a contradiction.
 fn skipped(group: &Group) -> Option<String> {
-    let words = "skipped periods have no sample, so no share above includes them; with a deadline, \
-                 a skipped period is a miss if its wake-up came too late";
+    let words = "skipped periods have no sample, so the shares above leave them out; with a \
+                 deadline, a skipped period is a miss if its wake-up came too late";
     (group.skipped > 0).then(|| format!("skipped periods: {}; {words}", group.skipped))
 }
 
@@ -173,7 +173,7 @@ fn without_five_nines(shown: &[&Group]) -> Option<String> {
         .then(|| format!("five nines need {FIVE_NINES_SAMPLES} samples"))
 }
 
-/// What `~` and `n>=` say in the table of bounds.
+/// Explains `~` and `n>=` in the table of bounds.
 fn without_bound(shown: &[&Group]) -> Option<String> {
     let mut open = shown
         .iter()
@@ -187,8 +187,8 @@ fn without_bound(shown: &[&Group]) -> Option<String> {
     .map(str::to_owned)
 }
 
-/// The model of one load's samples; of the checks that refuse it the first, because there may be
-/// many loads.
+/// Returns the model of one load's samples; of the checks that refuse it the first, because there
+/// may be many loads.
 fn of_one_load(group: &Group, of_load: &LoadTail) -> Section {
     let section = model(
         &format!(
@@ -416,11 +416,11 @@ fn model(label: &str, tail: &TailModel) -> Section {
     }
 }
 
-/// What a model says of its horizon.
+/// Formats a model's value at its horizon.
 fn level(model: &Model, horizon: &str) -> String {
     format!(
-        "exceeded once in {horizon} if these conditions last: {} us, 95 % interval {}; {} over \
-         all thresholds accepted",
+        "exceeded once in {horizon} if the conditions stay the same: {} us, 95 % interval {}; {} \
+         over all thresholds accepted",
         micros(model.level_ns),
         between(model.level_interval_ns),
         between(model.spread_ns)
@@ -499,8 +499,8 @@ fn five_digits(nanos: f64) -> String {
     format!("{micros:.*}", 5_usize.saturating_sub(before_point).min(3))
 }
 
-/// A share as percent, with as many digits as williams2002 prints, enough to tell it from all,
-/// unless it is all.
+/// Formats a share as percent, with the digits of williams2002, or more if it would otherwise round
+/// to 100 %.
 fn percent(share: f64, is_partial: bool) -> String {
     let text = format!("{:.5} %", share * 100.0);
     if is_partial && text == "100.00000 %" {

@@ -22,13 +22,13 @@ pub(super) use words::{named, unbounded};
 
 /// Lines of the smallest terminal that a summary fits, its prompt included.
 const SCREEN_LINES: usize = 24;
-/// Lines that warnings get of such a screen; one of them is always told.
+/// Number of lines for warnings on such a screen; at least one is always shown.
 const WARNING_LINES: usize = 4;
 /// Lines of a histogram, without its axis.
 const HISTOGRAM_LINES: std::ops::RangeInclusive<usize> = 2..=5;
 
-/// The text on `screen`, at most 24 lines of it, or as many as it has.
-/// `histogram` draws that of a probe in so many lines and one for its axis, if there is room.
+/// Returns the text on `screen`, at most 24 lines of it, or as many as it has. `histogram` draws
+/// that of a probe in a number of lines plus one for its axis, if there is space.
 #[must_use]
 pub fn text(
     summary: &Summary,
@@ -45,12 +45,12 @@ pub fn text(
         .map_or(SCREEN_LINES, |lines| lines.max(SCREEN_LINES))
         - 1;
     let taller = (lines + 1 - SCREEN_LINES) / 4;
-    // On a narrow screen sentences take more lines: what is least needed of them goes.
+    // On a narrow screen sentences take more lines, so the least important ones are dropped.
     let drafts = [(WARNING_LINES, 3), (WARNING_LINES, 2), (2, 2), (2, 1)];
     let mut best = None;
     for (warning_lines, foot_lines) in drafts {
         let mut head = page.head();
-        // A file has room for all warnings, and nobody to ask for more.
+        // A file has space for all warnings, and its reader cannot ask for more.
         page.warnings(
             &mut head,
             screen.lines.map_or(usize::MAX, |_| warning_lines + taller),
@@ -71,8 +71,8 @@ pub fn text(
     head + &foot
 }
 
-/// All of it, each line of tables at most so many `columns` wide. `histogram` draws that of a probe
-/// in so many lines and one for its axis.
+/// Returns the complete text, with table lines at most `columns` wide. `histogram` draws that of a
+/// probe in a number of lines plus one for its axis.
 #[must_use]
 pub fn full(
     summary: &Summary,
@@ -129,8 +129,8 @@ pub fn full(
     out
 }
 
-/// What stands first: the verdict on the run, or that on each probe where several are judged, the
-/// worst first.
+/// Returns the top lines: the verdict on the run, or on each probe if several are judged, the worst
+/// first.
 #[must_use]
 pub fn verdict_lines(summary: &Summary) -> Vec<(Outcome, String)> {
     let of_probes = summary.verdicts_of_probes();
@@ -161,7 +161,7 @@ struct Page<'a> {
     columns: usize,
 }
 
-/// How much of a probe's tables is shown.
+/// The number of rows shown of a probe's tables.
 #[derive(Debug, Clone, Copy)]
 struct Rows {
     series: usize,
@@ -169,7 +169,7 @@ struct Rows {
     has_ladder: bool,
 }
 
-/// What the probe that looks most often cannot see; nothing where none has a period.
+/// Returns the sampling gap of the probe with the shortest period; `None` if none has a period.
 pub(crate) fn sampling_gap(summary: &Summary) -> Option<String> {
     let periods = summary
         .probes
@@ -182,7 +182,7 @@ pub(crate) fn sampling_gap(summary: &Summary) -> Option<String> {
     ))
 }
 
-/// The same of a summary, which knows whether the run goes on.
+/// Returns the ending of a summary, which shows whether the run is in progress.
 pub(crate) fn ending_of(summary: &Summary) -> &'static str {
     let is_under_way = summary
         .warnings
@@ -195,7 +195,7 @@ pub(crate) fn ending_of(summary: &Summary) -> &'static str {
     }
 }
 
-/// How a run ended, to stand behind what was measured; nothing where it came to its end.
+/// Describes how a run ended, as a suffix; empty if it was complete.
 pub(crate) fn ending(state: State) -> &'static str {
     match state {
         State::Finished => "",
@@ -219,7 +219,7 @@ impl Page<'_> {
             .collect()
     }
 
-    /// What was measured, what it comes to, and the worst load.
+    /// Writes what was measured, the result, and the worst load.
     fn head(&self) -> String {
         let summary = self.summary;
         let mut out = String::new();
@@ -318,8 +318,8 @@ impl Page<'_> {
         out.push_str(&taken);
     }
 
-    /// The tables of the only probe, as much of them as `left` lines have room for, and its
-    /// histogram if there is room yet.
+    /// Returns the tables of the only probe, as far as they fit `left` lines, and its histogram if
+    /// there is still space.
     fn one_probe(
         &self,
         out: &mut String,
@@ -332,8 +332,8 @@ impl Page<'_> {
         let fits = |rows: Rows| draw(rows).lines().count() <= left;
         let loads = tables::load_rows(self.summary);
         let mut rows = self.least_rows(&series);
-        // What is worth more room, what matters most first; the rows that are left out are told in
-        // one, which could be that of one more.
+        // Distributes the remaining lines by importance; omitted rows are summarised in one line,
+        // which therefore replaces at least two.
         let more_loads = |rows: Rows, most: usize| {
             (rows.loads..=loads.min(most))
                 .rev()
@@ -370,7 +370,7 @@ impl Page<'_> {
         }
     }
 
-    /// The least that is shown of tables.
+    /// Returns the least that is shown of tables.
     fn least(&self) -> String {
         match self.summary.probes.as_slice() {
             [probe] => {
@@ -456,7 +456,7 @@ impl Page<'_> {
         }
     }
 
-    /// What `~` and bounds say; in full also how far the samples depend on each other.
+    /// Explains `~` and bounds; in full also how far the samples depend on each other.
     fn notes(&self, out: &mut String, probe: &ProbeSummary, is_full: bool) {
         if let Some(notes) = probe
             .numbers
@@ -476,7 +476,8 @@ impl Page<'_> {
         }
     }
 
-    /// The next step, the sampling gap, the machine: so many of them, in this order of worth.
+    /// Returns the next step, the sampling gap, the machine: the first `parts` of them, in this
+    /// order of importance.
     fn foot(&self, parts: usize) -> String {
         let mut out = String::new();
         if parts > 1 {

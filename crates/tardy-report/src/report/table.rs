@@ -1,16 +1,15 @@
-//! Tables of text whose columns are as wide as they need to be: the first one and words
-//! ([`Table::words`]) to the left, the others to the right. A row is one line, on any screen:
-//! columns that find no room are left out ([`Table::chosen`]) or follow below
-//! ([`Table::in_blocks`]).
+//! Tables of text with columns of minimal width: the first one and words ([`Table::words`]) are
+//! left-aligned, the others right-aligned. A row is one line, on any screen: columns that do not
+//! fit are omitted ([`Table::chosen`]) or follow below ([`Table::in_blocks`]).
 
-/// Between two columns.
+/// Distance between two columns.
 const GAP: usize = 2;
 
 /// Rows of cells; the first row is the head.
 #[derive(Debug, Default)]
 pub struct Table {
     rows: Vec<Vec<String>>,
-    /// Columns to the left, beside the first one.
+    /// Left-aligned columns besides the first one.
     words: Vec<usize>,
 }
 
@@ -24,7 +23,7 @@ impl Table {
         }
     }
 
-    /// The same table with these columns to the left, as words are read.
+    /// Left-aligns these columns, like words.
     #[must_use]
     pub fn words(self, columns: impl IntoIterator<Item = usize>) -> Self {
         Self {
@@ -38,7 +37,7 @@ impl Table {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// The head and the rows below it; a row may be shorter.
+    /// Returns the head and the rows below it; a row may be shorter.
     #[must_use]
     pub fn parts(&self) -> (&[String], &[Vec<String>]) {
         self.rows
@@ -54,13 +53,13 @@ impl Table {
             .sum()
     }
 
-    /// The table as text, one line per row.
+    /// Returns the table as text, one line per row.
     #[must_use]
     pub fn text(&self) -> String {
         self.of_columns(&(0..self.columns()).collect::<Vec<_>>())
     }
 
-    /// The first column, and as many others as a line of `columns` has room for: those of
+    /// Returns the first column, and as many others as fit a line of `columns`: those of
     /// `importance` first, by their heads, then the rest.
     #[must_use]
     pub fn chosen(&self, columns: usize, importance: &[&str]) -> String {
@@ -86,8 +85,8 @@ impl Table {
         self.of_columns(&chosen)
     }
 
-    /// All columns: those that a line of `columns` has no room for follow below, behind the first
-    /// one again.
+    /// Returns all columns: those that do not fit a line of `columns` follow below, after a copy of
+    /// the first one.
     #[must_use]
     pub fn in_blocks(&self, columns: usize) -> String {
         let room = columns.saturating_sub(self.width(0));

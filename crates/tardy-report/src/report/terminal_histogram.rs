@@ -6,24 +6,25 @@ use tardy_core::histogram::Histogram;
 use tardy_chart::bins::{Bins, resolution};
 use tardy_chart::scale::{Scale, latency_name};
 
-/// Bins, one a column, where the screen has room for them.
+/// Number of bins, one per column, if the screen is wide enough.
 const COLUMNS: usize = 96;
-/// Fewer say nothing.
+/// Minimum number of bins.
 const COLUMNS_MIN: usize = 24;
 /// Widest number at the left, and a space.
 const MARGIN: usize = 7;
 
-/// How columns are filled, from the bottom up; the first stands for nothing.
+/// The characters that fill columns, from the bottom up; the first means empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blocks {
     /// Eighths of a line.
     Unicode,
-    /// Thirds of a line, for terminals of which it is not known that they can do more.
+    /// Thirds of a line, for terminals with unknown abilities.
     Ascii,
 }
 
 impl Blocks {
-    /// What the locale of the environment allows, by the order of locale(7).
+    /// Returns the characters that the locale of the environment supports, by the order of
+    /// locale(7).
     #[must_use]
     pub fn of_environment() -> Self {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -53,8 +54,8 @@ impl Blocks {
     }
 }
 
-/// The histogram in `height` lines of at most `width` characters, and a line for its axis; nothing
-/// where there is no sample, or no room.
+/// Returns the histogram in `height` lines of at most `width` characters, and a line for its axis;
+/// `None` without samples or space.
 #[must_use]
 pub fn text(
     histogram: &Histogram,
@@ -88,7 +89,8 @@ pub fn text(
         .collect()
 }
 
-/// Filled parts of a column: none for no sample, at least one for one sample, all for the most.
+/// Returns the filled parts of a column: none for no sample, at least one for one sample, all for
+/// the largest count.
 fn level(count: u64, highest: u64, height: usize, blocks: Blocks) -> usize {
     let parts = height * (blocks.glyphs().len() - 1);
     if count == 0 {
@@ -118,8 +120,7 @@ fn line(row: usize, height: usize, highest: u64, levels: &[usize], blocks: Block
     )
 }
 
-/// Named values below the columns in which they lie, decades before others; the largest value
-/// always.
+/// Names values below their columns, decades before others; always the largest value.
 fn axis(bins: &Bins, scale: Scale, (min, max): (i64, i64), quantity: &str, width: usize) -> String {
     let largest = format!("max {}", latency_name(max as f64));
     let end = (MARGIN + bins.len())
@@ -130,7 +131,7 @@ fn axis(bins: &Bins, scale: Scale, (min, max): (i64, i64), quantity: &str, width
     ticks.retain(|tick| tick.is_named);
     ticks.sort_by_key(|tick| !is_decade(tick.value));
     for tick in ticks {
-        // A name begins below its value, with a mark where the eye looks for it.
+        // A name starts below its value, with a mark at the value.
         let name: Vec<char> = format!("'{}", latency_name(tick.value)).chars().collect();
         let at = MARGIN + bins.index(tick.value as i64);
         let room = at.saturating_sub(1)..at + name.len() + 1;

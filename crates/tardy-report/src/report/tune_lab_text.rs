@@ -90,7 +90,7 @@ pub fn text(answer: &Answer, best: &Path, columns: usize) -> String {
         .any(|row| row.lowers() && !row.words.is_empty())
     {
         out.push_str(&format!(
-            "Words that lower the goal are in {}: tardy doctor --against checks them\n",
+            "The parameters that lower the metric are in {}: tardy doctor --against checks them\n",
             best.display()
         ));
     }
@@ -113,7 +113,7 @@ fn cell(load: &OfLoad) -> String {
     median(&load.goal_ns).map_or("-".to_owned(), |value| format!("{value} {sign}"))
 }
 
-/// What is decided, told from the goal as it is.
+/// Formats a decided effect relative to the unmodified goal.
 fn effect(load: &OfLoad) -> Option<impl Fn(Nanos) -> String> {
     let verb = match load.outcome? {
         Outcome::Lowers => "lowers",

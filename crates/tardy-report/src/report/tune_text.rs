@@ -1,4 +1,4 @@
-//! What `tardy tune` prints.
+//! The output of `tardy tune`.
 
 use std::path::Path;
 
@@ -103,7 +103,7 @@ pub fn plan(
     }
     if !words.is_empty() {
         out.push_str("\nneeds a restart, on the kernel's command line:\n");
-        let mut table = Table::new(["word", "what for"]).words([1]);
+        let mut table = Table::new(["parameter", "purpose"]).words([1]);
         words
             .iter()
             .for_each(|word| table.row([word.word.as_str(), word.why]));
@@ -125,7 +125,7 @@ pub fn plan(
     out
 }
 
-/// A line for each setting; two where the screen is too narrow for one.
+/// Returns a line for each setting; two if the screen is too narrow for one.
 fn of_settings(table: &Table, columns: usize) -> String {
     if table.line_width() <= columns {
         return table.text();
@@ -151,7 +151,7 @@ pub fn plan_json(
     Format::TUNE_PLAN.document(&value)
 }
 
-/// Settings of a file, each with how it stands.
+/// Returns the settings of a file, each with its current state.
 pub fn against(rows: &[(&Setting, Standing)]) -> String {
     let mut table = Table::new(["setting", "stands", "now", "wanted", "file"]);
     for (setting, standing) in rows {
@@ -259,7 +259,7 @@ pub fn found(question: &Question, found: &SearchResult, out: &Path) -> String {
     text
 }
 
-/// What helps first, what harms next, then the rest.
+/// Sorts helpful settings first, harmful ones next, then the rest.
 fn rank(result: &SettingResult) -> f64 {
     match result.outcome {
         Outcome::Lowers => -1e6 + result.difference.value,

@@ -1,8 +1,9 @@
-//! What got worse or better from one release to the next that has the same preemption model.
+//! Finds cells that became worse or better from one release to the next with the same preemption
+//! model.
 //!
-//! A replica is what is counted: its 99.9 %, or its largest latency. Their logarithms are
+//! The unit of counting is a replica: its 99.9 %, or its largest latency. Their logarithms are
 //! relabelled (`tardy_statistics::compare::permutation`), because latencies under load differ by
-//! factors. So many comparisons are kept that at most 5 % of them are expected to be by chance
+//! factors. Comparisons are selected so that at most 5 % of them are expected to be by chance
 //! (Benjamini and Hochberg 1995).
 
 use serde::Serialize;
@@ -18,7 +19,7 @@ const FALSE_SHARE: f64 = 0.05;
 /// Fixed, so that the same cells give the same text.
 const SEED: u64 = 1;
 
-/// What of a replica is compared.
+/// The statistic of a replica that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Statistic {
@@ -29,8 +30,8 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// Those that differ: of fewer than 1000 samples, the 99.9 % is the largest, which is compared
-    /// once.
+    /// Returns the statistics that differ: with fewer than 1000 samples, the 99.9 % is the maximum,
+    /// which is compared once.
     fn of_cells(before: &CellNumbers, behind: &CellNumbers) -> &'static [Self] {
         let is_the_largest =
             |numbers: &CellNumbers| numbers.p999_of_runs_ns == numbers.max_of_runs_ns;
@@ -41,7 +42,7 @@ impl Statistic {
         }
     }
 
-    /// As tables call it.
+    /// Returns its name in tables.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -66,19 +67,19 @@ pub struct Change {
     pub statistic: Statistic,
     /// The kernel before.
     pub from: String,
-    /// The kernel behind.
+    /// The later kernel.
     pub to: String,
     /// Median of the replicas before.
     pub from_ns: Nanos,
-    /// Median of the replicas behind.
+    /// Median of the later replicas.
     pub to_ns: Nanos,
-    /// Above 1 where it got worse.
+    /// Above 1 if it got worse.
     pub ratio: f64,
     /// The probability that equal kernels differ so much by chance.
     pub probability: f64,
 }
 
-/// The changes, the largest first, and how many pairs were compared.
+/// Returns the changes, the largest first, and how many pairs were compared.
 pub(super) fn changes(
     kernels: &[AtlasKernel],
     loads: &[String],
@@ -114,8 +115,8 @@ pub(super) fn changes(
     (found, compared)
 }
 
-/// The largest probability that still counts, by the procedure of Benjamini and Hochberg; below 0
-/// where none does.
+/// Returns the largest probability that still counts, by the procedure of Benjamini and Hochberg;
+/// below 0 if none does.
 fn limit(mut probabilities: Vec<f64>) -> f64 {
     probabilities.sort_by(f64::total_cmp);
     let all = probabilities.len() as f64;
@@ -135,7 +136,7 @@ fn size(change: &Change) -> f64 {
     change.ratio.ln().abs()
 }
 
-/// Each kernel with the next one of the same model and words, in the order of the table.
+/// Returns each kernel with the next one of the same model and words, in the order of the table.
 fn neighbours(kernels: &[AtlasKernel]) -> Vec<(usize, usize)> {
     let next = |from: usize| {
         let kernel = &kernels[from];
@@ -150,7 +151,7 @@ fn neighbours(kernels: &[AtlasKernel]) -> Vec<(usize, usize)> {
     (0..kernels.len()).filter_map(next).collect()
 }
 
-/// `None` where there is nothing to compare.
+/// Returns `None` if there is nothing to compare.
 fn change(
     from: &AtlasKernel,
     to: &AtlasKernel,
@@ -184,7 +185,7 @@ fn change(
     })
 }
 
-/// The lower median: a value that occurred.
+/// Returns the lower median: a value that occurred.
 fn median(values: &[Nanos]) -> Option<Nanos> {
     let mut values = values.to_vec();
     values.sort_unstable();

@@ -1,4 +1,4 @@
-//! Whether the runs of one side repeat one measurement: only then may their samples stand together.
+//! Checks that the runs of one side repeat one measurement: only then may their samples be pooled.
 //!
 //! Runs of one side repeat one measurement (probes, loads, CPUs, kernel, tool), or the side is
 //! refused. A pool of two measurements describes neither.
@@ -9,8 +9,8 @@ use tardy_run::tracing::TracingRecord;
 
 use super::side::{CompareError, RunSide, Side};
 
-/// What has to be equal in all runs of a side: each aspect with its value, and what a reader sees
-/// of it.
+/// Aspects that must be equal in all runs of a side: the value of each, and its text for the
+/// reader.
 struct Measurement {
     aspects: [(&'static str, String); 6],
     words: String,
@@ -66,7 +66,7 @@ impl Measurement {
     }
 }
 
-/// All that runs of one side have in common.
+/// Returns the properties that runs of one side share.
 pub(super) fn aspects(record: &RunRecord) -> Vec<String> {
     Measurement::of(record, true)
         .aspects
@@ -75,13 +75,13 @@ pub(super) fn aspects(record: &RunRecord) -> Vec<String> {
         .collect()
 }
 
-/// Whether two runs measured the same, on whatever kernels.
+/// Returns whether two runs measured the same, on any kernels.
 pub(super) fn is_same_measurement(one: &RunRecord, other: &RunRecord) -> bool {
     one.clock == other.clock
         && Measurement::of(one, false).aspects == Measurement::of(other, false).aspects
 }
 
-/// Without the word by which the lab's replicas differ: those repeat one measurement.
+/// The word by which the lab's replicas differ is ignored: replicas repeat one measurement.
 const PAD_WORD: &str = "tardy.pad=";
 
 fn command_line(record: &RunRecord) -> String {
@@ -111,7 +111,7 @@ fn shortened(text: &str) -> String {
 /// Refuses a side whose runs measured different things.
 ///
 /// # Errors
-/// [`CompareError::Mixed`].
+/// Returns [`CompareError::Mixed`].
 pub(super) fn one_measurement(side: &Side) -> Result<(), CompareError> {
     all_alike(&side.name, &side.runs, true)
 }
@@ -119,7 +119,8 @@ pub(super) fn one_measurement(side: &Side) -> Result<(), CompareError> {
 /// Refuses runs that measured different things; their kernels may differ unless `with_kernel`.
 ///
 /// # Errors
-/// [`CompareError::Mixed`]; [`CompareError::Stacks`] for a run that is not for comparison at all.
+/// Returns [`CompareError::Mixed`], and [`CompareError::Stacks`] for a run that cannot be compared
+/// at all.
 pub(super) fn all_alike(
     name: &str,
     runs: &[RunSide],

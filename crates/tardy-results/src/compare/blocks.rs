@@ -1,18 +1,18 @@
-//! The samples of a run in stretches of time.
+//! The samples of a run by intervals of time.
 //!
 //! A comparison by time blocks is inconclusive if samples depend on each other for longer than a
-//! block. Two runs of one machine, seconds apart, came out as worse. Longer runs, or four per side,
-//! decide.
+//! block. Otherwise, two runs of one machine, seconds apart, appeared as a change for the worse.
+//! Longer runs, or four per side, decide.
 
 use tardy_core::units::Nanos;
 use tardy_run::record::{RunRecord, SeriesRecord};
 use tardy_samples::blocks::{BlockGrid, SeriesBlocks};
 use tardy_samples::read_series::SeriesError;
 
-/// Reads all series of a run in stretches of `length`.
+/// Reads all series of a run in intervals of `length`.
 ///
 /// # Errors
-/// [`SeriesError`] where a series cannot be read.
+/// Returns [`SeriesError`] if a series cannot be read.
 pub fn read(
     folder: &std::path::Path,
     record: &RunRecord,

@@ -1,5 +1,5 @@
-//! Which quantiles are compared: those that both sides bound, and of these, unless the user named
-//! them, those with enough samples beyond for a difference.
+//! Selects the quantiles to compare: those that both sides bound, and of these, unless the user
+//! named them, those with enough samples beyond for a difference.
 
 use tardy_statistics::compare::run_spread::FACTOR_MAX;
 use tardy_statistics::confidence::Confidence;
@@ -8,23 +8,23 @@ use tardy_statistics::quantile::quantile_ranks;
 use super::model::{NotCompared, Settings};
 use super::pooled::PooledRuns;
 
-/// Independent samples beyond a quantile that a difference needs on each side: a bound takes four,
-/// but the difference of two such bounds says nothing.
+/// Minimum number of independent samples beyond a quantile on each side for a difference: a bound
+/// needs four, but the difference of two such bounds says nothing.
 const BEYOND_MIN: f64 = 30.0;
-/// Samples beyond a quantile that a run's own value of it needs, where runs are what is counted.
+/// Minimum number of samples beyond a quantile for a run's own value of it, if runs are the unit.
 const BEYOND_OF_RUN_MIN: f64 = 10.0;
 
-/// What decides whether a side knows a quantile.
+/// How to decide whether a side can estimate a quantile.
 pub(super) enum Bounds {
-    /// Its shortest run. In virtual time a value is exact, and yet it is one of those that another
-    /// seed would give.
+    /// The shortest run of the side. In virtual time a value is exact, but another seed would give
+    /// another value.
     OfRuns { is_exact: bool },
-    /// Its samples: for each quantile as many independent ones of the baseline and of the
+    /// Its samples: for each quantile the number of independent ones of the baseline and of the
     /// candidate.
     OfSamples { effective: Vec<(f64, f64, f64)> },
 }
 
-/// The quantiles to compare, and the others.
+/// Returns the quantiles to compare, and the others.
 pub(super) fn split_by_bounds(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -42,7 +42,7 @@ pub(super) fn split_by_bounds(
                 };
                 least / beyond(quantile, base.shortest().min(candidate.shortest()) as f64)
             }
-            // Without blocks on one side nothing is known of any quantile.
+            // Without blocks on one side, no quantile is known.
             Bounds::OfSamples { effective } => {
                 effective
                     .get(place)
@@ -54,7 +54,7 @@ pub(super) fn split_by_bounds(
                     })
             }
         };
-        // More samples would not help where a file does not tell them apart.
+        // More samples would not help if a file does not distinguish them.
         let needed = if base.is_open_at(quantile) || candidate.is_open_at(quantile) {
             f64::INFINITY
         } else {
@@ -79,7 +79,7 @@ pub(super) fn split_by_bounds(
     (known, unknown)
 }
 
-/// How many times its samples a side needs; at most 1 where it has enough.
+/// Returns the factor by which a side needs more samples; at most 1 if it has enough.
 fn needed(side: &PooledRuns<'_>, quantile: f64, effective: f64, is_given: bool) -> f64 {
     let for_bounds = if side.bounds(quantile, effective) {
         1.0

@@ -1,4 +1,4 @@
-//! Where one number per run changed: what latencies and costs over time have in common.
+//! Shared code for changes of one number per run, for latencies and costs over time.
 //!
 //! Numbers over time share the probability of a change. If many probes, quantiles and metrics are
 //! tested separately, some change by chance.
@@ -15,33 +15,32 @@ use super::facts::{self, FactDifference};
 use super::margin::Margin;
 use super::model::Outcome;
 
-/// Fewer runs cannot show a change: the test wants several on each side of it.
+/// Minimum number of runs that can show a change: the test needs several on each side of it.
 pub(super) const RUNS_MIN: usize = 8;
 
 /// A change of one number.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// Place of the first run after it.
+    /// Index of the first run after the change.
     pub run: usize,
-    /// Geometric mean of the runs since the change before; `_ns` stands for the unit of the runs.
+    /// Geometric mean of the runs since the previous change, in the unit of the runs despite `_ns`.
     pub before_ns: f64,
     /// Geometric mean of the runs up to the next change.
     pub after_ns: f64,
-    /// Of such a difference by chance.
+    /// Probability of such a difference by chance.
     pub probability: f64,
 }
 
-/// What changed with a number.
+/// A change of a number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// Place of the first run after it.
+    /// Index of the first run after the change.
     pub run: usize,
-    /// What the two runs say of their machines and plans that is not the same.
+    /// Differences between the machines and plans of the two runs.
     pub changed: Vec<FactDifference>,
 }
 
-/// The runs at or below `paths`, each once: a run that is named twice would look like a level that
-/// lasted.
+/// Returns the runs at or below `paths`, each once: a repeated run would look like a lasting level.
 pub fn folders_once(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut known = BTreeSet::new();
     let mut is_new =
@@ -53,8 +52,8 @@ pub fn folders_once(paths: &[PathBuf]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// How to look for changes in each of `tracks`: of many numbers some change by chance, so they
-/// share the probability that one may have.
+/// Returns the parameters of the search in each of `tracks`: some of many numbers change by chance,
+/// so they share the probability.
 pub(super) fn search(tracks: usize) -> Search {
     let one = Search::default();
     Search {
@@ -63,7 +62,8 @@ pub(super) fn search(tracks: usize) -> Search {
     }
 }
 
-/// The test wants numbers that are about normal: the logarithms of high quantiles and of costs are.
+/// Returns the test needs numbers that are about normal: the logarithms of high quantiles and of
+/// costs are.
 pub(super) fn steps(values: &[f64], margin: Margin, search: Search) -> Vec<Step> {
     let logarithms: Vec<f64> = values.iter().map(|value| value.max(1.0).ln()).collect();
     let difference_min = match margin {
@@ -88,7 +88,7 @@ pub(super) fn steps(values: &[f64], margin: Margin, search: Search) -> Vec<Step>
         .collect()
 }
 
-/// What else changed where any number did.
+/// Returns what else changed wherever any number did.
 pub(super) fn changes<'a>(
     steps: impl Iterator<Item = &'a Step>,
     records: &[&RunRecord],
@@ -103,8 +103,8 @@ pub(super) fn changes<'a>(
         .collect()
 }
 
-/// What the latest change of each number comes to, each with its words: the worst where one is
-/// worse, else the best.
+/// Returns the verdict on the latest change of each number, with its text: the worst if one is
+/// worse, otherwise the best.
 pub(super) fn verdict(
     latest: impl Iterator<Item = (Step, String)>,
     runs: usize,

@@ -2,8 +2,8 @@
 //! and a verdict.
 //!
 //! Costs are compared as ratios, because a trial's value is a sum of many delays that are never
-//! below zero, and because the user asks for a share. With four runs per side or more per run's figure
-//! is what is counted, with fewer its trials.
+//! below zero, and because the user asks for a share. With four runs per side or more, a run's
+//! figure is the unit, with fewer its trials.
 //!
 //! Costs are compared as ratios (Hodges and Lehmann's shift of logarithms): with fewer than four
 //! runs per side, trials of one run, with the confidence shared among the metrics (Bonferroni);
@@ -32,11 +32,11 @@ pub struct CostComparison {
     pub verdict: Outcome,
     /// Differences within it do not matter.
     pub margin: Margin,
-    /// Of each interval.
+    /// Confidence of each interval.
     pub confidence: Confidence,
     /// Unit of the costs: `ns`, or `instructions` of emulated machines.
     pub unit: &'static str,
-    /// Whether whole programs were timed: their averages are compared then, as mckenney2009 does.
+    /// Whether whole programs were timed: their averages are then compared, as mckenney2009 does.
     pub is_of_programs: bool,
     pub base: CostSide,
     /// The candidates, in the order of the command line.
@@ -45,7 +45,7 @@ pub struct CostComparison {
 
 #[derive(Debug, Clone, Serialize)]
 pub struct CostSide {
-    /// As on the command line.
+    /// As given on the command line.
     pub name: String,
     /// Its run folders.
     pub runs: Vec<String>,
@@ -57,11 +57,11 @@ pub struct CostSide {
 #[derive(Debug, Clone, Serialize)]
 pub struct CostCandidate {
     pub side: CostSide,
-    /// What all rows come to.
+    /// The verdict over all rows.
     pub verdict: Outcome,
-    /// What must be known before the numbers.
+    /// Caveats to read before the numbers.
     pub warnings: Vec<String>,
-    /// What else is not the same.
+    /// Other differences between the runs.
     pub changed: Vec<FactDifference>,
     /// One for each metric that both sides have.
     pub rows: Vec<CostRow>,
@@ -73,15 +73,15 @@ pub struct CostRow {
     pub metric: String,
     /// Bytes that one operation moves, for bandwidths.
     pub bytes: Option<u64>,
-    /// Of the baseline: the least of its runs' figures, or the average of a program's trials.
+    /// The baseline's figure: the minimum over its runs, or the average of a program's trials.
     pub base: f64,
     pub candidate: f64,
-    /// How many percent more the candidate costs: the throughput advantage of the baseline, as
-    /// mckenney2009 has it.
+    /// By how many percent the candidate costs more: the throughput advantage of the baseline in
+    /// mckenney2009.
     pub advantage_percent: f64,
-    /// Interval of the percentage; absent where there is too little for one.
+    /// Interval of the percentage; absent with too few data.
     pub interval_percent: Option<Interval>,
-    /// Whether less, more, or no different by the margin.
+    /// Whether the candidate costs less, more, or the same within the margin.
     pub verdict: Outcome,
 }
 
@@ -104,7 +104,7 @@ pub enum CostCompareError {
         other: String,
         other_unit: &'static str,
     },
-    /// Nothing that both have.
+    /// The runs share no metric.
     #[error("{0} and {1} share no metric: measure the same metrics")]
     NothingShared(String, String),
 }
@@ -115,7 +115,7 @@ pub(super) struct Side {
     pub(super) runs: Vec<CostSummary>,
 }
 
-/// Whether `path` stands for costs: its first run decides, and the others must be alike.
+/// Returns whether `path` contains costs: its first run decides, and the others must match.
 #[must_use]
 pub fn is_cost(path: &Path) -> bool {
     folders(path)
@@ -127,7 +127,7 @@ pub fn is_cost(path: &Path) -> bool {
 /// Compares.
 ///
 /// # Errors
-/// [`CostCompareError`].
+/// Returns [`CostCompareError`].
 pub fn compare(
     base: &Path,
     candidates: &[PathBuf],
@@ -166,7 +166,7 @@ fn read(path: &Path) -> Result<Side, CostCompareError> {
 }
 
 impl Side {
-    /// The run in `folder` alone.
+    /// Returns the run in `folder` alone.
     pub(super) fn of_one(folder: &Path) -> Result<Self, CostCompareError> {
         let record = folder::open(folder).map_err(CostSummaryError::from)?;
         let runs = vec![of_record(folder, record.clone())?];
@@ -228,8 +228,8 @@ fn candidate(
         .filter(|name| !side.metrics(name).is_empty())
         .collect();
     let of_runs = base.runs.len().min(side.runs.len()) >= RUNS_MIN;
-    // Of many metrics some differ by chance; runs are too few for an adjustment, and say so by
-    // themselves.
+    // Some of many metrics differ by chance; the runs are too few for an adjustment, and a warning
+    // says so.
     let each = if of_runs {
         confidence
     } else {
@@ -317,8 +317,8 @@ fn row(
     )
 }
 
-/// `None` where one side costs nothing: what is left after something was taken off can be nothing,
-/// and has no ratio.
+/// Returns `None` if one side costs nothing: a value after subtraction can be zero, and has no
+/// ratio.
 fn judged(
     (name, bytes): (&str, Option<u64>),
     (base, candidate): (f64, f64),

@@ -1,4 +1,4 @@
-//! Costs then and now: any number of runs in the order of time, and where a service's cost changed.
+//! Costs over time: any number of runs in order of time, and the changes in a service's cost.
 
 use std::path::PathBuf;
 
@@ -15,9 +15,9 @@ use crate::cost::shown::DisplayUnit;
 /// Runs of costs in the order of time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CostsOverTime {
-    /// What the latest change of any cost was.
+    /// The verdict on the latest change of any cost.
     pub verdict: Outcome,
-    /// The same in words.
+    /// The verdict in words.
     pub reason: String,
     /// Changes within it do not matter.
     pub margin: Margin,
@@ -27,7 +27,7 @@ pub struct CostsOverTime {
     pub runs: Vec<CostRunFacts>,
     /// One for each metric that all runs have.
     pub tracks: Vec<CostTrack>,
-    /// Where any cost changed: the place of the first run after it, and what else changed there.
+    /// The changes of any cost: index of the first run after each, and what else changed there.
     pub changes: Vec<Change>,
 }
 
@@ -46,18 +46,18 @@ pub struct CostTrack {
     pub metric: String,
     /// Bytes that one operation moves, for bandwidths.
     pub bytes: Option<u64>,
-    /// Whether it is a program, whose average counts.
+    /// Whether it is a program, compared by its average.
     pub is_program: bool,
-    /// Its figure in each run, of one operation.
+    /// Its figure in each run, for one operation.
     pub values: Vec<f64>,
     /// Changes that matter.
     pub steps: Vec<Step>,
 }
 
-/// Reads the runs at or below `paths` and looks for changes; the order is that of their starts.
+/// Reads the runs at or below `paths`, ordered by their starts, and looks for changes.
 ///
 /// # Errors
-/// [`CostCompareError`] where a run cannot be read, or the runs share nothing.
+/// Returns [`CostCompareError`] if a run cannot be read, or the runs share no metric.
 pub fn over_time(paths: &[PathBuf], margin: Margin) -> Result<CostsOverTime, CostCompareError> {
     let folders = changes::folders_once(paths);
     let mut sides = folders
@@ -129,7 +129,7 @@ fn tracks(sides: &[Side], margin: Margin) -> Vec<CostTrack> {
 }
 
 impl CostTrack {
-    /// How its values are shown.
+    /// Returns the unit of display.
     #[must_use]
     pub fn shown(&self, unit: &str) -> DisplayUnit {
         DisplayUnit::of(unit, self.bytes, self.is_program)

@@ -1,5 +1,4 @@
-//! What changed between two machines, kernels or plans: everything that their runs say of them, key
-//! by key.
+//! Finds what changed between two machines, kernels or plans: every recorded fact, key by key.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +7,7 @@ use serde_json::{Value, json};
 use tardy_machine::checks::{StoredFinding, StoredState};
 use tardy_run::record::RunRecord;
 
-/// Facts that differ between any two runs, and say nothing.
+/// Facts that differ between any two runs, and are ignored.
 const LEFT_OUT: [&str; 3] = [
     "machine.boot_id",
     "machine.memory.available_bytes",
@@ -17,18 +16,18 @@ const LEFT_OUT: [&str; 3] = [
 /// Longest value that is shown whole, in characters.
 const SHOWN: usize = 120;
 
-/// One fact that is not the same on both sides.
+/// One fact that differs between both sides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FactDifference {
-    /// Its place in `run.json`.
+    /// Its path in `run.json`.
     pub fact: String,
-    /// As in the baseline; absent where it is not known there.
+    /// The baseline's value; absent if unknown.
     pub base: Option<String>,
-    /// As in the candidate; absent where it is not known there.
+    /// The candidate's value; absent if unknown.
     pub candidate: Option<String>,
 }
 
-/// All facts that differ, those of the kernel first.
+/// Returns all facts that differ, those of the kernel first.
 #[must_use]
 pub fn differences(base: &RunRecord, candidate: &RunRecord) -> Vec<FactDifference> {
     let settings = settings(&base.doctor, &candidate.doctor);
@@ -56,7 +55,7 @@ pub fn differences(base: &RunRecord, candidate: &RunRecord) -> Vec<FactDifferenc
     differences
 }
 
-/// The facts of a run at these places of `run.json`; absent where they are not known.
+/// Returns the facts of a run at these paths of `run.json`; unknown facts are absent.
 #[must_use]
 pub fn of_names<const COUNT: usize>(
     record: &RunRecord,
@@ -66,8 +65,8 @@ pub fn of_names<const COUNT: usize>(
     names.map(|name| facts.remove(name))
 }
 
-/// Rows of `tardy doctor` that call one side good and the other not. What they count moves from run
-/// to run, and says nothing here.
+/// Rows of `tardy doctor` that call one side good and the other not. Their counts vary from run to
+/// run, and are ignored here.
 fn settings<'a>(
     base: &'a [StoredFinding],
     candidate: &'a [StoredFinding],
@@ -90,7 +89,7 @@ fn settings<'a>(
     })
 }
 
-/// What explains most comes first.
+/// Sorts the facts with the most explanatory power first.
 fn rank(fact: &str) -> u8 {
     match fact {
         "machine.kernel.release" => 0,
@@ -103,7 +102,7 @@ fn rank(fact: &str) -> u8 {
     }
 }
 
-/// Of two command lines, the words that only one of them has.
+/// Returns the words that only one of two command lines has.
 fn words(base: Option<String>, candidate: Option<String>) -> (Option<String>, Option<String>) {
     let (Some(base), Some(candidate)) = (&base, &candidate) else {
         return (base, candidate);
@@ -123,7 +122,7 @@ fn words(base: Option<String>, candidate: Option<String>) -> (Option<String>, Op
     (Some(only(base, candidate)), Some(only(candidate, base)))
 }
 
-/// The facts of a run by their keys; unknown ones are left out.
+/// Returns the facts of a run by their keys; unknown ones are left out.
 fn facts(record: &RunRecord) -> BTreeMap<String, String> {
     let plan = &record.plan;
     let facts = json!({

@@ -24,26 +24,25 @@ use tardy_statistics::tally::Tally;
 use super::blocks;
 use super::side::RunSide;
 
-/// Stretches of a long run; more would not make an interval better.
+/// Number of intervals of a long run; more would not improve a confidence interval.
 const STRETCHES: i64 = 512;
-/// Periods in a stretch at least: a short run has fewer stretches.
+/// Minimum number of periods in an interval; a short run therefore has fewer intervals.
 const PERIODS_MIN: i64 = 10;
-/// Shortest block: longer than a cycle of any built-in load. Of a short run, the share below
+/// Shortest block: longer than a cycle of any built-in load. A short run uses the share below
 /// instead.
 const BLOCK_MIN: Nanos = Nanos::from_secs(1);
 /// A short run still gets so many blocks, unless its samples depend on each other over longer
 /// times.
 const BLOCKS_OF_SHORT: i64 = 40;
-/// Blocks that resampling needs at least: where dependence asks for longer ones, they stay this
-/// many.
+/// Minimum number of blocks for resampling, even if dependence requires longer ones.
 const BLOCKS_MIN: usize = 20;
 
-/// What may be compared with each other: interval errors and latencies never are.
+/// Key of comparable series: interval errors are never compared with latencies.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key {
     /// Name of the probe.
     pub probe: String,
-    /// What a value is.
+    /// Name of the quantity of a value.
     pub quantity: String,
     /// Unit of the values.
     pub unit: String,
@@ -63,31 +62,30 @@ impl std::fmt::Display for Key {
 /// One run's samples of one key.
 #[derive(Debug, Clone)]
 pub struct RunGroup {
-    /// All of them.
+    /// All samples.
     pub exact: Histogram,
-    /// The same in blocks of time; empty where only a histogram was kept.
+    /// The samples in blocks of time; empty if only a histogram was stored.
     pub blocks: Vec<Tally>,
     /// Length of a block; absent without blocks.
     pub block: Option<Nanos>,
-    /// Whether dependence reaches further than the blocks.
+    /// Whether dependence exceeds the length of the blocks.
     pub dependence_is_longer: bool,
-    /// Their numbers, with misses and clustering; absent where there is no sample.
+    /// Their numbers, with misses and clustering; absent without samples.
     pub numbers: Option<Numbers>,
-    /// Whether they are in virtual time: the same inputs give the same samples, so that nothing in
-    /// them is chance.
+    /// Whether they are in virtual time: the same inputs give the same samples, so there is no
+    /// random variation.
     pub is_exact: bool,
-    /// From where on an import knows samples by their number alone; absent where all have their
-    /// values.
+    /// Value from which on an import knows only the number of samples; absent if all have values.
     pub open_from: Option<Nanos>,
-    /// How far below and above its value a sample of an import may lie; 0 for own samples.
+    /// Rounding error of an import's samples below and above their values; 0 for own samples.
     pub rounding_ns: (f64, f64),
     /// The mean of an import, which its file may state better than its buckets do.
     pub stated_mean_ns: Option<f64>,
 }
 
 impl RunGroup {
-    /// Of samples in memory: those of one series at a fixed period, without skipped due times, in a
-    /// run of one phase. Misses are counted by `window`.
+    /// Makes a group of samples in memory: one series at a fixed period, without skipped due times,
+    /// in a run of one phase. Misses are counted by `window`.
     #[must_use]
     pub fn of_samples(latencies: &[i64], period: Nanos, window: Option<Window>) -> Self {
         let measured = period * latencies.len() as i64;
@@ -135,7 +133,8 @@ impl RunGroup {
         )
     }
 
-    /// Of stretches in order of time, with the phase of each; `phases` are the phases' names.
+    /// Makes blocks from intervals in order of time, with the phase of each; `phases` are the
+    /// phases' names.
     fn of_cells(
         exact: Histogram,
         cells: Vec<(PhaseIndex, Stretch)>,
@@ -179,7 +178,7 @@ impl RunGroup {
     }
 }
 
-/// What blocks are made from.
+/// The lengths from which blocks are made.
 #[derive(Debug, Clone, Copy)]
 struct Lengths {
     measured: Nanos,
@@ -188,10 +187,10 @@ struct Lengths {
     is_given: bool,
 }
 
-/// All groups of a run; `stretch` where the user gave the length of blocks.
+/// Returns all groups of a run; `stretch` is set if the user gave the length of blocks.
 ///
 /// # Errors
-/// [`SeriesError`] where a series cannot be read.
+/// Returns [`SeriesError`] if a series cannot be read.
 pub fn groups(
     run: &RunSide,
     stretch: Option<Nanos>,
@@ -269,14 +268,14 @@ pub fn groups(
     Ok(groups)
 }
 
-/// From where on samples of an imported probe have no values.
+/// Returns the value from which on samples of an imported probe have no values.
 fn open_from(record: &RunRecord, probe: &str) -> Option<Nanos> {
     stated(record, probe)
         .filter_map(StatedTotals::open_from)
         .min()
 }
 
-/// How far below and above their values samples of an imported probe may lie.
+/// Returns the rounding error of an imported probe's samples below and above their values.
 fn rounding(record: &RunRecord, probe: &str) -> (f64, f64) {
     stated(record, probe).fold((0.0, 0.0), |(below, above), stated| {
         (
@@ -286,7 +285,7 @@ fn rounding(record: &RunRecord, probe: &str) -> (f64, f64) {
     })
 }
 
-/// What an import states of the series of a probe.
+/// Returns the totals that an import states for the series of a probe.
 fn stated<'a>(record: &'a RunRecord, probe: &'a str) -> impl Iterator<Item = &'a StatedTotals> {
     let stated = record.imported.iter().flat_map(|imported| &imported.series);
     let with_series = record.series.iter().zip(stated);
@@ -311,7 +310,7 @@ fn stretch_length(run: &RunSide) -> Nanos {
         .map(|probe| probe.period_ns.get())
         .max()
         .unwrap_or(0);
-    // Of an import that knows no times the n-th sample stands at n ns.
+    // In an import without times, the n-th sample is placed at n ns.
     let places = || {
         run.summary
             .series
@@ -336,7 +335,7 @@ fn stretch_length(run: &RunSide) -> Nanos {
     )
 }
 
-/// Stretches that make the shortest block.
+/// Returns the number of intervals in the shortest block.
 fn stretches_min(lengths: &Lengths) -> usize {
     let block = BLOCK_MIN
         .get()
@@ -358,7 +357,8 @@ fn group(
     belongs: impl Fn(PhaseIndex) -> bool,
 ) -> RunGroup {
     let mut exact = Histogram::new(Budget::ANALYSIS);
-    // Several CPUs at the same time are one block: what disturbs one mostly disturbs the others.
+    // Concurrent samples of several CPUs form one block, because a disturbance of one CPU mostly
+    // hits the others.
     let mut stretches: BTreeMap<(u64, PhaseIndex), Stretch> = BTreeMap::new();
     for series in series {
         series
@@ -416,7 +416,8 @@ fn joined(cells: Vec<(PhaseIndex, Stretch)>, together: usize) -> Vec<Tally> {
         .collect()
 }
 
-/// How many stretches depend on each other, by their means: what phases differ by is no dependence.
+/// Returns how many intervals depend on each other, judged by their means; differences between
+/// phases are not dependence.
 fn cells_a_block(cells: &[(PhaseIndex, Stretch)], phases: &[String]) -> usize {
     let name = |phase: &PhaseIndex| phase.map(|phase| phases[phase].as_str());
     let mean = |stretch: &Stretch| stretch.sum() / stretch.count().max(1) as f64;

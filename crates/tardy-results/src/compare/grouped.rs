@@ -1,6 +1,6 @@
-//! A folder of runs compared within itself: runs that repeat one measurement are a side, and sides
-//! that measured the same on other kernels stand beside each other. What measured something else is
-//! left out, and said to be.
+//! Compares the runs of one folder: repetitions of one measurement form a side, and sides that
+//! measured the same on other kernels are compared with each other. Runs that measured something
+//! else are left out and listed.
 
 use std::path::Path;
 
@@ -13,15 +13,16 @@ use super::side::{CompareError, RunSide, Side};
 #[derive(Debug)]
 pub struct GroupedComparison {
     pub comparison: Comparison,
-    /// Groups that measured something else than the baseline, with what it was.
+    /// Groups that measured something else than the baseline, with a description of it.
     pub left_out: Vec<String>,
 }
 
-/// Compares the groups of runs at or below `path`. The baseline is the group that was measured
-/// first among those that have a counterpart.
+/// Compares the groups of runs at or below `path`. The baseline is the first measured group that
+/// has a counterpart.
 ///
 /// # Errors
-/// [`CompareError`] where there is nothing to compare, or as [`super::read::compare`].
+/// Returns [`CompareError`] if there is nothing to compare, and the errors of
+/// [`super::read::compare`].
 pub fn compare_within(path: &Path, settings: &Settings) -> Result<GroupedComparison, CompareError> {
     let all = Side::read(path, settings.window)?;
     let count = all.runs.len();
@@ -79,7 +80,7 @@ pub fn compare_within(path: &Path, settings: &Settings) -> Result<GroupedCompari
     })
 }
 
-/// A group by its kernel, its first run, and how many there are.
+/// Names a group by its kernel, its first run, and the number of runs.
 fn named(group: &[RunSide]) -> String {
     let kernel = group[0]
         .record

@@ -1,4 +1,5 @@
-//! One table: both sides' samples of one key, their differences with intervals, and what those say.
+//! Compares the samples of both sides under one key: differences with intervals, and the verdict on
+//! each.
 
 use tardy_core::histogram::Histogram;
 use tardy_statistics::compare::block_bootstrap::{
@@ -30,8 +31,8 @@ use super::verdict::deciders;
 /// The quantile that the overview shows beside median and maximum.
 const HIGH: f64 = 0.999;
 
-/// Compares both sides of `key`, one of `tables` keys that both sides have; verdicts are given by
-/// [`settle`], which knows all tables. `None` where a side has no sample.
+/// Compares both sides of `key`, one of `tables` shared keys; [`settle`], which knows all tables,
+/// adds the verdicts. `None` if a side has no sample.
 #[must_use]
 pub fn table(
     key: &Key,
@@ -118,7 +119,7 @@ fn is_same(base: &Histogram, candidate: &Histogram) -> bool {
     base.count() == candidate.count() && counts(base) == counts(candidate)
 }
 
-/// What runs of one side are taken to differ by at `quantile`.
+/// Returns the assumed spread of runs of one side at `quantile`.
 fn between_runs(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -187,7 +188,7 @@ fn row(settings: &Settings, quantile: f64, base: f64, candidate: f64) -> Row {
     }
 }
 
-/// Samples of an import lie beside their values, and so may their quantiles.
+/// Samples of an import are rounded, and so may be their quantiles.
 fn widen_by_rounding(row: &mut Row, base: &PooledRuns<'_>, candidate: &PooledRuns<'_>) {
     let (from, to) = (base.rounding(), candidate.rounding());
     row.interval_ns = row.interval_ns.map(|interval| Interval {
@@ -196,9 +197,9 @@ fn widen_by_rounding(row: &mut Row, base: &PooledRuns<'_>, candidate: &PooledRun
     });
 }
 
-/// One number a run, or a replica. A row shows the medians of the runs, and its interval is that of
-/// their shift, widened so that the intervals of all `tables` hold together. The difference of the
-/// medians may lie outside of that interval. The row's interval then reaches as far as that
+/// One number per run, or per replica. A row shows the medians of the runs, and its interval is
+/// that of their shift, widened so that the intervals of all `tables` hold together. The difference
+/// of the medians may lie outside of that interval. The row's interval is then extended to that
 /// difference, so that a verdict holds for the printed numbers too.
 fn rows_of_runs(
     base: &PooledRuns<'_>,
@@ -218,7 +219,7 @@ fn rows_of_runs(
     let freedom = (base.runs.len() + candidate.runs.len())
         .saturating_sub(2)
         .max(1) as f64;
-    // Quantiles of one run go up and down together, so that only tables share the confidence.
+    // Quantiles of one run move together, so only tables share the confidence.
     let factor = stretched(tables, settings.confidence, |confidence| {
         student::deviate(confidence, freedom)
     });
@@ -290,8 +291,8 @@ fn rows_of_blocks(
         let (base_ns, candidate_ns) =
             (from.quantile(found.quantile)?, to.quantile(found.quantile)?);
         let mut row = row(settings, found.quantile, base_ns, candidate_ns);
-        // Blocks know values to 1/1024; what that moves the difference by, it moves the interval by
-        // too.
+        // Blocks know values to 1/1024; the resulting error of the difference shifts the interval
+        // as well.
         let moved = row.difference_ns - found.difference;
         row.interval_ns = found.interval.map(|interval| Interval {
             lower: interval.lower + moved,
@@ -425,11 +426,11 @@ fn overview(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, method: Method) -
     }
 }
 
-/// Widens the intervals so that those of all tables hold together, and gives rows and tables their
-/// verdicts: a row's verdict is what its interval says.
+/// Widens the intervals so that those of all tables hold together, and derives the verdicts of rows
+/// and tables.
 ///
-/// Rows of blocks share the confidence among all of them. Rows of runs and replicas have it shared
-/// among the tables already.
+/// Rows of blocks share the confidence among all of them. Rows of runs and replicas already share
+/// it among the tables.
 pub fn settle(tables: &mut [Table], settings: &Settings) {
     let is_of_blocks = |table: &&Table| matches!(table.method, Method::Blocks { .. });
     let rows = tables
@@ -470,7 +471,7 @@ pub fn settle(tables: &mut [Table], settings: &Settings) {
     }
 }
 
-/// Notes of which numbers in the overview the comparison decided whether they differ.
+/// Marks the numbers in the overview whose difference was decided by the comparison.
 fn mark_decided(table: &mut Table) {
     let of_maxima = table.maxima.as_ref().and_then(|maxima| maxima.verdict);
     let of_quantile = |quantile: f64| {
@@ -486,8 +487,8 @@ fn mark_decided(table: &mut Table) {
     table.overview.max.is_decided = is_decided(of_maxima);
 }
 
-/// How many times as far a deviate reaches where so many statements have to hold together, but for
-/// [`CHANCE_OF_ANY`].
+/// Returns the factor by which a deviate grows if `tables` statements must hold together, except
+/// for [`CHANCE_OF_ANY`].
 fn stretched(
     statements: usize,
     confidence: Confidence,

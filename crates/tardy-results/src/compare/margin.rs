@@ -1,7 +1,7 @@
-//! From which difference on the user cares.
+//! The smallest difference that matters to the user.
 //!
-//! The margin is 5 % unless given, and at least 1 us. With enough samples everything differs, and 5
-//! % of 2 us are 100 ns.
+//! The margin is 5 % unless given, and at least 1 us. With enough samples every difference is
+//! significant, and 5 % of 2 us are only 100 ns.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,7 +22,7 @@ pub enum Margin {
 }
 
 impl Default for Margin {
-    /// 5 %: below what two boots of one machine mostly differ by.
+    /// 5 %: below the usual difference between two boots of one machine.
     fn default() -> Self {
         Self::Share(0.05)
     }

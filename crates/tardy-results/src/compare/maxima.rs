@@ -14,8 +14,8 @@ use tardy_statistics::confidence::Confidence;
 use super::model::{BetweenRuns, CHANCE_OF_ANY, Maxima, Outcome, RUNS_MIN, Settings, Table};
 use super::pooled::{PooledRuns, middle, tally};
 
-/// The largest values of both sides in one of `tables` tables, before their verdict. Runs differ
-/// among themselves by `between`.
+/// Returns the largest values of both sides in one of `tables` tables, without their verdict.
+/// `between` is the spread between runs.
 pub(super) fn maxima(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -68,8 +68,8 @@ pub(super) fn maxima(
     })
 }
 
-/// The probability that the `beyond` largest of all samples are of one side, if all are alike: of
-/// either side, so of the larger one.
+/// Returns the probability that the `beyond` largest of all samples belong to one side, for two
+/// equal sides.
 fn beyond_by_chance(beyond: f64, from: f64, to: f64) -> f64 {
     let share = from.max(to) / (from + to);
     let other = 1.0 - share;
@@ -77,13 +77,13 @@ fn beyond_by_chance(beyond: f64, from: f64, to: f64) -> f64 {
     (share.powf(beyond) + other.powf(beyond)).min(1.0)
 }
 
-/// How likely a wrong verdict of one of `tables` tables may be.
+/// Returns the allowed probability of a wrong verdict of one of `tables` tables.
 fn chance_of_one(tables: usize) -> f64 {
     CHANCE_OF_ANY / tables.max(1) as f64
 }
 
-/// Gives the largest values of one of `tables` tables their verdict. Where the user named
-/// quantiles, these alone decide.
+/// Adds the verdict on the largest values of one of `tables` tables. If the user named quantiles,
+/// these alone decide.
 pub(super) fn vote(table: &mut Table, tables: usize, settings: &Settings) {
     let Some(maxima) = &mut table.maxima else {
         return;
@@ -96,7 +96,7 @@ pub(super) fn vote(table: &mut Table, tables: usize, settings: &Settings) {
     };
     let shown = table.overview.max;
     let of_shown = beyond_margin(shown.base_ns, shown.candidate_ns);
-    // With enough runs, the run is the unit that repeats.
+    // With enough runs, the run is the unit of repetition.
     let (chance, found) = if is_of_runs {
         let (from, to) = (middle(&maxima.base_ns), middle(&maxima.candidate_ns));
         let chance = maxima
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(beyond_by_chance(0.0, 100.0, 100.0), 1.0);
         assert_eq!(beyond_by_chance(1.0, 100.0, 100.0), 1.0);
         assert_eq!(beyond_by_chance(10.0, 100.0, 100.0), 2.0_f64.powi(-9));
-        // Of a side that has nearly all samples it says little.
+        // For a side with nearly all samples, this is weak evidence.
         assert!(beyond_by_chance(10.0, 900.0, 100.0) > 0.3);
     }
 }

@@ -1,9 +1,9 @@
 //! Deadline misses of two sides against each other.
 //!
 //! Misses count as their clusters: by the variance of their number, or by the extremal index if
-//! that shows more dependence. A side with few misses cannot show how they cluster, and is taken to
-//! be like both sides together. With four runs per side, each run's share of misses is one number,
-//! as its quantiles are.
+//! that shows more dependence. A side with few misses cannot show how they cluster, and gets the
+//! clustering of both sides together. With four runs per side, each run's share of misses is one
+//! number, like its quantiles.
 
 use tardy_core::verdict::Window;
 use tardy_statistics::compare::permutation::permutation;
@@ -16,8 +16,8 @@ use super::margin::Margin;
 use super::model::{BetweenRuns, Method, Misses, Outcome, RUNS_MIN, Settings};
 use super::pooled::PooledRuns;
 
-/// How many times as often the candidate misses; `None` where no deadline was asked for. Where runs
-/// are what is counted, each is one number here too.
+/// Compares the shares of misses; `None` without a deadline. If runs are the unit, each is one
+/// number here too.
 pub(super) fn misses(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -73,7 +73,7 @@ struct ShareRatio {
     probability: f64,
 }
 
-/// One share a run, by ranks.
+/// Compares one share per run, by ranks.
 fn of_runs(base: &[f64], candidate: &[f64], settings: &Settings) -> ShareRatio {
     let found = shift_ratio(base, candidate, settings.confidence);
     let probability =
@@ -85,12 +85,11 @@ fn of_runs(base: &[f64], candidate: &[f64], settings: &Settings) -> ShareRatio {
     }
 }
 
-/// All runs of a side together: misses come in clusters, and what counts is how many of those there
-/// were.
+/// Pools all runs of a side: misses cluster, and the number of clusters counts.
 ///
-/// Runs whose levels differ miss unequally often though nothing changed: the ends of the interval
-/// are those of a candidate whose latencies are lower, and higher, by what two sides differ by
-/// among themselves.
+/// Runs whose levels differ have unequal numbers of misses without any change: the ends of the
+/// interval come from a candidate whose latencies are lower, and higher, by the spread between two
+/// sides.
 fn of_clusters(
     base: &PooledRuns<'_>,
     candidate: &PooledRuns<'_>,
@@ -140,8 +139,8 @@ fn seen_ratio(from: (u64, u64), to: (u64, u64)) -> Option<f64> {
     Some(share(to) / share(from)).filter(|ratio| ratio.is_finite())
 }
 
-/// How many clusters a miss of each side is. A side with few misses does not know: it has no more
-/// of them than a miss of both together.
+/// Returns the number of clusters per miss of each side. A side with few misses gets the value of
+/// both together.
 fn clusters_a_miss(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>) -> (f64, f64) {
     let sides = [base, candidate].map(|side| {
         (
@@ -162,7 +161,7 @@ fn clusters_a_miss(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>) -> (f64, f
     (sides[0].1.min(together), sides[1].1.min(together))
 }
 
-/// What `side` would have missed with a deadline so many times as long.
+/// Returns the misses `side` would have had with the deadline multiplied by a factor.
 fn moved(
     side: &PooledRuns<'_>,
     (misses, due): (u64, u64),

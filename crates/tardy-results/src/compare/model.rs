@@ -1,4 +1,4 @@
-//! What a comparison consists of; serialised as JSON, printed as text, Markdown and JUnit.
+//! The parts of a comparison; serialised as JSON, printed as text, Markdown and JUnit.
 
 use serde::{Deserialize, Serialize};
 use tardy_core::series::ClockKind;
@@ -16,40 +16,40 @@ use super::margin::Margin;
 /// A baseline against one or more candidates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// What all candidates together come to: the worst of their verdicts.
+    /// The worst verdict of all candidates.
     pub verdict: Outcome,
-    /// How it was made.
+    /// The settings of the comparison.
     pub settings: Settings,
     pub base: SideSummary,
     /// The candidates, in the order of the command line.
     pub candidates: Vec<CandidateComparison>,
 }
 
-/// How a comparison was made: the same settings and runs give the same bytes.
+/// The settings of a comparison: the same settings and runs give the same bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// Differences within it do not matter.
     pub margin: Margin,
-    /// Of each interval, and one less the probability from which on a difference counts.
+    /// Confidence of each interval; a difference counts below the complementary probability.
     pub confidence: Confidence,
     /// Draws of the bootstrap.
     pub resamples: u32,
-    /// Of the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// Which latencies are in time; absent where not asked.
+    /// The window of latencies in time; absent without a deadline.
     pub window: Option<Window>,
     /// Quantiles to compare.
     pub quantiles: Vec<f64>,
-    /// Whether the user named them: then each that both sides bound is compared, not only those
-    /// with enough samples beyond for a difference.
+    /// Whether the user named them: then each that both sides bound is compared, even with few
+    /// samples beyond.
     pub are_quantiles_given: bool,
-    /// Standard deviation between runs, as a share of their level; from the runs at hand where
-    /// absent, and where those are too few, a documented one.
+    /// Standard deviation between runs, as a share of their level; if absent, it is estimated from
+    /// the runs, or with too few of them, a documented value is used.
     pub between_runs: Option<f64>,
-    /// Length of blocks; chosen from each run where absent.
+    /// Length of blocks; if absent, it is chosen from each run.
     #[serde(rename = "block_ns")]
     pub block: Option<Nanos>,
-    /// Only phases of this name; all where absent.
+    /// Compares only phases of this name; all if absent.
     pub phase: Option<String>,
     /// Whether runs of different clocks may be compared.
     pub is_across_clocks: bool,
@@ -62,7 +62,7 @@ pub const CHANCE_OF_ANY: f64 = 0.01;
 pub const QUANTILES: [f64; 6] = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.999_99];
 
 impl Settings {
-    /// What `tardy compare` does where nothing else is asked for.
+    /// Returns the default options of `tardy compare`.
     #[must_use]
     pub fn usual(window: Option<Window>) -> Self {
         Self {
@@ -83,7 +83,7 @@ impl Settings {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SideSummary {
-    /// As on the command line.
+    /// As given on the command line.
     pub name: String,
     pub runs: Vec<RunFacts>,
 }
@@ -91,7 +91,7 @@ pub struct SideSummary {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunFacts {
     pub folder: String,
-    /// What was measured.
+    /// The kind of measurement.
     pub kind: RunKind,
     pub clock: ClockKind,
     /// Wall-clock time of the start, ns since 1970.
@@ -100,7 +100,7 @@ pub struct RunFacts {
     pub measured_ns: Nanos,
     /// The machine in one line.
     pub machine: String,
-    /// What must be known before its numbers.
+    /// Caveats to read before its numbers.
     pub warnings: Vec<String>,
 }
 
@@ -108,25 +108,25 @@ pub struct RunFacts {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CandidateComparison {
     pub side: SideSummary,
-    /// What all its tables come to.
+    /// The verdict over all its tables.
     pub verdict: Outcome,
-    /// What decided, in words.
+    /// The deciding number, in words.
     pub reason: String,
-    /// What must be known before the numbers.
+    /// Caveats to read before the numbers.
     pub warnings: Vec<String>,
-    /// What else is not the same: machine, kernel, plan.
+    /// Other differences: machine, kernel, plan.
     pub changed: Vec<FactDifference>,
-    /// One for each probe and quantity that both have, and for each load.
+    /// One for each shared probe and quantity, and for each load.
     pub tables: Vec<Table>,
 }
 
-/// What can come out.
+/// The possible verdicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// Lower by more than the margin, and nowhere higher.
     Better,
-    /// No further apart than the margin.
+    /// The difference is within the margin.
     Equivalent,
     /// The samples do not decide.
     Inconclusive,
@@ -137,7 +137,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// As in tables.
+    /// Returns the text in tables.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -166,7 +166,7 @@ impl Outcome {
         outcomes.into_iter().reduce(both)
     }
 
-    /// Whether something became worse.
+    /// Returns whether any became worse.
     #[must_use]
     pub fn has_worse(self) -> bool {
         matches!(self, Self::Worse | Self::Mixed)
@@ -184,41 +184,40 @@ impl From<Equivalence> for Outcome {
     }
 }
 
-/// How much runs of one side are taken to differ among themselves: standard deviation, as a share
-/// of the level.
+/// The assumed spread between runs of one side: standard deviation, as a share of the level.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BetweenRuns {
     pub share: f64,
-    /// Where it comes from.
+    /// The source of the estimate.
     pub source: SpreadSource,
 }
 
-/// Who says how much runs differ among themselves.
+/// Source of the estimate of how much runs differ from each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpreadSource {
     Stated,
-    /// Nobody: the documented share.
+    /// The documented share.
     Documented,
-    /// The runs at hand; with fewer than four a side only where they differ by more than the
+    /// The runs themselves; with fewer than four per side only if they differ by more than the
     /// documented share.
     Runs,
 }
 
-/// Runs per side from which on the run is what is counted: fewer cannot exclude chance at 95 %.
+/// Runs per side from which on the run is the unit: fewer cannot exclude chance at 95 %.
 pub const RUNS_MIN: usize = 4;
 
-/// Where the intervals come from.
+/// The source of the intervals.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "method", rename_all = "kebab-case")]
 pub enum Method {
-    /// One number a run: what repeats is the run.
+    /// One number per run: the run is the unit of repetition.
     Runs,
     /// Both sides have the same samples: a run against itself, or against its repetition in virtual
     /// time.
     Same,
-    /// Virtual time: each run is exact for its command line, and no interval is needed where there
-    /// is one of each side.
+    /// Virtual time: each run is exact for its command line, and one run per side needs no
+    /// interval.
     Exact,
     /// Virtual time with several replicas: one number per replica.
     Replicas,
@@ -228,31 +227,31 @@ pub enum Method {
         blocks: (usize, usize),
         /// Their lengths.
         length_ns: (Nanos, Nanos),
-        /// Whether samples depend on each other over longer times than that: intervals are then too
-        /// short to decide anything.
+        /// Whether samples depend on each other for longer than a block, so that the intervals are
+        /// too short to decide.
         is_too_short: bool,
     },
-    /// Only histograms are known: bounds of each side's quantile, put together, and the spread
+    /// Only histograms are available: the bounds of each side's quantile, combined, and the spread
     /// between runs.
     OrderStatistics,
 }
 
-/// One probe's values of both sides, in the whole runs or under one load.
+/// One probe's values of both sides, for the whole runs or under one load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Table {
-    /// What is compared.
+    /// The key of the compared series.
     pub key: Key,
-    /// What the rows come to.
+    /// The verdict over its rows.
     pub verdict: Outcome,
     /// The number that decides it; of a mixed one, a number for better and a number for worse; of an
     /// inconclusive one, the number that is most likely to pass the margin.
     pub decided_by: Vec<Decider>,
-    /// Where the intervals come from.
+    /// The source of the intervals.
     pub method: Method,
-    /// What of the intervals comes from the runs; absent where they are exact, or a single run's
-    /// own blocks say nothing of it.
+    /// The part of the intervals that is due to the spread between runs; absent if the intervals
+    /// are exact, or if a single run's blocks cannot show it.
     pub between_runs: Option<BetweenRuns>,
-    /// Why no row has a verdict; absent where rows have one.
+    /// Why no row has a verdict; absent if rows have one.
     pub undecided: Option<String>,
     /// Median, 99.9 % and maximum of both sides, whether compared or not.
     pub overview: Overview,
@@ -262,11 +261,11 @@ pub struct Table {
     pub candidate: Body,
     /// The quantiles that both sides bound.
     pub rows: Vec<Row>,
-    /// The others that were asked for.
+    /// The other requested quantiles.
     pub not_compared: Vec<NotCompared>,
     /// Largest values at equal length.
     pub maxima: Option<Maxima>,
-    /// Deadline misses; absent where no deadline was asked for.
+    /// Deadline misses; absent without a deadline.
     pub misses: Option<Misses>,
 }
 
@@ -279,7 +278,7 @@ pub struct Decider {
     pub verdict: Outcome,
 }
 
-/// Which number decides.
+/// The number that decides.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DecidingNumber {
@@ -297,7 +296,7 @@ pub struct Overview {
     pub median: Pair,
     /// The 99.9 % quantiles.
     pub high: Pair,
-    /// The largest values, whatever the numbers of samples.
+    /// The largest values, independent of the numbers of samples.
     pub max: Pair,
 }
 
@@ -310,7 +309,7 @@ pub struct Pair {
     pub candidate_ns: f64,
     /// Whether both sides bound it from above.
     pub is_bounded: bool,
-    /// Whether the comparison decided if it differs: it was compared and is not inconclusive.
+    /// Whether the comparison decided the difference: it was compared and is not inconclusive.
     #[serde(default)]
     pub is_decided: bool,
 }
@@ -323,12 +322,11 @@ pub struct NotCompared {
     pub base_ns: f64,
     /// The candidate's.
     pub candidate_ns: f64,
-    /// About how many times the data would do; absent where it would take more than a reader would
-    /// measure.
+    /// Required amount of data as a multiple; absent if it would be impractical.
     pub data_needed: Option<f64>,
 }
 
-/// What one side has.
+/// The samples of one side.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Body {
     pub runs: usize,
@@ -347,27 +345,29 @@ pub struct Body {
 /// One quantile.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Which: 0.99 = the value that 99 % of the samples do not exceed.
+    /// The quantile: 0.99 = the value that 99 % of the samples do not exceed.
     pub quantile: f64,
-    /// The baseline's; with repeated runs the median of theirs.
+    /// The baseline's value; with repeated runs the median of their values.
     pub base_ns: f64,
     /// The candidate's.
     pub candidate_ns: f64,
     /// Candidate less baseline.
     pub difference_ns: f64,
-    /// Of the difference; absent where nothing bounds it. With repeated runs that of their shift,
-    /// extended to the difference if that lies outside.
+    /// Interval of the difference; absent if unbounded. With repeated runs, the interval of their
+    /// shift, extended to the difference if that lies outside.
     pub interval_ns: Option<Interval>,
-    /// What the spread between runs adds to each half of the interval, as independent errors add.
+    /// The contribution of the spread between runs to each half of the interval, added like
+    /// independent errors.
     pub between_runs_ns: Reach,
     /// Difference within which both count as the same.
     pub margin_ns: f64,
-    /// Of such a difference by chance, by relabelling runs; absent where the method gives none. It
-    /// decides nothing: the interval does.
+    /// Probability of such a difference by chance, by relabelling runs; absent if the method gives
+    /// none. The interval decides, not this probability.
     pub probability: Option<f64>,
-    /// What the interval says; absent without one.
+    /// The verdict by the interval; absent without one.
     pub verdict: Option<Outcome>,
-    /// About how many times the data would decide; absent where it is decided, or no amount would.
+    /// Amount of data that would decide, as a multiple; absent if it is decided, or no amount
+    /// would.
     pub data_needed: Option<f64>,
 }
 
@@ -376,18 +376,17 @@ pub struct Row {
 pub struct Maxima {
     /// Samples that each run's value is the largest of.
     pub samples: u64,
-    /// One for each run of the baseline; of a longer run the median over all ways to choose that
+    /// One for each run of the baseline; for a longer run the median over all ways to choose that
     /// many samples.
     pub base_ns: Vec<f64>,
     /// One for each run of the candidate.
     pub candidate_ns: Vec<f64>,
-    /// Where all of one side lie above all of the other: how likely that is by chance; absent
-    /// elsewhere.
+    /// If all values of one side exceed all of the other: the probability of that by chance.
     pub all_above_by_chance: Option<f64>,
     /// The baseline's samples above the candidate's largest, by more than the margin and by more
     /// than runs differ by, and the candidate's above the baseline's.
     pub beyond: (u64, u64),
-    /// How likely at least so many independent ones are by chance.
+    /// Probability of at least this many independent ones by chance.
     pub beyond_by_chance: f64,
     /// The verdict of the test; absent without enough samples beyond, because two maxima differ by
     /// chance.
@@ -401,13 +400,14 @@ pub struct Misses {
     pub base: (u64, u64),
     /// Misses and due times of the candidate.
     pub candidate: (u64, u64),
-    /// How many times as often the candidate misses, with four runs per side the median of their
-    /// ratios; absent where the baseline, or neither, did.
+    /// Ratio of the candidate's misses to the baseline's, with four runs per side the median of
+    /// their ratios; absent if the baseline, or neither, missed.
     pub ratio: Option<f64>,
-    /// Of the ratio; an absent end says that there is none.
+    /// Interval of the ratio; an absent end means unbounded.
     pub interval: (f64, Option<f64>),
-    /// Of a split at least as uneven by chance; with four runs per side by relabelling them.
+    /// Probability of a split at least as uneven by chance; with four runs per side by relabelling
+    /// them.
     pub probability: f64,
-    /// What it says; absent where neither missed.
+    /// The verdict; absent if neither side missed.
     pub verdict: Option<Outcome>,
 }

@@ -1,4 +1,4 @@
-//! Then and now: any number of runs in the order of time, and where their numbers changed.
+//! Comparison over time: any number of runs in order of time, and the changes of their numbers.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,24 +21,24 @@ const BEYOND_MIN: f64 = 10.0;
 /// Runs in the order of time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OverTime {
-    /// What the latest change of any number was.
+    /// The verdict on the latest change of any number.
     pub verdict: Outcome,
-    /// The same in words.
+    /// The verdict in words.
     pub reason: String,
-    /// How it was made.
+    /// The settings of the comparison.
     pub settings: Settings,
     /// The runs, oldest first.
     pub runs: Vec<RunFacts>,
     /// One for each probe and quantity that all runs have.
     pub tracks: Vec<Track>,
-    /// Where any number changed: the place of the first run after it, and what else changed there.
+    /// The changes of any number: index of the first run after each, and what else changed there.
     pub changes: Vec<Change>,
 }
 
-/// One number a run, over all runs.
+/// One number per run, over all runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Track {
-    /// Which probe and quantity.
+    /// The probe and quantity.
     pub key: Key,
     pub quantile: f64,
     /// Its value in each run.
@@ -52,10 +52,10 @@ pub struct Track {
     pub steps: Vec<Step>,
 }
 
-/// Reads the runs at or below `paths` and looks for changes; the order is that of their starts.
+/// Reads the runs at or below `paths`, ordered by their starts, and looks for changes.
 ///
 /// # Errors
-/// [`CompareError`] where a run cannot be read, or the runs share nothing.
+/// Returns [`CompareError`] if a run cannot be read, or the runs share no series.
 pub fn over_time(paths: &[PathBuf], settings: &Settings) -> Result<OverTime, CompareError> {
     let folders = changes::folders_once(paths);
     let mut runs = folders
@@ -136,7 +136,7 @@ fn tally(group: &RunGroup) -> Tally {
     Tally::from_counts(counts)
 }
 
-/// The median, and the highest quantile that every run has samples beyond.
+/// Returns the median, and the highest quantile that every run has samples beyond.
 fn tracks_of(key: &Key, tallies: &[Tally], settings: &Settings) -> Vec<Track> {
     let shortest = tallies.iter().map(Tally::total).min().unwrap_or(0);
     let maxima_ns: Vec<f64> = tallies

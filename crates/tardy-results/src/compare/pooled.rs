@@ -1,4 +1,4 @@
-//! One side of a table: its runs, all their samples together, and how much those are worth.
+//! One side of a table: its runs, all their samples together, and their effective number.
 
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::summary::numbers::{Numbers, Percentile};
@@ -14,7 +14,7 @@ use super::model::Body;
 pub(super) struct PooledRuns<'a> {
     pub(super) runs: &'a [RunGroup],
     pub(super) exact: Histogram,
-    /// How many independent late samples one of them stands for.
+    /// Number of independent late samples per sample.
     pub(super) index: f64,
 }
 
@@ -90,8 +90,8 @@ impl<'a> PooledRuns<'a> {
         self.runs.iter().all(|run| run.is_exact)
     }
 
-    /// A quantile's value, and whether it is one: from where on an import knows samples by their
-    /// number alone, that is the least that it may be.
+    /// Returns a quantile's value, and whether it is exact: if an import knows only the number of
+    /// samples there, the value is a lower bound.
     pub(super) fn known(&self, value: f64) -> (f64, bool) {
         let open = self
             .runs
@@ -103,15 +103,15 @@ impl<'a> PooledRuns<'a> {
             .map_or((value, true), |from| (from, false))
     }
 
-    /// How far below and above their values its samples may lie.
+    /// Returns the rounding error of its samples below and above their values.
     pub(super) fn rounding(&self) -> (f64, f64) {
         self.runs.iter().fold((0.0, 0.0), |(below, above), run| {
             (run.rounding_ns.0.max(below), run.rounding_ns.1.max(above))
         })
     }
 
-    /// Whether a quantile of any of its runs lies where an import knows samples by their number
-    /// alone.
+    /// Returns whether a quantile of any of its runs lies where an import knows only the number of
+    /// samples.
     pub(super) fn is_open_at(&self, quantile: f64) -> bool {
         self.runs.iter().any(|run| {
             run.open_from
@@ -131,7 +131,7 @@ impl<'a> PooledRuns<'a> {
             .unwrap_or(0)
     }
 
-    /// One number a run.
+    /// Returns one number per run.
     pub(super) fn of_runs(&self, quantile: f64) -> Option<Vec<f64>> {
         self.runs
             .iter()
@@ -139,8 +139,8 @@ impl<'a> PooledRuns<'a> {
             .collect()
     }
 
-    /// Independent samples that know a quantile as well: those that blocks of time tell, and at
-    /// most those by which a summary bounds it.
+    /// Returns the number of independent samples with equal information about a quantile: the
+    /// estimate by time blocks, at most the summary's.
     pub(super) fn effective(&self, quantile: f64, of_blocks: f64) -> f64 {
         let known = || self.runs.iter().filter_map(|run| run.numbers.as_ref());
         let of_summary: Option<f64> = known()
@@ -149,7 +149,8 @@ impl<'a> PooledRuns<'a> {
         of_blocks.min(of_summary.unwrap_or(self.index * self.exact.count() as f64))
     }
 
-    /// Whether so many independent samples bound a quantile from both sides, as a summary does.
+    /// Returns whether this many independent samples bound a quantile from both sides, as a summary
+    /// does.
     pub(super) fn bounds(&self, quantile: f64, effective: f64) -> bool {
         let samples = self.exact.count();
         if effective <= 0.0 {
@@ -164,7 +165,7 @@ impl<'a> PooledRuns<'a> {
         ranks.lower.is_some() && ranks.upper.is_some()
     }
 
-    /// Whether the summary of each run bounds a quantile, as `tardy show` marks it.
+    /// Returns whether the summary of each run bounds a quantile, as `tardy show` marks it.
     pub(super) fn is_bounded_in_summary(&self, quantile: f64) -> bool {
         let is_bounded = |numbers: &Numbers| {
             let known = numbers
@@ -178,7 +179,7 @@ impl<'a> PooledRuns<'a> {
             .all(|run| run.numbers.as_ref().is_some_and(is_bounded))
     }
 
-    /// The share of due times that each run missed.
+    /// Returns the share of due times that each run missed.
     pub(super) fn miss_shares(&self) -> Vec<f64> {
         let numbers = self.runs.iter().filter_map(|run| run.numbers.as_ref());
         numbers
@@ -188,8 +189,8 @@ impl<'a> PooledRuns<'a> {
             .collect()
     }
 
-    /// How many clusters of misses one of them is: by the variance of their number, and at most
-    /// what the largest samples say.
+    /// Returns the number of clusters per miss: by the variance of their number, at most the
+    /// estimate by the largest samples.
     pub(super) fn clusters_a_miss(&self) -> f64 {
         let (mut misses, mut clusters) = (0.0, 0.0);
         for numbers in self.runs.iter().filter_map(|run| run.numbers.as_ref()) {
@@ -207,7 +208,7 @@ impl<'a> PooledRuns<'a> {
         }
     }
 
-    /// Misses and due times; `None` where no deadline was asked for.
+    /// Returns misses and due times; `None` without a deadline.
     pub(super) fn misses(&self) -> Option<(u64, u64)> {
         let numbers: Vec<_> = self
             .runs
@@ -237,7 +238,7 @@ pub(super) fn tally(histogram: &Histogram) -> Tally {
     Tally::from_counts(counts)
 }
 
-/// The middle of one number per run.
+/// Returns the middle of one number per run.
 pub(super) fn middle(values: &[f64]) -> f64 {
     Tally::from_samples(values).median().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! From folders to a [`Comparison`].
+//! Reads folders into a [`Comparison`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -22,13 +22,13 @@ use crate::summary::model::ProbeSummary;
 /// Names in a warning; the others are counted.
 const NAMES_SHOWN: usize = 4;
 
-/// The runs of a side by what can be compared of them.
+/// The runs of a side by comparable key.
 type Groups = BTreeMap<Key, Vec<RunGroup>>;
 
 /// Compares `candidates`, each a run or a folder of runs, with `base`.
 ///
 /// # Errors
-/// [`CompareError`] where a run cannot be read, or cannot stand beside the others.
+/// Returns [`CompareError`] if a run cannot be read, or cannot be compared with the others.
 pub fn compare(
     base: &Path,
     candidates: &[PathBuf],
@@ -45,7 +45,7 @@ pub fn compare(
 /// Compares sides with `base`.
 ///
 /// # Errors
-/// As [`compare`].
+/// Returns the errors of [`compare`].
 pub(super) fn compare_sides(
     base: &Side,
     sides: Vec<Side>,
@@ -87,7 +87,7 @@ pub(super) fn compare_sides(
 /// Refuses runs of different clocks.
 ///
 /// # Errors
-/// [`CompareError::Clocks`].
+/// Returns [`CompareError::Clocks`].
 pub fn one_clock<'a>(runs: impl Iterator<Item = &'a RunSide>) -> Result<(), CompareError> {
     let mut first: Option<&RunSide> = None;
     for run in runs {
@@ -127,7 +127,7 @@ fn groups_of(side: &Side, settings: &Settings, needs_blocks: bool) -> Result<Gro
                 has,
             });
         }
-        // A run of one phase has no group for it: its whole is that phase.
+        // A run of one phase has no group for it: the whole run is that phase.
         if has.len() > 1 {
             all.retain(|key, _| key.load.as_ref() == Some(phase));
         }
@@ -135,8 +135,8 @@ fn groups_of(side: &Side, settings: &Settings, needs_blocks: bool) -> Result<Gro
     Ok(all)
 }
 
-/// Where both sides have one probe each, and these measure the same quantity by other names, as
-/// cyclictest and `cyclic` do, they stand beside each other, with a warning.
+/// Pairs the probes of both sides if each has one, and they measure the same quantity under
+/// different names, like cyclictest and `cyclic`; adds a warning.
 fn beside(base: &Groups, own: Groups) -> (Groups, Option<String>) {
     let only = |groups: &Groups| -> Option<Key> {
         let mut keys = groups
@@ -188,7 +188,7 @@ fn candidate(
     needs_blocks: bool,
 ) -> Result<CandidateComparison, CompareError> {
     let (own, other_probe) = beside(base_groups, groups_of(side, settings, needs_blocks)?);
-    // A run of one phase stands beside the phase of that name of another run.
+    // A run of one phase is paired with the phase of that name of another run.
     let counterpart = |key: &Key| {
         own.get(key)
             .or_else(|| settings.phase.as_ref().and_then(|_| of_kind(&own, key)))
@@ -261,14 +261,14 @@ fn verdict(base: &Side, side: &Side, tables: &[Table]) -> (Outcome, String) {
         seen if seen.has_worse() && from != to => (
             Outcome::Inconclusive,
             format!(
-                "{} as measured, but the set-ups fell short of the plan in different ways",
+                "{} by the numbers, but the two sides deviated from their plans in different ways",
                 seen.word()
             ),
         ),
         Outcome::Better | Outcome::Equivalent if is_short => (
             Outcome::Inconclusive,
             format!(
-                "{} as measured, but a degraded or incomplete run cannot support this verdict",
+                "{} by the numbers, but a degraded or incomplete run cannot support this verdict",
                 seen.word()
             ),
         ),
@@ -276,8 +276,8 @@ fn verdict(base: &Side, side: &Side, tables: &[Table]) -> (Outcome, String) {
     }
 }
 
-/// The tables in the order in which a reader needs them: worse, open, better, equivalent, and of
-/// these the largest change of a high quantile first.
+/// Sorts the tables by importance: worse, undecided, better, equivalent, each with the largest
+/// change of a high quantile first.
 fn worst_first(tables: &mut [Table]) {
     let rank = |table: &Table| match table.verdict {
         Outcome::Worse => 0,
@@ -298,7 +298,7 @@ fn worst_first(tables: &mut [Table]) {
     });
 }
 
-/// What takes from a side's runs, by kind.
+/// Returns the shortcomings of a side's runs, by kind.
 fn shortcomings(side: &Side) -> BTreeSet<String> {
     let serious = |warning: &&Warning| {
         matches!(
@@ -389,7 +389,7 @@ fn warnings(
         };
         run.summary.probes.iter().map(worded).collect()
     };
-    // Whose names alone differ is told beside.
+    // Probes that differ in name alone are reported separately.
     let times = |run: &RunSide| {
         run.summary
             .probes
@@ -451,7 +451,7 @@ fn warnings(
     warnings
 }
 
-/// Imports whose files do not decide how many samples missed the deadline.
+/// Lists imports whose files do not decide how many samples missed the deadline.
 fn undecided_misses(base: &Side, side: &Side) -> Option<String> {
     let is_undecided = |run: &&RunSide| {
         let mut numbers = run
@@ -469,7 +469,7 @@ fn undecided_misses(base: &Side, side: &Side) -> Option<String> {
     ))
 }
 
-/// What the runs cannot say of how much they differ among themselves.
+/// Returns a note on how far the runs show the spread between them.
 fn about_runs(base: &Side, side: &Side, tables: &[Table]) -> Option<String> {
     let of_source = |source: SpreadSource| {
         tables
@@ -509,10 +509,10 @@ fn share(share: f64) -> String {
     format!("{} %", (share * 1000.0).round() / 10.0)
 }
 
-/// Guests of the lab that differ in where they began: what they show differs as between two
-/// replicas, whatever else is the same.
+/// Lab guests that started from different states: their results differ like those of two replicas,
+/// even if everything else is the same.
 fn different_starts(from: &RunSide, to: &RunSide) -> Option<String> {
-    // A record that cannot be read does not concern a comparison: nothing in it is compared.
+    // A record that cannot be read has nothing to compare, so it is skipped.
     let (from, to) = (
         GuestStart::read(&from.folder)?,
         GuestStart::read(&to.folder)?,
@@ -533,7 +533,7 @@ fn different_starts(from: &RunSide, to: &RunSide) -> Option<String> {
     ))
 }
 
-/// The first of many names.
+/// Returns the first of many names.
 fn few(names: &[String]) -> String {
     let shown = names
         .iter()

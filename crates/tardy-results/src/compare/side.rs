@@ -1,4 +1,4 @@
-//! What one argument of `tardy compare` stands for: a run, or a folder of runs that repeat the same
+//! Resolves one argument of `tardy compare`: a run, or a folder of runs that repeat the same
 //! measurement.
 
 use std::path::{Path, PathBuf};
@@ -13,30 +13,30 @@ use crate::summary::model::Summary;
 use crate::summary::read::SummaryError;
 use crate::summary::summarize::summarize;
 
-/// One run of a side, read but for its samples.
+/// One run of a side, without its samples.
 #[derive(Debug, Clone)]
 pub struct RunSide {
     pub folder: PathBuf,
     /// Its `run.json`.
     pub record: RunRecord,
-    /// Its summary, against the deadline asked for.
+    /// Its summary, against the requested deadline.
     pub summary: Summary,
 }
 
 /// One side of a comparison.
 #[derive(Debug, Clone)]
 pub struct Side {
-    /// As on the command line.
+    /// As given on the command line.
     pub name: String,
     /// At least one.
     pub runs: Vec<RunSide>,
 }
 
 impl Side {
-    /// Reads the runs that `path` stands for, in the order of their names.
+    /// Reads the runs at `path`, in order of their names.
     ///
     /// # Errors
-    /// [`SummaryError`] where there is no run, or one that cannot be read.
+    /// Returns [`SummaryError`] if there is no run, or one that cannot be read.
     pub fn read(path: &Path, window: Option<Window>) -> Result<Self, SummaryError> {
         let mut runs = Vec::new();
         for folder in folders(path) {
@@ -48,7 +48,7 @@ impl Side {
         })
     }
 
-    /// The run whose machine and plan stand for the side.
+    /// Returns the run whose machine and plan represent the side.
     #[must_use]
     pub fn first(&self) -> &RunSide {
         &self.runs[0]
@@ -59,7 +59,7 @@ impl RunSide {
     /// Reads one run folder.
     ///
     /// # Errors
-    /// As [`Side::read`].
+    /// Returns the errors of [`Side::read`].
     pub fn read(folder: &Path, window: Option<Window>) -> Result<Self, SummaryError> {
         let record = folder::open(folder)?;
         let summary = summarize(folder, &Requirement::window(window))?;
@@ -71,7 +71,7 @@ impl RunSide {
     }
 }
 
-/// Why two sides, or runs, cannot stand in one comparison.
+/// Why two sides, or runs, cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
     /// A run could not be read.
@@ -82,7 +82,9 @@ pub enum CompareError {
     Series(#[from] tardy_samples::read_series::SeriesError),
     /// A run recorded stacks of the kernel.
     #[error(
-        "{} recorded stacks of the kernel or ran timerlat (--explain=stacks, --explain=timerlat), which add tens of microseconds to its latencies: they are not for comparison; measure again with --explain or without", _0.display()
+        "{} recorded stacks of the kernel or ran timerlat (--explain=stacks, --explain=timerlat), \
+         which adds tens of microseconds to its latencies, so these cannot be compared; measure \
+         again with plain --explain, or without it", _0.display()
     )]
     Stacks(PathBuf),
     /// The times are of different clocks.
@@ -107,34 +109,34 @@ pub enum CompareError {
          {other} ({other_is}) differ; name single runs, or folders of runs with the same settings"
     )]
     Mixed {
-        /// As on the command line.
+        /// As given on the command line.
         side: Box<str>,
         /// What differs.
         aspect: &'static str,
         /// One run.
         one: PathBuf,
-        /// What it measured.
+        /// What the first run measured.
         one_is: Box<str>,
         /// The other run.
         other: PathBuf,
-        /// What that measured.
+        /// What the other run measured.
         other_is: Box<str>,
     },
     /// All runs of a folder repeat one measurement.
     #[error("{}", one_side(folder, *runs))]
     OneGroup {
         folder: PathBuf,
-        /// How many there are.
+        /// The number of runs.
         runs: usize,
     },
     /// The runs of a folder measured different things.
     #[error("in {}, no measurement was run on two kernels: {groups}; name the runs to compare", folder.display())]
     NoCounterpart {
         folder: PathBuf,
-        /// What there is.
+        /// The existing groups.
         groups: String,
     },
-    /// No series of the one is of the same kind as one of the other.
+    /// The two sides share no series of the same kind.
     #[error(
         "{base} and {other} share no series: the first has {base_has}, the second {other_has}; \
          compare runs of the same probe"
@@ -147,7 +149,7 @@ pub enum CompareError {
         other: String,
         other_has: String,
     },
-    /// Of a series only the extremes are known.
+    /// Only the extremes of a series are known.
     #[error(
         "{base} or {other} has only extremes and means, as cyclictest -q prints them: compare \
          needs samples or histograms"
@@ -158,13 +160,13 @@ pub enum CompareError {
         /// The other side.
         other: String,
     },
-    /// There is no phase of that name in one of the sides.
+    /// One of the sides has no phase of that name.
     #[error("{side} has no phase `{phase}`: it has {has}")]
     NoPhase {
         side: String,
-        /// What was asked for.
+        /// The requested phase.
         phase: String,
-        /// What there is.
+        /// The existing phases.
         has: String,
     },
 }
@@ -188,7 +190,7 @@ fn one_side(folder: &Path, runs: usize) -> String {
 }
 
 impl CompareError {
-    /// Of two runs with their clocks.
+    /// Makes the error from two runs with their clocks.
     pub(crate) fn clocks(base: (&Path, ClockKind), other: (&Path, ClockKind)) -> Self {
         let word = |clock: ClockKind| {
             if clock == ClockKind::Virtual {

@@ -1,4 +1,4 @@
-//! Comparisons of runs in memory whose truth is known: a short form of `compare` in
+//! Comparisons of runs in memory with a known truth: a short form of `compare` in
 //! docs/proof-archive.md.
 
 use rand::{RngExt, SeedableRng};
@@ -32,8 +32,8 @@ fn settings(between_runs: Option<f64>, margin: f64) -> Settings {
     }
 }
 
-/// The exponential of a sum of uniform numbers is a level that spreads about as a Gaussian one
-/// does, by `spread`.
+/// Returns the exponential of a sum of uniform numbers is a level that spreads about as a Gaussian
+/// one does, by `spread`.
 fn run(random: &mut Pcg64, spread: f64, times: f64) -> RunGroup {
     let gaussian = (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
     let level = times * (spread * gaussian).exp();
@@ -158,7 +158,7 @@ fn two_runs_a_side_that_differ_more_than_is_assumed_are_believed() {
 
 const DEADLINE: Nanos = Nanos::from_micros(200);
 
-/// A run of a minute in which 30 % of the samples miss the deadline in so many bursts of 200 ms,
+/// Makes a run of a minute in which 30 % of the samples miss the deadline in bursts of 200 ms,
 /// about ten on average; `bursts` draws their number.
 fn run_with_bursts(random: &mut Pcg64, bursts: impl Fn(&mut Pcg64) -> usize) -> RunGroup {
     let count = 60_000;

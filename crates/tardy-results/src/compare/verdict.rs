@@ -1,7 +1,7 @@
-//! What the tables of a comparison come to, and in words why.
+//! Derives the verdict of a comparison from its tables, and explains it in words.
 //!
-//! The first line of a comparison counts its rows. Rows that became worse do not hide behind better
-//! ones, or the reverse: both together are mixed.
+//! The first line of a comparison counts its rows. Better rows do not hide worse ones, or the
+//! reverse: both together are mixed.
 
 use tardy_core::units::three_digits;
 
@@ -10,7 +10,7 @@ use super::model::{
     Table,
 };
 
-/// The verdict of all tables with its reason. Every table counts; decided tables outweigh
+/// Returns the verdict of all tables with its reason. Every table counts; decided tables outweigh
 /// inconclusive ones.
 #[must_use]
 pub fn of_tables(tables: &[Table]) -> (Outcome, String) {
@@ -19,8 +19,8 @@ pub fn of_tables(tables: &[Table]) -> (Outcome, String) {
     (outcome, reason(outcome, tables))
 }
 
-/// Whether the whole run is inconclusive. A single load has few samples, so its tail is nearly
-/// always inconclusive: it counts only if there is no row for the whole run.
+/// Returns whether the whole run is inconclusive. A single load has few samples, so its tail is
+/// nearly always inconclusive: it counts only if there is no row for the whole run.
 #[must_use]
 pub fn is_open(tables: &[Table]) -> bool {
     let has_whole = tables.iter().any(|table| table.key.load.is_none());
@@ -30,8 +30,8 @@ pub fn is_open(tables: &[Table]) -> bool {
         .any(|table| table.verdict == Outcome::Inconclusive)
 }
 
-/// The numbers that decide a table, one for each of its verdicts; of an inconclusive one the number
-/// that is most likely to pass the margin.
+/// Returns the numbers that decide a table, one for each of its verdicts; for an inconclusive one
+/// the number that is most likely to pass the margin.
 pub(super) fn deciders(table: &Table) -> Vec<Decider> {
     let wanted: &[Outcome] = match table.verdict {
         Outcome::Better => &[Outcome::Better],
@@ -102,8 +102,8 @@ fn decider(table: &Table, verdict: Outcome) -> Option<Decider> {
         .and_then(|(number, ..)| decides(number))
 }
 
-/// The reason of the verdict in words: the number of rows that are better, worse, or both, and the
-/// largest change of each kind.
+/// Returns the reason of the verdict in words: the number of rows that are better, worse, or both,
+/// and the largest change of each kind.
 fn reason(outcome: Outcome, tables: &[Table]) -> String {
     match outcome {
         Outcome::Equivalent => return equivalent(tables),
@@ -160,7 +160,7 @@ fn reason(outcome: Outcome, tables: &[Table]) -> String {
     said.join(", ")
 }
 
-/// How much the numbers that decide a table changed.
+/// Returns the change of the numbers that decide a table.
 fn change(table: &Table) -> f64 {
     let of = |decider: &Decider| {
         let (from, to) = values(table, decider.number);
@@ -184,7 +184,7 @@ fn values(table: &Table, number: DecidingNumber) -> (f64, f64) {
     }
 }
 
-/// The name of a table's row among `tables`: its load, or the whole key where the tables are of
+/// Returns the name of a table's row among `tables`: its load, or the whole key if the tables have
 /// several probes or quantities.
 #[must_use]
 pub fn label(table: &Table, tables: &[Table]) -> String {
@@ -249,10 +249,10 @@ fn equivalent(tables: &[Table]) -> String {
     let up_to = up_to.map_or_else(String::new, |quantile| {
         format!(" up to {} %", (quantile * 1e9).round() / 1e7)
     });
-    format!("all compared quantiles{up_to} are alike within the margin")
+    format!("all compared quantiles{up_to} are equal within the margin")
 }
 
-/// The undecided quantile whose difference is the largest, measured in margins, with its table.
+/// Returns the undecided quantile with the largest difference, measured in margins, and its table.
 fn most_open(tables: &[Table]) -> Option<(&Table, &Row)> {
     let size = |row: &Row| row.difference_ns.abs() / row.margin_ns.max(1.0);
     tables
@@ -266,7 +266,7 @@ fn most_open(tables: &[Table]) -> Option<(&Table, &Row)> {
         })
 }
 
-/// The misses of a table, where they are inconclusive.
+/// Returns the misses of a table, if they are inconclusive.
 fn open_misses(table: &Table) -> Option<Misses> {
     table
         .misses
@@ -300,7 +300,7 @@ fn inconclusive(tables: &[Table]) -> String {
     )
 }
 
-/// What would decide an open row.
+/// Returns what would decide an inconclusive row.
 fn advice(table: &Table, row: &Row) -> String {
     if let Some(factor) = row.data_needed {
         return format!(": measure about {factor:.1} times as long");

@@ -1,12 +1,12 @@
-//! Published costs, to set beside one's own.
+//! Published costs, for comparison.
 //!
-//! They are of other machines: what compares is the direction and the share by which a real-time
-//! kernel costs more, never the value.
+//! They come from other machines, so only the direction and the relative cost of a real-time kernel
+//! can be compared, not the values.
 
 use serde::Serialize;
 use tardy_papers::published::{self, Table};
 
-/// The metric of this tool that stands for each row of koolwal2009's appendix.
+/// The metric of this tool for each row of koolwal2009's appendix.
 const KOOLWAL_METRICS: &[(&str, &str)] = &[
     ("null-call", "null call"),
     ("null-io", "null I/O"),
@@ -49,7 +49,7 @@ impl Reference {
     /// Every one.
     pub const ALL: [Self; 2] = [Self::Koolwal2009, Self::Mckenney2009];
 
-    /// As on the command line.
+    /// Returns its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ impl Reference {
 /// Published columns of numbers for metrics of this tool.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PublishedTable {
-    /// Where they come from, and what must be known to read them.
+    /// Their origin, and caveats to know when reading them.
     pub source: String,
     pub columns: Vec<String>,
     pub rows: Vec<PublishedRow>,
@@ -78,7 +78,7 @@ pub struct PublishedRow {
     pub values: Vec<f64>,
 }
 
-/// The rows of a publication.
+/// Returns the rows of a publication.
 #[must_use]
 pub fn published(reference: Reference) -> PublishedTable {
     match reference {
@@ -131,7 +131,7 @@ fn koolwal2009() -> PublishedTable {
 /// One row of mckenney2009's tables 5 and 6: times of kernel builds in seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Build {
-    /// Of the experiment.
+    /// Year of the experiment.
     pub year: u32,
     /// `real-fast` or `real-time`.
     pub kernel: String,
@@ -144,7 +144,7 @@ pub struct Build {
     pub standard_deviation: f64,
 }
 
-/// All of them.
+/// Returns all builds.
 #[must_use]
 pub fn mckenney2009_builds() -> Vec<Build> {
     let row = |cells: &Vec<&str>| {
@@ -194,8 +194,8 @@ fn mckenney2009_published() -> PublishedTable {
     }
 }
 
-/// How many percent less `fast` takes as a share of itself: the paper's "throughput advantage of
-/// real fast".
+/// Returns by how many percent `fast` takes less, relative to itself: the paper's "throughput
+/// advantage of real fast".
 #[must_use]
 pub fn advantage_percent(fast: f64, slow: f64) -> f64 {
     (slow / fast - 1.0) * 100.0
@@ -249,7 +249,7 @@ mod tests {
         }
     }
 
-    /// The cells that differ in their last digit are those that the paper computed before it
+    /// Returns the cells that differ in their last digit were computed by the paper before it
     /// rounded the trials.
     #[test]
     fn published_averages_and_deviations_follow_from_the_published_trials() {

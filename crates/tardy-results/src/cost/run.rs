@@ -9,9 +9,9 @@ use super::summary::{CostSummary, CostSummaryError, of_record};
 
 #[derive(Debug)]
 pub struct CostRun {
-    /// As it is called: the folder's name.
+    /// Its name: the folder's.
     pub name: String,
-    /// Its folder as it was given.
+    /// Its folder as given.
     pub folder: String,
     /// Its `run.json`.
     pub record: RunRecord,
@@ -22,7 +22,7 @@ impl CostRun {
     /// Reads the run in `path`.
     ///
     /// # Errors
-    /// [`CostSummaryError`].
+    /// Returns [`CostSummaryError`].
     pub fn read(path: &Path) -> Result<Self, CostSummaryError> {
         let record = folder::open(path)?;
         let summary = of_record(path, record.clone())?;
@@ -41,7 +41,7 @@ impl CostRun {
         })
     }
 
-    /// The kernel in a word, for captions.
+    /// Returns a short name of the kernel, for captions.
     #[must_use]
     pub fn kernel(&self) -> String {
         self.record
@@ -53,16 +53,16 @@ impl CostRun {
     }
 }
 
-/// Whether `path` is a run of that kind; what cannot be read is not.
+/// Returns whether `path` is a run of kind `cost`; an unreadable path is not.
 #[must_use]
 pub fn is_cost(path: &Path) -> bool {
     folder::open(path).is_ok_and(|record| record.kind == RunKind::Cost)
 }
 
-/// Reads runs that stand in one picture: all of them of kind `cost`, and of one unit.
+/// Reads runs for one chart: all of kind `cost`, and of one unit.
 ///
 /// # Errors
-/// What keeps them apart, in words.
+/// Returns the reason, in words, that the runs cannot be compared.
 pub fn read_alike<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Vec<CostRun>, String> {
     let runs = paths
         .into_iter()

@@ -1,4 +1,4 @@
-//! How costs are written: in which unit, and with how many digits.
+//! Formats costs: unit and digits.
 
 use tardy_run::cost::Group;
 
@@ -13,7 +13,8 @@ pub struct DisplayUnit {
 }
 
 impl DisplayUnit {
-    /// Of a metric in its run; programs that all take less than a second are shown in `ms`.
+    /// Chooses the format of a metric in its run; programs that all take less than a second are
+    /// shown in `ms`.
     #[must_use]
     pub fn new(summary: &CostSummary, metric: &MetricSummary) -> Self {
         let is_program = |metric: &MetricSummary| metric.group == Group::Program;
@@ -28,7 +29,7 @@ impl DisplayUnit {
         shown
     }
 
-    /// Of values in `unit` of the summary: `ns`, or `instructions`.
+    /// Chooses the format of values in `unit` of the summary: `ns`, or `instructions`.
     #[must_use]
     pub fn of(unit: &str, bytes: Option<u64>, is_program: bool) -> Self {
         let unit = match (unit, bytes) {
@@ -43,13 +44,13 @@ impl DisplayUnit {
         }
     }
 
-    /// Whether the values are times.
+    /// Returns whether the values are times.
     #[must_use]
     pub fn is_time(&self) -> bool {
         ["us", "ms", "s"].contains(&self.unit)
     }
 
-    /// `value` of the summary (ns, or instructions, of one operation) in the unit shown.
+    /// Converts `value` of the summary (ns, or instructions, per operation) to the unit shown.
     #[must_use]
     pub fn value(&self, value: f64) -> f64 {
         match self.unit {
@@ -61,7 +62,7 @@ impl DisplayUnit {
         }
     }
 
-    /// The same as text.
+    /// Formats the converted value.
     #[must_use]
     pub fn text(&self, value: f64) -> String {
         match self.unit {
@@ -72,7 +73,7 @@ impl DisplayUnit {
     }
 }
 
-/// Three digits behind the point where the number is small, none where it is large.
+/// Formats with three decimals if the number is small, none if it is large.
 #[must_use]
 pub fn number(value: f64) -> String {
     match value.abs() {

@@ -1,10 +1,9 @@
-//! From a run folder of kind `cost` to numbers.
+//! Reads a run folder of kind `cost` into numbers.
 //!
 //! Costs have a separate model. A cost is the figure of a few hundred trials that each sum many
 //! operations, compared as a ratio; a latency is a distribution, compared by quantiles, misses and
-//! maxima. Both share run folders, facts that differ, change points and their wording, tables,
-//! charts and exporters. The latencies' model with every field optional would be longer, and
-//! shorten no reader.
+//! maxima. Both share run folders, differing facts, change points and their wording, tables, charts
+//! and exporters. A shared model with optional fields would be longer and harder to read.
 
 use std::path::Path;
 
@@ -26,41 +25,41 @@ pub enum CostSummaryError {
     Folder(#[from] FolderError),
     #[error(transparent)]
     Series(#[from] SeriesError),
-    /// It holds something else.
+    /// The run is of another kind.
     #[error("{0} is not a run of kind cost: give a folder that `tardy cost` made")]
     OtherKind(String),
 }
 
-/// What a run of kind `cost` says.
+/// Summary of a run of kind `cost`.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostSummary {
     /// The folder, as given.
     pub run: String,
-    /// How far it came.
+    /// Its state.
     pub state: State,
-    /// Whose time its clock counts.
+    /// The kind of its clock.
     pub clock: ClockKind,
     /// Wall-clock time of the start, ns since 1970.
     pub started_realtime_ns: Nanos,
-    /// What must be known before the numbers.
+    /// Caveats to read before the numbers.
     pub warnings: Vec<Warning>,
     /// Release of the kernel.
     pub kernel: Option<String>,
     /// The machine in two lines.
     pub machine: [String; 2],
-    /// How it was measured, without the metrics.
+    /// The method, without the metrics.
     #[serde(flatten)]
     pub how: CostMethod,
     /// The metrics, in the order of tables.
     pub metrics: Vec<MetricSummary>,
-    /// Those that were not measured, and why.
+    /// Metrics that were not measured, and why.
     pub left_out: Vec<LeftOut>,
 }
 
-/// How costs were measured.
+/// The method of measuring costs.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostMethod {
-    /// What was measured.
+    /// The set of operations that were measured.
     pub set: CostSet,
     /// The command, for sets of one.
     pub command: Vec<String>,
@@ -68,23 +67,23 @@ pub struct CostMethod {
     pub unit: &'static str,
     /// CPU that everything was bound to.
     pub cpu: Option<tardy_core::cpu::CpuId>,
-    /// How often each metric was prepared and measured anew.
+    /// How often each metric was prepared and measured.
     pub rounds: u32,
     /// Trials of each metric in a round.
     pub trials: u32,
     pub trial_length_ns: Nanos,
-    /// Cost of one read of the clock, taken off each trial.
+    /// Cost of one read of the clock, subtracted from each trial.
     pub clock_read_ns: Nanos,
 }
 
-/// What one operation of a metric costs, in the run's unit.
+/// The cost of one operation of a metric, in the run's unit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MetricSummary {
     pub name: String,
-    /// Where it stands in tables.
+    /// Its group in tables.
     pub group: Group,
     pub operation: String,
-    /// In which state operations found caches.
+    /// State of the caches when operations start.
     pub state: CacheState,
     /// The program of LMbench that measures the same.
     pub lmbench: Option<String>,
@@ -104,29 +103,29 @@ pub struct MetricSummary {
     pub max: f64,
     /// Population standard deviation of all trials.
     pub standard_deviation: f64,
-    /// Bytes moved a microsecond, which are megabytes (10^6) a second, at the figure; absent where
+    /// Bytes moved a microsecond, which are megabytes (10^6) a second, at the figure; absent if
     /// instructions are counted.
     pub megabytes_per_second: Option<f64>,
-    /// The share of the trials' time in which the CPU was idle: that part of the figure is no
-    /// instructions; absent where they are not counted.
+    /// The share of the trials' time in which the CPU was idle, which is not instructions; absent
+    /// unless instructions are counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_share: Option<f64>,
-    /// Each trial, in the order in which they were made.
+    /// Each trial, in order.
     pub values: Vec<f64>,
 }
 
 /// Reads the folder.
 ///
 /// # Errors
-/// [`CostSummaryError`].
+/// Returns [`CostSummaryError`].
 pub fn summarize(path: &Path) -> Result<CostSummary, CostSummaryError> {
     of_record(path, folder::open(path)?)
 }
 
-/// As [`summarize`], with a record that was read already.
+/// Works like [`summarize`], with a record that was read already.
 ///
 /// # Errors
-/// [`CostSummaryError`].
+/// Returns [`CostSummaryError`].
 pub fn of_record(path: &Path, record: RunRecord) -> Result<CostSummary, CostSummaryError> {
     let Some(cost) = record.cost.clone() else {
         return Err(CostSummaryError::OtherKind(path.display().to_string()));
@@ -173,7 +172,7 @@ fn how(cost: &CostRecord) -> CostMethod {
     }
 }
 
-/// When each trial began, and its value; and how many bytes could not be read.
+/// Returns the start and the value of each trial, and the number of unreadable bytes.
 fn read_trials(path: &Path) -> Result<(Vec<(Nanos, i64)>, u64), SeriesError> {
     let file = SeriesFile::open(path)?;
     let schedule = file.descriptor().schedule;
@@ -244,7 +243,7 @@ fn metric_summary(
     })
 }
 
-/// The middle value, or the mean of the two in the middle; `None` of none.
+/// Returns the middle value, or the mean of the two in the middle; `None` of none.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();

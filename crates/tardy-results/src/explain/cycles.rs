@@ -21,7 +21,7 @@ pub struct CycleExplanation {
     pub above_ns: Option<Nanos>,
     /// Cycles of all threads.
     pub cycles: u64,
-    /// Cycles that were begun and not measured to their end.
+    /// Cycles that were started and not measured to their end.
     pub cut_off: u64,
     /// The folder has all cycles that are longer than this.
     pub complete_above_ns: Nanos,
@@ -33,11 +33,11 @@ pub struct CycleExplanation {
     pub chains: Vec<WakeUpChain>,
 }
 
-/// Explains the cycles of the run in `folder`, those above `above` or else the `worst` longest;
-/// nothing if it is no run of `tardy attach`.
+/// Explains the cycles of the run in `folder`: those above `above`, or otherwise the `worst`
+/// longest; returns `None` if `tardy attach` did not make the run.
 ///
 /// # Errors
-/// [`RunError`].
+/// Returns [`RunError`].
 pub fn explain_cycles(
     folder: &Path,
     above: Option<Nanos>,
@@ -73,7 +73,7 @@ fn explained(cycles: Cycles, begin: Nanos, above: Option<Nanos>, worst: usize) -
     }
 }
 
-/// Of each thread only the longest cycles are kept.
+/// Only the longest cycles of each thread are stored.
 fn complete_above(cycles: &Cycles) -> Nanos {
     let mut kept: HashMap<i32, (u64, Nanos)> = HashMap::new();
     for cycle in &cycles.worst {

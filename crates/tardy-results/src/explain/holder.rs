@@ -1,32 +1,32 @@
-//! Who held the CPU, in words that need no trace.
+//! The holder of the CPU, in terms that need no trace.
 
 use serde::Serialize;
 use tardy_samples::delays::DelayHolder;
 use tardy_trace::explain::{Cause, Certainty, Holder};
 use tardy_trace::symbols::Symbols;
 
-/// Who held the CPU, and how that is known.
+/// The holder of the CPU, and the certainty of that.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct HolderFacts {
-    /// What kept the thread waiting.
+    /// The cause of the wait.
     pub cause: Cause,
-    /// Of the interrupt, softirq or thread; empty where there is none.
+    /// Name of the interrupt, softirq or thread; empty if there is none.
     pub name: String,
     /// The kernel's priority of a thread.
     pub priority: Option<i32>,
-    /// The function that a kernel worker was busy with: its name, else its address.
+    /// The function that a kernel worker was busy with: its name, otherwise its address.
     pub work: Option<String>,
-    /// Of an interrupt that a CPU sent to another: the thread that was on it.
+    /// For an interrupt that a CPU sent to another: the thread on the sending CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender: Option<String>,
-    /// How that is known: `seen`, `inferred`, `cannot_tell`.
+    /// The certainty: `seen`, `inferred`, `cannot_tell`.
     pub known: &'static str,
-    /// What it may have been as well.
+    /// The alternative cause.
     pub or: Option<Cause>,
 }
 
 impl HolderFacts {
-    /// Of a trace that names functions.
+    /// Converts a holder of a trace with function names.
     pub(super) fn of(holder: &Holder, known: Certainty, symbols: &Symbols) -> Self {
         let work = holder.work.map(|address| symbols.name_or_address(address));
         let sender = holder.sender.map(|sender| sender.to_string());

@@ -1,5 +1,5 @@
-//! Who made the samples of a watched guest late, from what its plugin wrote: by the model and in
-//! the words of traced runs.
+//! Explains late samples of a watched guest from its plugin trace, by the same model and in the
+//! same terms as traced runs.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,11 +21,11 @@ use super::executed::{ExecutedCode, OutsideFacts};
 use super::run::{Reading, RunError, RunExplanation, RunQuestion, thread_name};
 use super::threshold::{Late, Threshold};
 
-/// Sections and functions that are told of a sample.
+/// Maximum number of sections and functions that are listed for a sample.
 const SECTIONS_MAX: usize = 8;
 const FUNCTIONS_MAX: usize = 200;
 
-/// What the watching of a run left to explain, if anything.
+/// Returns the facts that a watched run recorded for explanations, if any.
 pub(super) fn facts_of(run: &Path) -> Result<Option<OutsideFacts>, RunError> {
     let unreadable = |error: store::StoreError| RunError::Outside(error);
     let watched = store::read(run)
@@ -39,7 +39,7 @@ pub(super) fn facts_of(run: &Path) -> Result<Option<OutsideFacts>, RunError> {
     }))
 }
 
-/// What of the guest causes hang on.
+/// Returns facts of the guest that decide between causes.
 fn facts(record: &RunRecord) -> Facts {
     let preemption = record
         .machine
@@ -54,7 +54,7 @@ fn facts(record: &RunRecord) -> Facts {
             Preemption::No
         }
     });
-    // No host takes time away that does not pass.
+    // Under virtual time, the host cannot steal time.
     Facts {
         preemption,
         is_guest: Some(false),
@@ -159,7 +159,7 @@ fn take(reading: &mut Reading<'_>, series: &ExplainedSeries, sample: LateSample)
     }
 }
 
-/// Writes what was executed before the late samples of the watched run in `folder` for Perfetto.
+/// Writes the code executed before the late samples of the watched run in `folder` for Perfetto.
 pub(super) fn perfetto_outside(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError> {
     let record = folder::open(folder)?;
     let mut samples = Vec::new();
@@ -169,7 +169,7 @@ pub(super) fn perfetto_outside(folder: &Path, out: &mut dyn io::Write) -> Result
     .map_err(RunError::Outside)?;
     samples.sort_by_key(|&(due, _)| due);
     let mut writer = Writer::new(out, true);
-    // Windows may overlap: each goes on where the one before it ended.
+    // Windows may overlap: each continues where the one before it ended.
     let mut reached = 0;
     for (_, events) in samples {
         let begin = reached;

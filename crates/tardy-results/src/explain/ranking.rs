@@ -51,7 +51,7 @@ impl Ranking {
         }
     }
 
-    /// The thread as it was woken last.
+    /// Returns the thread as last woken.
     pub(super) fn thread(&self) -> Option<Thread> {
         self.thread
     }
@@ -87,7 +87,7 @@ impl Ranking {
             (piece.component, place, piece.length())
         });
         self.totals.take(late, &mut pieces);
-        // Of equally late ones the first stays.
+        // Of equal latencies the first stays.
         let place = self.worst.partition_point(|other| other.lateness() >= late);
         if place < self.most {
             self.worst.insert(place, wake_up);

@@ -1,5 +1,5 @@
-//! Rules of a real-time loop: counts with their remedy. A rule whose events the
-//! trace has none of has no count, not zero.
+//! Rules of a real-time loop: counts with their remedy. If the trace has no events for a rule, its
+//! count is absent, not zero.
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -11,17 +11,17 @@ use super::words::priority;
 #[derive(Debug, Serialize)]
 pub struct RuleRow {
     pub rule: &'static str,
-    /// In a few words, as the thing that happened.
+    /// A short description of the rule's violation.
     pub what: &'static str,
-    /// How often; nothing if the trace has no event that would tell.
+    /// The number of violations; `None` if the trace lacks the event that shows them.
     pub count: Option<u64>,
-    /// Who, or how much.
+    /// The task, or the amount.
     pub detail: String,
-    /// What to do about it; where there is no count, what to record.
+    /// The remedy; without a count, the event to record.
     pub remedy: &'static str,
 }
 
-/// Notes what an event tells of the trace, whosever it is.
+/// Records which kinds of events the trace contains, for any thread.
 pub(super) fn note(recorded: &mut RecordedKinds, event: &Event) {
     match event.kind {
         Kind::PageFault { .. } => recorded.page_faults = true,
@@ -162,7 +162,7 @@ pub(super) fn rows(rules: &LoopRules) -> Vec<RuleRow> {
             "record lock:contention_begin and contention_end",
         ),
     ];
-    // Only real-time threads have a priority to be inverted.
+    // Priority inversion needs a real-time thread.
     if rules.priority >= 100 {
         rows.retain(|row| !matches!(row.rule, "woken_by_lower_priority"));
     }

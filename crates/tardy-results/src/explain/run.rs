@@ -1,5 +1,5 @@
-//! Who made the samples of a run late, from its folder alone: the delays beside its series, and the
-//! series to check them by.
+//! Explains late samples of a run from its folder alone: the stored delays, and the series to check
+//! them against.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read as _};
@@ -29,15 +29,15 @@ use super::{
     explain,
 };
 
-/// What is asked of a run.
+/// Parameters for explaining a run.
 #[derive(Debug, Clone, Copy)]
 pub struct RunQuestion {
     /// Number of worst samples shown as a time line.
     pub worst: usize,
-    /// Which samples are ranked. A run explained from outside kept only its worst samples: without
-    /// [`Late::Above`], all of them are ranked.
+    /// The samples to rank. A watched run stored only its worst samples: without [`Late::Above`],
+    /// all of them are ranked.
     pub late: Late,
-    /// Whether a run that was traced and watched from outside is explained from outside.
+    /// Whether the plugin trace explains a run that was both traced and watched.
     pub from_outside: bool,
 }
 
@@ -47,25 +47,25 @@ pub enum RunError {
     /// There is no run.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// It was not made with --explain, or could not be.
+    /// It was not made with --explain, or could not be traced.
     #[error("the run has no trace{}: measure with `tardy run --explain`, or in the lab with `--watch`", why.as_ref().map_or_else(String::new, |why| format!(" ({why})")))]
     NotTraced {
-        /// What the run says of that.
+        /// The reason that the run states.
         why: Option<String>,
     },
-    /// It was not watched from outside, or nothing was kept.
+    /// It was not watched, or no samples were stored.
     #[error(
         "the guest was not watched, or no samples were kept: measure with `tardy lab run --watch`"
     )]
     NotWatched,
-    /// What was seen from outside cannot be read.
+    /// The plugin trace cannot be read.
     #[error(transparent)]
     Outside(StoreError),
     /// A file of delays cannot be read.
     #[error("{}: {error}", path.display())]
     Unreadable {
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// A series cannot be read.
@@ -74,7 +74,7 @@ pub enum RunError {
     /// A trace for another tool cannot be written.
     #[error("cannot be written: {0}")]
     Write(#[from] io::Error),
-    /// Its pages are not there.
+    /// Its pages are missing.
     #[error(
         "the run kept the kernel's trace around its worst samples only (trace/worst.dat): measure \
          with `tardy run --explain --keep-trace`"
@@ -84,7 +84,7 @@ pub enum RunError {
     #[error("{}: {error}", path.display())]
     Trace {
         path: PathBuf,
-        /// What is wrong.
+        /// The error of the explanation.
         error: ExplainError,
     },
 }
@@ -92,43 +92,42 @@ pub enum RunError {
 /// A run explained.
 #[derive(Debug, Serialize)]
 pub struct RunExplanation {
-    /// What was recorded of the kernel's trace; none where the run is explained from outside.
+    /// The recording of the kernel's trace; `None` if a plugin trace explains the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tracing: Option<TracingRecord>,
-    /// How the guest was watched; none where the kernel's trace explains the run.
+    /// How the guest was watched; `None` if the kernel's trace explains the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outside: Option<OutsideFacts>,
-    /// How many samples.
+    /// Counts of samples.
     pub samples: SampleCounts,
     /// The threshold of ranked samples.
     pub threshold: Threshold,
-    /// How late, of those that are ranked; nothing where none is.
+    /// Latencies of the ranked samples; `None` if none is ranked.
     pub lateness: Option<Lateness>,
-    /// Where on the way the time went, in the order of the way.
+    /// The time per component, in order of the path.
     pub components: Vec<ComponentRow>,
-    /// Who held the CPU, most lateness first.
+    /// The holders of the CPU, sorted by the latency they caused, largest first.
     pub holders: Vec<HolderRow>,
     /// All other samples; absent if all are ranked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ordinary: Option<Ordinary>,
-    /// Of the lateness that is ranked, what has no holder, because events were lost or came too
-    /// late.
+    /// Ranked latency without a known holder, because events were lost or arrived too late.
     pub unexplained_ns: u64,
-    /// Of it what is one of two causes.
+    /// The part of it that has two possible causes.
     pub cannot_tell_ns: u64,
     /// The worst samples, the worst first.
     pub worst: Vec<SampleStory>,
-    /// Functions that held the CPU, most lateness first; none without --explain=stacks.
+    /// Functions that held the CPU, sorted by latency caused; empty without --explain=stacks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stacks: Vec<StackRow>,
-    /// What loops of programs do that a loop on time does not; none without such a loop.
+    /// Deviations of program loops from a correct periodic loop; empty without such a loop.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub loops: Vec<LoopRow>,
 }
 
 impl RunExplanation {
-    /// Explanations that the run wrote and that did not give way to newer ones, and those of them
-    /// that its files no longer have: they were cut off, or are damaged.
+    /// Returns the number of explanations that the run wrote and did not drop for newer ones, and
+    /// how many of these its files lack because they were truncated or damaged.
     #[must_use]
     pub fn written_and_missing(&self) -> (u64, u64) {
         let written = self
@@ -141,25 +140,24 @@ impl RunExplanation {
     }
 }
 
-/// How many samples.
+/// Counts of samples.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SampleCounts {
-    /// Those that were late, by whatever little, as the recorder handed them over.
+    /// Samples with any latency above 0, as the recorder passed them on.
     pub late: u64,
     /// Those with an explanation.
     pub explained: u64,
-    /// Those of them that are later than what was asked for.
+    /// The samples above the requested latency.
     pub ranked: u64,
-    /// Those with an explanation for a part of their latency only.
+    /// Those whose latency is only partly explained.
     pub with_unknown: u64,
     /// Those that did not reach the explainer.
     pub left_out: u64,
-    /// Those whose explanation gave way to newer ones in a run with `--disk`.
+    /// Those whose explanation was dropped for newer ones in a run with `--disk`.
     pub given_way: u64,
-    /// Explained samples whose latency is stored, so that the sum of the pieces could be compared
-    /// with it.
+    /// Explained samples whose latency is stored, so that the sum of the pieces could be checked.
     pub checked: u64,
-    /// Those of them that do not add up to their latency: none, or something is broken.
+    /// Those whose pieces do not add up to their latency: none, unless there is a bug.
     pub not_adding_up: u64,
     /// Bytes of explanations that are damaged.
     pub damaged_bytes: u64,
@@ -176,29 +174,29 @@ pub struct SampleStory {
     pub cpu: u32,
     /// When it was due, in ns of the run's clock.
     pub due_ns: Nanos,
-    /// The same from the start of the run.
+    /// The due time, from the start of the run.
     pub since_start_ns: Nanos,
     /// The phase that it fell into.
     pub phase: Option<String>,
-    /// Who woke the thread; nobody if it was awake.
+    /// The context that woke the thread; `None` if the thread was awake.
     pub waker: Option<String>,
     pub latency_ns: u64,
-    /// Whether the trace has the switch to the thread.
+    /// Whether the trace contains the switch to the thread.
     pub is_switch_seen: bool,
     /// In the order of time, without a gap.
     pub pieces: Vec<StoryPiece>,
-    /// Which functions were executed, in which sections; of runs that are explained from outside.
+    /// The executed functions and sections; for watched runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub executed: Option<ExecutedCode>,
 }
 
 /// The kernel's trace around the worst samples of a run, below its folder.
 const EVIDENCE: &str = "trace/worst.dat";
-/// The largest of its files that is read into memory.
+/// Maximum size of a file that is read into memory.
 const FILE_BYTES_MAX: u64 = 4 << 30;
 /// Linux has no more CPUs (NR_CPUS).
 const CPUS_MAX: usize = 8192;
-/// The kernel keeps so many bytes of a thread's name.
+/// Length of a thread's name in the kernel, in bytes.
 const NAME_BYTES: usize = 15;
 
 /// Writes the trace around the worst samples of the traced run in `folder` for Perfetto, with the
@@ -233,7 +231,7 @@ pub(super) fn perfetto_traced(folder: &Path, out: &mut dyn io::Write) -> Result<
 /// Writes all pages that the run in `folder` kept as a trace.dat.
 ///
 /// # Errors
-/// [`RunError`].
+/// Returns [`RunError`].
 pub fn trace_dat(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError> {
     folder::open(folder)?;
     let place = folder.join("trace");
@@ -283,8 +281,8 @@ pub fn trace_dat(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError>
     Ok(out.flush()?)
 }
 
-/// Whether a trace is what a run kept around its worst samples. Figures from it are of these alone,
-/// and what lies between was never kept.
+/// Returns whether a trace contains only the pages that a run kept around its worst samples.
+/// Figures from it describe these samples alone; the rest was not stored.
 #[must_use]
 pub fn is_evidence(trace: &Path) -> bool {
     let name = trace.file_name().and_then(|name| name.to_str());
@@ -296,7 +294,7 @@ pub fn is_evidence(trace: &Path) -> bool {
             .is_some_and(|place| place.join("../run.json").is_file())
 }
 
-/// The name of the thread that took the samples of a series, as the kernel keeps it.
+/// Returns the name of the thread that took the samples of a series, as the kernel stores it.
 pub(super) fn thread_name(series: &ExplainedSeries) -> Text {
     let cpu = series
         .cpu
@@ -340,7 +338,7 @@ pub(super) fn explain_traced(
     Ok(reading.finish(Some(tracing), None))
 }
 
-/// Those that the run says; of a run that was cut off, those whose files are there.
+/// Returns the series that the run records; for an interrupted run, those whose files exist.
 fn explained_series(
     record: &RunRecord,
     tracing: &TracingRecord,
@@ -380,11 +378,11 @@ pub(super) struct Reading<'a> {
     pub(super) worst: Vec<SampleStory>,
 }
 
-/// What became of a sample.
+/// The outcome of explaining a sample.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SampleOutcome {
     pub(super) is_ranked: bool,
-    /// Its place among the worst, where it is one of them.
+    /// Its index among the worst, if it is one of them.
     pub(super) story: Option<usize>,
 }
 
@@ -470,7 +468,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The places of a chunk's holders.
+    /// Returns the indices of a chunk's holders.
     pub(super) fn places(&mut self, chunk: &DelayChunk) -> Vec<usize> {
         chunk
             .holders
@@ -554,7 +552,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// The latency that a sample must exceed to be among the `most` worst.
+/// Returns the latency that a sample must exceed to be among the `most` worst.
 fn least(worst: &[SampleStory], most: usize) -> u64 {
     match most.checked_sub(1) {
         None => u64::MAX,
@@ -562,8 +560,8 @@ fn least(worst: &[SampleStory], most: usize) -> u64 {
     }
 }
 
-/// Keeps the story of a sample if it is among the `most` worst: its place. Of equally late ones the
-/// first stays.
+/// Stores the story of a sample if it is among the `most` worst, and returns its index. Of equal
+/// latencies the first stays.
 fn keep(
     worst: &mut Vec<SampleStory>,
     most: usize,

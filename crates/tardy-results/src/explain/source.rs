@@ -1,4 +1,4 @@
-//! A run explained from what there is of it: its trace, or what was seen from outside of its guest.
+//! Chooses the source that explains a run: its kernel trace, or the plugin trace of its guest.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::run::{RunError, RunExplanation, RunQuestion, explain_traced, perfetto
 /// Explains the run in `folder`.
 ///
 /// # Errors
-/// [`RunError`].
+/// Returns [`RunError`].
 pub fn explain_run(folder: &Path, question: RunQuestion) -> Result<RunExplanation, RunError> {
     if question.from_outside || folder::open(folder)?.tracing.is_none() {
         match facts_of(folder)? {
@@ -23,10 +23,10 @@ pub fn explain_run(folder: &Path, question: RunQuestion) -> Result<RunExplanatio
     explain_traced(folder, question)
 }
 
-/// Writes what happened around the worst samples of the run in `folder` for Perfetto.
+/// Writes the events around the worst samples of the run in `folder` for Perfetto.
 ///
 /// # Errors
-/// [`RunError`].
+/// Returns [`RunError`].
 pub fn perfetto(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError> {
     if folder::open(folder)?.tracing.is_none() && facts_of(folder)?.is_some() {
         return perfetto_outside(folder, out);

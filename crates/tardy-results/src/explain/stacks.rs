@@ -7,7 +7,7 @@ pub use tardy_samples::delay_totals::StackRow;
 use super::HolderFacts;
 use super::words;
 
-/// The cause of a stack and its name, in words.
+/// Returns the cause of a stack and its name, in words.
 #[must_use]
 pub fn who(row: &StackRow) -> String {
     let (cause, name) = (row.cause, row.name.clone());
@@ -29,7 +29,7 @@ pub fn who(row: &StackRow) -> String {
 /// If it cannot be written.
 pub fn write_folded(rows: &[StackRow], out: &mut dyn Write) -> io::Result<()> {
     for row in rows {
-        // Frames are told apart by ";", and the last blank is before the number.
+        // The format separates frames by ";", and puts the number after the last blank.
         write!(out, "{}", who(row).replace(';', ","))?;
         for function in row.functions.iter().rev() {
             write!(out, ";{}", function.replace(';', ","))?;

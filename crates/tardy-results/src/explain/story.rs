@@ -1,4 +1,4 @@
-//! One wake-up whole: its marks and who held the CPU, in ns from its due time.
+//! One complete wake-up: its marks and the holders of the CPU, in ns from its due time.
 
 use serde::Serialize;
 use tardy_trace::explain::{Component, DueFrom, WakeUp, Waker};
@@ -16,14 +16,14 @@ pub struct Story {
     pub cpu: u32,
     /// When it was due, in ns of the trace's clock.
     pub due_ns: u64,
-    /// Whether the timer says so, or the waking stands for it.
+    /// The source of the due time: the timer, or the wake-up as a substitute.
     pub due_from: DueFrom,
-    /// Who woke it.
+    /// The context that woke it.
     pub waker: String,
-    /// From due to running.
+    /// Time from due to running.
     pub lateness_ns: u64,
-    /// Where the switch is not in the trace, the first event of the thread, in ns from due: the
-    /// lateness is at most so much.
+    /// The first event of the thread if the trace lacks the switch, in ns from due: an upper bound
+    /// of the latency.
     pub first_sign_ns: Option<u64>,
     /// In the order of time.
     pub marks: Vec<Mark>,
@@ -40,7 +40,7 @@ pub struct Mark {
     pub what: &'static str,
 }
 
-/// A stretch, and who held the CPU.
+/// An interval, and the holder of the CPU in it.
 #[derive(Debug, Serialize)]
 pub struct StoryPiece {
     /// In ns from due.
@@ -52,11 +52,11 @@ pub struct StoryPiece {
     /// Who.
     #[serde(flatten)]
     pub holder: HolderFacts,
-    /// The functions that the timer interrupt found under way, the innermost first; empty where no
+    /// The functions that the timer interrupt found under way, the innermost first; empty if no
     /// stack was recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
-    /// Those that gave the CPU up in the end.
+    /// The functions that finally gave up the CPU.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ended: Vec<String>,
 }

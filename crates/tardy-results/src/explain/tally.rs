@@ -1,4 +1,4 @@
-//! Lateness counted by who held the CPU, in words.
+//! Sums latency by holder of the CPU.
 
 use serde::Serialize;
 use tardy_samples::delay_totals::DelayTotals;
@@ -6,22 +6,22 @@ pub use tardy_samples::delay_totals::{ComponentRow, Lateness};
 
 use super::HolderFacts;
 
-/// Someone who held the CPU.
+/// A holder of the CPU.
 #[derive(Debug, Serialize)]
 pub struct HolderRow {
     /// Who.
     #[serde(flatten)]
     pub holder: HolderFacts,
     pub sum_ns: u64,
-    /// Of all lateness, from 0 to 1.
+    /// Share of the total latency, from 0 to 1.
     pub share: f64,
-    /// Wake-ups that had to wait for it.
+    /// Number of wake-ups that waited for it.
     pub wake_ups: u64,
     /// The most in one wake-up.
     pub max_ns: u64,
 }
 
-/// What was counted.
+/// The latencies that were counted.
 pub(super) struct LatenessBreakdown {
     pub(super) lateness: Option<Lateness>,
     /// In the order of the way.
@@ -31,7 +31,7 @@ pub(super) struct LatenessBreakdown {
 }
 
 impl LatenessBreakdown {
-    /// Of `totals`, with each holder in words.
+    /// Converts `totals`, with each holder in words.
     pub(super) fn new(totals: &DelayTotals, facts: impl Fn(usize) -> HolderFacts) -> Self {
         let lateness = totals.lateness();
         let all = lateness.map_or(0, |lateness| lateness.sum_ns);
@@ -58,12 +58,12 @@ impl LatenessBreakdown {
         }
     }
 
-    /// What of the lateness has no holder.
+    /// Returns the latency without a known holder.
     pub(super) fn unexplained_ns(&self) -> u64 {
         self.sum(|row| row.holder.cause.is_unexplained())
     }
 
-    /// What of it is one of two causes.
+    /// Returns the part of it that has two possible causes.
     pub(super) fn cannot_tell_ns(&self) -> u64 {
         self.sum(|row| row.holder.or.is_some())
     }

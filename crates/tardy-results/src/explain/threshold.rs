@@ -7,7 +7,7 @@ use tardy_samples::delay_totals::DelayTotals;
 
 use super::{ComponentRow, Lateness};
 
-/// The threshold that the user asks for.
+/// The threshold that the user gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Late {
     /// This latency.
@@ -36,25 +36,25 @@ pub enum ThresholdSource {
     Deadline,
     /// The worst 0.1 % exceed it, at least 20 of them.
     Worst,
-    /// The same, because no sample exceeded the run's deadline.
+    /// The same threshold, because no sample exceeded the run's deadline.
     WorstInTime,
-    /// The run kept only its worst samples; all of them are ranked.
+    /// The run stored only its worst samples; all of them are ranked.
     Kept,
 }
 
 /// Minimum number of ranked samples, if there are so many.
 const WORST_LEAST: u64 = 20;
-/// One in so many samples is ranked.
+/// One of this many samples is ranked.
 const WORST_ONE_OF: u64 = 1000;
 
 impl Threshold {
-    /// For runs that kept only their worst samples.
+    /// For runs that stored only their worst samples.
     pub(super) const KEPT: Self = Self {
         above_ns: Nanos::ZERO,
         from: ThresholdSource::Kept,
     };
 
-    /// The threshold that the user gave.
+    /// Returns the threshold that the user gave.
     pub(super) const fn asked(above_ns: Nanos) -> Self {
         Self {
             above_ns,
@@ -62,7 +62,7 @@ impl Threshold {
         }
     }
 
-    /// For a run with these latencies, and perhaps a deadline.
+    /// Chooses the threshold of a run by its latencies and optional deadline.
     pub(super) fn of(latencies: &Histogram, deadline: Option<Nanos>) -> Self {
         let limit = deadline.filter(|deadline| latencies.above(deadline.get()) > 0);
         if let Some(above_ns) = limit {
@@ -98,7 +98,7 @@ pub struct Ordinary {
     pub count: u64,
     /// How late.
     pub lateness: Lateness,
-    /// Where on the way the time went, in the order of the way.
+    /// The time per component, in order of the path.
     pub components: Vec<ComponentRow>,
 }
 

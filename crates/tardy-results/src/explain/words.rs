@@ -1,4 +1,4 @@
-//! Words for who held the CPU, and where on the way.
+//! Words for holders of the CPU and components.
 
 use tardy_trace::event::Thread;
 use tardy_trace::explain::{Cause, Component};
@@ -21,7 +21,7 @@ pub fn component(component: Component) -> &'static str {
     }
 }
 
-/// Who held the CPU, and how that is known.
+/// Describes the holder of the CPU and the certainty of that.
 #[must_use]
 pub fn holder(facts: &HolderFacts) -> String {
     let HolderFacts {
@@ -97,7 +97,7 @@ fn words(cause: Cause, who: &str) -> String {
     }
 }
 
-/// A thread's class and priority in the words of chrt(1) and nice(1).
+/// Returns a thread's class and priority in the notation of chrt(1) and nice(1).
 #[must_use]
 pub fn priority(priority: i32) -> String {
     match priority {

@@ -1,4 +1,4 @@
-//! Builds whose changes somebody accepted: a file beside the runs.
+//! Builds whose changes were accepted, read from a file next to the runs.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -29,10 +29,10 @@ pub enum AcceptedError {
     },
 }
 
-/// Builds that are accepted for the runs in `folder`; none where it has no such file.
+/// Reads the accepted builds for the runs in `folder`; none if the file is absent.
 ///
 /// # Errors
-/// [`AcceptedError`] where the file cannot be read, or is no list.
+/// Returns [`AcceptedError`] if the file cannot be read, or is no list.
 pub fn accepted(folder: &Path) -> Result<BTreeSet<String>, AcceptedError> {
     let path = folder.join(FILE);
     let error = |error| AcceptedError::File {
@@ -56,10 +56,11 @@ pub fn accepted(folder: &Path) -> Result<BTreeSet<String>, AcceptedError> {
     Ok(accepted.builds)
 }
 
-/// Accepts what changes with these builds, from now on, for the runs in `folder`. Returns the file.
+/// Accepts changes that start with these builds, from now on, for the runs in `folder`. Returns the
+/// file.
 ///
 /// # Errors
-/// [`AcceptedError`] where the file cannot be read or written.
+/// Returns [`AcceptedError`] if the file cannot be read or written.
 pub fn accept(folder: &Path, builds: &[String]) -> Result<PathBuf, AcceptedError> {
     let path = folder.join(FILE);
     let mut accepted = AcceptedBuilds {

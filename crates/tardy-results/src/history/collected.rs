@@ -44,7 +44,7 @@ impl<T: Clone + Eq + Hash> Interner<T> {
 
 type Facts = [Option<String>; FACTS.len()];
 
-/// Whose a run is.
+/// The board of a run.
 struct RunPlace {
     board: u32,
     build: u32,
@@ -53,7 +53,7 @@ struct RunPlace {
     folder: Box<Path>,
 }
 
-/// The quantiles of one run of a series; not a number where too few samples are beyond.
+/// The quantiles of one run of a series; NaN if too few samples are beyond.
 struct RunValues {
     build: u32,
     quantiles: [f64; QUANTILES.len()],
@@ -74,10 +74,10 @@ pub struct RunCollection {
 }
 
 impl RunCollection {
-    /// Adds a run. False where it is there already.
+    /// Adds a run. Returns false if it was added before.
     ///
     /// # Errors
-    /// [`CompareError::Clocks`] where its clock is not that of the others.
+    /// Returns [`CompareError::Clocks`] if its clock differs from the others'.
     pub fn add(&mut self, run: &HistoryRun) -> Result<bool, CompareError> {
         let (base, clock) = self
             .first
@@ -116,7 +116,7 @@ impl RunCollection {
         Ok(true)
     }
 
-    /// All builds in the order of their first runs, and the place there of each that was collected.
+    /// Returns all builds in order of their first runs, and the index there of each collected one.
     pub(super) fn builds(&self, accepted: &BTreeSet<String>) -> (Vec<Build>, Vec<usize>) {
         let build = |name: &String| Build {
             name: name.clone(),
@@ -142,7 +142,8 @@ impl RunCollection {
         (builds.into_iter().map(|(_, build)| build).collect(), places)
     }
 
-    /// The numbers of each board, in the order of boards and keys; `places` as of [`Self::builds`].
+    /// Returns the numbers of each board, in the order of boards and keys; `places` as of
+    /// [`Self::builds`].
     pub(super) fn series(&self, places: &[usize]) -> Vec<Series> {
         let mut all: Vec<(&String, &Key, &Vec<RunValues>)> = Vec::with_capacity(self.values.len());
         all.extend(self.values.iter().map(|(&(board, key), values)| {
@@ -158,7 +159,8 @@ impl RunCollection {
             .collect()
     }
 
-    /// What differs between the last run of a board before a build and its first one from there on.
+    /// Returns the differences between a board's last run before a build and its first run from
+    /// that build on.
     pub(super) fn changed(
         &self,
         board: &str,
@@ -181,7 +183,7 @@ impl RunCollection {
             .map_or_else(Vec::new, |(before, after)| self.differences(before, after))
     }
 
-    /// All that the runs say, where their folders are still there; else what was collected.
+    /// Returns all recorded facts if the folders still exist, otherwise the collected ones.
     fn differences(&self, before: &RunPlace, after: &RunPlace) -> Vec<FactDifference> {
         let record = |run: &RunPlace| {
             folder::open(&run.folder)
@@ -214,7 +216,7 @@ fn digest(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// The median, and the highest quantile that every run has.
+/// Returns the median, and the highest quantile that every run has.
 fn series_of(board: &str, key: &Key, values: &[RunValues], places: &[usize]) -> Vec<Series> {
     let is_whole = |quantile: &usize| values.iter().all(|run| !run.quantiles[*quantile].is_nan());
     let highest = (0..QUANTILES.len()).rev().find(is_whole);

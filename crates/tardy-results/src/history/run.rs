@@ -1,4 +1,4 @@
-//! What a history keeps of a run: whose it is, what its machine says of itself, and its numbers.
+//! The parts of a run that a history stores: its board, facts of its machine, and its numbers.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use crate::compare::side::{CompareError, RunSide};
 /// Quantiles that are followed: the median, and the highest of the others that every run of a
 /// series has samples beyond.
 pub const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
-/// What is kept of machine and plan, as in `run.json`.
+/// Facts of machine and plan that are stored, named as in `run.json`.
 pub const FACTS: [&str; 7] = [
     "machine.kernel.release",
     "machine.kernel.version",
@@ -33,35 +33,35 @@ const BOARD: &str = "board";
 /// One run of a board and build.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryRun {
-    /// Where it is, or was, from the root on.
+    /// Its current or former absolute path.
     pub folder: PathBuf,
     pub board: String,
     pub build: String,
     /// Wall-clock time of its start, ns since 1970.
     pub started_realtime_ns: Nanos,
     pub clock: ClockKind,
-    /// Those of [`FACTS`]; absent where they are not known.
+    /// The values of [`FACTS`]; absent if unknown.
     pub facts: [Option<String>; FACTS.len()],
     /// One for each probe, quantity and load.
     pub numbers: Vec<RunNumbers>,
 }
 
-/// What a run measured of one probe and quantity, under one load or in all.
+/// Numbers of a run for one probe and quantity, under one load or over all.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunNumbers {
     pub key: Key,
     pub samples: u64,
     /// The smallest, in the key's unit.
     pub min: i64,
-    /// The arithmetic mean; absent where a series cannot tell.
+    /// The arithmetic mean; absent if a series lacks it.
     pub mean: Option<f64>,
-    /// Those of [`QUANTILES`] that ten samples are beyond.
+    /// The values of [`QUANTILES`] with at least ten samples beyond.
     pub quantiles: [Option<f64>; QUANTILES.len()],
     /// The largest, in the key's unit.
     pub max: i64,
-    /// Due times skipped; absent where a series cannot tell.
+    /// Due times skipped; absent if a series lacks the count.
     pub skipped: Option<u64>,
-    /// Due times that missed the deadline; absent where the run had none.
+    /// Due times that missed the deadline; absent if the run had none.
     pub misses: Option<u64>,
 }
 
@@ -69,7 +69,7 @@ impl HistoryRun {
     /// Reads the run in `folder`.
     ///
     /// # Errors
-    /// [`CompareError`] where it cannot be read.
+    /// Returns [`CompareError`] if it cannot be read.
     pub fn read(folder: &Path) -> Result<Self, CompareError> {
         let run = RunSide::read(folder, None)?;
         let groups = groups(&run, None)?;
@@ -95,7 +95,7 @@ impl HistoryRun {
     }
 }
 
-/// Nothing where there is no sample.
+/// Returns `None` if there are no samples.
 fn numbers(key: Key, group: &RunGroup) -> Option<RunNumbers> {
     let mut counts = Vec::new();
     group
@@ -119,7 +119,7 @@ fn numbers(key: Key, group: &RunGroup) -> Option<RunNumbers> {
     })
 }
 
-/// The day of a time in UTC, as in 2026-11-23.
+/// Returns the day of a time in UTC, as in 2026-11-23.
 fn day(time: Nanos) -> String {
     Timestamp::from_nanosecond(i128::from(time.get()))
         .unwrap_or_default()

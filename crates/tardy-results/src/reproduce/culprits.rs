@@ -1,5 +1,5 @@
-//! Who made samples late in experiments that are run to learn it: functions of the kernel, from
-//! stacks on this machine, from every instruction in the lab.
+//! Causes of late samples in experiments that look for them: kernel functions, from stacks on this
+//! machine, or from every instruction in the lab.
 
 use std::path::{Path, PathBuf};
 
@@ -11,24 +11,25 @@ use crate::explain::run::{RunExplanation, RunQuestion};
 use crate::explain::source::explain_run;
 use crate::explain::words;
 
-/// Told of each kernel, most first.
+/// Number of culprits shown per kernel, largest first.
 const TOLD: usize = 5;
 /// Functions of each, innermost or longest first.
 const FUNCTIONS: usize = 4;
 
-/// One way in which a kernel was late.
+/// One cause of a kernel's latency.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Culprit {
     pub kernel: String,
-    /// Of a stack, the most that it held up one sample; in the lab, how late the sample was.
+    /// For a stack, the longest delay of one sample; in the lab, the latency of the sample.
     pub late_ns: u64,
-    /// Who held the CPU.
+    /// The holder of the CPU.
     pub who: String,
-    /// Of stacks the innermost first; in the lab those with the most time of their own first.
+    /// For stacks, innermost first; in the lab, sorted by self time, largest first.
     pub functions: Vec<String>,
 }
 
-/// Of the runs of an experiment, each with the name of its kernel; the first of each kernel tells.
+/// Returns the culprits in the runs of an experiment, each with the name of its kernel; the first
+/// run of each kernel is used.
 pub(super) fn culprits(runs: &[(String, PathBuf)]) -> Vec<Culprit> {
     runs.iter()
         .flat_map(|(kernel, path)| of_run(kernel, path))

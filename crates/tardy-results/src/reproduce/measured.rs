@@ -16,13 +16,13 @@ use tardy_run::record::{PhaseRecord, RunKind, RunRecord};
 use crate::cost::summary::{CostSummary, of_record};
 use crate::summary::read::{LoadedRun, read};
 
-/// The phase that stands for the whole run, with samples that were counted and not stored.
+/// Stands for the whole run, including samples that were counted and not stored.
 const WHOLE: &str = "run";
-/// The phase that stands for the last one under load, whatever its loads: `tardy run --load` names
-/// it after them.
+/// Stands for the last phase under load, whatever its loads: `tardy run --load` names the phase
+/// after them.
 const LOADED: &str = "load";
 
-/// The file that says why an experiment has no folder.
+/// Returns the path of the file with the reason why an experiment has no folder.
 #[must_use]
 pub fn why_file(folder: &Path, experiment: &str) -> PathBuf {
     folder.join(format!("{experiment}.why"))
@@ -46,8 +46,8 @@ enum Run {
 }
 
 impl PaperRuns {
-    /// Reads what there is below `folder`: a folder an experiment, in it a run, or a folder of runs
-    /// per kernel.
+    /// Reads the experiments below `folder`: a folder per experiment, which contains a run, or a
+    /// folder of runs per kernel.
     #[must_use]
     pub fn read(paper: &Paper, folder: &Path) -> Self {
         let mut found = Self {
@@ -72,7 +72,7 @@ impl PaperRuns {
         found
     }
 
-    /// The kernels of an experiment, each with the number of its replicas.
+    /// Returns the kernels of an experiment, each with the number of its replicas.
     #[must_use]
     pub fn kernels(&self, experiment: &str) -> Vec<(String, usize)> {
         let of_experiment = self.runs.iter().filter(|((name, _), _)| name == experiment);
@@ -81,7 +81,7 @@ impl PaperRuns {
             .collect()
     }
 
-    /// What was not as asked for.
+    /// Returns the deviations from the experiment.
     #[must_use]
     pub fn remarks(&self, experiment: &str) -> Vec<String> {
         let unreadable = self
@@ -111,7 +111,7 @@ impl PaperRuns {
         remarks
     }
 
-    /// The first run of each kernel of an experiment, as it lies below `folder`.
+    /// Returns the first run of each kernel of an experiment below `folder`.
     #[must_use]
     pub fn first_runs(experiment: &str, folder: &Path) -> Vec<(String, PathBuf)> {
         let mut found: Vec<(String, PathBuf)> = Vec::new();
@@ -127,7 +127,7 @@ impl PaperRuns {
         found
     }
 
-    /// How many replicas there are of what a quantity is of.
+    /// Returns the number of replicas behind a quantity.
     #[must_use]
     pub fn replicas(&self, quantity: &Quantity, experiment: &str) -> usize {
         self.runs
@@ -135,10 +135,10 @@ impl PaperRuns {
             .map_or(0, Vec::len)
     }
 
-    /// The quantity, in one replica.
+    /// Returns the quantity, in one replica.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Returns the reason if there is none.
     pub fn value(
         &self,
         quantity: &Quantity,
@@ -222,9 +222,9 @@ fn runs_below(folder: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// A run, and the name of its kernel.
+/// Reads a run and the name of its kernel.
 fn run(path: &Path) -> Result<(String, Run), String> {
-    // What is said of a folder must not depend on where it lies.
+    // Remarks about a folder must not depend on its location.
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let record =
         folder::open(path).map_err(|_| format!("{name}: the guest or the run left no result"))?;
@@ -244,8 +244,8 @@ fn kernel_of(record: &RunRecord) -> String {
     name_of(&record.machine.kernel)
 }
 
-/// As claims name kernels: the preemption model, older ones and those whose timers fire on ticks
-/// marked.
+/// Returns a kernel's name in claims: the preemption model, with marks for older kernels and those
+/// whose timers fire on ticks.
 fn name_of(kernel: &KernelFacts) -> String {
     let mode = match &kernel.preemption {
         Some(preemption) if preemption.compiled == CompiledPreemption::RealTime => "rt",
@@ -292,7 +292,7 @@ fn cell(run: &LoadedRun, phase: &str, probe: Option<&str>) -> Result<Cell, Refus
         .iter()
         .find(|warning| matches!(warning, Warning::LoadAbsent { .. }));
     match absent {
-        // A phase that was to be under load and has none is idle.
+        // A phase that should have a load and has none counts as idle.
         Some(absent) if found.loads.is_empty() && !matches!(phase, "idle" | "no-load") => {
             Err(Refusal(absent.to_string()))
         }

@@ -1,5 +1,5 @@
-//! What holds whatever the distribution: percentiles between order statistics, shares above limits,
-//! and how far the maximum reaches. All of it counts the effective number of samples: they depend
+//! Bounds for any distribution: percentiles between order statistics, shares above limits, and how
+//! far the maximum reaches. All bounds use the effective number of samples, because samples depend
 //! on each other, in time and over CPUs.
 
 use serde::Serialize;
@@ -27,20 +27,20 @@ const CONFIDENCE: Confidence = Confidence::NINETY_FIVE;
 /// The second layer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bounds {
-    /// Of every statement by itself.
+    /// Confidence of every individual statement.
     pub confidence: f64,
-    /// Independent samples that all of them count for, at the median.
+    /// Effective number of independent samples, at the median.
     pub effective_samples: f64,
-    /// Whether that is an assumption, because there are too few samples to tell.
+    /// Whether independence is an assumption, because there are too few samples.
     pub is_independence_assumed: bool,
-    /// Between order statistics.
+    /// Bounds between order statistics.
     pub percentiles: Vec<Percentile>,
     /// Shares above limits.
     pub exceedances: Vec<Exceedance>,
-    /// The share of samples that lie at or below the maximum seen, at least (Wilks; the rule of
-    /// three turned round).
+    /// Lower bound of the share of samples at or below the observed maximum (Wilks; the inverse of
+    /// the rule of three).
     pub covered_by_max: f64,
-    /// Shares that the maximum would cover with more samples, and how many.
+    /// Shares that the maximum would cover with more samples, and the required number.
     pub needed: Vec<SamplesNeeded>,
 }
 
@@ -52,12 +52,12 @@ pub struct Exceedance {
     pub samples: u64,
     /// Their share, at most (Clopper and Pearson).
     pub share_upper: f64,
-    /// Samples an hour of all series together, at most, at the rate at which they were taken;
-    /// absent where the length of the run is not known, or nothing is bounded.
+    /// Upper bound of exceedances per hour over all series, at the sampling rate; absent if the
+    /// length of the run is unknown, or nothing is bounded.
     pub an_hour_upper: Option<f64>,
 }
 
-/// What a statement would need.
+/// How many samples a statement needs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SamplesNeeded {
     pub share: f64,
@@ -65,7 +65,7 @@ pub struct SamplesNeeded {
     pub samples: u64,
 }
 
-/// Of all samples of a series, or of several; `None` without a sample. `limits` ascend.
+/// Computes the bounds of one or several series; `None` without samples. `limits` ascend.
 #[must_use]
 pub fn bounds(
     histogram: &Histogram,
@@ -120,7 +120,7 @@ pub fn bounds(
 
 fn percentiles(histogram: &Histogram, dependence: &Dependence) -> Vec<Percentile> {
     let samples = histogram.count() as f64;
-    // Beyond the last sample there is nothing to give a value to.
+    // No value exists beyond the last sample.
     let wanted: Vec<f64> = PERCENTILES
         .into_iter()
         .filter(|probability| (1.0 - probability) * samples >= 0.1)
@@ -129,7 +129,7 @@ fn percentiles(histogram: &Histogram, dependence: &Dependence) -> Vec<Percentile
 }
 
 impl Bounds {
-    /// Forgets what is not known where samples at or above `open` have no values of their own.
+    /// Drops numbers that are unknown if samples at or above `open` have no individual values.
     pub fn forget_from(&mut self, open: Nanos) {
         self.percentiles
             .retain(|percentile| percentile.value_ns < open.get());

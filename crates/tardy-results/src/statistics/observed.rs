@@ -1,4 +1,4 @@
-//! What was seen, and nothing else: all that williams2002 printed of a run.
+//! Observations only: all numbers that williams2002 printed of a run.
 
 use serde::Serialize;
 use tardy_core::histogram::Histogram;
@@ -20,15 +20,14 @@ pub struct ObservedStatistics {
     pub max_ns: i64,
     /// The arithmetic mean.
     pub mean_ns: f64,
-    /// The middle value, or the smaller of both middle ones; absent where an import does not know
-    /// it.
+    /// The middle value, or the smaller of both middle ones; absent if an import does not know it.
     pub median_ns: Option<i64>,
     /// Lower edge of the fullest bucket; of several the lowest.
     pub mode_ns: i64,
-    /// Middle of the same bucket, which is what williams2002 prints.
+    /// Middle of the same bucket, which williams2002 prints.
     pub mode_middle_ns: i64,
     pub mode_samples: u64,
-    /// With n - 1; absent for one sample.
+    /// Divided by n - 1; absent for one sample.
     pub variance_ns2: Option<f64>,
     pub standard_deviation_ns: Option<f64>,
     /// Shares below limits.
@@ -38,7 +37,7 @@ pub struct ObservedStatistics {
     pub five_nines_ns: Option<i64>,
 }
 
-/// How much lay below a limit.
+/// The share below a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ShareBelow {
     pub limit_ns: Nanos,
@@ -48,7 +47,7 @@ pub struct ShareBelow {
     pub share: f64,
 }
 
-/// Of all samples of a series, or of several; `None` without a sample. `limits` ascend.
+/// Computes the observations of one or several series; `None` without samples. `limits` ascend.
 #[must_use]
 pub fn observed(
     histogram: &Histogram,
@@ -111,7 +110,7 @@ pub fn observed(
 }
 
 impl ObservedStatistics {
-    /// Forgets what is not known where samples at or above `open` have no values of their own.
+    /// Drops numbers that are unknown if samples at or above `open` have no individual values.
     pub fn forget_from(&mut self, open: Nanos) {
         let is_known = |value: &i64| *value < open.get();
         self.median_ns = self.median_ns.filter(is_known);

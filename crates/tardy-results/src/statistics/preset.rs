@@ -1,8 +1,8 @@
-//! Questions as papers asked them.
+//! Parameters of statistics as used in papers.
 
 use tardy_core::units::Nanos;
 
-/// Whose buckets and limits.
+/// The paper whose buckets and limits are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preset {
     /// The block of statistics of williams2002: buckets of 100 us, and nine limits.
@@ -13,7 +13,7 @@ impl Preset {
     /// Every one.
     pub const ALL: [Self; 1] = [Self::Williams2002];
 
-    /// As on the command line.
+    /// Returns its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         "williams2002"

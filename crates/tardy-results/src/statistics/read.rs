@@ -1,4 +1,4 @@
-//! All three layers of a run, of each series and of each probe's series together.
+//! All three layers of a run, for each series and for all series of a probe together.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,26 +20,26 @@ use crate::summary::by_phase::{self, OfName};
 use crate::summary::read::{LoadedRun, SeriesData};
 use crate::summary::stated::mean_and_least;
 
-/// What is asked for.
+/// The requested statistics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
-    /// Limits, ascending; chosen from the samples where empty.
+    /// Limits, ascending; chosen from the samples if empty.
     pub limits: Vec<Nanos>,
     /// Width of the buckets that are counted.
     pub bucket: Nanos,
-    /// How far the model is asked to reach.
+    /// The horizon of the model.
     pub horizon: Nanos,
-    /// Series of a probe that are looked at one by one, the worst; all of them together are looked
-    /// at anyway.
+    /// Maximum number of a probe's series analysed individually, the worst ones; all of them
+    /// together are always analysed.
     pub series_max: usize,
-    /// Clock rate of the CPUs in MHz, in place of what the machine says.
+    /// Clock rate of the CPUs in MHz, which overrides the machine's.
     pub mhz: Option<f64>,
-    /// Whether models that the gate refused are given too, marked as such.
+    /// Whether models that the gate refused are included, marked as such.
     pub show_refused: bool,
 }
 
 impl Default for Question {
-    /// What `tardy show --statistics` asks without further flags.
+    /// Returns the defaults of `tardy show --statistics`.
     fn default() -> Self {
         Self {
             limits: Vec::new(),
@@ -53,7 +53,7 @@ impl Default for Question {
 }
 
 impl Question {
-    /// The same, whatever the order that limits were given in.
+    /// Returns the question with its limits sorted.
     #[must_use]
     pub fn with_limits_in_order(mut self) -> Self {
         self.limits.sort_unstable();
@@ -65,36 +65,36 @@ impl Question {
 /// Statistics of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Statistics {
-    /// Of each series, and behind those of a probe of all of them together.
+    /// One per series, followed by one for all series of a probe.
     pub groups: Vec<Group>,
     /// The worst case by OSADL's rule of thumb, and the clock rate in MHz that it is for.
     pub rule_of_thumb_ns: Option<(f64, f64)>,
-    /// The same as a verdict on each probe, and who says what the clock rate is.
+    /// The rule as a verdict on each probe, with the source of the clock rate.
     pub rule_of_thumb: RuleOfThumb,
 }
 
-/// Of one series, or of all of a probe.
+/// One series, or all of a probe.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Group {
     pub probe: String,
-    /// What a value is.
+    /// Name of the quantity of a value.
     pub quantity: String,
-    /// Its CPU; absent for all together, and where it was not bound.
+    /// Its CPU; absent for all together, and for an unbound series.
     pub cpu: Option<CpuId>,
-    /// Its number among the series of the probe that were not bound; absent where there is one.
+    /// Its number among the probe's unbound series; absent for a single one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copy: Option<u32>,
     /// Whether it is all series of the probe together.
     pub is_together: bool,
-    /// Periods that passed while the previous wake-up was still late: they have no sample, and a
-    /// deadline counts those that were too late.
+    /// Periods that passed during a late wake-up: they have no sample, and a deadline counts those
+    /// that were too late.
     pub skipped: u64,
-    /// Series of the probe, also those that have no group of their own.
+    /// Number of series of the probe, including those without a group.
     #[serde(skip)]
     pub of_series: usize,
-    /// What was seen.
+    /// The observations.
     pub observed: ObservedStatistics,
-    /// What holds whatever the distribution.
+    /// The bounds for any distribution.
     pub bounds: Bounds,
     /// The model; absent for several series together, whose mixture no model describes.
     pub tail: Option<TailModel>,
@@ -103,13 +103,14 @@ pub struct Group {
     pub tail_by_load: Vec<LoadTail>,
 }
 
-/// What models of the tail need of the samples of series, by their files.
+/// The samples that tail models need, by series file.
 pub type TailReaders = BTreeMap<PathBuf, TailReader>;
 
-/// Of a run that was read; its samples are read once more, for the model of the tail.
+/// Computes the statistics of a run that was read; its samples are read once more, for the tail
+/// model.
 ///
 /// # Errors
-/// Those of reading its series.
+/// Returns errors of reading its series.
 pub fn statistics(run: &LoadedRun, question: &Question) -> Result<Statistics, SeriesError> {
     let mut readers = tail_readers(run, question);
     let read = |(file, reader): (&PathBuf, &mut TailReader)| {
@@ -123,8 +124,8 @@ pub fn statistics(run: &LoadedRun, question: &Question) -> Result<Statistics, Se
     Ok(statistics_of(run, question, &readers))
 }
 
-/// The readers of the series that are looked at one by one: the worst of each probe. They want all
-/// chunks of their files.
+/// Returns the readers of the series to analyse individually: the worst of each probe. They need
+/// all chunks of their files.
 #[must_use]
 pub fn tail_readers(run: &LoadedRun, question: &Question) -> TailReaders {
     let loads = run.load_spans();
@@ -150,7 +151,7 @@ pub fn tail_readers(run: &LoadedRun, question: &Question) -> TailReaders {
         .collect()
 }
 
-/// The same as [`statistics`], from readers that have had their series.
+/// Works like [`statistics`], with readers that have read their series.
 #[must_use]
 pub fn statistics_of(run: &LoadedRun, question: &Question, readers: &TailReaders) -> Statistics {
     let groups: Vec<Group> = by_probe(run)
@@ -169,7 +170,7 @@ pub fn statistics_of(run: &LoadedRun, question: &Question, readers: &TailReaders
     }
 }
 
-/// The series of each probe.
+/// Returns the series of each probe.
 fn by_probe(run: &LoadedRun) -> Vec<Vec<&SeriesData>> {
     let mut series: Vec<&SeriesData> = run.series.iter().collect();
     series.sort_by_key(|read| {
@@ -185,7 +186,7 @@ fn by_probe(run: &LoadedRun) -> Vec<Vec<&SeriesData>> {
         .collect()
 }
 
-/// Those that are looked at one by one.
+/// Returns the series to analyse individually.
 fn worst<'a>(series: &[&'a SeriesData], question: &Question) -> Vec<&'a SeriesData> {
     let mut worst = series.to_vec();
     worst.sort_by_key(|read| std::cmp::Reverse(read.whole().latency.max()));
@@ -193,7 +194,8 @@ fn worst<'a>(series: &[&'a SeriesData], question: &Question) -> Vec<&'a SeriesDa
     worst
 }
 
-/// What `make` makes of each, as many at a time as there are CPUs, in their order.
+/// Applies `make` to each item, on as many threads as there are CPUs, and returns the results in
+/// order.
 pub fn side_by_side<T: Send, R: Send>(
     items: impl Iterator<Item = T>,
     make: impl Fn(T) -> R + Sync,
@@ -208,7 +210,8 @@ pub fn side_by_side<T: Send, R: Send>(
 }
 
 impl LoadedRun {
-    /// When each load ran, and on which CPUs it hardly did; none where all samples are of one.
+    /// Returns when each load ran, and on which CPUs it hardly ran; empty if all samples belong to
+    /// one load.
     fn load_spans(&self) -> Vec<(LoadSpans, CpuList)> {
         let loads = by_phase::by_name(&self.record, &self.series);
         if loads.len() < 2 {
@@ -228,7 +231,7 @@ impl LoadedRun {
     }
 }
 
-/// Series of one probe.
+/// Computes the statistics of the series of one probe.
 fn of_series(
     run: &LoadedRun,
     series: &[&SeriesData],

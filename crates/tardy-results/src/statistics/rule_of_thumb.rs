@@ -1,5 +1,5 @@
-//! OSADL's rule of thumb: the worst case is about 10^5 clock cycles (koolwal2009, section 4.4). A
-//! verdict on what was seen, never on more.
+//! OSADL's rule of thumb: the worst case is about 10^5 clock cycles (koolwal2009, section 4.4). The
+//! verdict covers the observations only.
 //!
 //! A rule of thumb is a verdict on the observed samples and changes no exit code. It is not a
 //! requirement that a user stated; the text names the `--deadline` that would be one.
@@ -12,49 +12,49 @@ use tardy_run::record::RunRecord;
 /// Clock cycles of the worst case.
 const CYCLES: f64 = 1e5;
 
-/// The rule at the CPU's own clock rate, held against each probe's maximum.
+/// The rule at the CPU's own clock rate, compared with each probe's maximum.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RuleOfThumb {
-    /// The worst case by the rule; absent where the clock rate is unknown.
+    /// The worst case by the rule; absent if the clock rate is unknown.
     pub worst_case_ns: Option<f64>,
     /// The clock rate.
     pub mhz: Option<f64>,
-    /// Who says what it is.
+    /// The source of the clock rate.
     pub source: RateSource,
-    /// Of each probe whose values are latencies, all its series together.
+    /// One for each probe whose values are latencies, over all its series.
     pub verdicts: Vec<RuleVerdict>,
 }
 
-/// Who says what the clock rate is.
+/// The source of the clock rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RateSource {
     /// The user, by a flag.
     Given,
-    /// The most that cpufreq's driver gives.
+    /// The maximum of cpufreq's driver.
     CpufreqMax,
     /// /proc/cpuinfo.
     Cpuinfo,
     /// The CPU's name, as in `@ 2.30GHz`.
     Name,
-    /// Nobody: the time of an emulated machine counts instructions, not cycles.
+    /// None: the time of an emulated machine counts instructions, not cycles.
     VirtualTime,
     /// Nobody.
     Unknown,
 }
 
-/// Whether a probe's maximum keeps to the rule.
+/// Whether a probe's maximum satisfies the rule.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RuleVerdict {
     pub probe: String,
     pub max_ns: i64,
-    /// The maximum by the rule's worst case; up to 1 is kept.
+    /// The maximum divided by the rule's worst case; up to 1 satisfies it.
     pub of_worst_case: f64,
     pub is_kept: bool,
 }
 
 impl RuleOfThumb {
-    /// By the latencies' maxima, each with its probe; those of one probe follow one another.
+    /// Applies the rule to the maxima, each with its probe; those of one probe are adjacent.
     pub(super) fn new(record: &RunRecord, given: Option<f64>, maxima: &[(&str, i64)]) -> Self {
         let (mhz, source) = rate(record, given);
         let worst_case_ns = mhz.map(|mhz| CYCLES / mhz * 1e3);
@@ -79,7 +79,7 @@ impl RuleOfThumb {
         }
     }
 
-    /// That of a probe.
+    /// Returns the verdict on a probe.
     #[must_use]
     pub fn of(&self, probe: &str) -> Option<&RuleVerdict> {
         self.verdicts.iter().find(|verdict| verdict.probe == probe)
@@ -87,7 +87,7 @@ impl RuleOfThumb {
 }
 
 impl RateSource {
-    /// After "at 2596 MHz, ".
+    /// Returns the text after "at 2596 MHz, ".
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -123,8 +123,8 @@ fn rate(record: &RunRecord, given: Option<f64>) -> (Option<f64>, RateSource) {
     }
 }
 
-/// From a CPU's name, as in `Intel(R) Xeon(R) CPU @ 2.30GHz`, in MHz: runs of older versions have
-/// nothing else.
+/// Parses the clock rate in a CPU's name, as in `Intel(R) Xeon(R) CPU @ 2.30GHz`, in MHz: older
+/// runs have no other source.
 fn behind_the_name(model: &str) -> Option<f64> {
     let text = model.rsplit_once('@')?.1.trim();
     let (number, factor) = match text.strip_suffix("GHz") {

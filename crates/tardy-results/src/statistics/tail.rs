@@ -1,9 +1,9 @@
-//! A model of the tail, and the level that it is asked for: the latency that is exceeded once in a
-//! horizon, if these conditions last. It is shown only when every check of its gate passed, or
-//! marked as refused where that was asked for.
+//! A model of the tail, and its level: the latency that is exceeded once per horizon, if these
+//! conditions last. It is shown only if every check of its gate passed, or on request, marked as
+//! refused.
 //!
-//! A run with several loads is a mixture, which hardly ever passes: each load has a model of its
-//! own too, of the samples due in its phases.
+//! A run with several loads is a mixture, which hardly ever passes, so each load also has a model
+//! of the samples due in its phases.
 
 use serde::Serialize;
 use tardy_core::summary::cell::Cell;
@@ -25,14 +25,14 @@ const CURVE_POINTS: usize = 48;
 /// The third layer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TailModel {
-    /// How far it was asked to reach.
+    /// The requested horizon.
     pub horizon_ns: Nanos,
-    /// What was checked, with what came of it.
+    /// The checks and their results.
     pub checks: Vec<CheckResult>,
-    /// The model; absent where a check failed.
+    /// The model; absent if a check failed.
     pub model: Option<Model>,
-    /// The model that a check refused, for those who want to look at the fit; absent where it was
-    /// not asked for, or nothing could be fitted.
+    /// The model that a check refused, for inspection of the fit; `None` if it was not requested,
+    /// or nothing could be fitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<Model>,
 }
@@ -51,18 +51,18 @@ pub struct LoadTail {
 /// The models of one series.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Tails {
-    /// Of all its samples; absent where its period is not known.
+    /// Model of all its samples; absent if its period is unknown.
     pub whole: Option<TailModel>,
-    /// Of each load's, where there are several.
+    /// Model of each load's samples, if there are several.
     pub by_load: Vec<LoadTail>,
 }
 
-/// What is asked of the models.
+/// Options of the models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TailOptions {
-    /// How far they should reach.
+    /// The requested horizon.
     pub horizon: Nanos,
-    /// Whether those that the gate refused are kept too.
+    /// Whether models that the gate refused are included.
     pub is_refused_kept: bool,
 }
 
@@ -77,7 +77,7 @@ pub struct CheckResult {
 /// A fitted model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Model {
-    /// Where the tail begins.
+    /// Start of the tail.
     pub threshold_ns: f64,
     /// Shape of the generalised Pareto distribution of the excesses: above 0 heavy, below 0
     /// bounded.
@@ -92,7 +92,7 @@ pub struct Model {
     pub spread_ns: Option<Interval>,
     /// The same level by block maxima (generalised extreme value distribution): a second opinion.
     pub level_by_blocks_ns: Option<(f64, Interval)>,
-    /// From the threshold to the level asked for: what charts draw dashed.
+    /// The curve from the threshold to the requested level, which charts draw dashed.
     pub curve: Vec<CurvePoint>,
 }
 
@@ -100,14 +100,14 @@ pub struct Model {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct CurvePoint {
     pub value_ns: f64,
-    /// The share of samples above it, by the model. A cluster of late samples counts with all of
-    /// them here, and once in `level_ns`.
+    /// The share of samples above it, by the model. All samples of a cluster count here, and one of
+    /// them in `level_ns`.
     pub share: f64,
-    /// Its interval at 95 %, from all models that the data do not exclude.
+    /// Its interval at 95 %, over all models that the data do not exclude.
     pub share_interval: Interval,
 }
 
-/// The models, once `reader` has all chunks of `read`.
+/// Returns the models, once `reader` has all chunks of `read`.
 #[must_use]
 pub fn tails(reader: &TailReader, read: &SeriesData, wanted: TailOptions) -> Tails {
     let scale = Scale {
@@ -131,16 +131,16 @@ pub fn tails(reader: &TailReader, read: &SeriesData, wanted: TailOptions) -> Tai
     }
 }
 
-/// What the numbers of a series mean, in ns.
+/// Conversion of a series' numbers to ns.
 #[derive(Debug, Clone, Copy)]
 struct Scale {
-    /// Time that a sample stands for.
+    /// Time between samples.
     period: i64,
     /// Values are multiples of this.
     width: f64,
 }
 
-/// The model of some samples of a series.
+/// Returns the model of some samples of a series.
 fn tail(
     cell: &Cell,
     extremes: &Extremes,
@@ -166,12 +166,12 @@ fn tail(
             .at_rank(samples.saturating_sub(samples / 100).max(1))
             .unwrap_or_default()
     };
-    // Where no threshold is accepted the gate still says why.
+    // Without an accepted threshold, the gate still gives the reason.
     let threshold = scan
         .chosen()
         .or(scan.candidates.last())
         .map_or_else(highest, |candidate| candidate.threshold);
-    // Samples that were not kept have no order.
+    // Samples that were not stored have no order.
     let is_whole = extremes.place == samples;
     let exceedances = if is_whole {
         extremes.exceedances(threshold, width)
@@ -239,8 +239,8 @@ fn tail(
     }
 }
 
-/// From the threshold to the level of `horizon`; `share` of all samples lie above the threshold. In
-/// steps that look equal on an axis of the share's logarithm.
+/// Computes the curve from the threshold to the level of `horizon`; `share` of all samples lie
+/// above the threshold. The steps look equal on a logarithmic axis of the share.
 fn curve(tail: &Tail, share: f64, horizon: f64) -> Vec<CurvePoint> {
     let plausible = Plausible::around(tail, Confidence::NINETY_FIVE);
     let least = (horizon * tail.rate()).ln();

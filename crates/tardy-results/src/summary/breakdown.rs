@@ -1,10 +1,10 @@
-//! The three sources of lateness of abeni2002 (section 2): timer resolution, scheduling jitter,
-//! non-preemptable sections. Each is taken from a phase that isolated it; what no phase isolated is
-//! named, with the reason. Nothing is computed by subtracting: quantiles and maxima of sums do not
-//! come apart.
+//! The three sources of latency of abeni2002 (section 2): timer resolution, scheduling jitter,
+//! non-preemptible sections. Each is taken from a phase that isolated it; a source that no phase
+//! isolated is named with the reason. Nothing is computed by subtraction, because quantiles and
+//! maxima of sums cannot be separated.
 //!
 //! Sources of latency are separated by runs that isolate them, never by subtraction. Quantiles and
-//! maxima of sums cannot be taken apart.
+//! maxima of sums cannot be separated.
 
 use std::path::{Path, PathBuf};
 
@@ -22,30 +22,30 @@ use super::model::{LoadSummary, Summary};
 use super::read::SummaryError;
 use super::summarize::summarize;
 
-/// Where lateness comes from.
+/// Sources of latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
-    /// The timer fires later than asked for. Isolated on an idle system, at the highest priority.
+    /// The timer fires later than requested. Isolated on an idle system, at the highest priority.
     TimerResolution,
-    /// Someone more important runs. Isolated where a competitor of higher priority is all that
-    /// there is beside the probe.
+    /// A more important task runs. Isolated if a competitor of higher priority is the only other
+    /// task.
     SchedulingJitter,
     /// Interrupts or preemption are off when the task should start. Isolated under load, at the
     /// highest priority, with high-resolution timers.
     NonPreemptableSections,
 }
 
-/// What runs say about each source.
+/// The values of each source over all runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Breakdown {
     /// Measurements that isolated a source, in the order of the runs.
     pub isolated: Vec<IsolatedSource>,
-    /// Probes that nobody more important could delay.
+    /// Probes that no higher-priority task could delay.
     pub excluded: Vec<ExcludedProbe>,
-    /// Measurements in which sources are mixed, or that say nothing.
+    /// Measurements with mixed sources, or without information.
     pub mixed: Vec<MixedMeasurement>,
-    /// What must be known before the numbers: the folder of a run, and a warning of it.
+    /// Caveats to read before the numbers: the folder of a run, and its warning.
     #[serde(serialize_with = "as_texts")]
     pub warnings: Vec<(String, Warning)>,
 }
@@ -74,7 +74,7 @@ pub struct IsolatedSource {
     pub phase: String,
     /// Loads that ran in it.
     pub loads: Vec<String>,
-    /// What else isolated it.
+    /// The second way by which it was isolated.
     pub by: String,
     pub numbers: Numbers,
 }
@@ -88,7 +88,7 @@ pub struct ExcludedProbe {
     pub probe: String,
 }
 
-/// A measurement in which more than one source shows.
+/// A measurement of more than one source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MixedMeasurement {
     /// Folder of the run.
@@ -100,10 +100,10 @@ pub struct MixedMeasurement {
     pub reason: String,
 }
 
-/// Reads the runs, or those in folders of runs, and sorts what they measured.
+/// Reads the runs, or those in folders of runs, and classifies their measurements.
 ///
 /// # Errors
-/// [`SummaryError`] where a folder cannot be read.
+/// Returns [`SummaryError`] if a folder cannot be read.
 pub fn breakdown(runs: &[PathBuf]) -> Result<Breakdown, SummaryError> {
     let mut breakdown = Breakdown::default();
     for run in runs.iter().flat_map(|path| folders(path)) {
@@ -206,15 +206,15 @@ fn numbers_of<'a>(phase: &'a LoadSummary, probe: &str) -> Option<&'a Numbers> {
         .and_then(|(_, numbers)| numbers.as_ref())
 }
 
-/// Who else may run while a probe waits: a load, or another probe, with its real-time priority; 0
-/// for an ordinary one.
+/// A task that may run while a probe waits: a load, or another probe, with its real-time priority;
+/// 0 for an ordinary task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Competitor {
     name: String,
     priority: u64,
 }
 
-/// The loads of the phases of that name, which are the same for each of them.
+/// Returns the loads of the phases of that name, which are the same for each of them.
 fn loads_of(record: &RunRecord, phase: &str) -> Vec<Competitor> {
     let planned = record
         .plan
@@ -244,8 +244,8 @@ fn other_probes(record: &RunRecord, plan: &ProbePlan) -> Vec<Competitor> {
         .collect()
 }
 
-/// Which source is alone for a probe of this priority, and by what; or why none is. `tick` is the
-/// timers' resolution where it is not high.
+/// Returns the source that is isolated for a probe of this priority, and how; or the reason that
+/// none is. `tick` is the timers' resolution if it is not high.
 fn isolated(
     priority: Option<u32>,
     probes: &[Competitor],

@@ -1,4 +1,4 @@
-//! What the samples of each phase come to, and of all phases of the same name together.
+//! Numbers of each phase, and of all phases of the same name together.
 
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::summary::cell::Cell;
@@ -14,13 +14,13 @@ use super::verdict::{Judge, Part};
 /// A load that uses less than this of a CPU's time, in percent, uses hardly any.
 const STRESSED_PERCENT: i64 = 10;
 
-/// Each phase by itself, in order of time.
+/// Summarises each phase, in order of time.
 pub(super) fn phases(record: &RunRecord, series: &[SeriesData]) -> Vec<PhaseSummary> {
     let start = record.started.monotonic_ns;
     let last = start + measured(series);
     let summary = |(index, phase): (usize, &PhaseRecord)| {
         let end = phase.end_ns.unwrap_or(last);
-        // A phase that somebody has yet to end is no shorter than planned.
+        // A phase that has not been ended is no shorter than planned.
         let is_open = record.plan.until_stopped
             && phase.end_ns.is_none()
             && index + 1 == record.plan.phases.len();
@@ -48,14 +48,14 @@ pub(crate) struct OfName<'a> {
     pub(crate) name: &'a str,
     /// Their places in the run's list.
     pub(crate) phases: Vec<usize>,
-    /// How long they lasted in all.
+    /// Total length.
     length: Nanos,
     /// Measured CPUs that their loads hardly used.
     pub(crate) not_stressed: CpuList,
 }
 
-/// The phases by their names, in the order in which those first came. What has not ended lasts to
-/// the last sample.
+/// Groups the phases by name, in order of first occurrence. An unfinished phase lasts to the last
+/// sample.
 pub(crate) fn by_name<'a>(record: &'a RunRecord, series: &[SeriesData]) -> Vec<OfName<'a>> {
     let last = record.started.monotonic_ns + measured(series);
     let mut names: Vec<&str> = Vec::new();
@@ -148,8 +148,8 @@ pub(super) fn loads(
     summaries
 }
 
-/// What each of `loads` got of the CPU time that all of them used; nothing where there is one, or
-/// none used any.
+/// Returns the share of each of `loads` in the CPU time that all of them used; empty for a single
+/// load, or if none used any.
 fn shares(record: &RunRecord, phases: &[usize], loads: &[String]) -> Vec<LoadShare> {
     let of_load = |load: &&String| {
         let work = record
@@ -175,7 +175,7 @@ fn shares(record: &RunRecord, phases: &[usize], loads: &[String]) -> Vec<LoadSha
     loads.iter().zip(&times).map(share).collect()
 }
 
-/// One pass in a fixed order cannot tell a load from its place in the run.
+/// One pass in a fixed order cannot separate a load from its position in the run.
 pub(super) fn is_ranked(record: &RunRecord) -> bool {
     let is_repeated = record.phases.iter().any(|phase| {
         record
@@ -188,9 +188,8 @@ pub(super) fn is_ranked(record: &RunRecord) -> bool {
     record.plan.is_shuffled && is_repeated
 }
 
-/// Measured CPUs on which the loads of these phases did nothing, though they did something on
-/// others. Where loads were not to run on any of those measured, they ran beside them, which is
-/// what was to be measured.
+/// Returns measured CPUs on which the loads of these phases did nothing, though they ran on others.
+/// If loads were planned on other CPUs only, running next to the measured ones was the purpose.
 fn not_stressed(record: &RunRecord, phases: &[usize], length: Nanos) -> CpuList {
     let of_plan = |index: &usize| {
         record
@@ -219,10 +218,10 @@ fn not_stressed(record: &RunRecord, phases: &[usize], length: Nanos) -> CpuList 
         .collect()
 }
 
-/// Whether a load did something on `cpu`, by its own count. One that moves between CPUs and uses
-/// their time was where they were not idle; one that hardly uses any, such as output to a console,
-/// works by what it asks of devices, and is everywhere. Where nothing is known the benefit of the
-/// doubt is the load's.
+/// Returns whether a load did something on `cpu`, by its own count. A load that moves between CPUs
+/// and uses their time was on the CPUs that were busy; a load that hardly uses any, such as output
+/// to a console, works through devices, and counts as everywhere. If nothing is known, the load
+/// counts as present.
 fn is_stressed(record: &RunRecord, phases: &[usize], cpu: CpuId, length: Nanos) -> bool {
     let least = Nanos(length.get() / 100 * STRESSED_PERCENT);
     let mut work = record
@@ -276,8 +275,7 @@ fn numbers_of(
     probes.into_iter().map(of_probe).collect()
 }
 
-/// What `judge` says of each probe in `phases`, without the CPUs in `left_out`; nothing of a probe
-/// without all its samples.
+/// Judges each probe in `phases` without the CPUs in `left_out`; skips a probe that lacks samples.
 fn verdicts_of(
     series: &[SeriesData],
     phases: &[usize],

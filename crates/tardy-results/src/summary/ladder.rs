@@ -1,5 +1,5 @@
-//! What a run says of deadlines when none was asked for: how many of some common ones were missed,
-//! and which one was not.
+//! Miss counts for common deadlines, used if the run had no deadline, and the shortest of them
+//! without a miss.
 //!
 //! A run without a deadline ends with a ladder of common ones. The function that judges a given
 //! deadline judges each rung.
@@ -17,7 +17,7 @@ use super::read::SeriesData;
 use super::stated;
 use super::verdict::{Judge, Part};
 
-/// The deadlines, beside the probe's own period.
+/// The deadlines, in addition to the probe's own period.
 const DEADLINES: [Nanos; 5] = [
     Nanos::from_micros(50),
     Nanos::from_micros(100),
@@ -26,8 +26,8 @@ const DEADLINES: [Nanos; 5] = [
     Nanos::from_millis(1),
 ];
 
-/// The ladder of a probe; `all` are the samples of all its series together. Absent where values are
-/// no lateness, where the time is not that of a machine, or where there is no sample.
+/// Returns the ladder of a probe; `all` are the samples of all its series together. Absent if
+/// values are not latencies, if the time is virtual, or without samples.
 pub(super) fn ladder(
     judge: &Judge<'_>,
     series: &[&SeriesData],
@@ -39,7 +39,7 @@ pub(super) fn ladder(
     let is_lateness =
         matches!(descriptor.meaning, Meaning::Lateness { .. }) && series[0].is_judged();
     let largest = Nanos(all.latency.max()?);
-    // Of extremes alone nothing is counted.
+    // Extremes alone have no counts.
     let is_counted = series
         .iter()
         .all(|read| read.whole().latency.count() > 0 || read.counts().expected == 0);
@@ -109,7 +109,7 @@ fn of_deadline(
     let mut evidence = seen.clone();
     let misses = all.misses_of(&counted(deadline, series), series[0].descriptor().is_work());
     (evidence.misses, evidence.misses_skipped) = (misses.all, misses.skipped);
-    // As late samples come together at this deadline's own level.
+    // The clustering of late samples at this deadline's own level.
     evidence.clustering =
         Some(dependence.above(evidence.misses as f64 / evidence.due_times.max(1) as f64));
     let verdict = judge(&requirement, evidence);
@@ -122,7 +122,7 @@ fn of_deadline(
     }
 }
 
-/// The window whose misses are those of a deadline that the values decide.
+/// Returns the window for counting the misses of a deadline that the values decide.
 fn counted(deadline: Nanos, series: &[&SeriesData]) -> Window {
     let window = Window::deadline(deadline);
     let of = |read: &&SeriesData| read.stated.map(|stated| stated.maybe_missed(window));
@@ -130,7 +130,7 @@ fn counted(deadline: Nanos, series: &[&SeriesData]) -> Window {
     windows.min_by_key(|window| window.latest).unwrap_or(window)
 }
 
-/// The load with the largest value; nothing to choose from where there is one.
+/// Returns the load with the largest value; `None` if there is only one load.
 fn worst_load(probe: &str, loads: &[LoadSummary]) -> Option<WorstLoad> {
     let of_load = |load: &LoadSummary| {
         let numbers = load

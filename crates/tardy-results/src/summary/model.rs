@@ -1,4 +1,4 @@
-//! What a summary consists of; serialised as `--json`, printed as text.
+//! The parts of a summary; serialised as `--json`, printed as text.
 
 use std::collections::BTreeMap;
 
@@ -16,20 +16,19 @@ use tardy_run::record::{LoadWork, State};
 
 use crate::decision::Decision;
 
-/// The whole summary; warnings and verdict stand first, because the numbers mean nothing without
+/// The complete summary; warnings and verdict come first, because the numbers mean nothing without
 /// them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Folder of the run.
     pub run: String,
-    /// How it ended.
+    /// Its state.
     pub state: State,
     /// Clock of all times.
     pub clock: ClockKind,
-    /// What must be known before the numbers, what matters most first.
+    /// Caveats to read before the numbers, the most important first.
     pub warnings: Vec<Warning>,
-    /// What the samples say about the deadline, of several probes the worst; absent where none was
-    /// asked for.
+    /// The verdict on the deadline, the worst of several probes; absent without a deadline.
     pub verdict: Option<Verdict>,
     /// From the first due time to the last wake-up.
     pub measured_ns: Nanos,
@@ -43,40 +42,40 @@ pub struct Summary {
     pub phases: Vec<PhaseSummary>,
     /// Phases of the same name as one, on the CPUs that their loads stressed; worst first.
     pub loads: Vec<LoadSummary>,
-    /// Whether the order of `loads` tells which hurts most: only where phases were repeated in a
-    /// drawn order.
+    /// Whether the order of `loads` ranks them by damage: only if phases were repeated in random
+    /// order.
     pub is_ranked: bool,
-    /// What the loads did.
+    /// The work that the loads did.
     pub load_work: Vec<LoadWork>,
-    /// Moments that somebody marked while the run lasted, from its start on, in order.
+    /// Times that were marked during the run, relative to its start, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<MarkSummary>,
-    /// What the user keeps with the run, by name.
+    /// The user's labels of the run, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Which of its settings are defaults of files, a sentence a file.
+    /// The settings that are defaults of files, a sentence per file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub defaults: Vec<String>,
     /// CPUs that were measured.
     pub measured_cpus: CpuList,
     /// The machine in two lines.
     pub machine: [String; 2],
-    /// Whether the deadline needs PREEMPT_RT, by this run alone; absent where the run does not tell
+    /// Whether the deadline needs PREEMPT_RT, by this run alone; absent if the run does not record
     /// its kernel or has no latencies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<Decision>,
     /// Rows of `tardy doctor` that call a setting bad and grave, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grave_settings: Vec<String>,
-    /// What touched the measured CPUs most: interrupts by line.
+    /// The most frequent interrupts on the measured CPUs, by line.
     pub interrupts: Vec<InterruptCount>,
-    /// What the tool itself cost.
+    /// The cost of the tool itself.
     pub overhead: Option<Overhead>,
 }
 
 impl Summary {
-    /// The verdicts on each probe where several are judged, in the order of the plan; nothing where
-    /// there is one, whose verdict is that on the run.
+    /// Returns the verdict on each probe if several are judged, in the order of the plan; empty for
+    /// a single probe, whose verdict is the run's.
     #[must_use]
     pub fn verdicts_of_probes(&self) -> Vec<(&str, &Verdict)> {
         let of_probes = self
@@ -92,10 +91,10 @@ impl Summary {
     }
 }
 
-/// A moment that somebody marked.
+/// A time that was marked during the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MarkSummary {
-    /// From the start of the run on.
+    /// Relative to the start of the run.
     pub at_ns: Nanos,
     /// The phase that it was in; absent before the first one.
     pub phase: Option<String>,
@@ -115,26 +114,25 @@ pub struct InterruptCount {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProbeSummary {
     pub probe: String,
-    /// What a value is: `latency` or `interval error`.
+    /// Name of the quantity of a value: `latency` or `interval error`.
     pub quantity: String,
-    /// Time between two wake-ups, or time asked for.
+    /// Time between two wake-ups, or requested time.
     pub period_ns: Nanos,
-    /// Whether there is no such time, because gaps were looked for.
+    /// Whether there is no such time, because the probe looked for gaps.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_no_period: bool,
-    /// The numbers; absent where there is no sample.
+    /// The numbers; absent without samples.
     pub numbers: Option<Numbers>,
     /// Counts of all series.
     pub counts: Counts,
-    /// Whether nobody counted the periods that passed unused: their number is then 0 here, and
-    /// unknown.
+    /// Whether skipped periods were not counted: their number is then 0 here, and unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_skipped_unknown: bool,
-    /// What its samples say about the deadline; absent where none was asked for, and where its
-    /// values say nothing about one.
+    /// The verdict on the deadline; absent without a deadline, and if its values are not comparable
+    /// with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-    /// What they say about common deadlines; absent where one was asked for.
+    /// The miss counts for common deadlines; absent if the run had a deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ladder: Option<Ladder>,
 }
@@ -144,18 +142,18 @@ pub struct ProbeSummary {
 pub struct Ladder {
     /// Common ones and the period, from short to long.
     pub rungs: Vec<Rung>,
-    /// The shortest one that none of the samples missed; absent where every deadline was missed, and
+    /// The shortest one that none of the samples missed; absent if every deadline was missed, and
     /// where the samples do not decide which one it is.
     pub smallest: Option<Rung>,
     /// Whether work was skipped, which misses every deadline.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub every_deadline_missed: bool,
-    /// Which loads the rates are of.
+    /// The loads that the rates refer to.
     pub stress: Stress,
-    /// CPUs whose misses the rates count together; 0 in what older versions wrote.
+    /// Number of CPUs whose misses the rates pool; 0 in older files.
     #[serde(default)]
     pub processors: usize,
-    /// The load under which the largest value came; absent where there was one load alone.
+    /// The load with the largest value; absent with a single load.
     pub worst_load: Option<WorstLoad>,
 }
 
@@ -165,15 +163,15 @@ pub struct Rung {
     pub deadline_ns: Nanos,
     /// Due times that missed it, at most where the samples of an import do not decide it.
     pub misses: u64,
-    /// The fewest that missed it; absent where the samples decide it.
+    /// The fewest that missed it; absent if the samples decide it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses_at_least: Option<u64>,
-    /// Misses in an hour at most, at 95 %; absent where the length of the measurement is not known.
+    /// Upper bound of misses per hour, at 95 %; absent if the length of the measurement is unknown.
     pub misses_an_hour_at_most: Option<f64>,
 }
 
 impl Rung {
-    /// The misses in words: a number, or the fewest and the most.
+    /// Returns the misses in words: a number, or the fewest and the most.
     #[must_use]
     pub fn misses_in_words(&self) -> String {
         match self.misses_at_least {
@@ -197,12 +195,11 @@ pub struct SeriesSummary {
     pub cpu: Option<CpuId>,
     /// When samples are due.
     pub schedule: Schedule,
-    /// The numbers; absent where there is no sample.
+    /// The numbers; absent without samples.
     pub numbers: Option<Numbers>,
-    /// The counts, as far as the file goes.
+    /// The counts, up to the end of the file.
     pub counts: Counts,
-    /// Whether nobody counted the periods that passed unused: their number is then 0 here, and
-    /// unknown.
+    /// Whether skipped periods were not counted: their number is then 0 here, and unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_skipped_unknown: bool,
     /// Difference of successive wake-ups from the time between their due times, as percentiles of
@@ -210,15 +207,15 @@ pub struct SeriesSummary {
     pub jitter: Vec<Percentile>,
     /// See `jitter`.
     pub jitter_max_ns: Option<i64>,
-    /// Longest run of consecutive misses, where a window was asked for.
+    /// Longest run of consecutive misses, if there is a window.
     pub misses_longest_run: Option<Run>,
     /// Wake-ups before their time.
     pub early: u64,
-    /// Error of the clock that the probe reads, where it has one: earlier wake-ups than that are
+    /// Error of the clock that the probe reads, if it has one: earlier wake-ups than that are
     /// early, others may be the clock's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_error_ns: Option<Nanos>,
-    /// Which copy of the probe's thread this is, where they have no CPU of their own.
+    /// Number of the copy of the probe's thread, if the copies have no fixed CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy: Option<u32>,
     /// The gaps together, for series of gaps.
@@ -227,7 +224,7 @@ pub struct SeriesSummary {
     /// Latenesses against the fitted grid of expiries, for interval errors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fitted: Option<FittedSummary>,
-    /// Whether the numbers are those of a histogram, because not every sample was kept.
+    /// Whether the numbers come from a histogram, because not every sample was stored.
     pub from_histogram: bool,
 }
 
@@ -236,25 +233,25 @@ pub struct SeriesSummary {
 pub struct GapSummary {
     /// Shorter ones do not count, or are counted without their time.
     pub least_ns: Nanos,
-    /// How many there were.
+    /// Their number.
     pub count: u64,
     /// Their lengths together.
     pub length_ns: Nanos,
-    /// For how long they were looked for; absent where the run was cut off.
+    /// For how long the probe looked for them; absent if the run was interrupted.
     pub observed_ns: Option<Nanos>,
     /// Their share of that.
     pub share: Option<f64>,
 }
 
-/// An interval probe's events against the grid of expiries that lies closest below them all. What
-/// all events are late by does not show.
+/// An interval probe's events relative to the closest grid of expiries that lies below them all. A
+/// delay common to all events stays invisible.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FittedSummary {
     /// The timer's period as its events show it.
     pub period_ns: f64,
     /// Expiries from the first event to the last.
     pub expiries: u64,
-    /// How many of them no event stands for.
+    /// Number of them without an event.
     pub without_event: u64,
     pub lateness: Option<Numbers>,
 }
@@ -266,26 +263,26 @@ pub struct LoadSummary {
     pub name: String,
     /// Loads that ran in them.
     pub loads: Vec<String>,
-    /// How many there were.
+    /// Their number.
     pub phases: usize,
-    /// How long they lasted in all.
+    /// Total length.
     pub length_ns: Nanos,
     /// Measured CPUs on which the loads did nothing, though they did on others; their samples are
     /// not in the numbers.
     pub not_stressed: CpuList,
-    /// What each of several loads got of the CPUs.
+    /// The shares of several loads in the CPU time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<LoadShare>,
-    /// Each probe's numbers while all of the loads worked; absent where there is no sample.
+    /// Each probe's numbers while all of the loads worked; absent without samples.
     pub probes: Vec<(String, Option<Numbers>)>,
-    /// The verdict on each probe under this load; absent where none was asked for, where its values
-    /// say nothing about one, and where not every sample was kept.
+    /// The verdict on each probe under this load; absent without a deadline, for values that are
+    /// not comparable with one, and if not every sample was stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<(String, Verdict)>,
 }
 
 impl LoadSummary {
-    /// The verdict on a probe under this load.
+    /// Returns the verdict on a probe under this load.
     #[must_use]
     pub fn verdict_of(&self, probe: &str) -> Option<&Verdict> {
         self.verdicts
@@ -295,16 +292,16 @@ impl LoadSummary {
     }
 }
 
-/// What a load got of the time that the loads of its phase used together.
+/// The share of a load in the time that the loads of its phase used together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadShare {
     pub load: String,
     /// CPU time that it used.
     pub cpu_time_ns: Nanos,
-    /// Its share of what all of them used.
+    /// Its share of the total.
     pub share: f64,
-    /// Whether that is less than half of an equal share: it waited for something else, or got too
-    /// little.
+    /// Whether it is less than half of an equal share: the load waited for something else, or got
+    /// too little.
     pub is_small: bool,
 }
 
@@ -313,19 +310,18 @@ pub struct PhaseSummary {
     pub name: String,
     /// Loads that ran in it.
     pub loads: Vec<String>,
-    /// When it began, from the start of the run on.
+    /// When it started, from the start of the run on.
     pub begin_ns: Nanos,
     /// When it ended.
     pub end_ns: Nanos,
-    /// How much later it ended than planned, and how much later it began.
+    /// The delays of its end and its start, relative to the plan.
     pub deviation_ns: (Nanos, Nanos),
-    /// Each probe's numbers in this phase, while all of its loads worked; absent where there is no
-    /// sample.
+    /// Each probe's numbers in this phase, while all of its loads worked; absent without samples.
     pub probes: Vec<(String, Option<Numbers>)>,
 }
 
 impl PhaseSummary {
-    /// What is said of a moment of the phase at which its loads did not work.
+    /// Describes an interval of the phase during which its loads did not work.
     #[must_use]
     pub fn without_loads(&self) -> String {
         let load = match self.loads.len() {
@@ -337,8 +333,7 @@ impl PhaseSummary {
     }
 }
 
-/// Where the largest value of a run came that came under no load: in words, its phase if that is
-/// known.
+/// Describes where the largest value of a run occurred if no load ran then: its phase, if known.
 #[must_use]
 pub fn outside_of_loads(phases: &[PhaseSummary], numbers: &Numbers) -> String {
     let at = Nanos(numbers.max_at_ns);

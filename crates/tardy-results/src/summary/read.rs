@@ -1,5 +1,5 @@
-//! Reads a run folder, each series on as many threads as there are CPUs. Summaries are made from
-//! what was read, and charts.
+//! Reads a run folder, each series on as many threads as there are CPUs. The result feeds summaries
+//! and charts.
 
 use std::path::{Path, PathBuf};
 
@@ -26,9 +26,10 @@ use tardy_samples::hours::Stretch;
 use tardy_samples::read_series::{PartEnd, SeriesError, SeriesFile};
 use tardy_sys::scoped;
 
-/// Stretches of time of all series, by which samples are counted: each takes up to a kilobyte.
+/// Maximum number of time intervals of all series, by which samples are counted: each takes up to a
+/// kilobyte.
 const STRETCHES_OF_ALL: usize = 1 << 16;
-/// Fewer than these would not tell how samples of several phases depend on each other.
+/// Minimum number of intervals that show how samples of several phases depend on each other.
 const STRETCHES_LEAST: usize = 64;
 /// Why there is no summary.
 #[derive(Debug, thiserror::Error)]
@@ -43,28 +44,28 @@ pub enum SummaryError {
 pub struct SeriesData {
     pub(super) descriptor: Descriptor,
     pub(super) accumulator: SeriesAccumulator,
-    /// All samples: from the histogram where not every one was kept.
+    /// All samples: from the histogram if not every one was stored.
     pub(super) whole: Cell,
-    /// What the tool states that an import is from.
+    /// The totals that the other tool states for an import.
     pub(super) stated: Option<StatedTotals>,
     /// Samples of an import that may have missed the window or not; they are in no count of misses.
     pub(super) undecided: u64,
-    /// Latenesses against the fitted grid, where values are interval errors.
+    /// Latencies relative to the fitted grid, if values are interval errors.
     pub(super) fitted: Option<FittedLateness>,
     pub(super) end: PartEnd,
     pub(super) file: PathBuf,
-    /// For how long gaps were looked for.
+    /// For how long the probe looked for gaps.
     pub(super) observed: Option<Nanos>,
-    /// Samples that the run has, by its counts, and that are in none of its files.
+    /// Samples that the run counted, and that none of its files contain.
     pub(super) gone: u64,
-    /// Due time of the first sample that is there by itself, where those before it are counted by
-    /// hour; the end of time if there is none.
+    /// Due time of the first individually stored sample, if earlier ones are in hourly histograms;
+    /// the end of time without one.
     pub(super) single_from: Option<Nanos>,
 }
 
 /// A run folder that was read: every series counted, nothing computed yet.
 pub struct LoadedRun {
-    /// Where it is.
+    /// Its path.
     pub folder: PathBuf,
     /// Its `run.json`.
     pub record: RunRecord,
@@ -74,11 +75,11 @@ pub struct LoadedRun {
     requirement: Requirement,
 }
 
-/// Reads the run in `path`, to be held to `requirement`, and where that is silent, to what it was
-/// made with.
+/// Reads the run in `path`, to be judged by `requirement`, with absent fields taken from the run's
+/// plan.
 ///
 /// # Errors
-/// [`SummaryError`] where the folder, or a series that it names, cannot be read.
+/// Returns [`SummaryError`] if the folder, or a series that it names, cannot be read.
 pub fn read(path: &Path, requirement: &Requirement) -> Result<LoadedRun, SummaryError> {
     let record = folder::open(path)?;
     let requirement = requirement.or(record.plan.requirement());
@@ -116,8 +117,8 @@ pub fn read(path: &Path, requirement: &Requirement) -> Result<LoadedRun, Summary
     })
 }
 
-/// Reads `count` series with all CPUs: many series side by side, few ones in parts. `read` takes
-/// the place of a series, and the threads that it may use.
+/// Reads `count` series with all CPUs: many series in parallel, few ones in parts. `read` gets the
+/// index of a series and the number of threads it may use.
 fn read_all(
     count: usize,
     read: impl Fn(usize, u64) -> Result<SeriesData, SummaryError> + Sync,
@@ -134,19 +135,20 @@ fn read_all(
 }
 
 impl LoadedRun {
-    /// The latencies that are in time, if that was asked for.
+    /// Returns the window of latencies in time, if requested.
     #[must_use]
     pub fn window(&self) -> Option<Window> {
         self.questions.window
     }
 
-    /// What it is held to.
+    /// Returns the requirement that the run is judged by.
     #[must_use]
     pub fn requirement(&self) -> &Requirement {
         &self.requirement
     }
 
-    /// From the first due time to the last wake-up, without the time in which nobody made the run.
+    /// Returns the time from the first due time to the last wake-up, without interruptions of the
+    /// run.
     #[must_use]
     pub fn measured(&self) -> Nanos {
         let length = length(&self.record, &self.series);
@@ -155,18 +157,18 @@ impl LoadedRun {
             .iter()
             .filter_map(|read| read.accumulator.first_due)
             .min();
-        // A part without samples yet has its gap behind the last wake-up.
+        // The gap of a part without samples so far comes after the last wake-up.
         let begin = first.unwrap_or(self.record.started.monotonic_ns);
         length - self.record.away(begin, begin + length)
     }
 
-    /// The names of the probes, in the order of their series.
+    /// Returns the names of the probes, in the order of their series.
     #[must_use]
     pub fn probes(&self) -> Vec<&str> {
         names(&self.series)
     }
 
-    /// When the last sample of all was taken, on the run's clock; `None` where only their order is
+    /// Returns when the last sample was taken, on the run's clock; `None` if only the order is
     /// known.
     #[must_use]
     pub fn last_wake(&self) -> Option<Nanos> {
@@ -179,7 +181,8 @@ impl LoadedRun {
             .max()
     }
 
-    /// The samples of a probe in the phases of this name, without those of the CPUs in `left_out`.
+    /// Returns the samples of a probe in the phases of this name, without those of the CPUs in
+    /// `left_out`.
     #[must_use]
     pub fn of_load(&self, probe: &str, load: &str, left_out: &CpuList) -> Cell {
         let mut together = Cell::default();
@@ -205,7 +208,8 @@ impl LoadedRun {
         counted.map(|read| read.of_phases(&phases)).collect()
     }
 
-    /// How the samples of a probe depend on each other, those of all its CPUs on one time line.
+    /// Returns how the samples of a probe depend on each other, those of all its CPUs on one time
+    /// line.
     #[must_use]
     pub fn dependence_of_probe(&self, probe: &str) -> Dependence {
         let of_probe = self
@@ -215,7 +219,7 @@ impl LoadedRun {
         Dependence::of(&of_probe.map(|read| &read.whole).collect::<Vec<_>>())
     }
 
-    /// The same for the samples of [`Self::of_load`].
+    /// Returns the dependence of the samples of [`Self::of_load`].
     #[must_use]
     pub fn dependence_of_load(&self, probe: &str, load: &str, left_out: &CpuList) -> Dependence {
         Dependence::of(
@@ -226,7 +230,7 @@ impl LoadedRun {
         )
     }
 
-    /// All samples of a probe, whatever their CPU.
+    /// Returns all samples of a probe, over all CPUs.
     #[must_use]
     pub fn of_probe(&self, probe: &str) -> Cell {
         let mut together = Cell::default();
@@ -239,19 +243,19 @@ impl LoadedRun {
 }
 
 impl SeriesData {
-    /// What the series is.
+    /// Returns the descriptor of the series.
     #[must_use]
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }
 
-    /// All samples: from the histogram where not every one was kept.
+    /// Returns all samples: from the histogram if not every one was stored.
     #[must_use]
     pub fn whole(&self) -> &Cell {
         &self.whole
     }
 
-    /// The counts, as far as they are known.
+    /// Returns the counts, as far as known.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.accumulator.counts
@@ -262,8 +266,8 @@ impl SeriesData {
         &self.file
     }
 
-    /// The samples that belong to any of `phases`. Gaps that the ring's bins counted have no
-    /// moments: they belong to a phase only if the run has no other one.
+    /// Returns the samples that belong to any of `phases`. Gaps that the ring's bins counted have
+    /// no moments: they belong to a phase only if the run has no other one.
     pub(super) fn of_phases(&self, phases: &[usize]) -> Cell {
         if self.has_short_gaps() && self.accumulator.phase_count() == 1 {
             return self.whole.clone();
@@ -271,28 +275,28 @@ impl SeriesData {
         self.accumulator.phases(phases)
     }
 
-    /// Whether the ring's bins counted gaps below the least one that is stored.
+    /// Returns whether the ring's bins counted gaps below the smallest stored one.
     pub(super) fn has_short_gaps(&self) -> bool {
         matches!(self.descriptor.meaning, Meaning::Gap { .. })
             && self.whole.latency.count() > self.accumulator.samples
     }
 
-    /// Whether its file has every sample that was recorded.
+    /// Returns whether its file has every recorded sample.
     pub(super) fn has_every_sample(&self) -> bool {
         self.whole.latency.count() <= self.accumulator.samples
             && self.accumulator.counts.unstored == 0
             && self.gone == 0
     }
 
-    /// From where on an import knows samples by their number alone; absent where all have their
-    /// values.
+    /// Returns the value from which on an import knows only the number of samples; `None` if all
+    /// have values.
     #[must_use]
     pub fn open_from(&self) -> Option<Nanos> {
         self.stated.and_then(|stated| stated.open_from())
     }
 
-    /// What its values are multiples of: 1 ns for what this tool measured, what another tool rounds
-    /// to for an import.
+    /// Returns the unit that its values are multiples of: 1 ns for this tool's runs, the other
+    /// tool's rounding for an import.
     #[must_use]
     pub fn resolution(&self) -> Nanos {
         self.stated
@@ -317,12 +321,12 @@ fn questions(record: &RunRecord, window: Option<Window>) -> SummaryOptions {
     }
 }
 
-/// Those that a series may have where a reader holds so many series at once.
+/// Returns the number of intervals per series for a reader that holds `series` of them.
 fn stretches(series: usize) -> usize {
     (STRETCHES_OF_ALL / series.max(1)).clamp(STRETCHES_LEAST, BATCHES_MOST)
 }
 
-/// When each phase was under its loads, as far as `cpu` is concerned.
+/// Returns when each phase was under its loads, for `cpu`.
 fn spans(record: &RunRecord, cpu: Option<CpuId>) -> Vec<PhaseSpan> {
     let span = |index| record.under_load(index, cpu);
     (0..record.phases.len())
@@ -378,8 +382,8 @@ fn read_series(
         (None, _) => accumulator.counts.unstored,
     };
     add_earlier(&mut accumulator, &file, &questions);
-    // The last chunk, and with it the last counts, may be among what a full disk did not take;
-    // `run.json` has its room reserved.
+    // A full disk may have dropped the last chunk, and with it the last counts; the space for
+    // `run.json` is reserved.
     accumulator.counts = counts_at_end.unwrap_or(accumulator.counts);
     let histogram = histogram_file::read(&path.with_extension("histogram"));
     let single_from = file
@@ -387,7 +391,7 @@ fn read_series(
         .filter(|hours| hours.samples > 0)
         .map(|_| first_single.unwrap_or(Nanos(i64::MAX)));
     let mut whole = whole(&accumulator, histogram.as_ref(), &descriptor);
-    // All that may have missed were counted.
+    // All possible misses were counted.
     let misses = window
         .zip(stated)
         .map(|(window, stated)| stated.misses_in_buckets(&whole.latency, window));
@@ -407,7 +411,7 @@ fn read_series(
     whole.pack(whole.latency.count());
     whole.keep_serial();
     accumulator.pack();
-    // Where samples are missing, their expiries would pass for late ones.
+    // Missing samples would make their expiries look late.
     let is_every_sample = accumulator.counts.unstored == 0 && accumulator.counts.lost == 0;
     let fitted = fitting
         .filter(|_| is_every_sample)
@@ -429,10 +433,10 @@ fn read_series(
     })
 }
 
-/// Adds the samples that gave way to histograms by hour.
+/// Adds the samples that were folded into hourly histograms.
 fn add_earlier(accumulator: &mut SeriesAccumulator, file: &SeriesFile, questions: &SummaryOptions) {
     let Some(hours) = file.hours() else { return };
-    // Of chunks that are there, the last one has the counts of all before it.
+    // The last chunk has the counts of all before it.
     if accumulator.counts == Counts::default() {
         accumulator.counts = hours.counts;
     }
@@ -463,8 +467,8 @@ fn add_earlier(accumulator: &mut SeriesAccumulator, file: &SeriesFile, questions
     }
 }
 
-/// What is asked of one series: a deadline of latenesses alone, and earliness beyond the error of
-/// its clock.
+/// Returns the options for one series: a deadline for latencies only, and earliness beyond the
+/// error of its clock.
 fn questions_of(descriptor: &Descriptor, questions: &SummaryOptions) -> SummaryOptions {
     let is_lateness = matches!(descriptor.meaning, Meaning::Lateness { .. });
     SummaryOptions {
@@ -515,8 +519,8 @@ impl SeriesData {
         }
     }
 
-    /// Whether periods may have passed unused that the tool of an import does not count. Between a
-    /// rest and the next nothing can.
+    /// Returns whether periods may have been skipped that the tool of an import does not count.
+    /// Between a rest and the next period nothing can be skipped.
     pub(super) fn is_skipped_unknown(&self) -> bool {
         let has_schedule =
             self.descriptor.schedule.is_grid() || self.descriptor.schedule.period() == Nanos::ZERO;
@@ -525,20 +529,20 @@ impl SeriesData {
         has_schedule && !is_gap && !is_stated && self.accumulator.counts.skipped == 0
     }
 
-    /// Whether its values say something about a deadline.
+    /// Returns whether its values are comparable with a deadline.
     #[must_use]
     pub fn is_judged(&self) -> bool {
         !self.descriptor.is_outside_verdict
     }
 
-    /// Whether it was counted how many of its due times miss a window.
+    /// Returns whether it was counted how many of its due times miss a window.
     #[must_use]
     pub fn has_window(&self) -> bool {
         self.accumulator.window().is_some()
     }
 }
 
-/// Whether an import knows the order of its samples and nothing of their times.
+/// Returns whether an import knows the order of its samples and not their times.
 pub(super) fn has_no_times(record: &RunRecord) -> bool {
     record
         .imported
@@ -546,9 +550,9 @@ pub(super) fn has_no_times(record: &RunRecord) -> bool {
         .is_some_and(|imported| imported.has_no_times)
 }
 
-/// From the samples; where not all of them were kept, from the first due time to the last probe's
-/// end, which are known all the same. Of an import without samples it is how long the tool says
-/// that it measured.
+/// Returns the length by the samples; if not all are stored, from the first due time to the last
+/// probe's end, which are always known. For an import without samples, returns the length that the
+/// other tool states.
 fn length(record: &RunRecord, series: &[SeriesData]) -> Nanos {
     let of_samples = if has_no_times(record) {
         Nanos::ZERO
@@ -569,7 +573,7 @@ fn length(record: &RunRecord, series: &[SeriesData]) -> Nanos {
         .ended_ns
         .filter(|_| !is_every_sample || of_samples == Nanos::ZERO)
         .map_or(Nanos::ZERO, |end| end - begin);
-    // A full disk can hold up the end of a run for seconds after its last due time.
+    // A full disk can delay the end of a run for seconds after its last due time.
     let due = series.iter().filter_map(|read| {
         let Schedule::Grid { period, .. } = read.descriptor.schedule else {
             return None;
@@ -599,7 +603,7 @@ pub(super) fn measured(series: &[SeriesData]) -> Nanos {
     }
 }
 
-/// By which rule real-time tasks are stopped on this machine, and for how long.
+/// Returns the rule that throttles real-time tasks on this machine, and for how long.
 pub(super) fn throttling(record: &RunRecord) -> Option<ThrottlingGap> {
     record
         .measured_cpus
@@ -608,8 +612,8 @@ pub(super) fn throttling(record: &RunRecord) -> Option<ThrottlingGap> {
         .next()
 }
 
-/// The names of all series, each once, in the order of the plan; those of a probe with several
-/// series alternate.
+/// Returns the names of all series, each once, in the order of the plan; those of a probe with
+/// several series alternate.
 pub(super) fn names(series: &[SeriesData]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for read in series {

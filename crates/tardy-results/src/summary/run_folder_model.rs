@@ -1,6 +1,6 @@
-//! Random sequences of measuring, killing, cutting, rotating, resuming and reading a run folder,
-//! against a model that knows every sample. Time is simulated. No sample may be lost or counted
-//! twice. `cargo xtask fuzz` draws new sequences.
+//! Tests random sequences of measuring, killing, truncating, rotating, resuming and reading a run
+//! folder against a model that knows every sample. Time is simulated. Every sample must be counted
+//! exactly once. `cargo xtask fuzz` draws new sequences.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ use super::summarize::summarize;
 
 const PERIOD: i64 = 1_000_000;
 const DEADLINE: Nanos = Nanos(700_000);
-/// One of so many samples skips two periods.
+/// One of this many samples skips two periods.
 const SKIPPING: u64 = 211;
 
 /// One step of a sequence.
@@ -93,7 +93,7 @@ struct Writing {
     rotation: Arc<Rotation>,
     encoder: ChunkEncoder,
     due: Nanos,
-    /// Length of the last write, and what the folder had before it.
+    /// Length of the last write, and the folder's content before it.
     last: Option<(u64, Truth)>,
 }
 
@@ -112,7 +112,7 @@ fn disk() -> u64 {
     DiskDivision::of(0, 1).expect_err("nothing fits into no bytes")
 }
 
-/// With segments that are full after a few writes.
+/// Returns a rule with segments that are full after a few writes.
 fn rule() -> RotationRule {
     let division = DiskDivision {
         kept_bytes: 64 << 10,
@@ -252,7 +252,7 @@ impl ModeledRun {
         }
         let mut bytes = Vec::new();
         writing.encoder.finish(&truth.counts, false, &mut bytes);
-        // The disk may be full: in a run, another thread makes room in time.
+        // The disk may be full: in a run, another thread frees space in time.
         if writing.writer.append(&bytes).is_err() {
             writing.rotation.make_room().unwrap();
             writing.writer.append(&bytes).expect("there is room now");
@@ -289,7 +289,7 @@ impl ModeledRun {
         writing.folder.finish(&writing.record).unwrap();
     }
 
-    /// What the folder has, by the summary that every command prints.
+    /// Returns the folder's content, by the summary that every command prints.
     fn found(&self) -> Truth {
         let summary = summarize(&self.path(), &Requirement::deadline(DEADLINE)).unwrap();
         let series = &summary.series[0];
@@ -306,7 +306,7 @@ impl ModeledRun {
         assert_eq!(numbers.samples, series.counts.recorded);
         Truth {
             counts: Counts {
-                // Samples that are known by their histograms alone.
+                // Samples that only histograms contain.
                 unstored: 0,
                 ..series.counts
             },

@@ -1,4 +1,4 @@
-//! Imported series without their samples: what the other tool states stands in for what cannot be
+//! Imported series without samples: the other tool's stated totals replace numbers that cannot be
 //! computed.
 
 use tardy_core::summary::numbers::Numbers;
@@ -8,8 +8,8 @@ use tardy_run::imported::StatedTotals;
 
 use super::read::SeriesData;
 
-/// The numbers of one series: those that were computed, with the mean that the tool states where a
-/// histogram's end is open; or no more than it states.
+/// Returns the numbers of one series: the computed ones, with the tool's stated mean if a histogram
+/// is open-ended; or only the stated ones.
 pub(super) fn numbers(read: &SeriesData, computed: Option<Numbers>) -> Option<Numbers> {
     match (computed, read.stated) {
         (Some(computed), Some(stated)) => Some(mended(computed, &[stated], read.undecided)),
@@ -19,8 +19,8 @@ pub(super) fn numbers(read: &SeriesData, computed: Option<Numbers>) -> Option<Nu
     }
 }
 
-/// The numbers of several series as one. Percentiles are those of the series that have them; with
-/// one that has none there are none.
+/// Returns the numbers of several series as one. Percentiles come from the series that have them;
+/// if one has none, they are absent.
 pub(super) fn numbers_of_all(series: &[&SeriesData], computed: Option<Numbers>) -> Option<Numbers> {
     let stated: Vec<StatedTotals> = series.iter().filter_map(|read| read.stated).collect();
     if stated.len() < series.len() {
@@ -33,9 +33,8 @@ pub(super) fn numbers_of_all(series: &[&SeriesData], computed: Option<Numbers>) 
     computed.map(|computed| mended(computed, &stated, undecided))
 }
 
-/// A mean and a least value that the tool states know the values that have no bucket too. A
-/// percentile from where on a file has no buckets is not known. Misses have bounds where some
-/// samples are `undecided`.
+/// Stated means and minima include the values outside all buckets. A percentile beyond the buckets
+/// of a file is unknown. Misses have bounds if some samples are `undecided`.
 fn mended(mut computed: Numbers, stated: &[StatedTotals], undecided: u64) -> Numbers {
     if let Some(open) = stated.iter().filter_map(StatedTotals::open_from).min() {
         computed
@@ -55,7 +54,7 @@ fn mended(mut computed: Numbers, stated: &[StatedTotals], undecided: u64) -> Num
     computed
 }
 
-/// The least value: the stated one, unless that would contradict the least bucket, which may be a
+/// Returns the least value: the stated one, unless it contradicts the least bucket, which may be a
 /// bucket's lower edge.
 fn least(stated: &[StatedTotals], of_buckets: i64) -> i64 {
     let Some(least) = stated.iter().filter_map(|stated| stated.min_ns).min() else {
@@ -75,8 +74,8 @@ fn least(stated: &[StatedTotals], of_buckets: i64) -> i64 {
     }
 }
 
-/// The mean and the least value of imported series, where the file states them better than its
-/// buckets do; of other series the given ones.
+/// Returns the mean and the least value of imported series, where the file states them better than
+/// its buckets do; of other series the given ones.
 pub(crate) fn mean_and_least(
     series: &[&SeriesData],
     (of_samples, of_buckets): (f64, i64),
@@ -146,8 +145,8 @@ fn mean(stated: &[StatedTotals]) -> Option<f64> {
     })
 }
 
-/// Misses that samples do not show, of series that are known by their extremes only: each extreme
-/// beyond the deadline is at least one.
+/// Returns misses without samples, for series with only known extremes: each extreme beyond the
+/// deadline is at least one.
 pub(super) fn misses(series: &[&SeriesData], window: Window) -> u64 {
     series.iter().map(|read| late_extremes(read, window)).sum()
 }
@@ -168,8 +167,8 @@ fn late_extremes(read: &SeriesData, window: Window) -> u64 {
     is_late(stated.max_ns) + is_late(stated.min_ns).min(samples.saturating_sub(1))
 }
 
-/// Samples that may have missed the window or not: of series that are known by their extremes all
-/// but those, of others those whose bucket does not decide.
+/// Returns samples that may have missed the window: for series with only known extremes all but
+/// those, for others those whose bucket does not decide.
 pub(super) fn undecided(series: &[&SeriesData], window: Window) -> u64 {
     let of = |read: &&SeriesData| match read.stated.filter(|_| read.is_judged()) {
         Some(stated) if read.whole.latency.count() > 0 => {

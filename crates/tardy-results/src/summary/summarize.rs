@@ -1,4 +1,4 @@
-//! From what was read to the summary.
+//! Makes the summary from the data that was read.
 
 use std::path::Path;
 
@@ -24,17 +24,17 @@ use super::verdict::Judge;
 use super::warnings::warnings;
 use super::{by_phase, ladder, stated, verdict};
 
-/// Makes the summary of the run in `path`, held to `requirement`, and where that is silent, to what
-/// the run was made with.
+/// Summarises the run in `path`, judged by `requirement`, with absent fields taken from the run's
+/// plan.
 ///
 /// # Errors
-/// [`SummaryError`] where the folder, or a series that it names, cannot be read.
+/// Returns [`SummaryError`] if the folder, or a series that it names, cannot be read.
 pub fn summarize(path: &Path, requirement: &Requirement) -> Result<Summary, SummaryError> {
     Ok(read(path, requirement)?.summary())
 }
 
 impl LoadedRun {
-    /// What the run comes to.
+    /// Returns the summary of the run.
     #[must_use]
     pub fn summary(&self) -> Summary {
         let (record, series) = (&self.record, &self.series);
@@ -91,7 +91,7 @@ impl LoadedRun {
         }
     }
 
-    /// Whether the deadline needs PREEMPT_RT, as far as one run tells.
+    /// Decides whether the deadline needs PREEMPT_RT, as far as one run shows.
     fn decision(&self, probes: &[ProbeSummary], verdict: Option<&Verdict>) -> Option<Decision> {
         let record = &self.record;
         let machine = &record.machine;
@@ -174,8 +174,8 @@ impl SeriesData {
         // Those in the series; shorter ones that were counted without their time are in the
         // histogram alone.
         let gaps = self.accumulator.whole();
-        // Of an import without samples the number of gaps is that of its histogram, and their
-        // length is in no file.
+        // In an import without samples, the number of gaps is that of its histogram, and their
+        // length is unknown.
         if self.stated.is_some() && self.accumulator.samples == 0 {
             return None;
         }
@@ -207,8 +207,7 @@ impl SeriesData {
             ),
             counts: self.accumulator.counts,
             is_skipped_unknown: self.is_skipped_unknown(),
-            // Between samples that were not kept there is no telling how far apart two wake-ups
-            // were.
+            // The distance of two wake-ups between samples that were not stored is unknown.
             jitter: if is_every_sample {
                 percentiles(&self.accumulator.jitter, &dependence)
             } else {

@@ -1,5 +1,5 @@
-//! The verdicts of a run: what its samples come to, held to what was asked for. Each probe and each
-//! load is a population of its own, and has one.
+//! The verdicts of a run: its samples, judged by the requirement. Each probe and each load is a
+//! separate population with its own verdict.
 
 use std::collections::BTreeSet;
 
@@ -33,10 +33,11 @@ pub(super) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// All samples of a series. What was lost was not seen, and says nothing about misses.
+    /// Returns all samples of a series. Lost samples were not observed, and prove nothing about
+    /// misses.
     pub(super) fn whole(read: &'a SeriesData) -> Self {
         let (counts, cell, missing) = (read.counts(), read.whole(), read.gone);
-        // What a damaged file lacks was not seen either.
+        // Samples that a damaged file lacks were not observed either.
         let skipped_there = if missing > 0 {
             counts.skipped.saturating_sub(cell.skipped)
         } else {
@@ -53,7 +54,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Those of a series in `cell`.
+    /// Makes the part of a series in `cell`.
     pub(super) fn of_phases(read: &'a SeriesData, cell: &'a Cell) -> Self {
         Self {
             descriptor: read.descriptor(),
@@ -62,8 +63,8 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// How long its due times last at least: each has a period, also the last one, after which
-    /// nothing was measured.
+    /// Returns the minimum duration of its due times: each has a period, even the last one, after
+    /// which nothing was measured.
     fn length(&self) -> Nanos {
         let due_times = i64::try_from(self.due_times).unwrap_or(i64::MAX);
         Nanos(
@@ -77,7 +78,7 @@ impl<'a> Part<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// For a run with these warnings, which say what its samples cannot decide.
+    /// Prepares the verdicts of a run with these warnings, which limit the possible conclusions.
     pub(super) fn new(run: &'a LoadedRun, warnings: &[Warning]) -> Self {
         let of = |severity| {
             warnings
@@ -94,8 +95,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The verdict on a probe: all its series together; where a share may miss, none of them alone
-    /// beyond it, and no load either.
+    /// Returns the verdict on a probe over all its series; with an allowed share, no single series
+    /// or load may exceed it.
     pub(super) fn probe(&self, series: &[&SeriesData], loads: &[LoadSummary]) -> Option<Verdict> {
         let requirement = self.run.requirement();
         let first = series
@@ -111,7 +112,7 @@ impl<'a> Judge<'a> {
                 .window
                 .map_or(0, |window| stated::undecided(series, window));
             evidence.incomplete.extend(self.shortcomings(series));
-            // A number that is not known would pass for 0.
+            // An unknown number would be read as 0.
             evidence.skipped_limited = evidence
                 .skipped_limited
                 .filter(|&skipped| skipped > 0 || !self.is_limited_and_unknown(series));
@@ -121,8 +122,7 @@ impl<'a> Judge<'a> {
         if together.outcome == Outcome::Failed || requirement.misses_allowed.is_none() {
             return Some(together);
         }
-        // A CPU, or a load, with which surely more than the share is missed is not made good by the
-        // others.
+        // A CPU, or a load, that surely exceeds the share is not compensated by the others.
         let alone = series
             .iter()
             .map(|read| (format!("{} alone", read.place()), of(&[read])));
@@ -142,7 +142,7 @@ impl<'a> Judge<'a> {
         }))
     }
 
-    /// The verdict on a probe while a load ran, for `length` in all.
+    /// Returns the verdict on a probe while a load ran, for `length` in total.
     pub(super) fn load(
         &self,
         parts: &[Part<'_>],
@@ -163,7 +163,7 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// What is known of these samples.
+    /// Returns the evidence of these samples.
     pub(super) fn evidence(
         &self,
         requirement: &Requirement,
@@ -202,13 +202,13 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The loads of the whole run.
+    /// Returns the loads of the whole run.
     pub(super) fn stress(&self) -> Stress {
         self.stress
     }
 
-    /// Whether skipped periods are limited, by a number or by a deadline that may be up to the
-    /// period, that the tool of an import did not count.
+    /// Returns whether skipped periods are limited, by a number or by a deadline up to the period,
+    /// but not counted by the tool of an import.
     fn is_limited_and_unknown(&self, series: &[&SeriesData]) -> bool {
         let requirement = self.run.requirement();
         let is_of_timers = self
@@ -222,7 +222,7 @@ impl<'a> Judge<'a> {
                 read.descriptor().schedule.period(),
                 read.descriptor().is_work(),
             );
-            // A period that is not known may be longer than the deadline.
+            // An unknown period may be longer than the deadline.
             requirement.limits_skipped(period, is_work)
                 || (period == Nanos::ZERO && requirement.window.is_some() && !is_of_timers)
         };
@@ -256,8 +256,8 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// The verdict on the run: that on its probe, and of several the worst, with the probe's name
-/// before it. Absent where nothing was asked for.
+/// Returns the verdict on the run: that on its probe, or the worst of several, preceded by the
+/// probe's name. Absent without a requirement.
 pub(super) fn of_run(run: &LoadedRun, probes: &[ProbeSummary]) -> Option<Verdict> {
     let verdicts: Vec<(&str, &Verdict)> = probes
         .iter()
@@ -285,7 +285,7 @@ pub(super) fn of_run(run: &LoadedRun, probes: &[ProbeSummary]) -> Option<Verdict
     }
 }
 
-/// Which loads ran while the run measured. Of an import nothing is known.
+/// Returns the loads that ran during the measurement. For an import they are unknown.
 fn stress(record: &RunRecord) -> Stress {
     let mut loads: Vec<&[String]> = record
         .phases
@@ -321,7 +321,7 @@ mod tests {
             cell: &Cell::default(),
             due_times: 1,
         };
-        // From the first due time to the last wake-up were the 15 us that it was late by.
+        // From the first due time to the last wake-up were 15 us, its latency.
         let evidence = Evidence {
             due_times: 1,
             misses: 1,

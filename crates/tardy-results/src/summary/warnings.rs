@@ -1,4 +1,4 @@
-//! What a reader of the numbers must know before them.
+//! Caveats that a reader must know before the numbers.
 
 use tardy_core::accounting::Counts;
 use tardy_core::bytes::format_bytes;
@@ -10,13 +10,13 @@ use tardy_run::record::{PhaseRecord, RunRecord, SeriesRecord, State};
 
 use super::read::{SeriesData, throttling};
 
-/// A share of skipped periods from which on the period is called too short.
+/// Share of skipped periods from which on the period is called too short.
 const MOST_PERIODS: f64 = 0.5;
-/// Stalls of one series from which on they may be the work of a rule.
+/// Number of stalls of one series from which on they may be due to throttling.
 const STALLS_OF_THROTTLING: u64 = 2;
 
-/// Up to when after the start every series with due times has its samples; of others the last
-/// sample tells nothing of what came after it.
+/// Returns the time, from the start, up to which every series with due times has its samples; for
+/// other series, the last sample proves nothing about later time.
 fn stored_until(record: &RunRecord, series: &[SeriesData]) -> Option<Nanos> {
     let has_grid = series.iter().any(|read| read.descriptor.schedule.is_grid());
     let counted = series
@@ -31,7 +31,7 @@ fn stored_until(record: &RunRecord, series: &[SeriesData]) -> Option<Nanos> {
     until.map(|wake| wake - record.started.monotonic_ns)
 }
 
-/// From when on single samples are there, in a run whose oldest ones gave way.
+/// Returns a note from when on individual samples exist, in a run whose oldest ones were folded.
 fn single_samples(record: &RunRecord, series: &[SeriesData]) -> Option<Warning> {
     let from = series.iter().filter_map(|read| read.single_from).max()?;
     let since = from.saturating_add(Nanos(-record.started.monotonic_ns.get()));
@@ -49,8 +49,8 @@ fn single_samples(record: &RunRecord, series: &[SeriesData]) -> Option<Warning> 
     Some(Warning::Note { text })
 }
 
-/// Which gaps the rows of phases count, where the ring's bins counted shorter ones without their
-/// moments.
+/// Returns a note on the gaps that the rows of phases count, if the ring's bins counted shorter
+/// ones without their times.
 fn gaps_in_phases(record: &RunRecord, read: &SeriesData) -> Option<Warning> {
     let Meaning::Gap { least } = read.descriptor.meaning else {
         return None;
@@ -65,8 +65,8 @@ fn gaps_in_phases(record: &RunRecord, read: &SeriesData) -> Option<Warning> {
     })
 }
 
-/// All of a run, each once: those of `run.json`, and those that its series show. The gravest comes
-/// first.
+/// Returns all warnings of a run, each once: those of `run.json`, and those that its series show.
+/// The gravest comes first.
 pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning> {
     let mut warnings = record.warnings.clone();
     if record.state == State::Running {
@@ -171,7 +171,7 @@ pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning
     once
 }
 
-/// What another CPU took of a series.
+/// Returns a warning about samples of a series that another CPU took.
 fn displaced(record: &RunRecord, entry: &SeriesRecord, counts: Counts) -> Option<Warning> {
     let first = entry.elsewhere.first()?;
     let was_displaced = |phase: &&PhaseRecord| {
@@ -188,7 +188,7 @@ fn displaced(record: &RunRecord, entry: &SeriesRecord, counts: Counts) -> Option
         .map(|phase| phase.name.clone())
         .collect();
     phases.dedup();
-    // Of a run without phases worth a name there is nothing to tell.
+    // A run without named phases needs no note.
     let phases = if record.phases.len() > 1 {
         phases
     } else {
@@ -205,8 +205,8 @@ fn displaced(record: &RunRecord, entry: &SeriesRecord, counts: Counts) -> Option
     })
 }
 
-/// Whether wake-ups skip due times as a rule: a single long stall may skip most of a short run, and
-/// is no fault of the period.
+/// Returns whether wake-ups skip due times regularly: a single long stall may skip most of a short
+/// run, and is not the fault of the period.
 fn skips_steadily(read: &SeriesData) -> bool {
     let samples = read.accumulator.samples;
     samples == 0 || read.accumulator.skipping as f64 > samples as f64 * MOST_PERIODS

@@ -266,7 +266,7 @@ options! {
     /// trace keeps the kernel's trace of that latency, as --explain does. signal=PID sends SIGTERM;
     /// signal,num=10,pid=1234 sends any signal by its number. As in rtla, pid=parent is the process
     /// that started tardy. With continue, the run does not stop, and the actions are repeated at
-    /// each latency that is larger than all before. Repeat the option for several actions.
+    /// each new maximum. Repeat the option for several actions.
     on_threshold: Vec<ThresholdAction> = { name: "on-threshold", value: "ACTION", group: LATE },
         plan(|plan| plan.on_threshold.clone());
     /// Stop at the first latency above US microseconds and keep the kernel's trace of it, as
@@ -335,7 +335,7 @@ options! {
 }
 
 impl Request {
-    /// The request that comes to `plan` again, with what was drawn or chosen for it.
+    /// Returns the request that resolves to `plan`, including its random and chosen values.
     #[must_use]
     pub fn of(plan: &Plan) -> Self {
         let mut request = Self::default();
@@ -360,7 +360,7 @@ impl Request {
         words.flat_map(|option| option.words(self)).collect()
     }
 
-    /// The words of the options for which the text of a plan has no line.
+    /// Returns the words of the options that the text of a plan does not show.
     #[must_use]
     pub fn words_not_shown(&self) -> Vec<String> {
         let options = OPTIONS.iter().filter(|option| !option.definition.is_shown);
@@ -368,8 +368,8 @@ impl Request {
         options.flat_map(|option| option.words(self)).collect()
     }
 
-    /// The options that only a plan's [`Plan::asked`] can have: those that [`Request::of`] would
-    /// not find in the rest of `plan`.
+    /// Returns the options that only a plan's [`Plan::asked`] can have: those that [`Request::of`]
+    /// would not find in the rest of `plan`.
     #[must_use]
     pub fn not_in(&self, plan: &Plan) -> Self {
         let (found, mut missing) = (Self::of(plan), Self::default());
@@ -383,7 +383,7 @@ impl Request {
         missing
     }
 
-    /// Whether nothing is asked for.
+    /// Returns whether nothing is requested.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -399,7 +399,8 @@ impl Request {
         }
     }
 
-    /// The latency that is acted on: that of `stop_above`, or with actions the deadline.
+    /// Returns the latency at which actions happen: that of `stop_above`, or with actions the
+    /// deadline.
     #[must_use]
     pub fn threshold(&self) -> Option<Nanos> {
         let deadline = self
@@ -417,7 +418,7 @@ impl Request {
             .filter(|_| !self.on_threshold.contains(&ThresholdAction::Continue))
     }
 
-    /// The same without the options that are short for others.
+    /// Replaces abbreviating options by the options they stand for.
     #[must_use]
     pub fn spelled_out(mut self) -> Self {
         if let Some(micros) = self.break_above.take() {
@@ -428,7 +429,7 @@ impl Request {
     }
 }
 
-/// The values that were asked for, by the names of the options.
+/// Serialises the requested values, by the names of the options.
 impl Serialize for Request {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let options = OPTIONS.iter();
@@ -487,12 +488,12 @@ impl FromStr for Label {
     }
 }
 
-/// What to do about sleep states.
+/// What to do about C-states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CpuDmaLatency {
     /// Nothing.
     Leave,
-    /// Ask the power management for at most so many us.
+    /// Request at most this latency in us from power management.
     Micros(i32),
 }
 
@@ -514,26 +515,26 @@ impl fmt::Display for CpuDmaLatency {
 /// Which CPUs are measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MeasuredCpus {
-    /// Those that are set apart by `isolcpus=` or `nohz_full=`.
+    /// Those isolated by `isolcpus=` or `nohz_full=`.
     Isolated,
-    /// Those that are not.
+    /// The housekeeping CPUs.
     Housekeeping,
-    /// All that the kernel lets this process use.
+    /// All that this process may use.
     All,
-    /// Those of a list.
+    /// The listed ones.
     List(CpuList),
 }
 
-/// Where loads run.
+/// The CPUs of loads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoadCpus {
     /// The measured CPUs.
     Measured,
     /// Those that are not measured.
     Other,
-    /// All that the kernel lets this process use, also those that it keeps ordinary tasks off.
+    /// All that this process may use, including isolated ones.
     All,
-    /// Those of a list.
+    /// The listed ones.
     List(CpuList),
 }
 

@@ -21,7 +21,7 @@ fn plan() -> Plan {
     }
 }
 
-/// A run that was stopped, on a machine that says nothing of itself.
+/// Makes a run that was stopped, on a machine without facts.
 fn make_run(path: &Path) {
     let started = StartTime {
         realtime_ns: Nanos::from_secs(4_500),

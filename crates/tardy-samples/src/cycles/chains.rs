@@ -6,7 +6,7 @@ use tardy_trace::chains::Chain;
 
 use super::cut::{told_thread, told_waker};
 
-/// Chains that are kept.
+/// Maximum number of stored chains.
 const KEPT_MAX: usize = 10;
 
 /// A thread on the way from an interrupt to a followed thread.
@@ -30,25 +30,25 @@ pub struct ChainLink {
 pub struct WakeUpChain {
     /// The first wake-up, by the monotonic clock.
     pub begin_ns: Nanos,
-    /// From there to when the last thread ran: the sum of all times of the links.
+    /// Time from there until the last thread ran: the sum of all times of the links.
     pub latency_ns: Nanos,
     /// Waker of the first thread; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
     /// In the order of time.
     pub links: Vec<ChainLink>,
-    /// Whether more threads came before these.
+    /// Whether earlier threads were dropped.
     pub is_longer: bool,
 }
 
-/// Keeps the slowest.
+/// Stores the slowest chains.
 #[derive(Debug, Default)]
 pub struct SlowestChains {
     kept: Vec<Chain>,
 }
 
 impl SlowestChains {
-    /// Looks at a chain; a thread that no other thread woke ends none.
+    /// Adds a chain; a thread that no other thread woke ends no chain.
     pub fn add(&mut self, chain: &Chain) {
         if chain.links.len() < 2 {
             return;
@@ -69,7 +69,7 @@ impl SlowestChains {
         self.kept.push(chain.clone());
     }
 
-    /// The slowest first.
+    /// Returns the slowest first.
     #[must_use]
     pub fn result(&mut self, name: &impl Fn(i32) -> String) -> Vec<WakeUpChain> {
         self.kept

@@ -1,9 +1,9 @@
 //! Cuts the stints of a thread into cycles.
 //!
-//! A cycle begins with the wake-up from a sleep in the thread's waiting place and ends when the
+//! A cycle starts with the wake-up from a sleep in the thread's waiting place and ends when the
 //! thread sleeps there again. The waiting place is found for each group of sleeps, among the places
 //! with at least two of them: one long sleep before a loop is not the loop's wait. It is the place
-//! in which the thread's own timers woke it at times that it had set, or after times that are a
+//! in which the thread's own timers woke it at absolute times, or after times that are at least a
 //! tenth of its sleep. If there are several or none, it is the place in which the thread slept
 //! longest.
 
@@ -17,21 +17,21 @@ use tardy_trace::wake_ups::{Cause, WakeUp};
 
 use super::{Cycle, CycleRow, Cycles, PlaceRow, Shares, Stretch, StretchKind, WaitPlace};
 
-/// Sleeps of a thread for which its waiting place is found at once.
+/// Number of sleeps from which a thread's wait place is determined.
 const GROUP_SLEEPS: usize = 32;
-/// Stints that are kept until then.
+/// Maximum number of stints until then.
 const GROUP_STINTS: usize = 1024;
-/// A place with fewer sleeps of a group is no waiting place, and one where own timers ended fewer
-/// is no timer's place.
+/// Minimum number of sleeps of a group at a wait place, and of sleeps that own timers ended at a
+/// timer's place.
 const SLEEPS_MIN: u32 = 2;
 /// A timer's place with times from then on has at least this part of the time: a worker that waits
 /// for work may sleep for a time at work.
 const TIMERS_SHARE: i64 = 10;
-/// Stretches that a cycle keeps.
+/// Maximum number of intervals stored per cycle.
 const STRETCHES_MAX: usize = 32;
-/// Cycles that are kept, of all threads together.
+/// Maximum number of stored cycles, over all threads.
 const WORST_MAX: usize = 3200;
-/// Cycles of a thread that are kept in any case.
+/// Number of cycles stored for every thread.
 const WORST_OF_THREAD: usize = 10;
 /// Threads that are looked at.
 const THREADS_MAX: usize = 1024;
@@ -51,12 +51,12 @@ pub struct Cutter {
     has_more_threads: bool,
 }
 
-/// A stint with what is known beside it.
+/// A stint and its context.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
     stint: Stint,
     place: Place,
-    /// Of the wait for a CPU after a timer of the thread: the due time.
+    /// The due time, for the wait for a CPU after the thread's own timer.
     due: Option<i64>,
 }
 
@@ -81,7 +81,7 @@ struct ThreadCut {
 struct Sleeps {
     count: u32,
     by_timers: u32,
-    /// Of these, those that a timer set for a time of a clock ended.
+    /// The number of them that an absolute timer ended.
     until_times: u32,
     length: i64,
 }
@@ -156,7 +156,7 @@ impl Cutter {
         }
     }
 
-    /// Takes in what a thread did next; `place` is where it slept, if it did.
+    /// Adds the next stint of a thread; `place` is where the thread slept, if it did.
     pub fn take(&mut self, stint: Stint, place: Place) {
         if self.threads.len() >= THREADS_MAX && !self.threads.contains_key(&stint.thread) {
             self.has_more_threads = true;
@@ -184,7 +184,7 @@ impl Cutter {
         (WORST_MAX / self.threads.len().max(1)).max(WORST_OF_THREAD)
     }
 
-    /// Where a thread sleeps between cycles, as far as it is known by now.
+    /// Returns where a thread sleeps between cycles, if already known.
     #[must_use]
     pub fn waiting_place(&self, thread: i32) -> Option<Option<u32>> {
         self.threads.get(&thread)?.home
@@ -235,7 +235,7 @@ impl Cutter {
 }
 
 impl ThreadCut {
-    /// Cuts what was kept, and returns how many cycles have no end.
+    /// Cuts the stored stints, and returns how many cycles have no end.
     fn cut_group(&mut self) -> u64 {
         let home = self.waiting_place();
         let mut cut_off = 0;
@@ -254,7 +254,8 @@ impl ThreadCut {
         cut_off
     }
 
-    /// Where the thread sleeps between cycles, by this group; nothing if it did not sleep.
+    /// Returns where the thread sleeps between cycles, according to this group, or `None` if it did
+    /// not sleep.
     fn waiting_place(&self) -> Option<Place> {
         let mut found: Vec<(Place, Sleeps)> = Vec::new();
         for pair in self.group.windows(2) {
@@ -507,7 +508,7 @@ fn by_last(last: Thread) -> By {
     By::Threads(last, last)
 }
 
-/// As people name it; nobody where the CPU was idle.
+/// Returns the printable name of a thread, or `None` for an idle CPU.
 pub(super) fn told_thread(thread: Thread) -> Option<String> {
     (thread.pid != 0).then(|| format!("{}/{}", thread.name, thread.pid))
 }

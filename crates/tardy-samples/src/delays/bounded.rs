@@ -1,9 +1,8 @@
 //! The files of a series' delays in a run with `--disk`: the newest explanations in two files, and
 //! the worst of all older ones in a third.
 //!
-//! When `SERIES.delays` is full, it becomes `SERIES.delays.older`. Of the explanations that were
-//! there, the worst stay in `SERIES.delays.worst`, so that the largest latency of the whole run is
-//! always explained.
+//! When `SERIES.delays` is full, it becomes `SERIES.delays.older`. Of its explanations, the worst
+//! stay in `SERIES.delays.worst`, so that the largest latency of the whole run is always explained.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,20 +12,20 @@ use foldhash::HashMap;
 use super::{DelayHolder, DelayReader, Encoder, FILE_MAGIC, SampleDelay};
 use crate::reserved_file;
 
-/// Explanations that stay of those that gave way.
+/// Number of dropped explanations that are kept as the worst.
 const WORST: usize = 1000;
 
-/// How a series' files of delays are bounded.
+/// The bounds of a series' files of delays.
 #[derive(Debug)]
 pub(super) struct Bound {
     current: PathBuf,
     /// Bytes of all files of the series.
     bytes: u64,
-    /// Explanations that gave way so far.
+    /// Number of explanations dropped so far.
     pub(super) given_way: u64,
 }
 
-/// The files of a series in the order of time: the newest is `current`.
+/// Returns the files of a series in the order of time: the newest is `current`.
 pub(super) fn files(current: &Path) -> [PathBuf; 3] {
     let beside = |name| {
         let mut path = current.as_os_str().to_owned();
@@ -55,7 +54,8 @@ impl Bound {
         &self.current
     }
 
-    /// The newest file becomes the older one, after the worst of what was there were kept.
+    /// Makes the newest file the older one, after saving the worst explanations of the file that it
+    /// replaces.
     pub(super) fn turn(&mut self) -> io::Result<()> {
         let [worst, older, current] = files(&self.current);
         if older.exists() {

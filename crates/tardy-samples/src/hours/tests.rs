@@ -144,7 +144,7 @@ fn another_clock_moves_all_times_and_no_count() {
         [3, 4]
     );
     assert_eq!(times(&moved.shifted(-later)), times(&hours));
-    // A time that was the first of its hour is the last of the one before.
+    // The first instant of an hour becomes the last of the previous one.
     let earlier = hours.shifted(Nanos(-1));
     assert_eq!(
         earlier

@@ -16,8 +16,8 @@ fn descriptor() -> Descriptor {
     Descriptor::latency("cyclic", None, ClockKind::Hardware, schedule)
 }
 
-/// A file of chunks with the given numbers of samples, whose latencies count up; returns where each
-/// chunk ends.
+/// Writes a file of chunks with the given numbers of samples, whose latencies count up; returns the
+/// end of each chunk.
 fn write(path: &Path, sizes: &[usize], close: bool) -> Vec<u64> {
     let descriptor = descriptor();
     let mut writer = SeriesWriter::create(path, &descriptor).unwrap();

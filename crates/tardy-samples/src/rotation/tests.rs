@@ -33,7 +33,7 @@ fn rule(kept_bytes: u64, hours_bytes: u64) -> RotationRule {
     }
 }
 
-/// A series that is being written, with what went into it.
+/// A series during writing, and the samples that went into it.
 struct GrowingSeries {
     writer: SeriesWriter,
     rotation: Arc<Rotation>,
@@ -81,8 +81,8 @@ impl GrowingSeries {
     }
 }
 
-/// What a reader finds: how often each latency came, the counts, the worst, misses, and the samples
-/// that are there by themselves.
+/// What a reader finds: the number of samples per latency, the counts, the worst, misses, and the
+/// samples stored one by one.
 #[derive(Debug, PartialEq)]
 struct ReadTotals {
     latencies: BTreeMap<i64, u64>,
@@ -195,7 +195,7 @@ fn the_oldest_samples_give_way_and_nothing_is_lost_or_counted_twice() {
     let (found, single, counts) = read(&path);
     assert_eq!(found, truth(&written.samples));
     assert_eq!(counts, written.counts);
-    // What is there by itself is the newest, without a gap.
+    // The samples stored one by one are the newest, without a gap.
     assert!(
         single.len() > 5_000 && single.len() < written.samples.len() / 2,
         "{}",
@@ -361,7 +361,7 @@ fn what_was_not_on_the_disk_yet_costs_no_sample_that_was() {
     };
     let (all, second) = (written.samples.len() as u64, segment_path(&path, 2));
     assert_eq!(found(), (all, 2));
-    // The head of the series counts where that of a segment is damaged.
+    // The head of the series is used if that of a segment is damaged.
     let bytes = fs::read(&second).unwrap();
     fs::write(&second, [&[0; 20], &bytes[20..]].concat()).unwrap();
     assert_eq!(found(), (all, 2));
@@ -380,7 +380,7 @@ fn what_was_not_on_the_disk_yet_costs_no_sample_that_was() {
     fs::write(&path, "").unwrap();
     assert_eq!(found().1, 2);
     fs::write(&path, head).unwrap();
-    // It gives way like any other.
+    // It is folded like any other.
     for _ in 0..200 {
         written.write(300).unwrap();
         written.rotation.make_room().unwrap();
@@ -436,7 +436,7 @@ fn nobody_is_asked_again_at_once_where_no_room_can_be_made() {
         rests.push(written.rotation.kept().rest.unwrap().0.as_secs());
     }
     assert_eq!(rests, [2, 4, 8, 16, 32, 60, 60]);
-    // Once the rest is over somebody is asked, and there is none any more when room was made.
+    // After the pause a request is due; once space was freed there is none.
     written.rotation.kept().rest = Some((Duration::ZERO, Instant::now()));
     assert!(written.rotation.wants_room());
     fs::write(hours::path(&path), hours).unwrap();
@@ -466,7 +466,7 @@ fn damage_to_the_histograms_is_told_and_costs_no_single_sample() {
         .unwrap();
     assert_eq!(samples, single.len());
     assert!(end.damaged_bytes > 0);
-    // Nothing gives way into a file that cannot be read.
+    // Nothing is folded into an unreadable file.
     (0..100).for_each(|_| drop(written.write(300)));
     assert!(written.rotation.make_room().is_err());
 }
@@ -474,8 +474,7 @@ fn damage_to_the_histograms_is_told_and_costs_no_single_sample() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Whatever step the machine stops behind, a reader finds each sample once, and whoever goes on
-    /// there loses none either.
+    /// After a crash at any step, a reader finds each sample once, and resuming there loses none.
     #[test]
     fn a_crash_between_two_steps_counts_nothing_twice(chunks in proptest::collection::vec(1_i64..600, 60..160), stop in 0_usize..40) {
         let folder = tempfile::tempdir().unwrap();
@@ -497,7 +496,7 @@ proptest! {
         prop_assert_eq!(&found, &truth(&written.samples), "behind {:?}", crashed);
         prop_assert_eq!(counts, written.counts);
         prop_assert_eq!(&single[..], &written.samples[written.samples.len() - single.len()..]);
-        // Whoever makes room afterwards begins with the segment that was counted and not removed.
+        // The next fold starts with the segment that was counted but not removed.
         written.rotation.make_room().unwrap();
         prop_assert_eq!(read(&path).0, truth(&written.samples));
         prop_assert!(files(folder.path()).iter().all(|name| crashed.is_some() || !name.ends_with(".new")));

@@ -1,10 +1,10 @@
-//! The energy distance between the beginning of a stretch and what follows it, for every split.
+//! The energy distance between the start of a segment and the rest of it, for every split.
 
-/// The split of `values` whose two sides diverge most, and by how much; `None` with fewer than two
-/// values.
+/// Returns the split of `values` whose two sides diverge most, and by how much; `None` with fewer
+/// than two values.
 ///
 /// The part after the split may end before the values do: a second change further on must not hide
-/// the first. Of equal ones the first split is given. Takes `n^2` steps and memory for as many
+/// the first. Among equal ones, returns the first split. Takes `n^2` steps and memory for as many
 /// numbers.
 pub(super) fn most_divergent(values: &[f64]) -> Option<(usize, f64)> {
     let n = values.len();

@@ -2,8 +2,8 @@
 //! shift function).
 //!
 //! Samples near each other in time depend on each other: whole blocks are drawn, each given as the
-//! tally of its samples. Blocks have to be longer than the period of the load and than
-//! [`super::block_length`] says. The intervals speak of these runs; they leave out how much runs
+//! tally of its samples. Blocks must be longer than the period of the load and than
+//! [`super::block_length`] returns. The intervals speak of these runs; they leave out how much runs
 //! differ among themselves. Source: H. R. Kuensch, Annals of Statistics 17, 1989.
 //!
 //! Blocks are counted in buckets of 1/1024, about 500 per run, so memory does not depend on the
@@ -20,24 +20,24 @@ use crate::tally::Tally;
 /// Values between which a resampled quantile is looked up: their distance is a sixtieth of its
 /// standard deviation.
 const GRID: u64 = 1024;
-/// How far the grid reaches, in standard deviations of the resampled rank.
+/// Range of the grid, in standard deviations of the resampled rank.
 const REACH: f64 = 8.0;
 
-/// How to resample.
+/// Parameters of resampling.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Resampling {
     /// At least 2000 for an interval of 95 %.
     pub resamples: u32,
     /// The same seed gives the same bytes.
     pub seed: u64,
-    /// Of each interval on its own.
+    /// Confidence of each interval on its own.
     pub confidence: Confidence,
 }
 
 /// One quantile of both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct QuantileDifference {
-    /// Which: 0.99 = the value that 99 % of the samples do not exceed.
+    /// The quantile: 0.99 = the value that 99 % of the samples do not exceed.
     pub quantile: f64,
     /// Its value in the baseline.
     pub baseline: f64,
@@ -45,18 +45,18 @@ pub struct QuantileDifference {
     pub candidate: f64,
     /// Candidate less baseline.
     pub difference: f64,
-    /// Of the difference; `None` when one side has too few samples to bound this quantile from
-    /// above at all.
+    /// Interval of the difference; `None` if one side has too few samples to bound this quantile
+    /// from above.
     pub interval: Option<Interval>,
-    /// How many independent samples would know the quantile of each side as well as its blocks do,
-    /// at most as many as there are.
+    /// Number of independent samples with as much information about each side's quantile as its
+    /// blocks, at most the number of samples.
     pub effective: (f64, f64),
 }
 
 /// Compares `quantiles` (each between 0 and 1) of both sides; empty when a side has fewer than two
 /// blocks or no sample.
 ///
-/// Costs `resamples * blocks * 10` steps for each quantile, whatever the number of samples.
+/// Takes `resamples * blocks * 10` steps per quantile, independent of the number of samples.
 #[must_use]
 pub fn quantile_differences(
     baseline: &[Tally],
@@ -106,7 +106,7 @@ pub fn quantile_differences(
         .collect()
 }
 
-/// The blocks of one side, reduced to what the quantiles need.
+/// The blocks of one side, reduced to the data that the quantiles need.
 struct Side {
     samples: u64,
     sizes: Vec<u64>,
@@ -146,8 +146,8 @@ impl Side {
         })
     }
 
-    /// Independent samples have a binomial number up to the quantile: those of the blocks vary as
-    /// that of so many.
+    /// The number of independent samples up to the quantile is binomial: the blocks vary like that
+    /// many.
     fn effective(&self, index: usize) -> f64 {
         let Grid {
             quantile,
@@ -158,7 +158,7 @@ impl Side {
         (quantile * (1.0 - quantile) * (samples / deviation).powi(2)).min(samples)
     }
 
-    /// The quantiles of as many blocks, drawn with replacement.
+    /// Returns the quantiles of as many blocks, drawn with replacement.
     fn resample(&self, random: &mut Random) -> Vec<f64> {
         let mut weights = vec![0_u64; self.sizes.len()];
         for _ in 0..self.sizes.len() {
@@ -208,7 +208,7 @@ impl Grid {
         })
     }
 
-    /// The least value up to which enough of the drawn samples lie.
+    /// Returns the least value such that enough of the drawn samples are at or below it.
     fn value_at(&self, weights: &[u64], samples: u64) -> f64 {
         let rank = ((self.quantile * samples as f64).ceil() as u64).clamp(1, samples);
         let (mut low, mut high) = (0, self.values.len() - 1);
@@ -494,7 +494,7 @@ mod tests {
         }
     }
 
-    /// The same draws, with every sample looked at every time.
+    /// Makes the same draws, visiting every sample each time.
     fn naive(from: &[Tally], to: &[Tally], quantiles: &[f64]) -> Vec<Interval> {
         let mut random = Random::new(RESAMPLING.seed);
         let mut drawn: Vec<Vec<f64>> = vec![Vec::new(); quantiles.len()];

@@ -1,4 +1,4 @@
-//! How long blocks have to be for a bootstrap to keep the dependence of a series.
+//! Block length that keeps the dependence of a series in a bootstrap.
 //!
 //! Sources: D. N. Politis and H. White, Econometric Reviews 23, 2004; A. Patton, D. N. Politis and
 //! H. White, ibid. 28, 2009 (correction).
@@ -17,7 +17,8 @@ pub struct BlockLength {
     pub circular: f64,
 }
 
-/// Of `values` in order of time; `None` with fewer than nine values or when all are equal.
+/// Returns the block length for `values` in order of time; `None` with fewer than nine values or
+/// when all are equal.
 ///
 /// Takes `n` steps for each lag up to twice the distance at which correlations vanish, at most
 /// `2 sqrt(n)` lags.
@@ -63,7 +64,7 @@ pub fn block_length(values: &[f64]) -> Option<BlockLength> {
     })
 }
 
-/// The lag before a stretch of `quiet` correlations that are all within chance.
+/// Returns the lag before a sequence of `quiet` correlations that are all within chance.
 fn first_quiet_lag(centred: &[f64], quiet: usize, last_lag: usize) -> Option<usize> {
     let n = centred.len() as f64;
     let limit = 2.0 * (n.log10() / n).sqrt();

@@ -1,12 +1,12 @@
-//! The maximum that a longer run would have shown if it had been as short as the other: maxima grow
-//! with the length of a run, so that those of unequal runs say nothing about each other.
+//! Estimates the maximum of a longer run over the length of a shorter one: maxima grow with the
+//! length of a run, so those of unequal runs cannot be compared.
 
 use statrs::function::gamma::ln_gamma;
 
 use crate::tally::Tally;
 
-/// The median of the largest of `draws` samples drawn from `tally` without putting them back;
-/// `None` when there are fewer, or none is drawn.
+/// Returns the median of the largest of `draws` samples drawn from `tally` without replacement;
+/// `None` if `draws` is 0 or exceeds the tally.
 ///
 /// `P(max <= x) = C(N(x), draws) / C(n, draws)`, with `N(x)` the number of samples up to `x`.
 #[must_use]
@@ -27,7 +27,7 @@ pub fn median_maximum(tally: &Tally, draws: u64) -> Option<f64> {
     tally.at_rank(low)
 }
 
-/// The logarithm of `C(up_to, draws) / C(total, draws)`.
+/// Returns the logarithm of `C(up_to, draws) / C(total, draws)`.
 fn ln_share(up_to: u64, total: u64, draws: u64) -> f64 {
     let falling = |n: u64| ln_gamma(n as f64 + 1.0) - ln_gamma((n - draws) as f64 + 1.0);
     falling(up_to) - falling(total)

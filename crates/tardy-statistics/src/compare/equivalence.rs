@@ -1,15 +1,15 @@
-//! From an interval and the user's margin to a verdict: which of three regions the difference
-//! surely lies in.
+//! Turns an interval and the user's margin into a verdict: the one of three regions that surely
+//! contains the difference.
 //!
 //! A verdict names the region that holds the whole interval: better, worse, or equivalent by the
-//! user's margin. If the interval lies in more than one, the verdict is inconclusive and states how
-//! much data would decide.
+//! user's margin. If the interval reaches into several regions, the verdict is inconclusive and
+//! states how much data would decide.
 
 use serde::{Deserialize, Serialize};
 
 use crate::confidence::Interval;
 
-/// What the data say about candidate less baseline, where less is better.
+/// The conclusion about candidate minus baseline, where less is better.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Equivalence {
@@ -17,19 +17,19 @@ pub enum Equivalence {
     Better,
     /// Higher by more than the margin.
     Worse,
-    /// No further apart than the margin, in either direction.
+    /// The difference is within the margin in both directions.
     Equivalent,
     /// The interval reaches into more than one of these regions.
     Inconclusive {
-        /// About how many times the data would decide, if the difference is what it seems; `None`
-        /// when it seems to be at the margin.
+        /// Approximate multiple of the data that would decide, if the estimate is right; `None` if
+        /// it lies at the margin.
         data_needed: Option<f64>,
     },
 }
 
 /// Judges `difference`, known within `interval`, against `margin` (0 or above, in the same unit).
 ///
-/// With a margin of 0 any difference matters, and "equivalent" is out of reach.
+/// With a margin of 0 any difference matters, and "equivalent" is impossible.
 #[must_use]
 pub fn equivalence(difference: f64, interval: Interval, margin: f64) -> Equivalence {
     let margin = margin.abs();
@@ -46,8 +46,8 @@ pub fn equivalence(difference: f64, interval: Interval, margin: f64) -> Equivale
     }
 }
 
-/// Intervals shrink with the square root of the data: the longer half has to become shorter than
-/// the way to the nearest limit.
+/// Intervals shrink with the square root of the data: the longer half must become shorter than the
+/// distance to the nearest limit.
 fn data_needed(difference: f64, interval: Interval, margin: f64) -> Option<f64> {
     let reach = (interval.upper - difference).max(difference - interval.lower);
     let way = (difference.abs() - margin).abs();
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(judge(-9.0, -4.0, 3.0), Equivalence::Better);
         assert_eq!(judge(4.0, 9.0, 3.0), Equivalence::Worse);
         assert_eq!(judge(-2.0, 2.9, 3.0), Equivalence::Equivalent);
-        // Surely different from 0, and surely less than what matters.
+        // The difference is surely not 0, and surely smaller than the margin.
         assert_eq!(judge(0.5, 1.0, 3.0), Equivalence::Equivalent);
         assert_eq!(judge(0.5, 1.0, 0.0), Equivalence::Worse);
     }

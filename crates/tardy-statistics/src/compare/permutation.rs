@@ -1,5 +1,5 @@
-//! Whether runs of two sides differ by more than relabelling them would: no distribution and no
-//! large numbers are asked for, only that runs can be exchanged.
+//! Permutation test of whether runs of two sides differ by more than relabelling would produce: it
+//! assumes only that runs are exchangeable, not a distribution or large numbers.
 
 use serde::{Deserialize, Serialize};
 
@@ -47,8 +47,8 @@ pub fn permutation(baseline: &[f64], candidate: &[f64], seed: u64) -> Option<Per
     })
 }
 
-/// The probability that all maxima of `later` runs are above all maxima of `earlier` runs, if
-/// nothing changed between them.
+/// Returns the probability that all maxima of `later` runs are above all maxima of `earlier` runs,
+/// if nothing changed between them.
 #[must_use]
 pub fn all_above_by_chance(earlier: u64, later: u64) -> f64 {
     let n = earlier.saturating_add(later);
@@ -57,12 +57,12 @@ pub fn all_above_by_chance(earlier: u64, later: u64) -> f64 {
         .product()
 }
 
-/// The number of ways to choose `some` of `all`, `None` above 2^64.
+/// Returns the number of ways to choose `some` of `all`, `None` above 2^64.
 fn splits(all: u64, some: u64) -> Option<u64> {
     (1..=some.min(all - some)).try_fold(1_u64, |ways, i| Some(ways.checked_mul(all - i + 1)? / i))
 }
 
-/// How many of all choices of `left` values have an extreme sum, added to `sum`.
+/// Returns how many of all choices of `left` values have an extreme sum, added to `sum`.
 fn count_extreme(values: &[f64], left: usize, sum: f64, extreme: &impl Fn(f64) -> bool) -> u64 {
     if left == 0 {
         return u64::from(extreme(sum));
@@ -81,7 +81,7 @@ fn share_of_drawn(
     let mut random = Random::new(seed);
     let mut count = 0_u64;
     for _ in 0..SPLITS_MAX {
-        // The first `size` places of a shuffle.
+        // Draws the first `size` elements of a shuffle.
         for place in 0..size {
             let other = place + random.below(values.len() - place);
             values.swap(place, other);

@@ -23,8 +23,7 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_numbers_for_ever() {
-        // What a comparison printed last year has to be reproducible: if this changes, results
-        // change.
+        // Old comparisons must stay reproducible: a change of the generator changes their results.
         let mut random = Random::new(42);
         let drawn: Vec<usize> = (0..8).map(|_| random.below(1000)).collect();
         assert_eq!(drawn, [226, 239, 760, 527, 970, 375, 187, 524]);

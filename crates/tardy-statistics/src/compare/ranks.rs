@@ -1,5 +1,5 @@
-//! Which side tends to be larger, whatever the distributions: for the body, since a tail is a
-//! thousandth of all ranks.
+//! Rank test of which side tends to be larger, for any distribution: suited to the body, because a
+//! tail is a thousandth of all ranks.
 //!
 //! With a million samples the probabilities are 0: report the effect, the chance that a value of
 //! one side is above one of the other.
@@ -11,21 +11,21 @@ use crate::merged::{Step, steps};
 use crate::student;
 use crate::tally::Tally;
 
-/// How the candidate's values lie against the baseline's.
+/// Ranks of the candidate's values relative to the baseline's.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ranks {
     /// The chance that a value of the candidate is above one of the baseline; equal ones count
     /// half. 0.5 = no tendency.
     pub superiority: f64,
-    /// Mann and Whitney's statistic of the baseline: pairs in which its value is above.
+    /// Mann and Whitney's statistic of the baseline: pairs in which its value is larger.
     pub mann_whitney: f64,
-    /// Of Mann and Whitney's test if both distributions are one: normal law with corrections for
-    /// ties and continuity.
+    /// Probability of Mann and Whitney's test if both distributions are equal: normal law with
+    /// corrections for ties and continuity.
     pub mann_whitney_probability: f64,
     /// Brunner and Munzel's statistic, for distributions that may differ in spread; `None` when the
     /// samples do not overlap.
     pub brunner_munzel: Option<f64>,
-    /// Of Brunner and Munzel's test if neither side tends to be larger.
+    /// Probability of Brunner and Munzel's test if neither side tends to be larger.
     pub brunner_munzel_probability: Option<f64>,
 }
 

@@ -1,7 +1,8 @@
-//! How many times as often one side misses its deadline.
+//! Ratio of the deadline misses of two sides.
 //!
-//! Given the number of misses of both, those of one side are binomial, whatever the common rate:
-//! exact, and good with few misses. Source: J. Przyborowski and H. Wilenski, Biometrika 31, 1940.
+//! Given the total number of misses, the misses of one side are binomial, whatever the common rate:
+//! the test is exact, and works with few misses. Source: J. Przyborowski and H. Wilenski,
+//! Biometrika 31, 1940.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +10,8 @@ use crate::confidence::{Confidence, Interval};
 use crate::incomplete_beta::incomplete_beta;
 use crate::proportion::proportion_interval;
 
-/// Misses and opportunities of one side; both may be effective, real numbers where misses cluster.
+/// Misses and opportunities of one side; both may be effective numbers, which are real, if misses
+/// cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MissCount {
     /// Misses, or clusters of them.
@@ -18,12 +20,12 @@ pub struct MissCount {
     pub exposure: f64,
 }
 
-/// The rate of the candidate by that of the baseline.
+/// The rate of the candidate divided by that of the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RateRatio {
     /// Below 1 the candidate misses less; `None` when neither side missed.
     pub ratio: Option<f64>,
-    /// From 0 to infinity when neither side missed.
+    /// 0 to infinity if neither side missed.
     pub interval: Interval,
     /// The probability of a split at least as uneven, in either direction, if both rates are equal.
     pub probability: f64,
@@ -88,7 +90,7 @@ mod tests {
 
     #[test]
     fn ten_against_two_is_met() {
-        // Of 12 misses 2: Clopper-Pearson 0.0208626 to 0.4841378; P(at most 2 of 12) = 79 / 4096.
+        // 2 of 12 misses: Clopper-Pearson 0.0208626 to 0.4841378; P(at most 2 of 12) = 79 / 4096.
         let found = rate_ratio(
             counted(10.0, 1e6),
             counted(2.0, 1e6),

@@ -1,5 +1,5 @@
-//! By which share one side takes longer than the other: times of builds and operations, which are
-//! positive and vary in proportion.
+//! Relative slowdown of one side: for times of builds and operations, which are positive and vary
+//! in proportion.
 
 use crate::confidence::{Confidence, Interval};
 use crate::estimate::Estimate;
@@ -7,9 +7,10 @@ use crate::moments::Moments;
 
 use super::welch::welch;
 
-/// `candidate` over `baseline`, less one, of the arithmetic means (mckenney2009's "throughput
-/// advantage"), with the interval that Welch's has for the means of the logarithms, where both
-/// sides have two values and vary. `None` where a side has no value, or one that is not above zero.
+/// Returns the ratio of the arithmetic means of `candidate` and `baseline`, minus one
+/// (mckenney2009's "throughput advantage"), with Welch's interval for the means of the logarithms,
+/// if both sides have two values and vary. Returns `None` if a side has no value, or one that is
+/// not above zero.
 #[must_use]
 pub fn slowdown(baseline: &[f64], candidate: &[f64], confidence: Confidence) -> Option<Estimate> {
     let mean = |values: &[f64]| -> Option<f64> {
@@ -38,7 +39,7 @@ mod tests {
     #[test]
     fn the_interval_is_that_of_welchs_test_on_logarithms() {
         // Real times of the kernel builds of 2008 in mckenney2009, table 5. The interval was
-        // computed apart, with the t distribution integrated numerically: 3.7321 degrees of
+        // computed independently, with the t distribution integrated numerically: 3.7321 degrees of
         // freedom.
         let found = slowdown(
             &[1350.4, 1332.7, 1314.5],

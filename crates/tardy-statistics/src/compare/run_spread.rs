@@ -1,9 +1,9 @@
-//! How much runs of one configuration differ among themselves, and what that adds to the interval
-//! of a difference.
+//! How much runs of one configuration differ from each other, and what that adds to the interval of
+//! a difference.
 //!
-//! A run has a level of its own: where its memory lies, how warm the machine is, what else was
-//! started. Nothing in a single run shows it, so that the samples of two runs can tell them apart
-//! with certainty although nothing was changed between them.
+//! Every run has a level that depends on its memory layout, the temperature of the machine, and
+//! what else was started. A single run cannot show that level, so the samples of two runs can
+//! differ significantly although nothing was changed between them.
 //!
 //! A single run is assumed to be off by 8.5 %, because one run cannot show how much runs differ. At
 //! this value, pairs that spread by 10 % are called wrongly in less than 5 %, and a true +50 % is
@@ -11,7 +11,7 @@
 //! Levels are multiplied, so the spread widens the ratio of two runs, not their difference. The
 //! price: one run per side is never equivalent within 10 % by default.
 //!
-//! Few runs still count as evidence about the spread. Two or three runs a side can show a larger
+//! Few runs still count as evidence about the spread. Two or three runs per side can show a larger
 //! spread, four measure it. The same spread bounds the rate of misses: its interval covers the
 //! counts at a deadline that much shorter and longer.
 
@@ -21,17 +21,18 @@ use crate::moments::Moments;
 use crate::profile::normal_deviate;
 use crate::student;
 
-/// Standard deviation between runs, as a share of the level, where nobody measured it.
+/// Assumed standard deviation between runs, as a share of the level, without a measurement.
 ///
 /// At a margin of 5 % it keeps false alarms below 5 % for pairs of runs whose levels spread by 10
-/// %, and still finds a true +50 % in about 95 % of the pairs where they spread by 5 %; less keeps
-/// the one promise no longer, more the other: `compare` in docs/proof-archive.md.
+/// %, and still finds a true +50 % in about 95 % of the pairs whose levels spread by 5 %; a smaller
+/// value breaks the first promise, a larger one the second: `compare` in docs/proof-archive.md.
 pub const UNKNOWN_SPREAD: f64 = 0.085;
-/// More than so many times the data is no advice: the estimate of the factor is worth nothing
-/// there, and nobody measures that long.
+/// Maximum multiple of the data in an advice: beyond it the estimate is worthless, and the
+/// measurement would take too long.
 pub const FACTOR_MAX: f64 = 20.0;
 
-/// How far differing levels alone reach below and above a difference, both at least zero.
+/// The part of an interval below and above a difference that is due to differing levels, both at
+/// least zero.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Reach {
     /// Towards smaller differences.
@@ -45,19 +46,18 @@ impl Reach {
         self.below.max(self.above)
     }
 
-    /// Whether levels do not differ at all.
+    /// Returns whether levels do not differ at all.
     #[must_use]
     pub fn is_none(self) -> bool {
         self.longest() <= 0.0
     }
 }
 
-/// What runs that differ by `share` add to the interval of a difference; each side is a level and
-/// the number of runs that it is the mean of.
+/// Returns what a spread of `share` between runs adds to the interval of a difference; each side is
+/// a level and the number of runs averaged in it.
 ///
-/// Levels are multiplied by what a run has of its own, so that the interval is one of the ratio of
-/// the two sides. Where a level is not above zero there is no ratio: each side then reaches as far
-/// as its share of the level.
+/// A run's level is a factor, so the interval is one of the ratio of the two sides. If a level is
+/// not above zero there is no ratio: each side then reaches as far as its share of the level.
 #[must_use]
 pub fn reach(
     share: f64,
@@ -82,16 +82,16 @@ pub fn reach(
     }
 }
 
-/// The standard deviation between runs of one side, from both sides together, as a share of the
-/// level; `None` without two runs on one side, or where a value is not above zero.
+/// Returns the standard deviation between runs of one side, from both sides together, as a share of
+/// the level; `None` without two runs on one side, or if a value is not above zero.
 #[must_use]
 pub fn estimate(baseline: &[f64], candidate: &[f64]) -> Option<f64> {
     let (deviation, _) = pooled_deviation(&logarithms(baseline)?, &logarithms(candidate)?)?;
     Some(deviation)
 }
 
-/// The interval of a difference of few runs, by Student's t on the logarithms of their values, or
-/// on the values where one is not above zero. `None` without two runs on one side.
+/// Returns the interval of a difference of few runs, by Student's t on the logarithms of their
+/// values, or on the values if one is not above zero. Returns `None` without two runs on one side.
 #[must_use]
 pub fn interval_of_few(
     baseline: &[f64],
@@ -133,7 +133,7 @@ pub fn widened(difference: f64, interval: Interval, factor: f64, reach: Reach) -
     }
 }
 
-/// How many times the samples would decide an open question; `None` where no number below
+/// Returns how many times the samples would decide an open question; `None` if no number below
 /// [`FACTOR_MAX`] would, because the levels of the runs keep it open, or because the difference is
 /// too near to the margin.
 #[must_use]

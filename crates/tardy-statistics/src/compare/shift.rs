@@ -1,9 +1,9 @@
-//! By how much one side lies above the other: the median of all differences between their runs,
-//! with an exact interval.
+//! The shift between two sides: the median of all differences between their runs, with an exact
+//! interval.
 //!
-//! One number a run goes in (its 99.99 % quantile, its maximum at equal length), because runs are
-//! what repeats. Source: J. L. Hodges and E. L. Lehmann, Ann. Math. Statist. 34, 1963; the interval
-//! inverts Mann and Whitney's test.
+//! The input is one number per run (its 99.99 % quantile, its maximum at equal length), because the
+//! run is the unit of repetition. Source: J. L. Hodges and E. L. Lehmann, Ann. Math. Statist. 34,
+//! 1963; the interval inverts Mann and Whitney's test.
 
 use serde::{Deserialize, Serialize};
 
@@ -49,19 +49,18 @@ pub fn shift(baseline: &[f64], candidate: &[f64], confidence: Confidence) -> Opt
     Some(Shift { shift, interval })
 }
 
-/// How many times as large the candidate's numbers are, by ranks, with its interval.
+/// The ratio of the candidate's numbers to the baseline's, by ranks, with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratio {
-    /// The median of all ratios, candidate to baseline; infinite where most of the baseline is 0,
-    /// `None` where that is all there is to both.
+    /// Median of all ratios, candidate to baseline; infinite if most of the baseline is 0, `None`
+    /// if both sides contain only 0.
     pub ratio: Option<f64>,
-    /// From 0 to infinity where there are too few runs for the confidence, or where zeros leave it
-    /// open.
+    /// 0 to infinity if there are too few runs for the confidence, or if zeros leave it open.
     pub interval: Interval,
 }
 
-/// As [`shift`], of numbers that are not negative, by their ratios. The ratio of two zeros may be
-/// any.
+/// Works like [`shift`], of numbers that are not negative, by their ratios. The ratio of two zeros
+/// may be any.
 #[must_use]
 pub fn shift_ratio(baseline: &[f64], candidate: &[f64], confidence: Confidence) -> Ratio {
     let ratios = |of_zeros: Option<f64>| {
@@ -100,8 +99,9 @@ pub fn shift_ratio(baseline: &[f64], candidate: &[f64], confidence: Confidence) 
     Ratio { ratio, interval }
 }
 
-/// How many of the ordered differences lie outside the interval on each side: the largest k with
-/// P(statistic <= k) within half of the misses. `None` when even k = 0 is too likely.
+/// Returns how many of the ordered differences are outside the interval on each side: the largest k
+/// with P(statistic <= k) within half of the error probability. `None` when even k = 0 is too
+/// likely.
 fn pairs_left_out(n: usize, m: usize, confidence: Confidence) -> Option<usize> {
     let miss = confidence.miss() / 2.0;
     if n * m > EXACT_PAIRS_MAX {
@@ -122,7 +122,7 @@ fn pairs_left_out(n: usize, m: usize, confidence: Confidence) -> Option<usize> {
         .map(|left_out| left_out.min((n * m).saturating_sub(1) / 2))
 }
 
-/// The probabilities of Mann and Whitney's statistic from 0 to `n * m`, without ties.
+/// Returns the probabilities of Mann and Whitney's statistic from 0 to `n * m`, without ties.
 fn mann_whitney_law(n: usize, m: usize) -> Vec<f64> {
     // Conditioned on which side holds the largest value; probabilities instead of counts cannot
     // overflow.

@@ -1,5 +1,5 @@
-//! The difference of two means, variances unequal (B. L. Welch, Biometrika 34, 1947). For totals
-//! and build times, not for tails.
+//! The difference of two means, variances unequal (B. L. Welch, Biometrika 34, 1947). Suited to
+//! totals and build times, not to tails.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,18 +7,18 @@ use crate::confidence::{Confidence, Interval};
 use crate::moments::Moments;
 use crate::student;
 
-/// The difference of means and what is known about it.
+/// The difference of means and its error.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Welch {
     /// Mean of the candidate less mean of the baseline.
     pub difference: f64,
-    /// Of the difference.
+    /// Interval of the difference.
     pub interval: Interval,
     /// The difference by its standard error.
     pub statistic: f64,
     /// Degrees of freedom, not whole.
     pub freedom: f64,
-    /// Of a statistic at least as far from 0 if the means are equal.
+    /// Probability of a statistic at least as far from 0 if the means are equal.
     pub probability: f64,
 }
 
@@ -65,7 +65,7 @@ mod tests {
         assert!((found.statistic + 2.959_479_4).abs() < 5e-8, "{found:?}");
         assert!((found.freedom - 80.784_889).abs() < 5e-7, "{found:?}");
         assert!((found.probability - 0.004_042_53).abs() < 5e-9, "{found:?}");
-        // The interval ends at 0 when its level is what the test leaves over.
+        // The interval ends at 0 if its confidence is 1 minus the test's probability.
         let edge = welch(
             &last,
             &first,

@@ -13,17 +13,17 @@ use crate::threshold::EXCEEDANCES_MIN;
 
 /// Tests on time order fail one good series in a hundred; there are three of them.
 const TIME_PROBABILITY_MIN: f64 = 0.01;
-/// A fit is refused when data from it would look this bad once in twenty times.
+/// A fit is refused if data from it would look this bad once in twenty times.
 const FIT_PROBABILITY_MIN: f64 = 0.05;
 /// A correlation that hardly changes a bound: the effective number of samples is at least two
 /// thirds.
 const CORRELATION_MAX: f64 = 0.2;
 /// Standard deviations of records, or of a correlation of independent values, beyond chance.
 const DEVIATIONS_MAX: f64 = 3.3;
-/// From this shape on the variance is infinite: what was fitted is a mixture or a drift, not a
-/// latency.
+/// Shape from which on the variance is infinite: the data are then a mixture or a drift, not a
+/// latency distribution.
 const SHAPE_MAX: f64 = 0.5;
-/// How many times the measured length a model may reach.
+/// Maximum ratio of a model's horizon to the measured length.
 const HORIZON_RATIO_MAX: f64 = 100.0;
 
 /// One question about the tail, answered by numbers.
@@ -35,7 +35,7 @@ pub enum Check {
         /// Independent excursions over the threshold.
         clusters: u64,
     },
-    /// How exceedances cluster. Never fails: clusters are replaced by their largest value.
+    /// The clustering of exceedances. Never fails: clusters are replaced by their largest value.
     Clusters {
         /// 1 = alone.
         extremal_index: f64,
@@ -59,19 +59,19 @@ pub enum Check {
     Halves {
         /// Kolmogorov and Smirnov's.
         distance: f64,
-        /// Of a distance at least as large by chance.
+        /// Probability of a distance at least as large by chance.
         probability: f64,
     },
     /// The tail has a variance.
     Shape {
-        /// Of the fit.
+        /// Shape of the fit.
         shape: f64,
     },
     /// The fit describes the excesses.
     Fit {
         /// Anderson and Darling's, or chi-square for rounded data.
         statistic: f64,
-        /// Of a statistic at least as large if the model is true.
+        /// Probability of a statistic at least as large if the model is true.
         probability: f64,
     },
     /// The largest values belong to the tail below them.
@@ -88,7 +88,7 @@ pub enum Check {
 }
 
 impl Check {
-    /// Whether the data gave no reason to refuse the model.
+    /// Returns whether the data gave no reason to refuse the model.
     #[must_use]
     pub fn passed(&self) -> bool {
         match self {

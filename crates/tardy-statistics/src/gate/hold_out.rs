@@ -18,11 +18,11 @@ const EXPECTED_MAX: f64 = 10.0;
 /// prediction.
 const PROBABILITY_MIN: f64 = 0.01;
 
-/// A prediction and what came of it.
+/// A prediction and its outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct HoldOut {
-    /// The level that the first half says is passed `expected` times in the second, with the error
-    /// of the fit.
+    /// The level that the second half should exceed `expected` times according to the first, with
+    /// the error of the fit.
     pub level: Interval,
     /// Clusters expected above the level.
     pub expected: f64,
@@ -33,8 +33,8 @@ pub struct HoldOut {
 }
 
 impl HoldOut {
-    /// Whether the counts agree with a Poisson number of the mean expected, at some level within
-    /// the interval.
+    /// Returns whether the counts agree with a Poisson number of the mean expected, at some level
+    /// within the interval.
     #[must_use]
     pub fn passed(&self) -> bool {
         let at_least = |count: u64| {

@@ -12,15 +12,15 @@ use crate::numeric::minimum::minimum_near;
 /// The fewest block maxima that are fitted.
 pub const MAXIMA_MIN: usize = 10;
 
-/// The fitted model with what is known about its error.
+/// The fitted model and its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GevFit {
     /// The most likely distribution of a block's maximum.
     pub model: Gev,
-    /// Of the maxima, at the model.
+    /// For the maxima, at the model.
     pub negative_log_likelihood: f64,
-    /// Of location, scale and shape, in this order. `None` at a shape of -1/2 or below, where it
-    /// does not describe the error.
+    /// Covariance of location, scale and shape, in this order. `None` at a shape of -1/2 or below,
+    /// if it does not describe the error.
     pub covariance: Option<[[f64; 3]; 3]>,
 }
 
@@ -29,7 +29,7 @@ pub struct GevFit {
 pub struct GumbelFit {
     /// The most likely distribution of shape 0.
     pub model: Gev,
-    /// Of the maxima, at the model.
+    /// For the maxima, at the model.
     pub negative_log_likelihood: f64,
     /// Twice the difference to the log-likelihood of the full model.
     pub likelihood_ratio: f64,
@@ -38,7 +38,7 @@ pub struct GumbelFit {
     pub probability: f64,
 }
 
-/// The most likely model of block maxima, in any order.
+/// Returns the most likely model of block maxima, in any order.
 ///
 /// # Errors
 /// See [`FitError`].
@@ -92,8 +92,8 @@ pub fn fit(maxima: &[f64]) -> Result<GevFit, FitError> {
     })
 }
 
-/// The most likely Gumbel distribution of block maxima, compared with `full`, the fit of all three
-/// parameters.
+/// Returns the most likely Gumbel distribution of block maxima, compared with `full`, the fit of
+/// all three parameters.
 ///
 /// # Errors
 /// See [`FitError`].

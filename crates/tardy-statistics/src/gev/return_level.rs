@@ -8,8 +8,8 @@ use crate::numeric::minimum::minimum_near;
 use crate::profile::{normal_deviate, profile_interval};
 
 impl GevFit {
-    /// The symmetric interval of the level passed once in `blocks` blocks, by the delta method; for
-    /// comparison with published numbers.
+    /// Returns the symmetric interval of the level passed once in `blocks` blocks, by the delta
+    /// method; for comparison with published numbers.
     #[must_use]
     pub fn return_level_interval_symmetric(
         &self,
@@ -35,8 +35,8 @@ impl GevFit {
         })
     }
 
-    /// The interval of the level passed once in `blocks` (above 1) blocks, by profile likelihood
-    /// over the `maxima` that were fitted.
+    /// Returns the interval of the level passed once in `blocks` (above 1) blocks, by profile
+    /// likelihood over the `maxima` that were fitted.
     #[must_use]
     pub fn return_level_interval(
         &self,
@@ -62,9 +62,9 @@ impl GevFit {
             minimum_near(likelihood, start, [0.1, 0.05])
         };
         let fitted = [self.model.scale.ln(), self.model.shape];
-        // Each search starts where the one before ended: neighbouring levels have neighbouring best
-        // parameters. One that ends where no maximum is possible starts again from a wide Gumbel
-        // distribution, under which all are.
+        // Each search starts at the end of the previous one: neighbouring levels have neighbouring
+        // best parameters. If that makes a maximum impossible, it restarts from a wide Gumbel
+        // distribution, which allows all.
         let mut last = fitted;
         let profile = |level: f64| {
             let mut found = profile_from(level, last);

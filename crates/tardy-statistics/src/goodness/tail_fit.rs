@@ -17,14 +17,14 @@ use super::two_sample::Test;
 use crate::gpd::Gpd;
 use crate::gpd::excesses::Excesses;
 
-/// The probabilities at which the percentage points stand.
+/// The probabilities of the percentage points.
 pub const PROBABILITIES: [f64; 9] = [0.75, 0.5, 0.25, 0.1, 0.05, 0.025, 0.01, 0.005, 0.001];
 
 /// The fewest excesses expected in a class of the chi-square test (W. G. Cochran, Biometrics 10,
 /// 1954).
 const EXPECTED_MIN: f64 = 5.0;
 
-/// The statistic and the probability of one at least as large if the excesses follow the
+/// Returns the statistic and the probability of one at least as large if the excesses follow the
 /// distribution fitted to them.
 ///
 /// `None` when it cannot be tested: no excess, or buckets so wide that fewer than four classes are
@@ -56,8 +56,8 @@ fn chi_square(buckets: &[(f64, u64)], width: f64, total: f64, model: Gpd) -> Opt
     let mut class = (0.0, 0.0);
     let mut above = 1.0; // survival at the lower edge of the class
     for &(edge, count) in buckets {
-        // Empty buckets are not listed: the class reaches up to the end of this one, whatever lies
-        // between.
+        // Empty buckets are not listed, so the class extends over any gap to the end of this
+        // bucket.
         class.0 += count as f64;
         let end = model.survival(edge + width);
         class.1 = (above - end) * total;
@@ -67,7 +67,7 @@ fn chi_square(buckets: &[(f64, u64)], width: f64, total: f64, model: Gpd) -> Opt
             above = end;
         }
     }
-    // What is left, and all that is expected above the largest excess, joins the last class.
+    // The remaining excesses, and all that are expected above the largest one, join the last class.
     let last = classes.last_mut()?;
     last.0 += class.0;
     last.1 += above * total;
@@ -91,8 +91,8 @@ fn chi_square(buckets: &[(f64, u64)], width: f64, total: f64, model: Gpd) -> Opt
     })
 }
 
-/// The probability of a statistic, from the table: linear in the shape, and in the logarithm of the
-/// probability between the points.
+/// Returns the probability of a statistic, from the table: linear in the shape, and in the
+/// logarithm of the probability between the points.
 fn probability(statistic: f64, shape: f64) -> f64 {
     if !statistic.is_finite() {
         return 0.0;

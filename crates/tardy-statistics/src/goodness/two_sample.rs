@@ -46,8 +46,8 @@ pub fn kolmogorov_smirnov(first: &Tally, second: &Tally) -> Option<Test> {
     })
 }
 
-/// The share of lattice paths, all equally likely under one distribution, along which both shares
-/// stay closer than `distance`.
+/// Returns the share of lattice paths, all equally likely under one distribution, along which both
+/// shares stay closer than `distance`.
 fn paths_within(n: u64, m: u64, distance: f64) -> f64 {
     let (rows, columns) = (n as usize, m as usize);
     let inside =
@@ -78,7 +78,7 @@ fn paths_within(n: u64, m: u64, distance: f64) -> f64 {
     row[columns]
 }
 
-/// The limit law of `sqrt(effective n) * distance` (Kolmogorov 1933).
+/// Returns the limit law of `sqrt(effective n) * distance` (Kolmogorov 1933).
 fn kolmogorov_tail(scaled: f64) -> f64 {
     if scaled < 0.2 {
         return 1.0;
@@ -97,7 +97,8 @@ pub fn cramer_von_mises(first: &Tally, second: &Tally) -> Option<Test> {
     if n == 0.0 || m == 0.0 {
         return None;
     }
-    // Both samples' ranks against their places among their own; equal values share the mean rank.
+    // Both samples' joint ranks against their ranks within their own sample; equal values share the
+    // mean rank.
     let sum_of_ranks = |side: usize, size: f64| {
         let of_step = |step: &Step| {
             let count = step.at[side] as f64;
@@ -130,7 +131,8 @@ pub fn cramer_von_mises(first: &Tally, second: &Tally) -> Option<Test> {
     })
 }
 
-/// The limit law of the Cramer-von Mises statistic (Anderson and Darling 1952, equation 4.35).
+/// Returns the limit law of the Cramer-von Mises statistic (Anderson and Darling 1952, equation
+/// 4.35).
 fn mises_limit(x: f64) -> f64 {
     let mut sum = 0.0;
     let mut factor = 1.0; // gamma(k + 1/2) / (gamma(1/2) k!)
@@ -143,11 +145,11 @@ fn mises_limit(x: f64) -> f64 {
     sum / (PI * x.sqrt())
 }
 
-/// The modified Bessel function of the second kind of order 1/4, from its integral over
+/// Returns the modified Bessel function of the second kind of order 1/4, from its integral over
 /// `exp(-q cosh t) cosh(t / 4)`.
 fn bessel_k_quarter(q: f64) -> f64 {
     if q < 1e-6 {
-        // The leading term; the law is not asked for at arguments that small.
+        // The leading term; arguments that small do not occur.
         return 0.5 * gamma(0.25) * (2.0 / q).powf(0.25);
     }
     // Above this the integrand is below 1e-17 of its largest value; the trapezoidal rule converges
@@ -190,7 +192,8 @@ pub fn anderson_darling(first: &Tally, second: &Tally) -> Option<Test> {
     })
 }
 
-/// The variance of the statistic under one distribution (Scholz and Stephens 1987, equation 4).
+/// Returns the variance of the statistic under one distribution (Scholz and Stephens 1987, equation
+/// 4).
 fn variance_of_darling(sizes: [f64; 2]) -> f64 {
     let n = sizes[0] + sizes[1];
     let reciprocals = 1.0 / sizes[0] + 1.0 / sizes[1];
@@ -240,8 +243,8 @@ fn darling_probability(standardised: f64) -> f64 {
     (constant + linear * standardised + square * standardised * standardised).exp()
 }
 
-/// The parabola with the least squared distance from the points: constant, linear and square
-/// coefficient.
+/// Returns the parabola with the least squared distance from the points: constant, linear and
+/// square coefficient.
 fn parabola(points: [(f64, f64); 7]) -> [f64; 3] {
     let power = |exponent: i32| {
         points

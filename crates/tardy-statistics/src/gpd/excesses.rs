@@ -1,15 +1,14 @@
 //! Excesses over a threshold, exact or known only to the bucket of a histogram, with the likelihood
 //! that fits each.
 //!
-//! Rounded values are no exact values: a density at bucket edges is biased, and ties make
-//! goodness-of-fit tests reject what is fine. The likelihood of a bucket is the probability of
-//! falling into it.
+//! Rounded values are not exact: a density at bucket edges is biased, and ties make goodness-of-fit
+//! tests reject valid models. The likelihood of a bucket is the probability of falling into it.
 
 use super::{Gpd, SHAPE_ZERO};
 use crate::moments::Moments;
 use crate::tally::Tally;
 
-/// What is known about each excess.
+/// The excesses, by the precision with which each is known.
 #[derive(Debug, Clone, PartialEq)]
 enum ExcessData {
     /// The value itself.
@@ -32,9 +31,9 @@ pub struct Excesses {
 const DISTINCT_MIN: f64 = 0.9;
 
 impl Excesses {
-    /// The samples over `threshold`: as exact values where nearly all differ, otherwise as buckets
-    /// `width` wide (the clock's or the histogram's resolution), for which `threshold` has to be
-    /// the edge of one.
+    /// Returns the samples over `threshold`: as exact values if nearly all differ, otherwise as
+    /// buckets `width` wide (the clock's or the histogram's resolution), for which `threshold` must
+    /// be the edge of one.
     #[must_use]
     pub fn over(tally: &Tally, threshold: f64, width: f64) -> Self {
         let distinct = tally.entries().len()
@@ -49,7 +48,7 @@ impl Excesses {
         }
     }
 
-    /// The samples above `threshold`, each known exactly.
+    /// Returns the samples above `threshold`, each known exactly.
     #[must_use]
     pub fn above(tally: &Tally, threshold: f64) -> Self {
         let from = tally
@@ -63,8 +62,8 @@ impl Excesses {
         )
     }
 
-    /// The samples at `threshold`, which has to be the edge of a bucket, and above; `tally` holds
-    /// the lower edges of buckets `width` wide.
+    /// Returns the samples at `threshold`, which has to be the edge of a bucket, and above; `tally`
+    /// holds the lower edges of buckets `width` wide.
     #[must_use]
     pub fn grouped_from(tally: &Tally, threshold: f64, width: f64) -> Self {
         let from = tally.entries().partition_point(|entry| entry.0 < threshold);
@@ -106,13 +105,13 @@ impl Excesses {
         }
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.moments.count()
     }
 
-    /// The largest, or the lower edge of its bucket: the endpoint of a model lies above it.
+    /// Returns the largest, or the lower edge of its bucket: the endpoint of a model is above it.
     #[must_use]
     pub fn largest(&self) -> f64 {
         self.largest
@@ -124,7 +123,7 @@ impl Excesses {
         &self.moments
     }
 
-    /// The values in ascending order, `None` when only buckets are known.
+    /// Returns the values in ascending order, `None` when only buckets are known.
     #[must_use]
     pub fn values(&self) -> Option<&[f64]> {
         match &self.known {
@@ -142,8 +141,8 @@ impl Excesses {
         }
     }
 
-    /// The negative logarithm of the likelihood of `model`; infinity where the model excludes an
-    /// excess.
+    /// Returns the negative logarithm of the likelihood of `model`; infinity if the model excludes
+    /// an excess.
     #[must_use]
     pub fn negative_log_likelihood(&self, model: Gpd) -> f64 {
         let Gpd { scale, shape } = model;
@@ -174,10 +173,10 @@ impl Excesses {
     }
 }
 
-/// The sum of `ln(1 + rate * value)`.
+/// Returns the sum of `ln(1 + rate * value)`.
 ///
-/// Eight factors share one logarithm, which is what such a sum costs; where `rate * value` is so
-/// small that 1 + it loses digits that matter, each has its own.
+/// Eight factors share one logarithm, which is the main cost of such a sum; if `rate * value` is so
+/// small that 1 + it loses significant digits, each has its own.
 pub(super) fn sum_of_logarithms(values: &[f64], rate: f64) -> f64 {
     let largest = values.last().copied().unwrap_or(0.0);
     let exact = (rate * largest).abs() < 1e-3 || rate * largest > 1e30;

@@ -1,7 +1,7 @@
 //! Fitting the generalised Pareto distribution by maximum likelihood.
 //!
-//! With `rate = shape / scale` held, the best shape is a mean of logarithms, so that one parameter
-//! is left (S. D. Grimshaw, Technometrics 35, 1993): a search that cannot run off along a ridge.
+//! For a fixed `rate = shape / scale`, the best shape is a mean of logarithms, so one parameter is
+//! left (S. D. Grimshaw, Technometrics 35, 1993): a search that cannot run off along a ridge.
 //! Buckets have no such short cut and are searched in two parameters.
 
 use serde::{Deserialize, Serialize};
@@ -16,17 +16,17 @@ pub const EXCESSES_MIN: u64 = 10;
 /// Excesses used to find the neighbourhood of the maximum, before all are used to find its place.
 const COARSE_MAX: usize = 2000;
 
-/// The fitted model with what is known about its error.
+/// The fitted model and its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GpdFit {
     /// The most likely distribution of the excesses.
     pub model: Gpd,
-    /// Of the excesses, at the model.
+    /// For the excesses, at the model.
     pub negative_log_likelihood: f64,
-    /// Of scale and shape, in this order, from the curvature of the likelihood. `None` at a shape
-    /// of -1/2 or below, where it does not describe the error: use profile intervals there.
+    /// Covariance of scale and shape, in this order, from the curvature of the likelihood. `None`
+    /// at a shape of -1/2 or below, if it does not describe the error: use profile intervals there.
     pub covariance: Option<[[f64; 2]; 2]>,
-    /// How many excesses were fitted.
+    /// Number of fitted excesses.
     pub excesses: u64,
 }
 
@@ -45,7 +45,7 @@ pub enum FitError {
     /// Not enough to fit.
     #[error("{0} values are too few for a fit: measure longer or lower the threshold")]
     TooFew(u64),
-    /// No spread at all.
+    /// All excesses are equal.
     #[error("all values are equal, so there is no tail to fit: use a finer clock")]
     AllEqual,
     /// The likelihood grows without limit towards a shape of -1 and below.
@@ -56,7 +56,7 @@ pub enum FitError {
     NoMaximum,
 }
 
-/// The most likely model of `excesses`.
+/// Returns the most likely model of `excesses`.
 ///
 /// # Errors
 /// See [`FitError`].
@@ -87,7 +87,8 @@ pub fn fit(excesses: &Excesses) -> Result<GpdFit, FitError> {
     })
 }
 
-/// The shape that is most likely at a rate, and the negative log-likelihood there for one excess.
+/// Returns the shape that is most likely at a rate, and the negative log-likelihood there for one
+/// excess.
 fn at_rate(values: &[f64], rate: f64) -> (f64, f64) {
     let shape = sum_of_logarithms(values, rate) / values.len() as f64;
     (shape, (shape / rate).ln() + shape + 1.0)
@@ -129,8 +130,8 @@ fn rate_grid(largest: f64, mean: f64) -> Vec<f64> {
     rates
 }
 
-/// The rates on both sides of the best local minimum, widened by one on each side. The fall towards
-/// the limit, where the likelihood grows without end, is no such minimum.
+/// Returns the rates on both sides of the best local minimum, widened by one on each side. The fall
+/// towards the limit, where the likelihood grows without bound, is not such a minimum.
 fn bracket(values: &[f64], rates: &[f64]) -> Option<(f64, f64)> {
     let at: Vec<(f64, f64)> = rates.iter().map(|&rate| at_rate(values, rate)).collect();
     let inner = (1..rates.len() - 1).filter(|&i| at[i].1 <= at[i - 1].1 && at[i].1 <= at[i + 1].1);
@@ -147,7 +148,7 @@ fn most_likely_of_buckets(excesses: &Excesses) -> Result<Gpd, FitError> {
         moments.mean().unwrap_or(1.0),
         moments.variance().unwrap_or(1.0),
     );
-    // Method of moments (Hosking and Wallis 1987), kept to where the largest excess is possible.
+    // Method of moments (Hosking and Wallis 1987), limited to values that allow the largest excess.
     let shape = (0.5 * (1.0 - mean * mean / variance)).clamp(-0.4, 0.4);
     let scale = (mean * (1.0 - shape)).max(-1.01 * shape * excesses.largest());
     let likelihood = |[ln_scale, shape]: [f64; 2]| {
@@ -247,8 +248,8 @@ mod tests {
 
     #[test]
     fn rain_rounded_to_whole_millimetres_is_met_by_the_likelihood_of_buckets() {
-        // Excesses floored: 30.3 is in the bucket that begins at 30. Those of 30.0 itself are no
-        // excess.
+        // Excesses floored: 30.3 is in the bucket that starts at 30. Values of exactly 30.0 are not
+        // excesses.
         let floored: Vec<f64> = rain()
             .iter()
             .filter(|&&value| value > 30.0)

@@ -3,7 +3,7 @@
 //! All pairs of scale and shape whose likelihood is not much less than the best one are a region
 //! around the fit. The least and the largest value that a quantity takes on it are the ends of that
 //! quantity's profile-likelihood interval, so that the band at a level agrees with
-//! [`Tail::return_level_interval`]. Of a region without a hole only the edge is needed. Source: S.
+//! [`Tail::return_level_interval`]. A region without a hole is determined by its edge. Source: S.
 //! Coles, An Introduction to Statistical Modeling of Extreme Values, 2001, sections 2.6.5 and
 //! 2.6.6.
 //!
@@ -16,8 +16,8 @@ use super::return_level::Tail;
 use crate::confidence::{Confidence, Interval};
 use crate::profile::normal_deviate;
 
-/// Directions in which the edge is looked for: the ends of intervals are missed by a share of about
-/// 1/500 of their distance.
+/// Directions in which the edge is searched: the ends of intervals have an error of about 1/500 of
+/// their distance.
 const DIRECTIONS: usize = 48;
 /// Shape below which the likelihood has no maximum.
 const SHAPE_MIN: f64 = -1.0;
@@ -31,7 +31,8 @@ pub struct Plausible {
 }
 
 impl Plausible {
-    /// Of the fit of `tail`; a quantity of it lies within its values here with `confidence`.
+    /// Returns the region around the fit of `tail`; a quantity of the tail is within its values on
+    /// the region with `confidence`.
     #[must_use]
     pub fn around(tail: &Tail, confidence: Confidence) -> Self {
         let best = tail.fit.model;
@@ -71,13 +72,14 @@ impl Plausible {
         }
     }
 
-    /// The least and the largest probability that an excess is above `excess`.
+    /// Returns the least and the largest probability that an excess is above `excess`.
     #[must_use]
     pub fn survival(&self, excess: f64) -> Interval {
         self.extent(|model| model.survival(excess))
     }
 
-    /// The least and the largest excess that is passed with probability `survival` (0 to 1).
+    /// Returns the least and the largest excess that is passed with probability `survival` (0 to
+    /// 1).
     #[must_use]
     pub fn excess_at(&self, survival: f64) -> Interval {
         self.extent(|model| model.excess_at(survival))
@@ -116,7 +118,7 @@ mod tests {
         .unwrap()
     }
 
-    /// The band at a level against the profile of that level: two ways to the same ends.
+    /// Returns the band at a level against the profile of that level: two ways to the same ends.
     fn assert_agrees(tail: &Tail, horizon: f64) {
         let expected = tail
             .return_level_interval(horizon, Confidence::NINETY_FIVE)
@@ -131,8 +133,7 @@ mod tests {
                 "{found} and {expected} of {reach} at {horizon}"
             );
         }
-        // The other way round: at the ends the level's probability is at the end of its own
-        // interval.
+        // Conversely, at the ends the level's probability is at the end of its interval.
         let share = 1.0 / (horizon * tail.rate());
         assert!((plausible.survival(found.upper).upper / share - 1.0).abs() < 0.02);
         assert!((plausible.survival(found.lower).lower / share - 1.0).abs() < 0.02);

@@ -1,5 +1,5 @@
-//! What the fitted tail says about longer times: return levels, the endpoint, and the chance to
-//! pass a limit. All of it is model.
+//! Extrapolates the fitted tail to longer times: return levels, the endpoint, and the chance of
+//! exceeding a limit. All results are model output, not observations.
 
 use super::excesses::Excesses;
 use super::fit::{FitError, GpdFit, fit};
@@ -22,7 +22,7 @@ pub struct Tail {
     /// The extremal index: below 1, exceedances come in clusters. 1 when the excesses are already
     /// one a cluster.
     pub extremal_index: f64,
-    /// What was fitted.
+    /// The excesses that were fitted.
     pub excesses: Excesses,
     pub fit: GpdFit,
 }
@@ -48,14 +48,14 @@ impl Tail {
         })
     }
 
-    /// The share of samples above the threshold.
+    /// Returns the share of samples above the threshold.
     #[must_use]
     pub fn rate(&self) -> f64 {
         self.excesses.count() as f64 / self.samples as f64
     }
 
-    /// The level that is passed on average once in `horizon` samples (once a cluster); `None` for a
-    /// level below the threshold.
+    /// Returns the level that is passed on average once in `horizon` samples (once a cluster);
+    /// `None` for a level below the threshold.
     #[must_use]
     pub fn return_level(&self, horizon: f64) -> Option<f64> {
         let expected = horizon * self.rate() * self.extremal_index;
@@ -64,15 +64,16 @@ impl Tail {
         })
     }
 
-    /// How likely one sample is above `limit`; `None` for a limit below the threshold.
+    /// Returns the probability that one sample is above `limit`; `None` for a limit below the
+    /// threshold.
     #[must_use]
     pub fn exceedance_probability(&self, limit: f64) -> Option<f64> {
         (limit >= self.threshold)
             .then(|| self.rate() * self.fit.model.survival(limit - self.threshold))
     }
 
-    /// The variance of the return level by the delta method (Coles 2001, equation 4.15): for
-    /// comparison with published numbers.
+    /// Returns the variance of the return level by the delta method (Coles 2001, equation 4.15):
+    /// for comparison with published numbers.
     #[must_use]
     pub fn return_level_variance(&self, horizon: f64) -> Option<f64> {
         let covariance = self.fit.covariance?;
@@ -84,7 +85,7 @@ impl Tail {
         }
         let grown = expected.powf(shape);
         let step = 1e-6;
-        // By the shape numerically: the closed form divides by its square.
+        // Numerically by the shape: the closed form divides by its square.
         let by_shape = scale * (box_cox(expected, shape + step) - box_cox(expected, shape - step))
             / (2.0 * step);
         let gradient = [scale * grown / rate, box_cox(expected, shape), by_shape];
@@ -94,7 +95,7 @@ impl Tail {
         Some(gradient[0] * gradient[0] * rate * (1.0 - rate) / self.samples as f64 + of_fit)
     }
 
-    /// The symmetric interval of the delta method. Too short above for a tail: reports show
+    /// Returns the symmetric interval of the delta method. Too short above for a tail: reports show
     /// [`Self::return_level_interval`].
     #[must_use]
     pub fn return_level_interval_symmetric(
@@ -110,16 +111,16 @@ impl Tail {
         })
     }
 
-    /// The interval of the return level by profile likelihood. The error of the rate is small
-    /// against that of the fit and left out.
+    /// Returns the interval of the return level by profile likelihood. The error of the rate is
+    /// small against that of the fit, and ignored.
     #[must_use]
     pub fn return_level_interval(&self, horizon: f64, confidence: Confidence) -> Option<Interval> {
         let expected = horizon * self.rate() * self.extremal_index;
         let height = self.return_level(horizon)? - self.threshold;
         let largest = self.excesses.largest();
         let profile = |height: f64| {
-            // At the scale that gives this height: the endpoint grows with the shape, and the
-            // largest excess must lie below it.
+            // At the scale for this height: the endpoint grows with the shape, and the largest
+            // excess must be below it.
             let scale = |shape: f64| height / box_cox(expected, shape);
             let possible = |shape: f64| shape >= 0.0 || -scale(shape) / shape > largest;
             let low = first_possible(possible, SHAPE_RANGE.0, 0.0);
@@ -144,8 +145,8 @@ impl Tail {
         })
     }
 
-    /// The largest value possible by the model, with its interval; `None` when the most likely
-    /// shape is not negative.
+    /// Returns the largest value possible by the model, with its interval; `None` when the most
+    /// likely shape is not negative.
     ///
     /// The upper end is infinite when an unbounded tail is not excluded.
     #[must_use]
@@ -178,8 +179,8 @@ impl Tail {
     }
 }
 
-/// The least argument between `low` and `high` from which on `condition` holds; it has to hold at
-/// `high`.
+/// Returns the least argument between `low` and `high` from which on `condition` holds; it has to
+/// hold at `high`.
 fn first_possible(condition: impl Fn(f64) -> bool, low: f64, high: f64) -> f64 {
     if condition(low) {
         return low;

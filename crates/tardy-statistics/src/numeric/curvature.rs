@@ -1,8 +1,8 @@
 //! Second derivatives by central differences, and the inverse of the matrix they form: the
 //! covariance of an estimate.
 
-/// The inverse of the Hessian of `function` at its minimum `place`; `None` when it is not finite or
-/// not positive definite.
+/// Returns the inverse of the Hessian of `function` at its minimum `place`; `None` when it is not
+/// finite or not positive definite.
 pub(crate) fn inverse_hessian<const N: usize>(
     mut function: impl FnMut([f64; N]) -> f64,
     place: [f64; N],
@@ -34,8 +34,8 @@ pub(crate) fn inverse_hessian<const N: usize>(
     inverse_positive_definite(hessian)
 }
 
-/// The inverse of a symmetric matrix by Cholesky's decomposition; `None` when it is not positive
-/// definite.
+/// Returns the inverse of a symmetric matrix by Cholesky's decomposition; `None` when it is not
+/// positive definite.
 fn inverse_positive_definite<const N: usize>(matrix: [[f64; N]; N]) -> Option<[[f64; N]; N]> {
     let mut lower = [[0.0; N]; N];
     for i in 0..N {

@@ -2,12 +2,12 @@
 
 /// Steps of an inverse; each at least halves the bracket, and Newton's steps usually need ten.
 const STEPS_MAX: u32 = 200;
-/// Terms after which a fraction is taken as it is. At 1e15 samples, more than thirty years at 1
+/// Number of terms after which a fraction is accepted. At 1e15 samples, more than thirty years at 1
 /// MHz, near the median, it needs them all.
 pub(crate) const TERMS_MAX: u32 = 100_000_000;
 
-/// Where a growing function is 0, from its value and its slope: Newton's steps within `low` to
-/// `high`, and halves where a step leaves the bracket.
+/// Returns the zero of a growing function, from its value and its slope: Newton's steps within
+/// `low` to `high`, and bisection if a step leaves the bracket.
 pub(crate) fn inverse(
     start: f64,
     (mut low, mut high): (f64, f64),
@@ -55,7 +55,7 @@ pub(crate) fn continued_fraction(
     fraction
 }
 
-/// What can be divided by.
+/// Moves a value away from zero, so that it can be a divisor.
 pub(crate) fn away_from_zero(value: f64) -> f64 {
     if value.abs() < 1e-300 { 1e-300 } else { value }
 }

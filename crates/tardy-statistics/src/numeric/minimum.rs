@@ -1,4 +1,4 @@
-//! Where a function is least: Brent's method for one parameter, Nelder and Mead's for two or three.
+//! Minimum of a function: Brent's method for one parameter, Nelder and Mead's for two or three.
 
 /// The share of the interval that the larger part takes in the golden section.
 const GOLDEN: f64 = 0.381_966_011_250_105;
@@ -69,8 +69,8 @@ pub(crate) fn minimum_between(
     (best, at_best)
 }
 
-/// The way from the first place to the lowest point of the parabola through all three; `None` when
-/// there is no such point.
+/// Returns the distance from the first place to the lowest point of the parabola through all three;
+/// `None` if there is none.
 fn parabolic_step(places: [f64; 3], values: [f64; 3]) -> Option<f64> {
     let r = (places[0] - places[1]) * (values[0] - values[2]);
     let q = (places[0] - places[2]) * (values[0] - values[1]);
@@ -83,8 +83,8 @@ fn parabolic_step(places: [f64; 3], values: [f64; 3]) -> Option<f64> {
 /// Place and value of a local minimum, from a start and the size of a first step along each
 /// parameter.
 ///
-/// Places of infinite or NaN value are avoided: constraints are put that way. The simplex is
-/// rebuilt around the best place until that no longer helps, because a simplex can collapse on a
+/// Points with an infinite or NaN value are avoided, so callers express constraints that way. The
+/// simplex is rebuilt around the best point while that helps, because a simplex can collapse on a
 /// slope. Source: J. A. Nelder and R. Mead, The Computer Journal 7, 1965.
 pub(crate) fn minimum_near<const N: usize>(
     mut function: impl FnMut([f64; N]) -> f64,

@@ -1,4 +1,4 @@
-//! Where a continuous function changes its sign.
+//! Zero of a continuous function that changes its sign.
 
 /// A root between `low` and `high`, at which `function` has different signs; ends may be infinite
 /// in value, not in place.

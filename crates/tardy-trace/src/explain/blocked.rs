@@ -1,9 +1,9 @@
-//! When threads that are explained waited in the kernel, though nobody was to wake them there: for
-//! a page, for a lock.
+//! Records when explained threads waited in the kernel without expecting a wake-up: for a page, or
+//! for a lock.
 //!
-//! A thread that waits where no signal wakes it was not waiting for its wake-up. Such a wait is a
-//! page fault or a lock of the kernel, even if the sample became due in it and another thread woke
-//! it. Without this rule, the wait would count as that thread's way to wake the probe.
+//! A thread in an uninterruptible wait was not waiting for its wake-up. Such a wait is a page fault
+//! or a lock of the kernel, even if the sample became due in it and another thread woke it. Without
+//! this rule, the wait would count as the path of the thread that woke the probe.
 
 use std::collections::VecDeque;
 
@@ -12,11 +12,11 @@ use foldhash::HashMap;
 use super::{Cause, Certainty, Component, Holder, Piece};
 use crate::event::{Event, Kind, Thread};
 
-/// The state of a thread that no signal wakes (TASK_UNINTERRUPTIBLE of include/linux/sched.h): what
-/// waits for a time, a pipe or a futex has another.
+/// State of a thread that signals cannot wake (TASK_UNINTERRUPTIBLE of include/linux/sched.h);
+/// waits for a time, a pipe or a futex have another state.
 const UNINTERRUPTIBLE: i64 = 2;
 const INTERRUPTIBLE: i64 = 1;
-/// Waits of one thread that are remembered.
+/// Maximum number of waits remembered per thread.
 const SPANS_MAX: usize = 1 << 12;
 
 /// Waits by thread.
@@ -25,12 +25,12 @@ pub(super) struct ThreadWaits {
     threads: HashMap<i32, Stint>,
 }
 
-/// What a thread does since it last slept of its own will.
+/// What a thread has done since its last voluntary sleep.
 #[derive(Debug, Default)]
 struct Stint {
     has_fault: bool,
     has_contention: bool,
-    /// It waits since then, for this.
+    /// Start and cause of its current wait.
     since: Option<(u64, Cause)>,
     spans: VecDeque<Span>,
 }
@@ -44,7 +44,7 @@ struct Span {
 }
 
 impl ThreadWaits {
-    /// Takes in an event that one of the threads wrote itself.
+    /// Processes an event that one of the threads wrote itself.
     pub(super) fn take_own(&mut self, event: &Event) {
         if event.head.is_in_interrupt() || event.head.is_in_softirq() || event.head.is_in_nmi() {
             return;
@@ -65,7 +65,7 @@ impl ThreadWaits {
                     .or_default()
                     .has_contention = false
             }
-            // It goes to sleep until a time.
+            // The thread goes to sleep until a time.
             Kind::TimerStart { .. } => {
                 self.threads.entry(event.head.pid).or_default().has_fault = false
             }
@@ -78,7 +78,7 @@ impl ThreadWaits {
                 };
                 stint.since = Some((event.time, cause));
             }
-            // It waits as it means to.
+            // The thread waits intentionally.
             Kind::Switch { previous_state, .. } if previous_state & INTERRUPTIBLE != 0 => {
                 self.threads.entry(event.head.pid).or_default().has_fault = false;
             }
@@ -86,7 +86,7 @@ impl ThreadWaits {
         }
     }
 
-    /// One of the threads is woken by `waker`; by nobody where an interrupt or a softirq does it.
+    /// Records that `waker` woke one of the threads; `None` for an interrupt or a softirq.
     pub(super) fn woken(&mut self, pid: i32, time: u64, waker: Option<Thread>) {
         let Some(stint) = self.threads.get_mut(&pid) else {
             return;
@@ -117,8 +117,8 @@ impl ThreadWaits {
         }
     }
 
-    /// Lays what pieces of a sample have of the thread's waits to these. Whoever had the CPU then
-    /// kept nobody waiting.
+    /// Replaces the parts of `pieces` during which the thread itself waited in the kernel. The task
+    /// that had the CPU then delayed nobody.
     pub(super) fn lay(&self, pid: i32, pieces: &mut Vec<Piece>) {
         let Some(stint) = self
             .threads
@@ -155,7 +155,8 @@ impl ThreadWaits {
                     laid.push(piece);
                     continue;
                 }
-                // Who released the lock is whoever woke the thread; what a page came from is seen.
+                // The waker of the thread is the one that released the lock; the source of a page
+                // is traced.
                 let known = if span.holder.cause == Cause::KernelLock {
                     Certainty::Inferred
                 } else {

@@ -1,4 +1,4 @@
-//! From what a CPU was doing to who held it, in the words of [`Cause`] and [`Certainty`].
+//! Derives the holder of a CPU, as a [`Cause`] and a [`Certainty`], from what the CPU was doing.
 
 use super::timeline::{Context, Moment};
 use super::{Cause, Certainty, Component, Facts, Holder, Preemption};
@@ -13,7 +13,7 @@ const SOFTIRQS: [&str; 10] = [
     "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
 ];
 
-/// What is known of the wait that a stretch belongs to.
+/// Facts about the wait that contains an interval.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wait<'a> {
     pub(super) facts: &'a Facts,
@@ -22,16 +22,15 @@ pub(super) struct Wait<'a> {
     pub(super) component: Component,
     /// An event between due and the timer interrupt found interrupts on.
     pub(super) were_interrupts_on: bool,
-    /// How deep in sections without preemption the interrupt that woke the thread found the one on
-    /// its CPU.
+    /// Depth of sections without preemption that the waking interrupt found on its CPU.
     pub(super) interrupted_depth: Option<u8>,
     /// The thread on the CPU when the waiting one was woken.
     pub(super) found: Option<i32>,
 }
 
 impl Wait<'_> {
-    /// Who held the CPU in a stretch of `length` ns. Only the last one before the thread runs may
-    /// be the switch itself.
+    /// Returns the holder of the CPU in an interval of `length` ns. Only the last interval before
+    /// the thread runs can be the switch itself.
     pub(super) fn holder(
         &self,
         moment: Option<&Moment>,
@@ -107,7 +106,8 @@ impl Wait<'_> {
         (if is_named { of_thread } else { nobody(cause) }, known)
     }
 
-    /// The timer is due, and nothing but a thread is on its CPU: why does no interrupt come?
+    /// Returns the timer is due, and nothing but a thread is on its CPU: why does no interrupt
+    /// come?
     fn before_waking(&self, thread: Thread) -> (Cause, Certainty) {
         if self.component != Component::Timer {
             return (Cause::BeforeSoftirq, Certainty::Inferred);
@@ -128,7 +128,7 @@ impl Wait<'_> {
         }
     }
 
-    /// The thread is woken, and another one is on its CPU.
+    /// Returns the thread is woken, and another one is on its CPU.
     fn before_switch(&self, thread: Thread, is_short: bool) -> (Cause, Certainty) {
         let waiting = self.thread;
         if thread.pid == waiting.pid {
@@ -150,7 +150,7 @@ impl Wait<'_> {
         }
     }
 
-    /// The thread had the CPU, and has not read the clock yet.
+    /// Returns the thread had the CPU, and has not read the clock yet.
     fn awake(&self, thread: Thread) -> (Cause, Certainty) {
         let own = self.thread;
         if thread.pid == own.pid {
@@ -171,7 +171,7 @@ impl Wait<'_> {
         }
     }
 
-    /// A thread of lower priority goes on though it should give way.
+    /// A thread of lower priority keeps running although it should be preempted.
     fn not_preempted(&self, is_short: bool) -> (Cause, Certainty) {
         match (self.interrupted_depth, self.facts.preemption) {
             _ if is_short => (Cause::Switch, Certainty::Inferred),

@@ -1,10 +1,10 @@
-//! Timers, and those whose function a CPU is in.
+//! Timers, and the one whose function a CPU runs.
 
 use foldhash::HashMap;
 
 /// The most timers that are remembered.
 const SET_MAX: usize = 1 << 18;
-/// So many timers are remembered before any is forgotten.
+/// Number of timers at which overdue ones are first forgotten.
 const SET_USUAL: usize = 1 << 12;
 /// A timer that is overdue by more was cancelled, in ns.
 const OVERDUE_NS: i64 = 1_000_000_000;
@@ -19,7 +19,7 @@ pub(super) struct Timer {
     pub(super) by: i32,
 }
 
-/// A timer whose function a CPU is in.
+/// A timer whose function a CPU runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ExpiringTimer {
     pub(super) time: u64,
@@ -37,7 +37,7 @@ pub(super) struct ExpiringTimer {
 #[derive(Debug)]
 pub(super) struct SetTimers {
     timers: HashMap<u64, Timer>,
-    /// With so many, the overdue ones are forgotten.
+    /// Number of timers at which the overdue ones are forgotten.
     full: usize,
 }
 
@@ -63,8 +63,8 @@ impl SetTimers {
         self.timers.remove(&address)
     }
 
-    /// Those that are left may be as many again before this is repeated: it costs a few
-    /// instructions per timer that is set.
+    /// Returns the limit doubles the remaining timers before the next round, so the cost per timer
+    /// stays a few instructions.
     fn forget_overdue(&mut self, now: u64) {
         let oldest = now.cast_signed().saturating_sub(OVERDUE_NS);
         self.timers.retain(|_, timer| timer.expires > oldest);

@@ -1,5 +1,5 @@
-//! Rules for loops that must be on time, counted from the trace: those of the kernel's monitors
-//! `rtapp` (Documentation/trace/rv/monitor_rtapp.rst, since Linux 6.17), without these monitors.
+//! Rules for real-time loops, counted from the trace: those of the kernel's monitors `rtapp`
+//! (Documentation/trace/rv/monitor_rtapp.rst, since Linux 6.17), without these monitors.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,19 @@ use crate::text::Text;
 /// without priority inheritance.
 const FUTEX_WAITS: [i64; 2] = [0, 9];
 const FUTEX_COMMAND: i64 = 0x7f;
-/// No monotonic clock gets here (31 years); the wall clock is beyond since 2001.
+/// Monotonic clocks stay below this value (31 years); the wall clock has exceeded it since 2001.
 const WALL_CLOCK_NS: i64 = 1_000_000_000_000_000_000;
-/// Flags of a timer's mode: bit 0 says that the time counts from now.
+/// Bit of a timer's mode: the time counts from now.
 const RELATIVE: i64 = 1;
-/// The most names of wakers that are kept.
+/// Maximum number of names of wakers.
 const WAKERS_MAX: usize = 1000;
 
-/// How often the thread did what a loop that must be on time does not.
+/// Counts of actions that a real-time loop must avoid.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Rules {
     /// Pages that the program touched and that were not there.
     pub page_faults_user: u64,
-    /// The same in the kernel on the program's behalf.
+    /// Page faults in the kernel on the program's behalf.
     pub page_faults_kernel: u64,
     /// Sleeps for a length of time instead of until a time: each sleep shifts all later cycles by
     /// its latency.
@@ -49,21 +49,21 @@ pub struct Rules {
 pub struct LockWaits {
     /// How many.
     pub count: u64,
-    /// All of them together, in ns.
+    /// Their sum, in ns.
     pub sum_ns: u64,
     /// The longest, in ns.
     pub max_ns: u64,
-    /// When the one under way began.
+    /// When the one under way started.
     began: Option<u64>,
 }
 
-/// Whose rules are counted: those of all threads that are explained, together; or those of some,
-/// each for itself.
+/// The scope of the counts: all explained threads together, or some threads individually.
 #[derive(Debug, Default)]
 pub(super) struct RuleScopes {
     all: Rules,
     threads: Option<Vec<(i32, Rules)>>,
-    /// Threads of whoever measures: that they wake a loop, to end it, is none of its doing.
+    /// Threads of the measuring tool: their wake-ups, which end a loop, do not count as a fault of
+    /// the loop.
     observers: Vec<i32>,
 }
 
@@ -120,7 +120,7 @@ impl RuleScopes {
 impl Rules {
     /// Takes an event of the thread in.
     pub(super) fn take(&mut self, event: &Event) {
-        // What an interrupt does while the thread is on the CPU is none of its doing.
+        // Ignores what an interrupt does while the thread is on the CPU.
         if event.head.is_in_interrupt() || event.head.is_in_softirq() || event.head.is_in_nmi() {
             return;
         }
@@ -160,7 +160,8 @@ impl Rules {
         }
     }
 
-    /// The thread was woken by a timer: its loop has begun, and what it did before is no fault.
+    /// Records that a timer woke the thread: its loop has started, and earlier behaviour is no
+    /// fault.
     pub(super) fn begin(&mut self) {
         if !self.has_begun {
             let page_faults_at_start = self.page_faults_user + self.page_faults_kernel;
@@ -172,7 +173,7 @@ impl Rules {
         }
     }
 
-    /// Takes a sleep in that the thread itself began and that ended.
+    /// Takes a sleep in that the thread itself started and that ended.
     pub(super) fn slept(&mut self, mode: Option<i64>, soft_expires: i64) {
         self.sleeps_relative += u64::from(mode.is_some_and(|mode| mode & RELATIVE != 0));
         self.sleeps_on_wall_clock += u64::from(soft_expires > WALL_CLOCK_NS);

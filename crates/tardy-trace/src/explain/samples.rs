@@ -1,16 +1,16 @@
 //! Samples of a measuring thread, explained: from when each was due to when the thread read the
 //! clock.
 //!
-//! A sample says itself when it was due and when the thread read the clock; the trace says what lay
-//! between. The pieces cover exactly that interval, whatever the trace has of it, so that their sum
-//! is the sample's latency to the nanosecond.
+//! Explains samples: a sample carries its due time and clock read; the trace supplies what lay
+//! between. The pieces cover exactly that interval, even if the trace has gaps, so their sum is the
+//! sample's latency to the nanosecond.
 //!
 //! A sample's own times bound its explanation. The sample has the due time and the clock read, the
 //! trace what lay between. The sum is exact by construction, even if the trace lacks events; a gap
 //! in the trace is a piece called unknown.
 //!
-//! A sample of a probe place with several threads belongs to the thread that had a CPU at its clock
-//! read. No probe has to declare which of its threads takes which series.
+//! A sample of a probe with several threads belongs to the thread that had a CPU at the clock read.
+//! Probes therefore need not declare which thread records which series.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -23,39 +23,38 @@ use crate::event::Thread;
 use crate::merge::Item;
 use crate::text::Text;
 
-/// Wake-ups of one thread that are kept for samples that are still to come.
+/// Maximum number of wake-ups per thread that wait for their samples.
 const WAKE_UPS_MAX: usize = 1 << 14;
-/// Pieces that a sample mostly has beside those of its wake-up.
+/// Usual number of pieces of a sample in addition to those of its wake-up.
 const PIECES_BESIDE: usize = 3;
 
-/// Takes a trace in, and explains samples whose time it has reached.
+/// Reads a trace, and explains samples once the trace has reached their time.
 #[derive(Debug)]
 pub struct Samples {
     explainer: Explainer,
-    /// The switch itself takes so long, in ns.
+    /// Duration of the context switch itself, in ns.
     switch_ns: u64,
-    /// By thread, in the order of time.
+    /// By thread, in order of time.
     wake_ups: BTreeMap<i32, VecDeque<WakeUp>>,
 }
 
 /// The interval of a sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Delay {
-    /// The thread that took it, where the trace tells.
+    /// The thread that took the sample, if the trace shows it.
     pub pid: Option<i32>,
     /// The CPU that it ran on.
     pub cpu: u32,
-    /// Who woke it; nothing where it was awake.
+    /// The waker; `None` if the thread was awake.
     pub waker: Option<Waker>,
-    /// Whether the trace has the switch to the thread.
+    /// Whether the trace contains the switch to the thread.
     pub is_switch_seen: bool,
     /// In the order of time, without a gap, from due to the clock read.
     pub pieces: Vec<Piece>,
 }
 
 impl Samples {
-    /// Begins with an unread trace, and with no thread. `threads` are names that are known
-    /// beforehand.
+    /// Starts with an unread trace, and with no thread. `threads` are names known in advance.
     #[must_use]
     pub fn new(facts: Facts, threads: &HashMap<i32, Text>) -> Self {
         let mut explainer = Explainer::new(Target::Pids(Vec::new()), facts, threads);
@@ -72,23 +71,23 @@ impl Samples {
         self.explainer.follow(pid);
     }
 
-    /// Counts how often this thread does what a loop that must be on time does not.
+    /// Starts counting actions of this thread that a real-time loop must avoid.
     pub fn judge(&mut self, pid: i32) {
         self.explainer.judge(pid);
     }
 
-    /// Wakings by this thread, which belongs to whoever measures, are no fault of a loop.
+    /// Excludes wake-ups by this thread of the measuring tool from the faults of a loop.
     pub fn add_observer(&mut self, pid: i32) {
         self.explainer.add_observer(pid);
     }
 
-    /// What was counted of a thread, and what was heard of it last.
+    /// Returns the counts of a thread and its last known state.
     #[must_use]
     pub fn rules(&self, pid: i32) -> Option<(Thread, &Rules)> {
         Some((self.explainer.thread(pid), self.explainer.rules_of(pid)?))
     }
 
-    /// Names of threads that the trace told, by number.
+    /// Returns the names of threads in the trace, by number.
     pub fn names(&self) -> impl Iterator<Item = (i32, Text)> {
         self.explainer.names()
     }
@@ -108,7 +107,7 @@ impl Samples {
         }
     }
 
-    /// Forgets what was before `time`, whose samples are explained.
+    /// Forgets events before `time`, whose samples are explained.
     pub fn forget_before(&mut self, time: u64) {
         self.explainer.forget_before(time);
         for kept in self.wake_ups.values_mut() {
@@ -135,9 +134,9 @@ impl Samples {
         self.explainer.give_back(delay.pieces);
     }
 
-    /// Explains a sample that one of `threads` took, and that was due before `woke`; to be called
-    /// once the stream is some ms past `woke`. `home` is the CPU that is looked at where the trace
-    /// does not tell which one it was.
+    /// Explains a sample that one of `threads` took and that was due before `woke`; call it once
+    /// the stream is some ms past `woke`. `home` is the CPU to examine if the trace does not show
+    /// which one was used.
     pub fn explain(&mut self, threads: &[i32], home: u32, due: u64, woke: u64) -> Delay {
         let taker = match threads {
             [only] => Some(*only),
@@ -157,8 +156,7 @@ impl Samples {
                 .or_default()
                 .push_back(wake_up);
         }
-        // The thread ran at `woke`: what it was woken for before that, and after due, is the way to
-        // this sample.
+        // The thread ran at `woke`: an earlier wake-up after the due time belongs to this sample.
         let room = self.explainer.room();
         let kept = self.wake_ups.get(&pid);
         let found =
@@ -212,7 +210,8 @@ impl Samples {
         }
     }
 
-    /// The thread was not woken in the interval: it was awake, or the trace does not have it.
+    /// The thread was not woken in the interval: it was awake, or the trace does not have
+    /// it.
     fn awake(&self, pid: i32, home: u32, due: u64, woke: u64, mut pieces: Vec<Piece>) -> Delay {
         let on = |time| {
             self.explainer
@@ -230,7 +229,7 @@ impl Samples {
         };
         self.explainer
             .cut(way, Component::Awake, cpu, due, woke, &mut pieces);
-        // Its wake-up may be among what was lost.
+        // Its wake-up may be among the lost events.
         let is_lost = pieces.iter().any(|piece| piece.holder.cause == Cause::Lost);
         if is_lost || found.is_none() {
             return Delay {

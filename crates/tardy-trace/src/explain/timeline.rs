@@ -1,5 +1,5 @@
-//! What one CPU was doing: contexts on top of one another, from events and from what each event
-//! says of the context that wrote it.
+//! Reconstructs what one CPU was doing: a stack of contexts, from events and from each event's
+//! record of the context that wrote it.
 
 use std::collections::VecDeque;
 
@@ -10,49 +10,49 @@ use crate::event::{Event, Head, Kind, Thread};
 use crate::recent::Recent;
 use crate::text::Text;
 
-/// How many moments of a CPU are kept: at 10,000 events a second 13 s, at 200,000 half a second, in
+/// Maximum number of moments per CPU: at 10,000 events a second 13 s, at 200,000 half a second, in
 /// 12 MB.
 const MOMENTS_MAX: usize = 1 << 17;
-/// Interrupts of a CPU whose senders are remembered.
+/// Maximum number of interrupts per CPU whose senders are remembered.
 const SENDERS_MAX: usize = 1 << 14;
-/// The softirq in which timers expire that do not in a hard interrupt.
+/// The softirq in which timers expire unless they do so in a hard interrupt.
 const HRTIMER_SOFTIRQ: i64 = 8;
 
-/// What is on top of the CPU.
+/// The context on top of the CPU's stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Context {
     Nmi,
-    /// By name, where the trace has it.
+    /// The name, if the trace has it.
     Interrupt(Option<Text>),
-    /// By number, where the trace has it.
+    /// The number, if the trace has it.
     Softirq(Option<i64>),
     Thread,
 }
 
-/// What the CPU was doing from a time on, up to the next moment.
+/// What the CPU was doing from a time until the next moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Moment {
     pub(super) time: u64,
     pub(super) top: Context,
-    /// The thread on the CPU, or below what interrupted it.
+    /// The thread on the CPU, possibly interrupted.
     pub(super) thread: Option<Thread>,
-    /// What the event said of its context.
+    /// The context that the event recorded.
     pub(super) head: Head,
-    /// Events were lost behind it.
+    /// Events were lost after it.
     pub(super) is_lost: bool,
-    /// The functions that led to it, where a trigger recorded them.
+    /// The call stack, if a trigger recorded it.
     pub(super) stack: Option<u32>,
 }
 
 impl Moment {
-    /// Whether the CPU went on with the same.
+    /// Returns whether the CPU kept doing the same.
     fn is_like(&self, other: &Self) -> bool {
         let pid = |moment: &Self| moment.thread.map(|thread| thread.pid);
         pid(self) == pid(other) && self.is_lost == other.is_lost && self.top == other.top
     }
 }
 
-/// All CPUs, in the order of their numbers. Most machines number them from 0 without a gap.
+/// All CPUs, ordered by number. Most machines number them from 0 without a gap.
 #[derive(Debug, Default)]
 pub(super) struct Cpus(Vec<(u32, Timeline)>);
 
@@ -95,35 +95,34 @@ impl Cpus {
     }
 }
 
-/// The state of a CPU, and what it was a while ago.
+/// The current and recent states of a CPU.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
     moments: VecDeque<Moment>,
     /// Contexts above the thread.
     stack: Vec<Context>,
     thread: Option<Thread>,
-    /// When the outermost interrupt began, if its entry was seen, and how deep in sections without
-    /// preemption it found the thread.
+    /// When the outermost interrupt started, if its entry was seen, and how deep in sections
+    /// without preemption it found the thread.
     pub(super) interrupt: Option<(u64, u8)>,
-    /// The timer whose function it is in.
+    /// The timer whose function it runs.
     pub(super) expiring: Option<ExpiringTimer>,
-    /// The functions that it interrupted, where a trigger recorded them.
+    /// The interrupted functions, if a trigger recorded them.
     pub(super) interrupted_stack: Option<u32>,
-    /// The interrupt in which the softirq of timers was asked for last.
+    /// The interrupt that last raised the softirq of timers.
     pub(super) timer_softirq_raised: Option<u64>,
-    /// The kernel marks events in softirqs as such. On PREEMPT_RT it does not, where threads serve
-    /// them.
+    /// The kernel flags events in softirqs. It does not on PREEMPT_RT, where threads serve them.
     are_softirqs_flagged: bool,
     /// Entries of softirqs are events of this trace, and none was lost since the last one.
     are_softirqs_traced: bool,
-    /// Who sent the interrupts that came in at these times.
+    /// Senders of the interrupts that arrived at these times.
     senders: VecDeque<(u64, Text)>,
     /// Softirqs of threads that were switched away while they served them (PREEMPT_RT).
     suspended: HashMap<i32, Vec<Context>>,
 }
 
 impl Timeline {
-    /// The thread on the CPU.
+    /// Returns the thread on the CPU.
     pub(super) fn thread(&self) -> Option<Thread> {
         self.thread
     }
@@ -133,15 +132,15 @@ impl Timeline {
         self.moments.back().map(|moment| moment.time)
     }
 
-    /// What the CPU was doing at `time`.
+    /// Returns what the CPU was doing at `time`.
     pub(super) fn moment(&self, time: u64) -> Option<&Moment> {
         self.after(time)
             .checked_sub(1)
             .map(|index| &self.moments[index])
     }
 
-    /// How many moments are not later than `time`. What is asked for is mostly recent, and the
-    /// whole list is larger than a cache: the search begins at its end.
+    /// Returns the number of moments at or before `time`. Most queries are recent, and the whole
+    /// list exceeds a cache, so the search starts at the end.
     fn after(&self, time: u64) -> usize {
         let (older, newer) = self.moments.as_slices();
         let is_newer = newer.first().is_some_and(|moment| moment.time <= time);
@@ -225,14 +224,14 @@ impl Timeline {
         }
     }
 
-    /// Whether a softirq lies below what is on top.
+    /// Returns whether the context on top interrupted a softirq.
     pub(super) fn is_softirq_interrupted(&self) -> bool {
         self.stack
             .iter()
             .any(|context| matches!(context, Context::Softirq(_)))
     }
 
-    /// Events were lost up to `time`: what is known begins anew.
+    /// Forgets everything up to `time`, because events were lost.
     pub(super) fn lose(&mut self, time: u64) {
         if let Some(last) = self.moments.back_mut() {
             last.is_lost = true;
@@ -249,7 +248,7 @@ impl Timeline {
         self.push(time, Head::default());
     }
 
-    /// Who sent the interrupt that came in at `time`.
+    /// Returns the sender of the interrupt that arrived at `time`.
     pub(super) fn sender(&self, time: u64) -> Option<Text> {
         let place = self.senders.partition_point(|&(sent, _)| sent < time);
         self.senders
@@ -258,7 +257,7 @@ impl Timeline {
             .map(|&(_, name)| name)
     }
 
-    /// Forgets what was before `time`, so that what is kept stays small enough for a cache.
+    /// Forgets moments before `time`, so that the rest fits into a cache.
     pub(super) fn forget_before(&mut self, time: u64) {
         while self
             .moments
@@ -272,8 +271,8 @@ impl Timeline {
         }
     }
 
-    /// Stretches of `from..to`, each with what the CPU was doing in it, without a gap: one for what
-    /// many events cut without changing it. What lies before all moments has none.
+    /// Returns the intervals of `from..to` without a gap, each with what the CPU was doing;
+    /// neighbours with equal contexts are merged. Time before the first moment has no context.
     pub(super) fn stretches(
         &self,
         from: u64,
@@ -313,12 +312,12 @@ impl Timeline {
         }
     }
 
-    /// Whether an event behind `from` and before `to` found interrupts on, in a thread.
+    /// Returns whether an event after `from` and before `to` found interrupts on, in a thread.
     pub(super) fn were_interrupts_on(&self, from: u64, to: u64) -> bool {
         let mut found = false;
         let mut moments = self.moments.range(self.after(from)..).peekable();
         while let Some(moment) = moments.next_if(|moment| moment.time < to) {
-            // One that the next event follows at the same time has no length.
+            // An event followed by another one at the same time has no length.
             let end = moments.peek().map_or(to, |next| next.time);
             found |=
                 moment.time < end && moment.top == Context::Thread && !moment.head.is_irqs_off();
@@ -341,8 +340,8 @@ impl Timeline {
         });
     }
 
-    /// Some kernels trace no switch out of idle; then the next event tells which thread has the
-    /// CPU, at some time since the event before.
+    /// Some kernels do not trace the switch from idle; then the next event shows which thread has
+    /// the CPU since some time after the previous event.
     fn learn_thread(&mut self, head: Head, known: &Recent<i32, Thread>) {
         if self.thread.is_some_and(|thread| thread.pid == head.pid) {
             return;
@@ -360,7 +359,7 @@ impl Timeline {
         }
     }
 
-    /// Entries and exits that the trace does not have are told by the flags of other events.
+    /// Returns the flags of other events reveal entries and exits that the trace lacks.
     fn learn_context(&mut self, event: &Event) {
         let is_own = matches!(
             event.kind,
@@ -395,8 +394,8 @@ impl Timeline {
                 .iter()
                 .any(|context| matches!(context, Context::Softirq(_)))
         {
-            // With entries, the flag alone means that an interrupt came before the first handler or
-            // after the last one: no handler runs after it.
+            // If entries are traced, the flag alone means that an interrupt arrived before the
+            // first handler or after the last one: no handler runs after it.
             self.stack.insert(0, Context::Softirq(None));
         }
     }
@@ -416,7 +415,7 @@ impl Timeline {
     }
 
     fn switch(&mut self, previous: i32, previous_state: i64, next: Thread) {
-        // A thread that served a softirq goes on with it when it is switched to again, unless it
+        // A thread that served a softirq resumes it when it is next scheduled, unless the softirq
         // ended.
         self.stack
             .retain(|context| matches!(context, Context::Softirq(_)));
@@ -431,7 +430,7 @@ impl Timeline {
         (self.thread, self.interrupt) = (Some(next), None);
     }
 
-    /// The event comes at the end of the handler and says how long it took.
+    /// Returns the kernel writes the event at the end of the handler, with the handler's duration.
     fn insert_nmi(&mut self, event: &Event, took: i64) {
         let Some(last) = self.moments.back().copied() else {
             return;

@@ -1,4 +1,4 @@
-//! The threads whose wake-ups are explained, and what is known of one while it waits.
+//! Tracks the threads whose wake-ups are explained while they wait.
 
 use super::{DueFrom, Waker};
 use crate::event::Thread;
@@ -7,9 +7,9 @@ use crate::text::Text;
 /// Whose wake-ups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// Of the threads with these numbers, outside of any container.
+    /// The threads with these numbers, outside any container.
     Pids(Vec<i32>),
-    /// Of all threads of these names.
+    /// All threads of these names.
     Names(Vec<Text>),
 }
 
@@ -22,7 +22,7 @@ impl Target {
     }
 }
 
-/// Whose way a stretch is a part of.
+/// The wait that an interval belongs to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
     pub(super) thread: Thread,
@@ -31,7 +31,7 @@ pub(super) struct Way {
     pub(super) functions: Functions,
 }
 
-/// What the interrupt that woke a thread came into, as far as stacks were recorded.
+/// The functions that were interrupted by the waking interrupt, if stacks were recorded.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Functions {
     pub(super) stack: Option<u32>,
@@ -42,7 +42,7 @@ pub(super) struct Functions {
 pub(super) struct WaitingThread {
     pub(super) thread: Thread,
     pub(super) due: u64,
-    /// Up to here the timer was allowed to be late.
+    /// Latest expiry within the timer's slack.
     pub(super) slack_end: u64,
     pub(super) due_from: DueFrom,
     pub(super) waker: Waker,
@@ -52,14 +52,14 @@ pub(super) struct WaitingThread {
     pub(super) waking_cpu: u32,
     pub(super) interrupted_depth: Option<u8>,
     pub(super) functions: Functions,
-    /// The CPU on whose queue it was put first, from when on.
+    /// The first CPU on whose run queue the thread was put, and since when.
     pub(super) queue: (u64, u32),
-    /// Those that it was moved to.
+    /// The CPUs that it was moved to.
     pub(super) moves: Vec<(u64, u32)>,
 }
 
 impl WaitingThread {
-    /// The CPU that it waits for last, and from when on.
+    /// Returns the CPU that it waits for last, and from when on.
     pub(super) fn last_queue(&self) -> (u64, u32) {
         self.moves.last().copied().unwrap_or(self.queue)
     }

@@ -28,46 +28,46 @@ use crate::text::Text;
 const THREADS_MAX: usize = 1 << 14;
 /// The most kernel workers that are remembered.
 const WORKERS_MAX: usize = 1 << 18;
-/// Pieces that most wake-ups have at most: room for so many is made at once.
+/// Number of pieces that most wake-ups need; space for them is reserved at once.
 pub(super) const PIECES_USUAL: usize = 8;
-/// Room for pieces that is kept, by wake-ups.
+/// Maximum number of buffers for pieces that are kept for reuse.
 const SPARE_MAX: usize = 64;
 /// Interrupts of CPUs that other CPUs send, as x86 names them, and the one name of others.
 const SENT: [&str; 4] = ["reschedule", "call_function", "call_function_single", "ipi"];
 /// An interrupt that was sent comes within this time, or another one was; in ns.
 const SENT_NS: u64 = 1_000_000;
-/// Stamps of the monotonic clock, and times that a timer of that clock reads, are never further
-/// apart.
+/// Upper bound of the distance between stamps of the monotonic clock and times that a timer of that
+/// clock reads.
 const SAME_CLOCK_NS: u64 = 1_000_000_000;
 
-/// Takes a trace in, event by event, and gives wake-ups out.
+/// Reads a trace event by event, and emits wake-ups.
 #[derive(Debug)]
 pub struct Explainer {
     target: Target,
     facts: Facts,
     cpus: Cpus,
-    /// What was heard last of each thread.
+    /// The last known state of each thread.
     threads: Recent<i32, Thread>,
     timers: SetTimers,
-    /// What kernel workers are busy with.
+    /// The work that each kernel worker runs.
     work: HashMap<i32, u64>,
     /// Wake-ups under way, by thread.
     waiting: HashMap<i32, WaitingThread>,
-    /// Due times of threads by number, in place of timers, and which of them was the last that the
-    /// thread was woken for.
+    /// Due times of threads by number, used instead of timers, and the last due time for which the
+    /// thread was woken.
     grids: BTreeMap<i32, (Grid, Option<i64>)>,
     judged: RuleScopes,
     blocked: ThreadWaits,
-    /// The last interrupt that was sent to each CPU: when, and by which thread's CPU.
+    /// The last interrupt sent to each CPU: its time, and the thread on the sending CPU.
     sent: BTreeMap<u32, (u64, Text)>,
     finished: Vec<WakeUp>,
     unfinished: u64,
-    /// Room of wake-ups that are done with.
+    /// Buffers of finished wake-ups.
     spare: Vec<Vec<Piece>>,
 }
 
 impl Explainer {
-    /// Begins with an unread trace. `threads` are names that are known beforehand.
+    /// Starts with an unread trace. `threads` are names known in advance.
     #[must_use]
     pub fn new(
         target: Target,
@@ -132,7 +132,7 @@ impl Explainer {
         }
     }
 
-    /// Whether a wake-up ended since they were asked for.
+    /// Returns whether a wake-up ended since the last call that took them.
     pub(super) fn has_finished(&self) -> bool {
         !self.finished.is_empty()
     }
@@ -145,30 +145,30 @@ impl Explainer {
         }
     }
 
-    /// Room for pieces.
+    /// Returns a buffer for pieces.
     pub(super) fn room(&mut self) -> Vec<Piece> {
         self.spare
             .pop()
             .unwrap_or_else(|| Vec::with_capacity(PIECES_USUAL))
     }
 
-    /// The wake-ups that ended since the last call.
+    /// Returns the wake-ups that ended since the last call.
     pub fn finished(&mut self) -> impl Iterator<Item = WakeUp> {
         self.finished.drain(..)
     }
 
-    /// How often the thread did what a loop that must be on time does not.
+    /// Returns the counts of actions that a real-time loop must avoid.
     #[must_use]
     pub fn rules(&self) -> &Rules {
         self.judged.all()
     }
 
-    /// Counts that of single threads, and of those of [`Explainer::judge`] only.
+    /// Counts only those of single threads given to [`Explainer::judge`].
     pub(super) fn judge_single_threads(&mut self) {
         self.judged = RuleScopes::single_threads();
     }
 
-    /// Counts that of this thread too.
+    /// Counts those of this thread too.
     pub(super) fn judge(&mut self, pid: i32) {
         self.judged.add(pid);
     }
@@ -178,27 +178,26 @@ impl Explainer {
         self.judged.add_observer(pid);
     }
 
-    /// What was counted of a thread.
+    /// Returns the counts of a thread.
     pub(super) fn rules_of(&self, pid: i32) -> Option<&Rules> {
         self.judged.of(pid)
     }
 
-    /// Wake-ups whose end is not in the trace.
+    /// Returns the number of wake-ups whose end is not in the trace.
     #[must_use]
     pub fn unfinished(&self) -> u64 {
         self.unfinished + self.waiting.len() as u64
     }
 
     fn event(&mut self, event: &Event) {
-        // A stack tells of the event before it, and has the head of the thread that is gone by
-        // then.
+        // A stack belongs to the event before it, but records the thread that is current after it.
         if let Kind::Stack { place } = event.kind {
             if let (Some(place), Some(timeline)) = (place, self.cpus.get_mut(event.cpu)) {
                 timeline.apply_stack(place);
             }
             return;
         }
-        // An event of the thread itself: it runs. Where the switch was not traced this is the first
+        // An event of the thread itself: it runs. If the switch was not traced this is the first
         // sign.
         if self.waiting.contains_key(&event.head.pid) {
             self.first_sign(event);
@@ -459,9 +458,9 @@ impl Explainer {
         }
     }
 
-    /// A time of the timer's clock as one of the trace's. The timer's interrupt read its clock
-    /// shortly before the event: where the clocks differ, a due time is that much too late, and the
-    /// lateness too small.
+    /// Converts a time of the timer's clock to the trace's. The timer's interrupt read its clock
+    /// shortly before the event, so with different clocks the due time is too late by that much,
+    /// and the latency too small.
     fn on_trace_clock(&self, expiring: ExpiringTimer, time: i64) -> u64 {
         let is_same = self.facts.is_monotonic
             && expiring.time.abs_diff(expiring.now.max(0).cast_unsigned()) < SAME_CLOCK_NS;
@@ -492,7 +491,7 @@ impl Explainer {
         self.finish(waiting, event.cpu, ran, Some(event.time));
     }
 
-    /// Ends the wake-up of a thread that is known to run at `woke`, though no event says so yet.
+    /// Ends the wake-up of a thread that is known to run at `woke`, before an event shows it.
     pub(super) fn settle(&mut self, pid: i32, woke: u64) {
         let Some(waiting) = self.waiting.remove(&pid) else {
             return;
@@ -511,7 +510,7 @@ impl Explainer {
         self.finish(waiting, cpu, ran, Some(woke));
     }
 
-    /// Forgets what CPUs were doing before `time`, and before all that waits.
+    /// Forgets the activity of CPUs before `time`, and before every waiting thread.
     pub(super) fn forget_before(&mut self, time: u64) {
         let time = self
             .waiting
@@ -524,14 +523,14 @@ impl Explainer {
         self.blocked.forget_before(time);
     }
 
-    /// The thread that a CPU had at `time`, as far as is known.
+    /// Returns the thread that each CPU ran at `time`, if known.
     pub(super) fn running(&self, time: u64) -> impl Iterator<Item = (u32, Thread)> {
         self.cpus
             .iter()
             .filter_map(move |(cpu, timeline)| Some((cpu, timeline.moment(time)?.thread?)))
     }
 
-    /// Names of threads that the trace told, by number.
+    /// Returns the names of threads in the trace, by number.
     pub(super) fn names(&self) -> impl Iterator<Item = (i32, Text)> {
         self.threads
             .values()
@@ -539,7 +538,7 @@ impl Explainer {
             .map(|thread| (thread.pid, thread.name))
     }
 
-    /// What was heard last of a thread.
+    /// Returns the last known state of a thread.
     pub(super) fn thread(&self, pid: i32) -> Thread {
         self.threads.get(&pid).copied().unwrap_or(Thread {
             pid,
@@ -548,12 +547,12 @@ impl Explainer {
         })
     }
 
-    /// Lays what pieces of a sample have of the waits of its thread to these.
+    /// Replaces the parts of `pieces` during which the sample's thread itself waited.
     pub(super) fn lay_waits(&self, pid: i32, pieces: &mut Vec<Piece>) {
         self.blocked.lay(pid, pieces);
     }
 
-    /// The functions that led to the event of a CPU at `time`.
+    /// Returns the functions that led to the event of a CPU at `time`.
     pub(super) fn stack_at(&self, cpu: u32, time: u64) -> Option<u32> {
         self.cpus
             .get(cpu)?
@@ -629,7 +628,7 @@ impl Explainer {
                 &mut pieces,
             );
         }
-        // Without events of migrations the CPU that it ran on is all that is known.
+        // Without migration events, only the CPU on which it ran is known.
         let is_known = waiting.last_queue().1 == cpu;
         let (mut from, mut on) = if is_known {
             waiting.queue
@@ -698,7 +697,7 @@ impl Explainer {
             Functions::default()
         };
         let has_stacks = stack.is_some();
-        // What an interrupt came into goes on behind it.
+        // The interrupted context resumes afterwards.
         let mut below = None;
         timeline.stretches(from, to, |start, end, moment| {
             wait.found = wait.found.or_else(|| Some(moment?.thread?.pid));

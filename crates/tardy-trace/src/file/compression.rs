@@ -16,37 +16,37 @@ pub const CHUNK_BYTES_MAX: usize = 64 << 20;
 /// Why a part cannot be decompressed.
 #[derive(Debug, thiserror::Error)]
 pub enum CompressionError {
-    /// It is compressed in a way that is not read.
+    /// The compression method is not supported.
     #[error(
         "trace.dat is compressed with {0:?}: only zlib and zstd can be read; `trace-cmd convert \
          --compression none` helps"
     )]
     Unknown(String),
-    /// It would become too much.
+    /// It would expand too much.
     #[error(
         "a compressed part of trace.dat claims to expand to {0} bytes, more than is read at once"
     )]
     TooMuch(usize),
-    /// It becomes something else than it says.
+    /// Its expanded length differs from the declared one.
     #[error("a compressed part of trace.dat expanded to {became} bytes instead of {said}")]
     Length {
-        /// What it became.
+        /// The actual size.
         became: usize,
-        /// What it says.
+        /// The declared size.
         said: usize,
     },
     /// The compressed bytes are damaged.
     #[error("a compressed part of trace.dat is damaged: {0}")]
     Damaged(#[from] io::Error),
-    /// It is cut.
+    /// It is truncated.
     #[error("a compressed part of trace.dat is cut short: {0}")]
     End(#[from] EndOfData),
 }
 
-/// How parts are compressed.
+/// The compression method of the parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// Uncompressed.
     None,
     /// RFC 1950.
     Zlib,
@@ -55,7 +55,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// As the file names it.
+    /// Returns the method that the file names.
     ///
     /// # Errors
     /// If it is one that is not read here.
@@ -79,8 +79,7 @@ impl Compression {
             return Err(CompressionError::TooMuch(length));
         }
         let bytes = cursor.take(compressed)?;
-        // What it becomes is never more than one byte above what it says, however much the bytes
-        // hold.
+        // Limits the output to one byte above the declared size, whatever the input holds.
         let limit = length as u64 + 1;
         let mut became = Vec::new();
         match self {
@@ -103,7 +102,7 @@ impl Compression {
         }
     }
 
-    /// The pages of a CPU: all at once, or chunk by chunk.
+    /// Returns the pages of a CPU: all at once, or chunk by chunk.
     pub(super) fn chunks<'a>(
         self,
         bytes: &'a [u8],
@@ -136,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// A part in the way of the file, which says that it becomes `said` bytes.
+    /// Encodes a part as the file does, with a declared size of `said` bytes.
     fn part(compressed: &[u8], said: usize) -> Vec<u8> {
         let number = |value: usize| u32::try_from(value).unwrap().to_le_bytes();
         [&number(compressed.len())[..], &number(said)[..], compressed].concat()

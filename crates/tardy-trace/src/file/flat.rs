@@ -1,4 +1,4 @@
-//! Version 6: one part behind the other.
+//! Version 6: a sequence of parts.
 
 use super::{
     Buffer, CPUS_MAX, Compression, CpuPages, FileError, Options, Parts, TraceFile, chosen_clock,
@@ -7,7 +7,7 @@ use super::{
 use crate::bytes::Cursor;
 use crate::layout::PageLayout;
 
-/// Reads the file from behind its page size.
+/// Reads the file from the position after its page size.
 pub(super) fn read<'a>(
     bytes: &'a [u8],
     mut cursor: Cursor<'a>,
@@ -50,7 +50,7 @@ pub(super) fn read<'a>(
         &parts.options,
     )?];
     for option in &parts.options.buffers {
-        // The place of its table in the file, and its name.
+        // Position of the option's table in the file, and its name.
         let mut option = Cursor::at(option, 0);
         let place = usize::try_from(option.u64()?).map_err(|_| FileError::Mark("buffer"))?;
         let name = printable(option.terminated()?);
@@ -76,7 +76,8 @@ fn check_mark(mark: &[u8]) -> Result<(), FileError> {
     }
 }
 
-/// A table of places and lengths, one a CPU, behind which the clock stands (since trace-cmd 2.9).
+/// Reads a table of positions and lengths, one per CPU, followed by the clock (since trace-cmd
+/// 2.9).
 fn buffer<'a>(
     bytes: &'a [u8],
     cursor: &mut Cursor<'a>,
@@ -95,7 +96,7 @@ fn buffer<'a>(
             what: "a page offset of",
             value: place,
         })?;
-        // A file of no pages may name a place behind its end.
+        // A file without pages may name a position past its end.
         let bytes = if length == 0 {
             &[]
         } else {
@@ -107,7 +108,7 @@ fn buffer<'a>(
             compression: Compression::None,
         });
     }
-    // Without text the option only says that the clock stands here.
+    // An option without text only marks the position of the clock.
     let clock = options
         .clock
         .clone()

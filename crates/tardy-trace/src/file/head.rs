@@ -1,19 +1,19 @@
-//! The head of a trace.dat of version 6, for pages that were read from the kernel: what trace-cmd
-//! and KernelShark need to read them.
+//! The head of a trace.dat of version 6, for pages that were read from the kernel: the data that
+//! trace-cmd and KernelShark need to read them.
 
 use super::MAGIC;
 
-/// What stands in the mark before the table of pages.
+/// Content of the mark before the table of pages.
 const TABLE_MARK: &[u8] = b"flyrecord\0";
 
-/// What a trace says beside its pages: texts of tracefs and of /proc, as the kernel wrote them.
+/// The parts of a trace other than its pages: texts of tracefs and /proc, as the kernel wrote them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TraceHead {
     /// `events/header_page`.
     pub header_page: String,
     /// `events/header_event`.
     pub header_event: String,
-    /// `format` of what stands in `events/ftrace`.
+    /// `format` files of `events/ftrace`.
     pub tracer_formats: Vec<String>,
     /// `format` of the events of each system.
     pub event_formats: Vec<(String, Vec<String>)>,
@@ -23,15 +23,15 @@ pub struct TraceHead {
     pub commands: String,
     /// `trace_clock`, with the clock in brackets.
     pub clock: String,
-    /// What `uname -a` says.
+    /// Output of `uname -a`.
     pub kernel: String,
     /// Bytes of a page of the ring buffer.
     pub page_bytes: u32,
 }
 
 impl TraceHead {
-    /// The head of a file whose pages are those of CPU 0, then of CPU 1 and so on: so many bytes of
-    /// each, whole pages.
+    /// Returns the head of a file with the pages of CPU 0, then of CPU 1 and so on; `lengths` are
+    /// their bytes, in whole pages.
     #[must_use]
     pub fn encode(&self, lengths: &[u64]) -> Vec<u8> {
         let mut out = [MAGIC, b"6\0", &[0, 8]].concat();
@@ -55,7 +55,7 @@ impl TraceHead {
         put(&mut out, count(lengths.len()));
         out.extend_from_slice(b"options  \0");
         option(&mut out, super::Options::UNAME, &self.kernel);
-        // Without text it says that the clock stands behind the table.
+        // Without text the option means that the clock follows the table.
         option(&mut out, super::Options::TRACE_CLOCK, "");
         out.extend_from_slice(&0_u16.to_le_bytes());
         out.extend_from_slice(TABLE_MARK);
@@ -67,14 +67,14 @@ impl TraceHead {
     }
 }
 
-/// Bytes of a page, as a head of [`TraceHead::encode`] says.
+/// Returns the page size in bytes, as stored in a head of [`TraceHead::encode`].
 #[must_use]
 pub fn page_bytes(head: &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(head.get(14..18)?.try_into().ok()?)).filter(|&bytes| bytes > 0)
 }
 
-/// The same head for pages of other lengths, of as many CPUs; nothing if it is no head that
-/// [`TraceHead::encode`] made.
+/// Returns the head with other page lengths for the same number of CPUs, or `None` if
+/// [`TraceHead::encode`] did not make the head.
 #[must_use]
 pub fn with_lengths(head: &[u8], lengths: &[u64]) -> Option<Vec<u8>> {
     let page_bytes = page_bytes(head)?;
@@ -88,7 +88,7 @@ pub fn with_lengths(head: &[u8], lengths: &[u64]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Writes where the pages of each CPU lie, behind a head that ends where a page begins.
+/// Fills in the position of each CPU's pages, which follow a head that ends at a page boundary.
 fn fill_table(out: &mut Vec<u8>, table: usize, lengths: &[u64], page_bytes: u32) {
     out.resize(
         out.len().next_multiple_of((page_bytes as usize).max(4096)),

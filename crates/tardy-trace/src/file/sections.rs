@@ -9,7 +9,7 @@ use super::{
 use crate::bytes::Cursor;
 use crate::layout::{PAGE_BYTES_MAX, PageLayout};
 
-/// Numbers of sections, and of the options that say where they are.
+/// Numbers of sections, and of the options with their positions.
 const OPTIONS: u16 = 0;
 const HEADER_INFO: u16 = 16;
 const TRACER_FORMATS: u16 = 17;
@@ -20,7 +20,7 @@ const BUFFER: u16 = 3;
 /// The only flag of a section.
 const IS_COMPRESSED: u16 = 1;
 
-/// Reads the file from behind its page size.
+/// Reads the file from the position after its page size.
 pub(super) fn read<'a>(
     bytes: &'a [u8],
     mut cursor: Cursor<'a>,
@@ -36,7 +36,7 @@ pub(super) fn read<'a>(
             &mut parts,
             &mut sections,
         )?;
-        // Each says where the next one is, further on: a ring of them would have no end.
+        // Each names the next one, which must be further on: a ring would have no end.
         if next != 0 && next <= place {
             return Err(FileError::Unreasonable {
                 what: "a next-options offset of",
@@ -65,7 +65,7 @@ pub(super) fn read<'a>(
     parts.into_file(7, buffers)
 }
 
-/// Reads options up to the last one, which says where the next ones are.
+/// Reads options up to the last one, which names the next group.
 fn options(
     content: &[u8],
     parts: &mut Parts,
@@ -79,7 +79,7 @@ fn options(
         match id {
             OPTIONS => return Ok(Cursor::at(data, 0).u64()?),
             HEADER_INFO | TRACER_FORMATS | EVENT_FORMATS | SYMBOLS | COMMANDS => {
-                // A section that is named a thousand times would take a thousand times its memory.
+                // Repeated sections would multiply the memory.
                 if sections.iter().any(|&(known, _)| known == id) {
                     return Err(FileError::Unreasonable {
                         what: "a second section of type",
@@ -93,7 +93,7 @@ fn options(
     }
 }
 
-/// The head of a section: number, flags, description, length. The cursor stands behind it.
+/// Reads the head of a section: number, flags, description, length. The cursor is then after it.
 fn head(bytes: &[u8], place: u64, id: u16) -> Result<(Cursor<'_>, bool, u64), FileError> {
     let place = usize::try_from(place).map_err(|_| FileError::Unreasonable {
         what: "a section offset of",
@@ -126,7 +126,7 @@ fn section<'a>(
     Ok(Cow::Borrowed(cursor.take(length)?))
 }
 
-/// The option says where the section and each CPU's pages are.
+/// Returns the option contains the positions of the section and of each CPU's pages.
 fn buffer<'a>(
     bytes: &'a [u8],
     option: &[u8],

@@ -3,12 +3,12 @@
 use super::message::Message;
 use crate::event::{Event, Kind};
 
-/// An event as `FtraceEvent`; nothing for those that no track of the schedule needs, or that the
-/// schema has not.
+/// Converts an event to `FtraceEvent`; returns `None` for events that no schedule track needs or
+/// that the schema lacks.
 pub(super) fn event(event: &Event) -> Option<Message> {
     let new = Message::default;
     let number = |vector: i64| new().signed(1, vector);
-    // Perfetto reads events fastest whose time and thread come first, in this order.
+    // Perfetto reads events fastest if time and thread come first, in this order.
     let head = new().number(1, event.time).signed(2, event.head.pid.into());
     let (field, body) = match event.kind {
         Kind::Switch {
@@ -39,7 +39,7 @@ pub(super) fn event(event: &Event) -> Option<Message> {
         Kind::SoftirqRaise { vector } => (26, number(vector)),
         Kind::IrqEntry { irq, name } => (36, number(irq).text(2, name.as_str())),
         Kind::IrqExit { irq, returned } => (37, number(irq).signed(2, returned)),
-        // Of the CPUs' own interrupts the schema has this one.
+        // The only CPU-local interrupt in the schema.
         Kind::VectorEntry { name } if name.as_str() == "local_timer" => (559, new()),
         Kind::VectorExit { name } if name.as_str() == "local_timer" => (560, new()),
         Kind::CpuIdle { state } => (

@@ -9,7 +9,7 @@ pub(super) struct Message {
 
 /// A number.
 const VARINT: u64 = 0;
-/// Bytes behind their length.
+/// Bytes with a length.
 const BYTES: u64 = 2;
 
 impl Message {

@@ -1,4 +1,4 @@
-//! Where threads sleep in the kernel: the stack of a thread that leaves its CPU, as a system call
+//! Wait places in the kernel: converts the stack of a thread that leaves its CPU to a system call
 //! and the function that waits.
 
 use std::collections::HashMap;
@@ -8,10 +8,10 @@ use tardy_samples::cycles::WaitPlace;
 use tardy_samples::wake_up_kind;
 use tardy_trace::symbols::Symbols;
 
-/// Places that are told apart.
+/// Maximum number of distinct wait places.
 const PLACES_MAX: usize = 4096;
-/// Stacks whose place is remembered; as many as the trace's reader tells apart, each with and
-/// without a time from now on.
+/// Maximum number of stacks whose place is remembered; twice the number that the trace's reader
+/// distinguishes, for relative and absolute timers.
 const STACKS_MAX: usize = 1 << 17;
 /// Functions of the scheduler, and of recording: the function that waits called them.
 const SCHEDULER: [&str; 8] = [
@@ -24,7 +24,7 @@ const SCHEDULER: [&str; 8] = [
     "io_schedule_timeout",
     "rt_mutex_schedule",
 ];
-/// The same by their beginnings.
+/// Prefixes of such functions.
 const SCHEDULER_PREFIXES: [&str; 6] = [
     "trace_event_raw_",
     "event_triggers_",
@@ -33,7 +33,7 @@ const SCHEDULER_PREFIXES: [&str; 6] = [
     "schedule_hrtimeout",
     "trace_event_buffer_",
 ];
-/// How the kernel calls the functions of its system calls.
+/// Prefixes that the kernel gives to system call functions.
 const SYSTEM_CALLS: [&str; 9] = [
     "__x64_sys_",
     "__ia32_sys_",
@@ -68,7 +68,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// By the addresses of the kernel's functions.
+    /// Starts with the kernel's functions.
     pub(super) fn new(symbols: Symbols) -> Self {
         Self {
             symbols,
@@ -79,7 +79,7 @@ impl Places {
         }
     }
 
-    /// The number of the place at which a thread slept with this stack, whose number is `stack`.
+    /// Returns the number of the wait place for the stack with the number `stack`.
     pub(super) fn number(&mut self, stack: u32, is_relative: bool, frames: &[u64]) -> Option<u32> {
         if let Some(&number) = self.of_stacks.get(&(stack, is_relative)) {
             return number;
@@ -107,18 +107,18 @@ impl Places {
         number
     }
 
-    /// The call of the place with this number.
+    /// Returns the call of the place with this number.
     pub(super) fn call(&self, number: u32) -> Option<&Arc<str>> {
         self.calls.get(usize::try_from(number).ok()?)
     }
 
-    /// All, by number.
+    /// Returns all places, by number.
     pub(super) fn all(&self) -> &[WaitPlace] {
         &self.places
     }
 }
 
-/// The place that these functions mean, the innermost first.
+/// Returns the place that these functions mean, the innermost first.
 fn place(names: &[&str], is_relative: bool) -> Option<WaitPlace> {
     // Compilers append to names, as in `do_nanosleep.isra.0`.
     let names: Vec<&str> = names

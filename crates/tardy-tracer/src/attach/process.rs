@@ -1,4 +1,4 @@
-//! A running program and its threads, by what /proc says.
+//! A running program and its threads, as shown by /proc.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -7,12 +7,12 @@ use tardy_machine::process;
 use tardy_machine::root::Root;
 use tardy_sys::sched;
 
-/// Of the flags in /proc/PID/stat: a thread of the kernel (include/linux/sched.h).
+/// Flag of a kernel thread in /proc/PID/stat (include/linux/sched.h).
 pub(super) const PF_KTHREAD: u64 = 0x0020_0000;
 /// errno-base.h; the process has ended since its file was opened.
 const ESRCH: i32 = 3;
 
-/// Why there is no such program. Each says what to give instead.
+/// Why no such program was found. Each message suggests a valid argument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoProcess {
     #[error(
@@ -50,17 +50,17 @@ pub struct Process {
     root: Root,
     /// Its number.
     pub id: u32,
-    /// Its name, as ps(1) shows it.
+    /// Its name, as shown by ps(1).
     pub name: String,
-    /// Tells it from a later one of the same number.
+    /// Distinguishes the process from a later one with the same number.
     start_time: Option<u64>,
 }
 
 impl Process {
-    /// The program of this number.
+    /// Returns the program of this number.
     ///
     /// # Errors
-    /// [`NoProcess`].
+    /// Returns [`NoProcess`].
     pub fn find(root: &Root, id: u32) -> Result<Self, NoProcess> {
         let stat = root
             .text(format!("proc/{id}/stat"))
@@ -70,8 +70,8 @@ impl Process {
             .map(|(_, rest)| rest.split_ascii_whitespace().collect())
             .unwrap_or_default();
         let name = printable(&root.text(format!("proc/{id}/comm")).unwrap_or_default());
-        // proc(5): the state is the third field, the flags are the ninth; the first two stand
-        // before the bracket.
+        // proc(5): the state is the third field, the flags are the ninth; the first two precede the
+        // bracket.
         if fields
             .get(6)
             .and_then(|flags| flags.parse::<u64>().ok())
@@ -102,7 +102,7 @@ impl Process {
     /// of the program.
     ///
     /// # Errors
-    /// [`NoProcess::NoThread`].
+    /// Returns [`NoProcess::NoThread`].
     pub fn thread(&self, thread: u32) -> Result<u32, NoProcess> {
         let threads = self.threads();
         if i32::try_from(thread).is_ok_and(|thread| threads.contains_key(&thread)) {
@@ -135,7 +135,7 @@ impl Process {
         })
     }
 
-    /// Its threads that are there now, with their names.
+    /// Returns its current threads with their names.
     #[must_use]
     pub fn threads(&self) -> BTreeMap<i32, String> {
         let ids = self
@@ -147,7 +147,7 @@ impl Process {
             .collect()
     }
 
-    /// The name of a thread of it, while it is there.
+    /// Returns the name of a thread of it, while it is there.
     #[must_use]
     pub fn thread_name(&self, thread: i32) -> Option<String> {
         self.root
@@ -155,8 +155,8 @@ impl Process {
             .map(|name| printable(&name))
     }
 
-    /// Whether it still runs. Where /proc cannot be read, as without a descriptor that is free,
-    /// nothing says that it does not.
+    /// Returns whether the program still runs. If /proc cannot be read, for example without a free
+    /// descriptor, the program counts as running.
     #[must_use]
     pub fn is_there(&self) -> bool {
         let stat = match self.root.read(format!("proc/{}/stat", self.id)) {
@@ -215,7 +215,8 @@ fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
         .map(str::trim)
 }
 
-/// A program names its threads as it likes; what it wrote must not reach a terminal as it is.
+/// Replaces control characters: a program chooses the names of its threads, and they must not act
+/// on a terminal.
 pub(super) fn printable(name: &str) -> String {
     name.chars()
         .map(|character| {

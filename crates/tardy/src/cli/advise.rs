@@ -1,4 +1,4 @@
-//! What `tardy advise` takes.
+//! Arguments of `tardy advise`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What `tardy attach` takes.
+//! Arguments of `tardy attach`.
 
 use std::path::PathBuf;
 
@@ -90,9 +90,9 @@ Every wake-up of a thread is measured, from its reference time to the switch to 
                           its entry; and for another thread, the moment at which it woke this \
                           one. Each kind of wake-up is a row, such as futex-thread. A deadline \
                           covers all rows.
-A cycle lasts from a wake-up to the next sleep between two cycles. For each thread, the tool also \
-                          prints how long its cycles took, which calls blocked it, and who kept \
-                          the CPU from it.
+A cycle lasts from the wake-up of a thread until the thread waits for its next cycle. For each \
+                          thread, the tool also prints how long its cycles took, which calls \
+                          blocked it, and who kept the CPU from it.
 The numbers come from the kernel's trace (events hrtimer_* and sched_*); the program is neither \
                           modified nor stopped. docs/attach.md explains the numbers.
 Exit codes: 0 done, and any deadline was met; 1 the deadline was missed; 2 wrong use, no such \

@@ -1,4 +1,4 @@
-//! What `tardy breakdown` takes.
+//! Arguments of `tardy breakdown`.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! Values from a short list, each with a name and a line of help. What they mean stands in crates
-//! that know no command line.
+//! Values from a short list, each with a name and a line of help. Their meaning is defined in
+//! crates that are independent of the command line.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use tardy_chart::model::Kind;
@@ -20,7 +20,7 @@ pub trait Choice: Copy + Send + Sync + 'static {
     /// A line of help.
     fn about(self) -> &'static str;
 
-    /// The one with this name, in whatever case.
+    /// Returns the value with this name, ignoring case.
     ///
     /// # Errors
     /// The names that there are.
@@ -40,7 +40,7 @@ pub trait Choice: Copy + Send + Sync + 'static {
     }
 }
 
-/// The parser of a flag that takes one of them.
+/// Returns the parser of a flag that takes one of them.
 pub fn parser<T: Choice>() -> impl TypedValueParser<Value = T> {
     let possible = T::ALL
         .iter()
@@ -59,7 +59,7 @@ impl Choice for Profile {
         match self {
             Self::Periodic => "Tasks that sleep until they are due: control loops",
             Self::Polling => "Tasks that run alone on a CPU and make no system calls",
-            Self::Audio => "Sound on a machine that people use",
+            Self::Audio => "Audio on a desktop machine",
             Self::VmGuest => "Work inside a virtual machine",
             Self::VmHost => "The host of virtual machines that must be on time",
         }

@@ -1,4 +1,4 @@
-//! What `tardy compare` takes.
+//! Arguments of `tardy compare`.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! What a shell offers where a value is typed: the names of loads, probes, scenarios and kernels,
-//! and folders of runs.
+//! Shell completion of values: the names of loads, probes, scenarios and kernels, and folders of
+//! runs.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -18,7 +18,7 @@ use tardy_probes::probe::PROBES;
 /// Kernels that Debian's package sources offer, beside those fetched before.
 const KERNELS: [&str; 4] = ["6.1", "6.1-rt", "6.12", "6.12-rt"];
 
-/// The command line with the values of its arguments.
+/// Returns the command line with the values of its arguments.
 #[must_use]
 pub fn with_values(command: Command) -> Command {
     command
@@ -78,7 +78,7 @@ fn probes() -> Vec<ValueName> {
 fn kernels() -> Vec<ValueName> {
     let fetched = Cache::of_user().and_then(|cache| kernel::pinned(&cache));
     let fetched = fetched.unwrap_or_default();
-    // Bash takes a colon for the end of a word, and `6.1` is short for `debian:6.1`.
+    // Bash splits words at colons, and `6.1` is short for `debian:6.1`.
     let short = |name: &str| name.trim_start_matches("debian:").to_owned();
     let mut names: Vec<String> = fetched.iter().map(|kernel| short(&kernel.source)).collect();
     names.extend(KERNELS.map(str::to_owned));
@@ -90,7 +90,7 @@ fn kernels() -> Vec<ValueName> {
         .collect()
 }
 
-/// Those that begin as what was typed.
+/// Returns those that start as what was typed.
 fn named(typed: &OsStr, names: Vec<ValueName>) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
     let candidate = |(name, about): ValueName| {
@@ -110,7 +110,7 @@ fn or_files(typed: &OsStr, names: Vec<ValueName>) -> Vec<CompletionCandidate> {
     found
 }
 
-/// The last one of a list with commas.
+/// Returns the last one of a list with commas.
 fn names_after_commas(names: fn() -> Vec<ValueName>) -> ArgValueCompleter {
     ArgValueCompleter::new(move |typed: &OsStr| {
         let typed = typed.to_string_lossy();

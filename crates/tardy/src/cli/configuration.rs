@@ -3,7 +3,7 @@
 use clap::Command;
 use tardy_measure::configuration::{Configuration, ConfigurationError};
 
-/// The definition of `tardy run` with these defaults.
+/// Returns the definition of `tardy run` with these defaults.
 ///
 /// # Errors
 /// A value that its flag refuses.
@@ -12,7 +12,7 @@ pub fn with_defaults(
     configuration: &Configuration,
 ) -> Result<Command, ConfigurationError> {
     for (flag, default) in &configuration.flags {
-        // Alone on a command line of its own, so that the error can name the file.
+        // Parsed as a separate command line, so that the error can name the file.
         if let Err(error) = run
             .clone()
             .try_get_matches_from(["run".to_owned(), format!("--{flag}={}", default.value)])

@@ -1,4 +1,4 @@
-//! What `tardy cost` takes.
+//! Arguments of `tardy cost`.
 
 use std::path::PathBuf;
 

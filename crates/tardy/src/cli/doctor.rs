@@ -1,4 +1,4 @@
-//! What `tardy doctor` takes.
+//! Arguments of `tardy doctor`.
 
 use std::path::PathBuf;
 

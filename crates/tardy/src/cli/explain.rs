@@ -1,4 +1,4 @@
-//! What `tardy explain` takes.
+//! Arguments of `tardy explain`.
 
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ pub struct ExplainArgs {
     /// [default: the run's deadline; else the worst 0.1 %, at least 20; cycles: the longest]
     #[arg(long, value_name = "TIME", value_parser = positive_duration)]
     pub above: Option<Nanos>,
-    /// How the traced kernel preempts its own code (its /sys/kernel/debug/sched/preempt)
+    /// Preemption mode of the traced kernel (its /sys/kernel/debug/sched/preempt)
     ///
     /// If the mode is known, tardy distinguishes non-preemptible kernel code from sections with
     /// preemption off.

@@ -1,4 +1,4 @@
-//! What `tardy export` takes.
+//! Arguments of `tardy export`.
 
 use std::path::{Path, PathBuf};
 

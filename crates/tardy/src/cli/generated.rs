@@ -1,4 +1,5 @@
-//! `tardy man`, `tardy completions` and `tardy schema`: what describes the tool to other programs.
+//! `tardy man`, `tardy completions` and `tardy schema`: descriptions of the tool for other
+//! programs.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What `tardy history` takes.
+//! Arguments of `tardy history`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What `tardy import` takes.
+//! Arguments of `tardy import`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What the subcommands of `tardy lab` take.
+//! The arguments of the subcommands of `tardy lab`.
 
 pub mod atlas;
 pub mod bisect;

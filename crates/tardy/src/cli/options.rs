@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, Error};
 use tardy_run::option::{Form, Kind, RunOption};
 use tardy_run::request::Request;
 
-/// The command with these options.
+/// Returns the command with these options.
 pub(super) fn with_options<'a>(
     command: Command,
     options: impl Iterator<Item = &'static RunOption> + 'a,
@@ -92,7 +92,7 @@ fn argument(option: &'static RunOption) -> Arg {
     }
 }
 
-/// The parser of its values, which are read once more into the request.
+/// Returns the parser of its values, which are read once more into the request.
 fn parser(option: &'static RunOption) -> ValueParser {
     if option.is_path {
         return clap::value_parser!(std::path::PathBuf);
@@ -108,7 +108,7 @@ fn parser(option: &'static RunOption) -> ValueParser {
     })
 }
 
-/// The paragraphs of a doc comment, each on one line.
+/// Returns the paragraphs of a doc comment, each on one line.
 fn paragraphs(lines: &[&str]) -> Vec<String> {
     let paragraphs = lines.split(|line| line.trim().is_empty());
     paragraphs

@@ -1,4 +1,4 @@
-//! What `tardy plot` and `tardy report` take.
+//! The arguments of `tardy plot` and `tardy report`.
 
 use std::path::PathBuf;
 use std::str::FromStr;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// What users want, with the commands for it; newcomers need the first.
+/// Users' purposes, with their commands; newcomers need the first.
 const PURPOSES: &[(&str, &[&str])] = &[
     ("Start", &["run", "doctor", "explain", "compare", "report"]),
     (
@@ -30,7 +30,7 @@ const PURPOSES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The command with a help text that lists its subcommands by purpose.
+/// Returns the command with a help text that lists its subcommands by purpose.
 #[must_use]
 pub fn by_purpose(command: clap::Command) -> clap::Command {
     let header = *command.get_styles().get_header();

@@ -1,5 +1,4 @@
-//! Names of before: accepted for one minor version more, not shown in help, and noted when somebody
-//! uses one.
+//! Old names: accepted for one more minor version, hidden in help, and reported when used.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What `tardy reproduce` takes.
+//! Arguments of `tardy reproduce`.
 
 use std::path::PathBuf;
 

@@ -19,11 +19,11 @@ const RUN: &str = "run";
 /// The command that a link of its name is.
 const CYCLICTEST: &str = "cyclictest";
 
-/// The command line of this process, and what of the files it uses; where it is wrong, the process
-/// ends and says why.
+/// Returns the command line of this process, and the settings of files that it uses; on an error,
+/// prints it and ends the process.
 ///
 /// # Errors
-/// Those of the files, which only `tardy run` reads.
+/// Returns errors of the files, which only `tardy run` reads.
 pub fn parse() -> Result<(Cli, Configuration), ConfigurationError> {
     let words = words();
     let arguments: Vec<String> = words
@@ -53,7 +53,7 @@ pub fn parse() -> Result<(Cli, Configuration), ConfigurationError> {
     ))
 }
 
-/// Ends the process with what is wrong; scripts that call cyclictest get it in a line.
+/// Ends the process with the error; scripts that call cyclictest get it in a line.
 fn refused(error: Error, arguments: &[String]) -> ! {
     let is_cyclictest = arguments.get(1).is_some_and(|name| name == CYCLICTEST);
     if !is_cyclictest || !error.use_stderr() {
@@ -66,14 +66,14 @@ fn refused(error: Error, arguments: &[String]) -> ! {
     std::process::exit(error.exit_code());
 }
 
-/// What is wrong, without clap's advice below.
+/// Returns the error without clap's advice below.
 pub(super) fn in_a_line(error: &Error) -> String {
     let text = error.to_string();
     let line = text.lines().next().unwrap_or_default();
     line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }
 
-/// The command line; that of a link named cyclictest with the command of that name.
+/// Returns the command line; that of a link named cyclictest with the command of that name.
 fn words() -> Vec<OsString> {
     let mut words: Vec<OsString> = std::env::args_os().collect();
     if words
@@ -86,7 +86,7 @@ fn words() -> Vec<OsString> {
     words
 }
 
-/// Leaves only the defaults in whose place nothing was typed.
+/// Keeps only the defaults that no typed flag overrides.
 fn keep_used(configuration: &mut Configuration, matches: &ArgMatches) {
     let Some(run) = matches.subcommand_matches(RUN) else {
         return;
@@ -120,7 +120,7 @@ fn of_cyclictest(given: &str) -> Option<String> {
     ))
 }
 
-/// The error, with the flag or the command that is most like the unknown one.
+/// Returns the error, with the flag or the command that is most like the unknown one.
 fn with_flag_meant(mut error: Error, arguments: &[String]) -> Error {
     match error.kind() {
         ErrorKind::UnknownArgument => {}
@@ -157,7 +157,7 @@ fn with_flag_meant(mut error: Error, arguments: &[String]) -> Error {
     error
 }
 
-/// The error, with the command that is most like the unknown one.
+/// Returns the error, with the command that is most like the unknown one.
 fn with_command_meant(mut error: Error, arguments: &[String]) -> Error {
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand) else {
         return error;
@@ -183,7 +183,7 @@ fn with_command_meant(mut error: Error, arguments: &[String]) -> Error {
     error
 }
 
-/// The subcommand that the arguments name.
+/// Returns the subcommand that the arguments name.
 fn deepest<'a>(command: &'a Command, arguments: &[String]) -> &'a Command {
     let mut found = command;
     for argument in arguments.iter().skip(1) {

@@ -1,4 +1,4 @@
-//! What `tardy tune` takes.
+//! Arguments of `tardy tune`.
 
 use std::path::PathBuf;
 
@@ -96,15 +96,15 @@ pub struct TuneArgs {
 #[command(next_help_heading = "Search in the lab")]
 #[command(mut_args(|arg| if OF_THE_LAB.contains(&arg.get_id().as_str()) { arg.requires("lab") } else { arg }))]
 pub struct LabSearch {
-    /// Measure the exact effect of words of the kernel command line, and of other kernels, in
+    /// Measure the exact effect of parameters on the kernel command line, and of other kernels, in
     /// guests of the lab; this machine stays unchanged
     #[arg(long, requires_all = ["search", "kernel"], conflicts_with_all = ["settings", "only", "with", "cpus", "profile", "budget", "apply"])]
     pub lab: bool,
     /// The first kernel is the one that all others are compared with
     #[command(flatten)]
     pub kernels: OptionalKernels,
-    /// Words to try together on the first kernel's command line; repeat the option to try other
-    /// words [default: thirteen words from tuning guides, and the opposite of each]
+    /// Parameters to try together on the first kernel's command line; repeat the option to try
+    /// others [default: thirteen parameters from tuning guides, and the opposite of each]
     #[arg(long, value_name = "WORDS", requires = "lab")]
     pub word: Vec<String>,
     /// Number of guests of each setting under each load [default: one more than the minimum needed
@@ -175,10 +175,10 @@ A search makes hundreds of short runs. The search first varies all settings at o
                           statements of a search about settings hold jointly at 95 % confidence. \
                           The runs stay in the search's folder, with best.toml for --apply and for \
                           `tardy doctor --against`.
-With --lab, the search compares each word and each further kernel with the unchanged first kernel, \
-                          under each load separately. At the end, it tries together all words that \
-                          lower the metric of --goal. Finished cells stay in the folder, so the \
-                          same command continues the search after a kill.
+With --lab, the search compares each parameter and each further kernel with the unchanged first \
+                          kernel, under each load separately. At the end, it tries together all \
+                          parameters that lower the metric of --goal. Finished cells stay in the \
+                          folder, so the same command continues the search after a kill.
 Your own setting, in a file for --settings:
   [[setting]]
   name = \"coalescing\"

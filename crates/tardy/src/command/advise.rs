@@ -76,7 +76,7 @@ pub fn run(args: &AdviseArgs) -> Exit {
     }
 }
 
-/// What was asked for, in words and to be drawn.
+/// The advice, as text and as charts.
 struct AdviceOutput {
     text: String,
     charts: Vec<Chart>,

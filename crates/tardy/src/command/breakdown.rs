@@ -1,4 +1,4 @@
-//! `tardy breakdown`: timer resolution, scheduling jitter and non-preemptable sections side by
+//! `tardy breakdown`: timer resolution, scheduling jitter and non-preemptible sections side by
 //! side.
 
 use tardy_report::report::breakdown_text;

@@ -65,7 +65,7 @@ fn compared_sections(args: &CompareArgs) -> Exit {
     super::sections::show_comparison(&args.base, candidate, is_json)
 }
 
-/// Costs: all of the runs must be, or what is not says so.
+/// Costs: all of the runs must be of this kind, otherwise the error names the others.
 fn compared_costs(args: &CompareArgs) -> Result<(Outcome, String), String> {
     if args.over_time {
         let paths: Vec<PathBuf> = std::iter::once(&args.base)
@@ -129,7 +129,10 @@ fn compared(args: &CompareArgs) -> Result<(Outcome, String), CompareError> {
         )
     };
     for group in left_out {
-        say!("tardy: {group} is left out, because it did not measure the same as the baseline");
+        say!(
+            "tardy: {group} is left out, because its measurement differs from that of the \
+             baseline"
+        );
     }
     let folder = args
         .candidates
@@ -152,7 +155,7 @@ fn compared(args: &CompareArgs) -> Result<(Outcome, String), CompareError> {
     Ok((decided(found.verdict, is_open), printed))
 }
 
-/// The outcome for the exit code: better results do not hide inconclusive ones.
+/// Returns the outcome for the exit code: better results do not hide inconclusive ones.
 fn decided(outcome: Outcome, is_open: bool) -> Outcome {
     if is_open && !outcome.has_worse() {
         Outcome::Inconclusive

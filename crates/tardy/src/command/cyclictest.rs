@@ -88,7 +88,7 @@ fn measured(args: &CyclictestArgs, root: &Root) -> Result<Exit, Refusal> {
     Ok(exit)
 }
 
-/// What cyclictest says before it measures, and on standard error what is not as it does it.
+/// Prints cyclictest's messages before the measurement, and differences from it on standard error.
 fn announce(
     args: &CyclictestArgs,
     setup: &Setup,
@@ -194,7 +194,7 @@ fn show(args: &CyclictestArgs, setup: &Setup, out: &Path, exit: Exit) -> Result<
     Ok(())
 }
 
-/// Where scripts send the results: a file, or what takes them as they come (/dev/stdout or `-`, a
+/// Writes the results to the place that scripts expect: a file, or a stream (/dev/stdout or `-`, a
 /// FIFO, a terminal).
 fn write_out(
     file: &Path,

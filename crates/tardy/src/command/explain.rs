@@ -1,4 +1,4 @@
-//! `tardy explain`: who made the samples of a run late, or a thread of a trace.
+//! `tardy explain`: the causes of late samples of a run, or of a late thread in a trace.
 
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
@@ -93,7 +93,7 @@ pub fn run(args: &ExplainArgs) -> Exit {
     }
 }
 
-/// The run itself, or the one run of an experiment of the lab that was watched.
+/// Returns the run itself, or the one run of an experiment of the lab that was watched.
 fn run_in(folder: &Path) -> Result<PathBuf, CommandError> {
     if folder.join("run.json").exists() {
         return Ok(folder.to_owned());

@@ -1,17 +1,41 @@
 //! The name of a run folder where none is given.
 
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use tardy_core::units::Nanos;
 use tardy_report::report::date::compact;
 
-/// A folder named after the time (UTC), as in `tardy-20261121-031200`; the first that does not
-/// exist.
+/// Names that this process has reserved; a socket reserves its name until the process ends.
+static RESERVED: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
+
+/// A folder named after the time (UTC), as in `tardy-20261121-031200`: the first name that does
+/// not exist, and that no other process has reserved in the same second.
 pub(super) fn by_time() -> PathBuf {
     let name = format!("tardy-{}", compact(Nanos(tardy_sys::clock::realtime())));
     let numbered = (2..).map(|number| PathBuf::from(format!("{name}-{number}")));
     std::iter::once(PathBuf::from(&name))
         .chain(numbered)
-        .find(|path| !path.exists())
+        .find(|path| !path.exists() && reserve(path))
         .unwrap_or_else(|| PathBuf::from(&name))
+}
+
+/// Whether `path` is free. A machine without abstract sockets reserves nothing, and every name is
+/// free there.
+fn reserve(path: &Path) -> bool {
+    let here = std::fs::metadata(".").map_or(0, |folder| folder.ino());
+    let address = SocketAddr::from_abstract_name(format!("{}@{here}", path.display()));
+    match address.and_then(|address| UnixListener::bind_addr(&address)) {
+        Ok(socket) => {
+            if let Ok(mut reserved) = RESERVED.lock() {
+                reserved.push(socket);
+            }
+            true
+        }
+        Err(error) => error.kind() != ErrorKind::AddrInUse,
+    }
 }

@@ -92,7 +92,7 @@ fn find<'a>(definition: &'a Command, names: &[String]) -> Result<&'a Command, St
     Ok(command)
 }
 
-/// The page of a command, which is named with those above it.
+/// Returns the page of a command, which is named with those above it.
 fn page(command: &Command, name: &str) -> io::Result<String> {
     let mut page = Vec::new();
     // The definition's names last as long as the process, which ends when the pages are written.

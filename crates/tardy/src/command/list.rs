@@ -20,7 +20,7 @@ use crate::cli::{ListArgs, ListKind};
 /// One thing of a list.
 struct Entry {
     name: String,
-    /// What it is, in one line.
+    /// A one-line description.
     line: String,
     /// All that is known of it.
     full: String,
@@ -31,7 +31,7 @@ struct Entry {
 
 struct Listing {
     entries: Vec<Entry>,
-    /// What holds for all of them.
+    /// A note about all of them.
     note: Option<String>,
 }
 
@@ -88,7 +88,7 @@ fn printed(text: &str) -> Exit {
     output::print(text).map_or(Exit::Machine, |()| Exit::Done)
 }
 
-/// The lists that there are.
+/// Returns the lists that there are.
 fn lists() -> String {
     let mut table = Table::new([""; 0]);
     for what in ListKind::value_variants() {
@@ -147,7 +147,7 @@ fn lines(entries: &[Entry], columns: usize) -> String {
     out
 }
 
-/// As many words as fit; what is left out is marked.
+/// Returns as many words as fit, and marks the truncation.
 fn cut(text: &str, columns: usize) -> String {
     if text.chars().count() <= columns {
         return text.to_owned();

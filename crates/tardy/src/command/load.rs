@@ -84,8 +84,8 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
                     absent.missing,
                     absent.remedy
                 );
-                // A list without one of its loads is most of what was asked for; a load by its own
-                // name is missed.
+                // A list without one of its loads is still mostly the requested one; a missing
+                // single load is an error.
                 match request.list {
                     Some(_) => is_incomplete = true,
                     None => code = 3,
@@ -118,8 +118,8 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
     }
     .run(&plans, arguments.duration);
     guardian.shutdown()?;
-    // The guardian has undone it already; what it could not, it is told here once more, and stays
-    // in the journal.
+    // The supervisor has undone its changes already; failures are repeated here, and stay in the
+    // journal.
     for undone in journal.map_or_else(Vec::new, Journal::undo) {
         if let Err(error) = undone.result {
             say!(
@@ -213,7 +213,7 @@ impl Session<'_> {
             return Ok(());
         }
         match writeln!(std::io::stdout().lock(), "{text}") {
-            // Whoever reads has seen enough; the loads still end in order.
+            // The reader has closed the pipe; the loads still stop normally.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
             result => result,
         }

@@ -28,7 +28,7 @@ use crate::cli::Command;
 use crate::cli::lab::LabCommand;
 use crate::cli::on::{FetchArgs, OnArgs};
 
-/// What a command makes.
+/// The output of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CommandProduct {
     /// A run; whether the user names the board in a label.
@@ -44,7 +44,7 @@ enum CommandProduct {
     Words,
 }
 
-/// What is to be done elsewhere; the words are those of this process.
+/// The command to run elsewhere; the words are those of this process.
 #[derive(Debug, Clone, Copy)]
 struct Request<'a> {
     made: CommandProduct,
@@ -75,20 +75,19 @@ impl Request<'_> {
     }
 }
 
-/// What became of one machine.
+/// The result of one machine.
 type Outcome = Result<BoardOutput, BoardError>;
 
-/// What is done for the machine of a number.
+/// The work for the machine with an index.
 type Task<'a> = dyn Fn(&Board<'_>, usize, &dyn Fn(Event)) -> Outcome + Sync + 'a;
 
-/// What the threads of the machines tell.
+/// Messages of the machines' threads.
 enum Message {
     Event(usize, Event),
     Outcome(usize, Box<Outcome>),
 }
 
-/// Does the command on other machines, if it is to be done there. Call it before the process has
-/// threads.
+/// Runs the command on other machines, if requested. Call it before the process has threads.
 #[must_use]
 pub fn elsewhere(command: &Command) -> Option<Exit> {
     let (on, request) = match command {
@@ -318,7 +317,7 @@ fn on_all(
             match messages.recv_timeout(progress::TICK) {
                 Ok(Message::Event(index, event)) => {
                     progress.event(index, &event);
-                    // It began while the end was asked for.
+                    // It started while the end was asked for.
                     if let (Event::Started { folder }, true) =
                         (event, is_ending.load(Ordering::SeqCst))
                     {
@@ -367,7 +366,7 @@ fn on_all(
     Ok(outcomes.into_iter().flatten().collect())
 }
 
-/// Shows what was brought back, and tells how all of it ended.
+/// Shows the fetched results, and returns the exit code of the whole command.
 fn conclude(
     hosts: &[Host],
     outcomes: Vec<Outcome>,
@@ -453,7 +452,7 @@ fn conclude(
         .unwrap_or(Exit::Done)
 }
 
-/// What a command on a board ended with.
+/// Converts the exit code of a command on a board.
 fn exit_of(code: i32) -> Exit {
     let known = [
         Exit::Done,
@@ -483,12 +482,12 @@ const FILES: [&str; 6] = [
 /// Flags of `lab run` whose files do not go along.
 const LEFT_HERE: [&str; 4] = ["--add", "--module", "--inject-modules", "--shard"];
 
-/// Whether the word gives this flag, with its value or before it.
+/// Returns whether the word gives this flag, with its value or before it.
 fn is_flag(word: &str, flag: &str) -> bool {
     word.split_once('=').map_or(word, |(name, _)| name) == flag
 }
 
-/// The words of the command as the machine gets them.
+/// Returns the words of the command for the machine.
 fn forwarded(
     words: &[String],
     request: &Request<'_>,
@@ -556,8 +555,8 @@ fn file_or(value: &str, before: &str) -> Word {
     }
 }
 
-/// `tardy fetch`: what a command went on with when its connection broke. Call it before the process
-/// has threads.
+/// `tardy fetch`: retrieves the results of a command whose connection broke. Call it before the
+/// process has threads.
 #[must_use]
 pub fn fetch(args: &FetchArgs) -> Exit {
     let refuse = |text: String| {
@@ -600,7 +599,7 @@ pub fn fetch(args: &FetchArgs) -> Exit {
         Ok(outcomes) => outcomes,
         Err(exit) => return exit,
     };
-    // Of what kind it is, its folder says.
+    // The folder states its kind.
     let made = match tardy_run::folder::open(&out).map(|record| record.kind) {
         Ok(tardy_run::record::RunKind::Cost) => CommandProduct::Cost,
         Ok(_) => CommandProduct::Run { has_board: true },
@@ -617,7 +616,7 @@ pub fn fetch(args: &FetchArgs) -> Exit {
     )
 }
 
-/// What this program does as a copy on a board; it has a command line of its own.
+/// Runs this program as a copy on a board, which has a separate command line.
 #[must_use]
 pub fn dispatch(words: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     let words: Vec<String> = words

@@ -33,7 +33,7 @@ const COLORS: [(&str, u8); 11] = [
 /// closed pipe is success.
 ///
 /// # Errors
-/// Those of writing, but a broken pipe.
+/// Returns errors of writing, but a broken pipe.
 pub fn print(text: &str) -> io::Result<()> {
     reading::end();
     let mut text = printable(text);
@@ -79,8 +79,8 @@ pub fn width() -> usize {
     terminal_size_of(io::stdout()).map_or(usize::MAX, |(Width(columns), _)| columns.into())
 }
 
-/// The screen that standard output goes to. Where it is no terminal, COLUMNS and LINES tell;
-/// without them lines are of 120 columns, as many as it takes.
+/// Returns the screen that standard output goes to. Where it is no terminal, COLUMNS and LINES
+/// tell; without them lines are of 120 columns, as many as it takes.
 #[must_use]
 pub fn screen() -> Screen {
     let told = |name: &str| {
@@ -101,8 +101,8 @@ pub fn screen() -> Screen {
     }
 }
 
-/// The screen for tables that choose their columns: where standard output is no terminal and
-/// COLUMNS says nothing, sentences stay on one line.
+/// Returns the screen for tables that choose their columns: where standard output is no terminal
+/// and COLUMNS says nothing, sentences stay on one line.
 #[must_use]
 pub fn screen_or_page() -> Screen {
     let is_told = std::env::var_os("COLUMNS").is_some_and(|value| !value.is_empty());
@@ -116,7 +116,7 @@ pub fn screen_or_page() -> Screen {
     }
 }
 
-/// Text for people as the terminal shows it: no line is longer than it is wide.
+/// Wraps text at the width of the terminal.
 #[must_use]
 pub fn fitted(text: &str) -> String {
     screen::fitted(text, screen_or_page().columns)
@@ -131,7 +131,8 @@ pub fn look() -> Look {
     }
 }
 
-/// Whether standard output is a terminal whose user wants colour (NO_COLOR is unset or empty).
+/// Returns whether standard output is a terminal whose user wants colour (NO_COLOR is unset or
+/// empty).
 #[must_use]
 fn is_colored() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())

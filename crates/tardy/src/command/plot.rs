@@ -161,7 +161,7 @@ fn plot(args: &PlotArgs) -> Result<(), PlotError> {
     Ok(picture.write(&named, size, args.scale)?)
 }
 
-/// All probes of a run in one chart, a chart per run.
+/// Returns all probes of a run in one chart, a chart per run.
 fn plot_probes(args: &PlotArgs, picture: &Picture, runs: &[RunData]) -> Result<(), PlotError> {
     let mut charts = build::all_probes(runs);
     for (chart, run) in charts.iter_mut().zip(runs) {
@@ -195,7 +195,7 @@ fn day(run: &RunData) -> String {
         .to_owned()
 }
 
-/// The run, its kernel, its samples and its day: a picture is seen without its file's name.
+/// Returns the run, its kernel, its samples and its day: a picture is seen without its file's name.
 fn subtitle(run: &RunData, probe: &str) -> String {
     let samples = run
         .probe(probe)

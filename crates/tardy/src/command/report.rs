@@ -17,10 +17,10 @@ use tardy_run::folder::{folders, open};
 use super::output;
 use crate::cli::plot::ReportArgs;
 
-/// Stretches of time in a whole report, at about 15 bytes each: far below 3 MB with everything
-/// else.
+/// Number of time intervals in a whole report, at about 15 bytes each: far below 3 MB with
+/// everything else.
 const COLUMNS: usize = 64 * 1024;
-/// So many for each run at least, whatever their number.
+/// Minimum for each run, for any number of runs.
 const COLUMNS_MIN: usize = 4096;
 
 /// Series of a probe whose tail is modelled: those that have a colour in charts.

@@ -25,7 +25,7 @@ enum ExperimentEnd {
     Done,
     /// It could not run here.
     Refused,
-    /// Somebody stopped it.
+    /// The user stopped it.
     Interrupted,
 }
 
@@ -151,8 +151,8 @@ fn has_run(folder: &Path) -> bool {
         .any(|run| run.join("run.json").exists())
 }
 
-/// Starts this binary with `words`; its exit code, and the last thing it complained of. What it
-/// says goes on to the reader meanwhile.
+/// Starts this binary with `words`; returns its exit code, and its last error message. Its messages
+/// are passed on meanwhile.
 fn start(words: &[String], out: &Path, quiet: bool) -> io::Result<(Option<i32>, Option<String>)> {
     let program: PathBuf = std::env::current_exe()?;
     // Behind `--` stand the guest's arguments.
@@ -194,8 +194,8 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
 
-    /// A mistake in the table of experiments would else show after minutes; what guests are told is
-    /// tested in [`crate::command::lab`].
+    /// A mistake in the table of experiments would otherwise show after minutes; the commands for
+    /// guests are tested in [`crate::command::lab`].
     #[test]
     fn every_experiment_is_a_command_that_this_tool_takes() {
         let mut taken = 0;

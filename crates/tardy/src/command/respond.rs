@@ -1,4 +1,4 @@
-//! `tardy respond`: answers stimuli until it is told to end, and says how late it was itself.
+//! `tardy respond`: answers stimuli until it is stopped, and reports its own latency.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use tardy_sys::{clock, memlock};
 use super::output;
 use crate::cli::respond::RespondArgs;
 
-/// How often it looks whether it is to end.
+/// Interval between two checks for the stop.
 const LOOK_MILLIS: i32 = 200;
 /// How long an answering thread may take to end; one that waits for a modem line sleeps until that
 /// changes.
@@ -195,7 +195,7 @@ fn wait(args: &RespondArgs, signals: &SignalFd, answering: &ResponderThread) -> 
     false
 }
 
-/// The median, 99.9 % and maximum of a histogram, in ns; `None` where it is empty.
+/// Returns the median, 99.9 % and maximum of a histogram, in ns; `None` if it is empty.
 fn three(histogram: &Histogram) -> Option<[i64; 3]> {
     let count = histogram.count();
     let values = histogram.values_at(&[count.div_ceil(2), count - count / 1000]);

@@ -1,5 +1,5 @@
-//! `tardy restore`: puts back what a killed command left, which the next one that makes or changes
-//! anything does too.
+//! `tardy restore`: undoes the changes of a killed command; the next command that makes or changes
+//! anything does so too.
 
 use tardy_machine::journal::{self, UndoResult};
 use tardy_machine::root::Root;
@@ -50,7 +50,7 @@ pub fn run(args: &RestoreArgs) -> Exit {
     }
 }
 
-/// Puts back what commands that were killed have left, and says so: another one begins.
+/// Undoes the changes of killed commands, and reports that, because a new command starts.
 pub fn before_start() {
     let Ok(left) = journal::left_behind(&journal::folder(), &Root::system()) else {
         return;

@@ -144,7 +144,7 @@ fn shown(request: &Request) -> ProgressDisplay {
     }
 }
 
-/// What falls short, and what is changed on the machine, is said before anything is measured.
+/// Shortcomings and changes to the machine are printed before the measurement.
 fn announce(out: &Path, plan: &tardy_run::plan::Plan) {
     say!("measuring into {}", out.display());
     let is_said_first = |warning: &&Warning| {

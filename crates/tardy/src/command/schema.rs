@@ -1,4 +1,4 @@
-//! `tardy schema`: what the documents of `--json` look like.
+//! `tardy schema`: the formats of the documents of `--json`.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use tardy_run::nearest::did_you_mean;
 use super::output;
 use crate::cli::generated::SchemaArgs;
 
-/// A format, what writes it, and its schema (JSON Schema 2020-12).
+/// A format, the commands that write it, and its schema (JSON Schema 2020-12).
 pub struct Schema {
     pub format: Format,
     /// The commands that write it.

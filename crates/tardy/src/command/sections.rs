@@ -12,8 +12,8 @@ use tardy_results::exit::Exit;
 
 use super::output;
 
-/// What becomes longer or shorter by less is no change of a kernel: another alignment of the same
-/// code does it.
+/// Smaller differences in length are not changes of a kernel: another alignment of the same code
+/// has that effect.
 const LEAST: Nanos = Nanos(2000);
 
 /// What `--format json` prints.

@@ -57,7 +57,7 @@ pub fn run(args: &ShowArgs) -> Exit {
             );
             Exit::Usage
         }
-        // What is wrong with the folder is said by who reads it for its summary.
+        // Reading the summary reports the error of the folder.
         _ => {
             let question = args.statistics.then(|| args.questions.question());
             let format = if args.json {
@@ -80,7 +80,7 @@ pub fn run(args: &ShowArgs) -> Exit {
 /// How a summary is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// What fits a screen.
+    /// The part that fits a screen.
     Screen,
     /// Every table and warning.
     Full,
@@ -93,7 +93,7 @@ pub fn show(folder: &Path, requirement: &Requirement, format: Format) -> Exit {
     show_with(folder, requirement, format, None)
 }
 
-/// The runs of a folder in one table.
+/// Returns the runs of a folder in one table.
 fn show_below(args: &ShowArgs, below: Vec<PathBuf>) -> Exit {
     if args.json || args.statistics || args.full || args.paper.is_some() {
         say!(
@@ -112,7 +112,7 @@ pub(super) fn show_folder(path: &Path, requirement: &Requirement) -> Exit {
     show_all(folder::folders(path), requirement)
 }
 
-/// Each under what tells it apart.
+/// Shows each run below its distinguishing path.
 fn show_all(below: Vec<PathBuf>, requirement: &Requirement) -> Exit {
     let last = |path: &PathBuf| {
         path.file_name()

@@ -11,7 +11,7 @@ use terminal_size::{Width, terminal_size_of};
 /// A command that is quicker shows none.
 const FIRST: Duration = Duration::from_secs(1);
 const EACH: Duration = Duration::from_millis(500);
-/// Back to the beginning of the line, and erase it (ECMA-48, EL).
+/// Back to the start of the line, and erase it (ECMA-48, EL).
 const CLEAR: &str = "\r\x1b[K";
 
 /// The line, until it is dropped.
@@ -22,7 +22,7 @@ pub(super) struct StatusLine {
 }
 
 impl StatusLine {
-    /// Shows what `line` returns, after a second and twice a second from then on. `None` where
+    /// Shows what `line` returns, after a second and twice a second from then on. `None` if
     /// standard error is no terminal.
     pub(super) fn show(mut line: impl FnMut() -> String + Send + 'static) -> Option<Self> {
         if !io::stderr().is_terminal() {
@@ -33,7 +33,7 @@ impl StatusLine {
             let mut wait = FIRST;
             while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 let line = fitted(&line());
-                // The next output begins at the start of this line.
+                // The next output starts at the start of this line.
                 let _ = write!(io::stderr(), "{CLEAR}{}\r", printable(&line));
                 wait = EACH;
             }

@@ -1,5 +1,5 @@
-//! `tardy tune`: what can be set on this machine, set for a while, or searched for what each
-//! setting is worth.
+//! `tardy tune`: lists the settings of this machine, applies them for a while, or measures the
+//! effect of each.
 
 mod chosen;
 mod error;

@@ -144,11 +144,13 @@ fn completions_before_the_deadline_pass_with_margin_conditions_and_a_bound_for_t
         "{text}"
     );
     assert!(
-        text.contains("done after 200 us, 50.0 us before the deadline of 250us (20 % of it)"),
+        text.contains(
+            "done 200 us after its due time, 50.0 us before the deadline of 250us (20 % of it)"
+        ),
         "{text}"
     );
     assert!(
-        text.contains("if these conditions last all year") && text.contains("under io"),
+        text.contains("if the conditions stay the same all year") && text.contains("under io"),
         "{text}"
     );
     assert!(
@@ -455,7 +457,7 @@ fn two_kernels_and_their_costs_give_the_crossover_and_stretch_the_work() {
             && text.contains("107.5"),
         "{text}"
     );
-    assert!(text.contains("stretched by 107.5 %"), "{text}");
+    assert!(text.contains("slowed down by 107.5 %"), "{text}");
     // Work that is longer than all of the interval is done sooner by the other kernel.
     let long = all.replace(
         "--work 100us --deadline 250us --period 1ms",
@@ -576,7 +578,7 @@ fn what_would_help_comes_from_the_facts_of_the_run_and_what_the_run_shows_comes_
     );
     let text = advise(&run, WORK).ends_with(0).stdout;
     assert!(
-        text.contains("  cpu-quota: 50.0 ms of each 100 ms, should be no quota")
+        text.contains("  cpu-quota: 50.0 ms of each 100 ms; should be no quota")
             && text.contains("cpu.max"),
         "{text}"
     );
@@ -646,12 +648,13 @@ fn completions_of_other_work_are_put_right_by_the_model_and_of_another_kind_are_
     assert!(
         shorter.contains("of work of 60us")
             && shorter.contains("a model added 40.0 us")
-            && shorter.contains("done after 260 us"),
+            && shorter.contains("done 260 us after its due time"),
         "{shorter}"
     );
     let longer = advise("longer").ends_with(0).stdout;
     assert!(
-        longer.contains("a model subtracted 100 us") && longer.contains("done after 240 us"),
+        longer.contains("a model subtracted 100 us")
+            && longer.contains("done 240 us after its due time"),
         "{longer}"
     );
     // Of several the nearest is taken, whatever the order.

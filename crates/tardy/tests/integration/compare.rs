@@ -79,7 +79,8 @@ fn runs_of_one_distribution_are_equivalent_within_a_margin_that_the_samples_can_
     .ends_with(0);
     assert!(
         outcome.stdout.contains(
-            "EQUIVALENT: all compared quantiles up to 99 % are alike within the margin (margin 2us)"
+            "EQUIVALENT: all compared quantiles up to 99 % are equal within the margin (margin \
+             2us)"
         ),
         "{}",
         outcome.stdout
@@ -315,9 +316,9 @@ fn a_folder_alone_is_compared_across_its_kernels_and_what_measured_something_els
         outcome.stdout
     );
     assert!(
-        outcome.stderr.contains(
-            "6.12.0-rt (all/b-third) is left out, because it did not measure the same as"
-        ),
+        outcome
+            .stderr
+            .contains("6.12.0-rt (all/b-third) is left out, because its measurement differs from"),
         "{}",
         outcome.stderr
     );

@@ -289,7 +289,7 @@ fn histograms_of_osadl_are_read_in_both_of_its_layouts() {
     let notes = notes(&place, "run");
     assert!(
         notes.contains("213 samples of CPU 0 have no bucket")
-            && notes.contains("CPU 1: 211 of the 100000000 cycles asked for are in no row"),
+            && notes.contains("CPU 1: 211 of the 100000000 requested cycles are in no row"),
         "{notes}"
     );
     assert_eq!(

@@ -109,6 +109,19 @@ fn run_prints_what_show_prints_and_stderr_has_the_rest() {
 }
 
 #[test]
+fn runs_that_begin_in_the_same_second_have_folders_of_their_own() {
+    let place = Workplace::new();
+    let started: Vec<_> = (0..4)
+        .map(|_| place.start("run --for 300ms --load none --quiet"))
+        .collect();
+    for run in started {
+        run.wait().ends_with(0);
+    }
+    let folders: Vec<_> = place.names();
+    assert_eq!(folders.len(), 4, "{folders:?}");
+}
+
+#[test]
 fn cycles_are_due_times_of_the_grid_and_sleeps_without_one() {
     let place = Workplace::new();
     let outcome = place

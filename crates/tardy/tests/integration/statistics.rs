@@ -328,7 +328,7 @@ fn shares_below_a_limit_say_that_skipped_periods_are_in_none() {
     let outcome = show(&run, "--limits 5ms --deadline 1ms").ends_with(1);
     let (text, words) = (
         &outcome.stdout,
-        "skipped periods: 3; skipped periods have no sample, so no share above includes them",
+        "skipped periods: 3; skipped periods have no sample, so the shares above leave them out",
     );
     assert!(
         text.contains("FAILED") && text.contains("100.00000 %") && text.contains(words),

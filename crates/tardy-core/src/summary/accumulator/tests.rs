@@ -12,7 +12,7 @@ const GRID: Schedule = Schedule::Grid {
     dither: Nanos(0),
 };
 
-/// A series as a probe would give it: each latency moves the next due time to the next future
+/// Makes a series as a probe would: each latency moves the next due time to the next future
 /// multiple of the period.
 fn samples(latencies: &[i64]) -> Vec<Sample> {
     let mut place = 0;
@@ -88,8 +88,8 @@ fn skipped_due_times_are_expanded_and_miss_where_their_own_lateness_does() {
 
 #[test]
 fn due_times_skipped_for_another_reason_than_a_late_wake_up_count_but_get_no_latency() {
-    // Work that follows a start in time takes three periods: the due times in between are skipped,
-    // but their starts' latencies are not known.
+    // Work that starts in time takes three periods: the due times in between are skipped, but the
+    // latencies of their starts are unknown.
     let mut taken = samples(&[10, 10, 10, 10, 20]);
     taken.drain(1..3);
     taken[0].skipped = 2;
@@ -195,7 +195,7 @@ fn any_latencies() -> impl Strategy<Value = Vec<i64>> {
 }
 
 proptest! {
-    /// The oracle walks the samples one by one, and knows nothing of chunks or cells.
+    /// Returns the oracle walks the samples one by one, and knows nothing of chunks or cells.
     #[test]
     fn chunks_phases_and_parts_give_what_the_samples_give(
         latencies in any_latencies(), size in 1_usize..50, cut in 0_usize..200,

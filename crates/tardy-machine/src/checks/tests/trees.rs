@@ -1,14 +1,13 @@
-//! Machines as text: a file a line, `path: content`, with `\n` for the end of a line within.
+//! Machines as text: one file per line, `path: content`, with `\n` for line breaks within.
 //! `@task PROCESS THREAD NAME FLAGS POLICY PRIORITY CPUS` is a task: its stat, its status, and the
-//! name of its process. `@managed PATH` is a file that nobody may write, as those of managed
-//! interrupts.
+//! name of its process. `@managed PATH` is a read-only file, like those of managed interrupts.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::fake_root::FakeRoot;
 
-/// The machine that these texts describe, later lines over earlier ones.
+/// Returns the machine that these texts describe, later lines over earlier ones.
 pub(super) fn machine(texts: &[&str]) -> FakeRoot {
     let fake = FakeRoot::new();
     for line in texts
@@ -30,7 +29,7 @@ pub(super) fn machine(texts: &[&str]) -> FakeRoot {
             );
         }
     }
-    // Read as four bytes: nobody asks for anything.
+    // Read as four bytes: no request.
     fake.with("dev/cpu_dma_latency", 2_000_000_000_i32.to_ne_bytes())
 }
 
@@ -52,7 +51,7 @@ fn write_task(fake: &FakeRoot, task: &str) {
     fake.write(&format!("proc/{process}/comm"), format!("{name}\n"));
 }
 
-/// What every machine here has: four CPUs in one package, work on 2 and 3, control groups of
+/// Properties of every test machine: four CPUs in one package, work on 2 and 3, control groups of
 /// version 2.
 const COMMON: &str = r#"
 sys/devices/system/cpu/online: 0-3
@@ -70,7 +69,7 @@ sys/devices/system/cpu/cpu2/topology/physical_package_id: 0
 sys/devices/system/cpu/cpu3/topology/physical_package_id: 0
 "#;
 
-/// A machine with Intel's CPUs whose owner has done everything, with real-time work in process 700.
+/// A fully tuned machine with Intel's CPUs, with real-time work in process 700.
 pub(super) const TUNED: &str = r#"
 proc/sys/kernel/osrelease: 6.1.0-rt
 proc/sys/kernel/version: #1 SMP PREEMPT_RT Debian
@@ -188,8 +187,7 @@ proc/700/timerslack_ns: 1
 proc/701/timerslack_ns: 0
 "#;
 
-/// A machine as it comes, whose owner has done nothing, with real-time work in process 700 that
-/// does nothing for itself.
+/// An untuned machine, with real-time work in process 700 that prepares nothing itself.
 pub(super) const UNTUNED: &str = r#"
 proc/sys/kernel/osrelease: 6.1.0
 proc/sys/kernel/version: #1 SMP PREEMPT_DYNAMIC Debian
@@ -329,7 +327,7 @@ proc/irq/10/disk/keep:
 @task 700 701 worker 0 0 0 0-3
 "#;
 
-/// Over `UNTUNED`: a virtual machine whose host polls nothing for it.
+/// Over `UNTUNED`: a virtual machine whose host does not poll.
 pub(super) const GUEST: &str = r#"
 proc/cpuinfo: vendor_id : GenuineIntel\nflags : fpu hypervisor
 sys/class/dmi/id/sys_vendor: QEMU
@@ -338,7 +336,7 @@ sys/devices/system/cpu/cpuidle/current_driver: haltpoll
 sys/module/haltpoll/parameters/guest_halt_poll_ns: 0
 "#;
 
-/// Over `TUNED`: a virtual machine for which everything inside was done.
+/// Over `TUNED`: a virtual machine that is fully tuned inside.
 pub(super) const TUNED_GUEST: &str = r#"
 proc/cpuinfo: vendor_id : GenuineIntel\nflags : fpu hypervisor
 sys/class/dmi/id/sys_vendor: QEMU
@@ -347,7 +345,7 @@ sys/devices/system/cpu/cpuidle/current_driver: haltpoll
 sys/module/haltpoll/parameters/guest_halt_poll_ns: 200000
 "#;
 
-/// Over `TUNED`: work that never sleeps, on CPUs without a tick, as DPDK and virtual machines want
+/// Over `TUNED`: work that never sleeps, on CPUs without a tick, as DPDK and virtual machines need
 /// them.
 pub(super) const BUSY: &str = r#"
 sys/devices/system/cpu/nohz_full: 2-3
@@ -357,7 +355,7 @@ sys/module/kvm/parameters/halt_poll_ns: 0
 sys/module/kvm_intel/parameters/ple_gap: 0
 "#;
 
-/// Over `UNTUNED`: a host of virtual machines as it comes.
+/// Over `UNTUNED`: an untuned host of virtual machines.
 pub(super) const HOST: &str = r#"
 sys/module/kvm/parameters/kvmclock_periodic_sync: Y
 sys/module/kvm/parameters/halt_poll_ns: 200000
@@ -366,7 +364,7 @@ sys/devices/system/cpu/nohz_full: (null)
 boot/config-6.1.0: CONFIG_NO_HZ_IDLE=y
 "#;
 
-/// Over `UNTUNED`: Linux 6.12, where the fair server has taken the place of throttling.
+/// Over `UNTUNED`: Linux 6.12, which replaced throttling by the fair server.
 pub(super) const FAIR_SERVER: &str = r#"
 proc/sys/kernel/osrelease: 6.12.5
 sys/kernel/debug/sched/fair_server/cpu2/runtime: 50000000
@@ -422,7 +420,7 @@ proc/sys/kernel/sched_rt_runtime_us: 950000
 @task 2 2 kthreadd 2097152 0 0 0-1
 "#;
 
-/// A patched kernel of 2016, before most of what is read here was there.
+/// A patched kernel of 2016, which lacks most of the files read here.
 pub(super) const OLD_KERNEL: &str = r#"
 proc/sys/kernel/osrelease: 4.9.0-rt
 proc/sys/kernel/version: #1 SMP PREEMPT RT Mon
@@ -434,7 +432,7 @@ proc/sys/kernel/printk: 4 4 1 7
 @task 2 2 kthreadd 2097152 0 0 0-3
 "#;
 
-/// A distribution's real-time kernel, and nothing else done.
+/// A distribution's real-time kernel without other tuning.
 pub(super) const REAL_TIME_KERNEL: &str = r#"
 proc/sys/kernel/osrelease: 6.1.0-rt
 proc/sys/kernel/version: #1 SMP PREEMPT_RT Debian
@@ -442,7 +440,7 @@ sys/kernel/debug/sched/preempt: (full) lazy
 boot/config-6.1.0-rt: CONFIG_PREEMPT_RT=y\nCONFIG_LOCKUP_DETECTOR=y\nCONFIG_CPU_FREQ=y\nCONFIG_CPU_FREQ_DEFAULT_GOV_SCHEDUTIL=y
 "#;
 
-/// The common part, and these over it.
+/// Returns the common part, and these over it.
 pub(super) fn with_common(texts: &[&str]) -> FakeRoot {
     let all: Vec<&str> = std::iter::once(COMMON)
         .chain(texts.iter().copied())

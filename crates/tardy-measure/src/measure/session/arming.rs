@@ -1,4 +1,4 @@
-//! From the plan to threads that measure.
+//! Turns a plan into measuring threads.
 
 use std::fs::OpenOptions;
 use std::net::TcpListener;
@@ -45,17 +45,16 @@ use crate::measure::watchdog::Watchdog;
 use crate::setup::cpu_latency::CpuLatencyRequest;
 use crate::setup::resume_latency;
 
-/// Samples that a ring holds, of 24 bytes each: 768 KiB. For so many periods the recorder may be
-/// kept from running before some are lost: 1.6 s at 20 kHz, and 32 s at 1 kHz, because a disk that
-/// others keep busy was seen to hold it up for half a minute.
+/// Capacity of a ring in samples of 24 bytes: 768 KiB. It covers a delay of the recorder of 1.6 s
+/// at 20 kHz, and 32 s at 1 kHz, because a busy disk was seen to delay it for half a minute.
 const RING_SAMPLES: usize = 32_768;
-/// Memory that a run may need beyond what it has when it locks it, in bytes: the recorder's
-/// histograms and buffers.
+/// Memory that a run may need after locking its memory, in bytes: the recorder's histograms and
+/// buffers.
 const LOCKED_BYTES: usize = 32 << 20;
 /// The same for each measuring thread: its ring and its stack.
 const LOCKED_BYTES_A_THREAD: usize = 2 << 20;
 
-/// Loads begin and end within so long of the phase that is theirs.
+/// Loads start and end within this time of their phase.
 const AROUND_PHASES: Nanos = Nanos::from_secs(5);
 
 /// Why the loop of a program is not explained.
@@ -66,23 +65,24 @@ const LOOP_UNKNOWN: &str = "the program's loop is not explained: the kernel's tr
 pub(super) struct ActiveRun {
     pub(super) record: RunRecord,
     pub(super) folder: RunFolder,
-    /// The record of a run that goes on, as it was when it was interrupted.
+    /// The record of a resumed run at its interruption.
     pub(super) earlier: Option<RunRecord>,
     pub(super) guardian: Option<Guardian>,
     pub(super) signals: SignalFd,
     pub(super) control: Arc<Control>,
     pub(super) threads: Vec<MeasuringThread>,
     pub(super) recorder: Recorder,
-    /// What the run hands to the view, and the view, where there is one.
+    /// The data channel of the view, and the view, if there is one.
     pub(super) screen: Option<(Arc<Feed>, View)>,
     pub(super) tracer: Option<Tracer>,
     pub(super) keeper: KeeperThread,
-    /// Who answers at `--metrics`.
+    /// The server of `--metrics`.
     pub(super) metrics: Option<MetricsServer>,
     pub(super) watchdog: Option<Watchdog>,
     pub(super) scheduling: SchedulingWatch,
     pub(super) clocks: ClockWatch,
-    /// Series that are counted where a phase is, by their place: those that do not go by the clock.
+    /// Indices of the series that are counted in phases by cycles: those without a clock-driven
+    /// grid.
     pub(super) counted: Vec<usize>,
     pub(super) start: Nanos,
     pub(super) before: Snapshot,
@@ -90,7 +90,7 @@ pub(super) struct ActiveRun {
     pub(super) clock_read: Nanos,
     pub(super) settings: Settings,
     pub(super) spool: Option<Spool>,
-    /// How the bytes of --disk are divided.
+    /// Division of the bytes of --disk.
     pub(super) division: Option<DiskDivision>,
 }
 
@@ -234,11 +234,11 @@ pub(super) fn arm(
     });
     let before = Snapshot::take(root, &plan.measured_cpus);
     let process_cpu_time = clock::process_cpu_time();
-    // Everything is prepared and on the disk: nothing that the tool waits for comes between this
-    // and the first due time.
+    // Everything is prepared and synced: the tool waits for nothing between this and the first due
+    // time.
     let start = line.wait();
     if !counts_cycles && plan.phases.iter().all(|phase| phase.loads.is_empty()) {
-        // Grids begin within the first period, so that each has exactly length / period due times
+        // Grids start within the first period, so that each has exactly length / period due times
         // before this.
         control.stop_at(start + plan.length());
     }
@@ -352,8 +352,8 @@ fn change_settings(
     })
 }
 
-/// All memory, or none: where a limit leaves no room for what is still to come, the next thread
-/// could not be started.
+/// Locks all memory, or none: if a limit left no room for later allocations, the next thread could
+/// not be started.
 fn lock_memory(threads: usize) -> std::io::Result<()> {
     memlock::lock_all()?;
     memlock::check_room(LOCKED_BYTES + threads * LOCKED_BYTES_A_THREAD).inspect_err(|_| {
@@ -371,8 +371,8 @@ fn note_timer_resolution(warnings: &mut Vec<Warning>) {
     }
 }
 
-/// What stops the run, and marks the machine's own trace where it does. That of a run that
-/// `is_traced` has its samples anyway.
+/// Makes the control, which stops the run and, on a stop, marks the machine's own trace. A run that
+/// `is_traced` records its samples anyway.
 fn control(plan: &Plan, root: &Root, is_traced: bool, warnings: &mut Vec<Warning>) -> Control {
     if plan.stop_above.is_none() {
         return Control::new(None, None);
@@ -400,16 +400,16 @@ fn control(plan: &Plan, root: &Root, is_traced: bool, warnings: &mut Vec<Warning
     )
 }
 
-/// The places of all probes, open, with the consumers of their series.
+/// The open places of all probes, with the consumers of their series.
 struct OpenPlaces {
     places: Vec<(ThreadEntry, ProbeInstance)>,
     series: Vec<(SeriesPlan, Consumer)>,
 }
 
-/// What is known of a series before the run has a start.
+/// The properties of a series that are known before the start.
 struct SeriesPlan {
     thread: ThreadPlan,
-    /// The place of its probe among all places.
+    /// Index of its probe's place among all places.
     place: usize,
     name: String,
     info: SeriesInfo,
@@ -421,8 +421,8 @@ struct SeriesPlan {
     least: Nanos,
 }
 
-/// Opens everything before there is any thread: what one probe must prepare for the whole process,
-/// all threads get.
+/// Opens everything before any thread exists, because process-wide preparation of a probe must
+/// reach all threads.
 fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
     let mut open = OpenPlaces {
         places: Vec::new(),
@@ -490,12 +490,12 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
     Ok(open)
 }
 
-/// What `make` makes, on the CPU that will use it: memory is of the node whose CPU touches it
-/// first, and what a measuring loop writes is then near.
+/// Runs `make` on the CPU that will use the result: memory is allocated on the node of the CPU that
+/// touches it first, so the measuring loop writes to local memory.
 fn made_on<T: Send>(cpu: Option<CpuId>, make: impl FnOnce() -> T + Send) -> std::io::Result<T> {
     let bound = || {
         if let Some(cpu) = cpu {
-            // Where it cannot be bound the measuring thread cannot either, and says so.
+            // If it cannot be bound, the measuring thread cannot either, and reports that.
             let _ = affinity::set(0, &[cpu.0]);
         }
         make()
@@ -531,7 +531,7 @@ fn launch_threads(
     Ok(measuring)
 }
 
-/// What probes say of their numbers, once each.
+/// Collects the notes of probes, each once.
 fn note_probes(places: &[(ThreadEntry, ProbeInstance)], warnings: &mut Vec<Warning>) {
     for text in places.iter().flat_map(|(_, opened)| &opened.notes) {
         let warning = Warning::Note { text: text.clone() };
@@ -541,7 +541,7 @@ fn note_probes(places: &[(ThreadEntry, ProbeInstance)], warnings: &mut Vec<Warni
     }
 }
 
-/// One warning for all threads that could not have the policy: they have the same rights.
+/// One warning for all threads that were refused the policy: they have the same rights.
 fn note_thread_warnings(threads: &[MeasuringThread], warnings: &mut Vec<Warning>) {
     for warning in threads.iter().flat_map(|thread| &thread.warnings) {
         if !warnings.contains(warning) {
@@ -566,7 +566,7 @@ fn spool(plan: &Plan, folder: &RunFolder, root: &Root) -> Result<Option<Spool>, 
     Ok(Some(made))
 }
 
-/// Files and memory of all series, for which a disk may be waited.
+/// Prepares files and memory of all series, which may wait for a disk.
 fn prepare_series(
     record: &RunRecord,
     samples: &Path,
@@ -591,8 +591,8 @@ fn prepare_series(
     series.into_iter().map(prepare).collect()
 }
 
-/// Moments after the start around each end of a phase but the last: hours are cut there, so that
-/// nearly all samples of a phase are in hours of its own.
+/// Returns times around each end of a phase except the last: hourly histograms are cut there, so
+/// that nearly all samples of a phase are in separate intervals.
 fn edges_of_phases(plan: &Plan) -> Vec<Nanos> {
     let ends = plan.phases.iter().scan(plan.warm_up, |end, phase| {
         *end += phase.length;
@@ -611,7 +611,7 @@ fn too_small(least: u64) -> std::io::Error {
     ))
 }
 
-/// The heads of all files, which go into memory and no further.
+/// Returns the heads of all files, which go into memory and no further.
 fn begin_series(
     series: Vec<(PreparedSeries, SeriesPlan)>,
     start: Nanos,
@@ -626,8 +626,8 @@ fn begin_series(
 }
 
 impl SeriesPlan {
-    /// Whether its cycles come when those before them are over, and not by the clock. Loops of
-    /// others count none, and of gaps only some are known.
+    /// Returns whether its cycles follow each other, instead of the clock. External loops count
+    /// none, and the number of gaps is not known completely.
     fn counts_cycles(&self) -> bool {
         self.is_of_the_tool()
             && (matches!(
@@ -636,12 +636,12 @@ impl SeriesPlan {
             ) || self.info.bins_below_least)
     }
 
-    /// Whether threads of the tool's own take its samples.
+    /// Returns whether threads of the tool take its samples.
     fn is_of_the_tool(&self) -> bool {
         self.external.is_none() && self.cycles != Cycles::OfAProgram
     }
 
-    /// Whether its samples are intervals that a thread waits through.
+    /// Returns whether its samples are intervals during which a thread waits.
     fn is_a_wait(&self) -> bool {
         !matches!(
             self.info.kind,

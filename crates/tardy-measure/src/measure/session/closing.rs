@@ -1,4 +1,4 @@
-//! From threads that have ended to the closed folder, with everything put back.
+//! Turns ended threads into the closed folder, and restores everything.
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
@@ -29,7 +29,7 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
     let mut scheduling = armed.scheduling;
     let mut clocks = armed.clocks;
     let threads = join(armed.threads, &mut scheduling, &mut record.warnings)?;
-    // What was stepped after the last look.
+    // Finds clock steps after the last check.
     clocks.update(Nanos(clock::monotonic()), &[]);
     record.warnings.extend(clocks.into_warnings());
     record.warnings.extend(armed.control.take_warnings());
@@ -37,7 +37,7 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
     let WatchdogFindings { ended, starved } =
         armed.watchdog.map(Watchdog::stop).unwrap_or_default();
     let before = std::mem::replace(&mut record.scheduling_changes, scheduling.into_changes());
-    // Threads that the watchdog demoted or freed are its own doing.
+    // The watchdog itself demoted or freed these threads.
     record
         .scheduling_changes
         .retain(|change| !ended.contains(&change.cpu) && !starved.contains(&change.cpu));
@@ -72,7 +72,7 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
         record.add_series_of(earlier);
     }
     if let Some(mut threshold) = threshold {
-        // What came after the last look at a run that went on.
+        // Handles late events of a run that continued.
         if threshold.goes_on() {
             let worst = series
                 .iter()
@@ -81,11 +81,11 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
         }
         record.warnings.extend(threshold.finish());
     }
-    // Behind the recorder, which has handed over the last samples.
+    // After the recorder, which has passed on the last samples.
     if let Some(tracer) = armed.tracer {
         tracing::finish(tracer, &mut record);
     }
-    // What was measured is there whatever becomes of the loads.
+    // The measured data are stored even if the loads fail.
     if let Some(Err(error)) = armed.guardian.map(Guardian::shutdown) {
         record.warnings.push(Warning::LoadProblem {
             load: "supervisor".to_owned(),
@@ -166,8 +166,8 @@ fn join(
     Ok(overheads)
 }
 
-/// The counts, and what of them a reader must know first. What depends on the samples themselves is
-/// found when they are read.
+/// Records the counts, and their caveats. Caveats that depend on the samples are found when the
+/// samples are read.
 pub(in crate::measure) fn note_series(
     series: &[SeriesRecorder],
     start: Nanos,

@@ -22,36 +22,35 @@ use crate::measure::service::{ServiceManager, ServiceNotifier};
 use crate::measure::state_log::StateLog;
 use crate::measure::threshold::Threshold;
 
-/// The longest wait between two looks at threads that may have ended by themselves.
+/// Maximum time between two checks for threads that ended early.
 const LOOK: Nanos = Nanos::from_millis(250);
 
-/// The same, once they may end any moment.
+/// The interval once they may end at any moment.
 const LOOK_AT_END: Nanos = Nanos::from_millis(10);
 
-/// How long the loads that worked until the run's end may take to end by themselves, before they
-/// are killed.
+/// How long the loads that worked until the run's end may take to stop, before they are killed.
 const LAST_LIMIT: Nanos = Nanos::from_secs(1);
 
-/// The chance to answer that the guardian has after its time is over: where the whole machine stood
-/// still, it had none.
+/// Extra time for the guardian's answer after its time is over: if the whole machine was stopped,
+/// it had none.
 const LAST_CHANCE: Nanos = Nanos::from_millis(500);
 
-/// Why there are no loads, where what holds them is stopped, frozen, or without a CPU.
+/// The reason for missing loads if their supervisor is stopped, frozen, or without a CPU.
 const NO_ANSWER: &str = "the load supervisor did not answer and was killed: it was stopped, or \
                          got no CPU time";
 
-/// A run whose threads have been told to end.
+/// A run whose threads are stopping.
 pub(super) struct StoppedRun {
     pub(super) armed: ActiveRun,
     pub(super) state: State,
-    /// What is still to be done about the last latencies.
+    /// Pending actions for the last latencies.
     pub(super) threshold: Option<Threshold>,
 }
 
 struct Follower {
     armed: ActiveRun,
     timeline: Timeline,
-    /// The cycles of the current phase, where it is counted in them.
+    /// The cycles of the current phase, if it is counted in them.
     cycles: Option<CycleCount>,
     live: Live,
     state: State,
@@ -60,9 +59,9 @@ struct Follower {
     cpu_times: Option<CpuTimes>,
     state_log: Option<StateLog>,
     threshold: Option<Threshold>,
-    /// Who tells the service manager that started the tool.
+    /// The notifier of the service manager that started the tool.
     service: Option<ServiceNotifier>,
-    /// Times that the kernel told of a runtime of SCHED_DEADLINE used up.
+    /// Number of overruns of a SCHED_DEADLINE runtime that the kernel reported.
     overruns: u64,
 }
 
@@ -114,7 +113,7 @@ pub(super) fn follow(
         follower.wait()?;
         follower.take_signals(Nanos(clock::monotonic()))?;
         follower.take_events(Nanos(clock::monotonic()));
-        // Not before the events: a phase begins after the end of the loads before it.
+        // Not before the events: a phase starts after the end of the loads before it.
         let now = Nanos(clock::monotonic());
         follower.count_cycles(now);
         follower.step(now, root)?;
@@ -185,7 +184,7 @@ pub(super) fn follow(
     })
 }
 
-/// Tells the service manager that started the tool, where there is one, that the run measures.
+/// Notifies the service manager that started the tool, if there is one, that the run measures.
 fn service(armed: &ActiveRun) -> Result<Option<ServiceNotifier>, SessionError> {
     let Some(manager) = ServiceManager::of_this_process() else {
         return Ok(None);
@@ -208,8 +207,8 @@ impl Follower {
             .all(crate::measure::threads::MeasuringThread::is_finished)
     }
 
-    /// Whether the only phase has begun and ends with the threads, each after its own cycles: those
-    /// without a schedule last longer than so many periods.
+    /// Returns whether the only phase has started and ends with the threads, each after its own
+    /// cycles: those without a schedule take longer than that many periods.
     fn ends_with_threads(&self) -> bool {
         let plan = &self.armed.record.plan;
         // Loops of others and players do not count any: for them it is the length of so many
@@ -222,8 +221,8 @@ impl Follower {
             && !self.timeline.records().is_empty()
     }
 
-    /// Acts on latencies above the threshold: on the one that stopped the run, or where it goes on
-    /// on what the recorder has seen.
+    /// Acts on latencies above the threshold: on the one that stopped the run, or if the run
+    /// continues, on those that the recorder has seen.
     fn look_at_threshold(&mut self) {
         let Some(threshold) = &mut self.threshold else {
             return;
@@ -270,15 +269,15 @@ impl Follower {
             .map_err(system("cannot read signals"))?
         {
             match signal {
-                // A write that failed because of a limit says so by its error as well.
+                // A write that failed because of a limit also returns an error.
                 signal::FILE_LIMIT | signal::PIPE => {}
-                // As with cyclictest, which takes a snapshot for its monitor at the second one.
+                // Like cyclictest, which prints a snapshot for its monitor on the second one.
                 signal::USER_1 | signal::USER_2 => {
                     self.live
                         .tell_status(now, &self.armed.record, &self.armed.recorder.progress())
                 }
-                // So does a thread of SCHED_DEADLINE that used up its runtime; a probe that never
-                // sleeps is then the watchdog's alone.
+                // A thread of SCHED_DEADLINE that used up its runtime gets this signal too; a probe
+                // that never sleeps is then left to the watchdog.
                 signal::CPU_LIMIT if self.throttled().is_some() => self.overruns += 1,
                 signal::CPU_LIMIT => self.stop(State::EndedByWatchdog),
                 // Nothing was cut short.
@@ -298,7 +297,7 @@ impl Follower {
         Ok(())
     }
 
-    /// The probe that the kernel throttles, where there is one.
+    /// Returns the probe that the kernel throttles, if there is one.
     fn throttled(&self) -> Option<&ProbePlan> {
         self.armed
             .record
@@ -317,7 +316,7 @@ impl Follower {
         }
     }
 
-    /// Tells the service manager that the run ends, once.
+    /// Notifies the service manager that the run ends, once.
     fn end_service(&mut self) {
         if let Some(service) = self.service.take() {
             service.finish();
@@ -341,7 +340,7 @@ impl Follower {
         }
     }
 
-    /// Goes on without loads: what holds them is dead, or as good as that.
+    /// Continues without loads: their supervisor is dead or unresponsive.
     fn lose_loads(&mut self, gone_at: Option<Nanos>, cause: &str) {
         if let Some(guardian) = &mut self.armed.guardian {
             guardian.kill();
@@ -377,7 +376,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Goes on without loads that should be gone, and have not said that they are.
+    /// Continues without loads that should have ended, and did not confirm it.
     fn give_up_loads(&mut self) -> Result<(), SessionError> {
         self.wait_for_loads(LAST_CHANCE)?;
         if !self.loads.are_gone() {
@@ -386,7 +385,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Asks the loads of a phase to end, and lets what is not gone `within` that time be killed.
+    /// Asks the loads of a phase to stop, and lets the supervisor kill the rest after `within`.
     fn finish(&mut self, phase: usize, within: Nanos) {
         self.loads.ask(phase, Nanos(clock::monotonic()));
         if self.loads.is_lost() {
@@ -406,9 +405,8 @@ impl Follower {
         while let Some(step) = self.timeline.step(now) {
             match step {
                 Step::Done(end) => {
-                    // Nothing more to wait for; threads whose end is set by the clock are at it
-                    // already. First of all, so that nothing of what the tool does at the end is
-                    // measured.
+                    // Threads whose end is set by the clock are already there. First of all, so
+                    // that the tool's final work is not measured.
                     self.armed.control.stop_at(end);
                     self.note_busy(root);
                     return Ok(());
@@ -417,8 +415,8 @@ impl Follower {
                     watched::say::<{ watched::PHASE }>();
                     self.note_busy(root);
                     self.begin(phase);
-                    // So that there are as many due times as the length has periods, whenever
-                    // somebody looks at the clock.
+                    // The number of due times then equals the number of periods in the length,
+                    // whenever the clock is read.
                     if let Some(end) = self
                         .timeline
                         .end()
@@ -428,8 +426,8 @@ impl Follower {
                     }
                 }
                 Step::End { phase, within } => {
-                    // The record stays as it is: until the workers see the request their load has
-                    // its row, which is no time to write a file.
+                    // The record is not written now: the load's row lasts until the workers see the
+                    // request, and a write would disturb it.
                     self.finish(phase, within);
                     continue;
                 }
@@ -450,7 +448,7 @@ impl Follower {
         }
     }
 
-    /// Keeps the moments that were marked on the screen.
+    /// Stores the times that were marked on the screen.
     fn take_marks(&mut self) {
         let marks = self.live.marks();
         if !marks.is_empty() {
@@ -459,16 +457,16 @@ impl Follower {
         }
     }
 
-    /// Has the record written as it is now.
+    /// Requests a write of the current record.
     fn keep_record(&self) {
-        // A disk that is full keeps the older record; the last one has its room reserved.
+        // On a full disk the older record stays; space is reserved for the last one.
         let (path, content) = self.armed.folder.encoded(&self.armed.record);
         self.armed.keeper.keeper().replace(&path, content);
     }
 
-    /// Publishes the start before it comes, with the first phase where that has nothing to be
-    /// started: the tool is then at rest in the first periods, which on a machine of one CPU and a
-    /// kernel that does not preempt its system calls would show it.
+    /// Publishes the start in advance, including the first phase if it starts no loads: the tool is
+    /// then idle in the first periods, which would otherwise be visible on a machine with one CPU
+    /// and a kernel that does not preempt its system calls.
     fn prepare_first_phase(&mut self, root: &Root) {
         let plan = &self.armed.record.plan;
         if plan.warm_up == Nanos::ZERO
@@ -487,7 +485,7 @@ impl Follower {
             self.note_busy(root);
             self.armed.record.phases = self.timeline.records().to_vec();
         }
-        // A disk that is full keeps the older record; the last one has its room reserved.
+        // On a full disk the older record stays; space is reserved for the last one.
         let _ = self.armed.folder.publish(&self.armed.record);
     }
 
@@ -501,7 +499,7 @@ impl Follower {
             return;
         }
         let (armed, phase) = (&self.armed, self.timeline.records().len().saturating_sub(1));
-        // All parts of all loads are at work; loads that are gone do not come back.
+        // All parts of all loads work; ended loads do not come back.
         let parts: usize = armed.record.plan.phases.get(phase).map_or(0, |phase| {
             phase.loads.iter().map(LoadPlan::worker_count).sum()
         });
@@ -527,7 +525,7 @@ impl Follower {
         }
     }
 
-    /// What the CPUs did since the last phase began.
+    /// Records the activity of the CPUs since the last phase started.
     fn note_busy(&mut self, root: &Root) {
         let Ok(now) = CpuTimes::read(root) else {
             return;

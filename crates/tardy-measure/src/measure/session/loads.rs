@@ -1,4 +1,4 @@
-//! What the loads of a run do, as the guardian tells it: when each part of them worked, and how
+//! The work of a run's loads as the supervisor reports it: when each part of them worked, and how
 //! much of the run was left without.
 
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use tardy_run::record::{LoadWork, RunRecord};
 
 use tardy_loads::guardian::{LoadEnd, LoadEvent};
 
-/// A phase that had this part of its time without one of its loads, or more, was not under these
-/// loads: one in ten.
+/// A phase counts as not under its loads if one of them was missing for this share of its time: one
+/// in ten.
 const UNLOADED_PART: i64 = 10;
 
 /// One part of a load: a worker of a phase.
@@ -25,36 +25,36 @@ pub(super) struct Loads {
     left: usize,
     /// When each part was last heard of.
     signs: BTreeMap<Part, Nanos>,
-    /// When the loads of each phase were asked to end.
+    /// When the loads of each phase were asked to stop.
     asked: BTreeMap<usize, Nanos>,
     /// Loads that died, by phase, and how.
     deaths: BTreeMap<(usize, String), String>,
-    /// Why there is no load any more, and from which phase on.
+    /// Why loads are missing, and from which phase on.
     lost: Option<(usize, String)>,
 }
 
 impl Loads {
-    /// The loads of a phase are being started.
+    /// Records that the loads of a phase are being started.
     pub(super) fn begin(&mut self, loads: &[LoadPlan]) {
         self.left = loads.len();
     }
 
-    /// Those of `phase` are asked to end; the first time counts.
+    /// Records that the loads of `phase` are asked to stop; the first call counts.
     pub(super) fn ask(&mut self, phase: usize, now: Nanos) {
         self.asked.entry(phase).or_insert(now);
     }
 
-    /// Whether none is there.
+    /// Returns whether none is running.
     pub(super) fn are_gone(&self) -> bool {
         self.left == 0
     }
 
-    /// Whether nobody holds loads any more.
+    /// Returns whether the supervisor is gone.
     pub(super) fn is_lost(&self) -> bool {
         self.lost.is_some()
     }
 
-    /// Takes note of what happened.
+    /// Records an event.
     pub(super) fn take(&mut self, event: LoadEvent, record: &mut RunRecord) {
         match event {
             LoadEvent::Started { .. } => {}
@@ -101,7 +101,7 @@ impl Loads {
                 died,
             } => {
                 let phase = phase as usize;
-                // One that died before it was at work has no time at work.
+                // A worker that died before it worked has no working time.
                 if let Some(work) = record
                     .load_work
                     .iter_mut()
@@ -119,8 +119,8 @@ impl Loads {
                 self.left = self.left.saturating_sub(1);
                 match how {
                     LoadEnd::Finished | LoadEnd::Killed => {}
-                    // The others of its phase run without it, and the time of its one attempt is
-                    // not theirs.
+                    // The other loads of its phase run without it, and the time of its one attempt
+                    // is not counted as theirs.
                     LoadEnd::Absent => record
                         .load_work
                         .retain(|work| work.phase != phase as usize || work.load != load),
@@ -154,8 +154,8 @@ impl Loads {
         }
     }
 
-    /// There is no load any more, from `phase` on. `gone_at` is when that was, where it is known;
-    /// else each part was gone when it was last heard of.
+    /// Records that loads are missing from `phase` on. `gone_at` is the time, if known; otherwise
+    /// each part ends at its last report.
     pub(super) fn lose(
         &mut self,
         phase: usize,
@@ -180,7 +180,8 @@ impl Loads {
         }
     }
 
-    /// How much of the run was to be under load and was not, because loads died or failed.
+    /// Returns a warning with the part of the planned time under load that was lost because loads
+    /// died or failed.
     pub(super) fn shortfall(&self, record: &RunRecord) -> Option<Warning> {
         let (mut unloaded, mut planned, mut is_worth_telling) = (Nanos::ZERO, Nanos::ZERO, false);
         let mut causes: Vec<String> = self.lost.iter().map(|(_, cause)| cause.clone()).collect();
@@ -246,8 +247,8 @@ impl Loads {
     }
 }
 
-/// Whether all that the load tried in the phase failed. A worker that is slow to start fails so
-/// seldom that it is not given up, and no time without it is counted.
+/// Returns whether all operations of the load in the phase failed. A worker that is slow to start
+/// fails too rarely to be given up, and no time without it is counted.
 fn only_failed(record: &RunRecord, phase: usize, load: &str) -> bool {
     let mut work = record
         .load_work

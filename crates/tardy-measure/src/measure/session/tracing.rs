@@ -1,5 +1,4 @@
-//! The recording of the kernel's trace, as a run begins and ends it. Nothing that goes wrong with
-//! it ends the run.
+//! Starts and ends the recording of the kernel's trace. Its failures never end the run.
 
 use std::path::Path;
 
@@ -22,7 +21,8 @@ pub(super) struct Recording {
     instance: String,
 }
 
-/// Finds what is needed to record, if the plan asks for it. What is missing is a warning.
+/// Checks the requirements of recording, if the plan requests it. A missing requirement is a
+/// warning.
 pub(super) fn prepare(plan: &Plan, root: &Root, warnings: &mut Vec<Warning>) -> Option<Recording> {
     if plan.explain == ExplainLevel::Off {
         return None;
@@ -40,12 +40,12 @@ pub(super) fn prepare(plan: &Plan, root: &Root, warnings: &mut Vec<Warning>) -> 
 }
 
 impl Recording {
-    /// What removes it if the tool cannot.
+    /// Returns the change that removes it if the tool cannot.
     pub(super) fn undo(&self) -> Undo {
         Undo::RemoveTraceInstance(self.instance.clone())
     }
 
-    /// Begins to record.
+    /// Starts to record.
     pub(super) fn start(
         self,
         record: &mut RunRecord,
@@ -143,7 +143,7 @@ pub(super) fn follow<'a>(
     Ok(())
 }
 
-/// Ends the recording, and notes what came of it.
+/// Ends the recording, and records the result.
 pub(super) fn finish(tracer: Tracer, record: &mut RunRecord) {
     match tracer.finish() {
         Ok(recording) => {

@@ -1,5 +1,5 @@
-//! Sound that a card plays, in silence: written ahead as a player does, and heard when the card's
-//! pointer says so.
+//! Plays silence on a sound card: writes ahead as a player does, and takes the card's pointer as
+//! the time heard.
 
 use std::io;
 
@@ -15,7 +15,7 @@ use super::pointer::Pointer;
 pub(super) struct CardSound {
     card: Card,
     pointer: Pointer,
-    /// As much as the card holds.
+    /// Silence that fills the card's buffer.
     silence: Vec<u8>,
 }
 
@@ -47,7 +47,7 @@ impl CardSound {
             .map_err(|error| self.named(error))
     }
 
-    /// Stops it; what is to be known of the card's clock.
+    /// Stops playback; returns notes about the card's clock.
     pub(super) fn finish(self) -> String {
         let stopped = self.card.playback.stop();
         let (tally, name) = (self.pointer.tally(), &self.card.name);
@@ -72,7 +72,7 @@ impl CardSound {
         format!("media: {name} had {xruns}{pace}{failed}")
     }
 
-    /// Writes what there is room for; false where the card stopped.
+    /// Writes as much as fits; returns false if the card stopped.
     fn write(&self) -> io::Result<bool> {
         match self.card.playback.write(&self.silence) {
             Ok(_) => Ok(true),

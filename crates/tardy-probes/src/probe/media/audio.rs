@@ -1,6 +1,5 @@
-//! The modelled audio device: it plays what was written to it at the pace of the clock, and stands
-//! still when there is nothing. As the driver of a device does, it tells how much was played in
-//! whole samples.
+//! The modelled audio device: it plays written sound at the pace of the clock, and pauses when
+//! there is none. Like a device driver, it reports progress in whole samples.
 
 use std::io;
 
@@ -8,26 +7,26 @@ use tardy_core::units::Nanos;
 
 use super::player::Sound;
 
-/// How much was played, and how much more was written.
+/// The played duration, and the written duration beyond it.
 #[derive(Debug)]
 pub(super) struct AudioClock {
-    /// When playing last began or went on.
+    /// When playback last started or resumed.
     since: Nanos,
-    /// What was played until then.
+    /// Duration played until then.
     played: Nanos,
-    /// The end of what was written.
+    /// The end of the written sound.
     written: Nanos,
-    /// How much is written ahead.
+    /// Duration of sound that is written ahead.
     buffer: Nanos,
-    /// Samples a second.
+    /// Samples per second.
     rate: i128,
 }
 
-/// Nanoseconds in a second.
+/// Nanoseconds per second.
 const SECOND: i128 = 1_000_000_000;
 
 impl AudioClock {
-    /// A device that begins to play a full buffer at `start`, `rate` samples a second.
+    /// Makes a device that starts to play a full buffer at `start`, with `rate` samples per second.
     pub(super) fn new(start: Nanos, buffer: Nanos, rate: u64) -> Self {
         Self {
             since: start,
@@ -54,7 +53,7 @@ impl Sound for AudioClock {
         Ok(())
     }
 
-    /// By the samples that were played as a whole; below zero before the start.
+    /// Returns the position in whole played samples; below zero before the start.
     fn position(&mut self, now: Nanos) -> io::Result<Nanos> {
         let samples = (i128::from(self.exact(now).get()) * self.rate).div_euclid(SECOND);
         // Rounded up, so that a sample that was played is one when its time is read back.

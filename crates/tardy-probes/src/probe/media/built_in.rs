@@ -106,8 +106,8 @@ fn open_card(opening: OpenContext<'_>, card: Card) -> io::Result<ProbeInstance> 
     })
 }
 
-/// The player's thread: `begin` gives the sound that begins with the first frame's due time, `end`
-/// gets it back.
+/// Returns the player's thread: `begin` gives the sound that starts with the first frame's due
+/// time, `end` gets it back.
 fn member<S: Sound>(
     mut opening: OpenContext<'_>,
     delay: Option<Delay>,

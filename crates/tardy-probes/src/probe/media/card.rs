@@ -14,20 +14,20 @@ use tardy_machine::unsupported::Unsupported;
 #[derive(Debug)]
 pub(super) struct Card {
     pub(super) path: PathBuf,
-    /// As other programs name it: `hw:0,0`.
+    /// Its name in other programs: `hw:0,0`.
     pub(super) name: String,
-    /// As its driver names it.
+    /// Its name according to the driver.
     pub(super) model: String,
     pub(super) playback: Playback,
     pub(super) shape: Shape,
 }
 
-/// What a device was set to.
+/// The configuration of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) format: Format,
     pub(super) channels: u32,
-    /// Frames a second, as a fraction.
+    /// Frames per second, as a fraction.
     pub(super) rate: (u32, u32),
     pub(super) period_frames: u32,
     pub(super) buffer_frames: u32,
@@ -39,7 +39,7 @@ pub(super) struct Shape {
 pub(super) enum CardError {
     #[error("a sound card ({0} has no playback device)")]
     None(PathBuf),
-    /// Of several, the first one's.
+    /// For several devices, the first error.
     #[error("playback on {path} ({error})")]
     Device { path: PathBuf, error: io::Error },
 }
@@ -53,11 +53,11 @@ const FORMATS: [Format; 4] = [
     Format::S24Le,
     Format::S24ThreeLe,
 ];
-/// As drivers name devices that have no hardware (sound/drivers/dummy.c, sound/drivers/aloop.c).
+/// Driver names of devices without hardware (sound/drivers/dummy.c, sound/drivers/aloop.c).
 const WITHOUT_HARDWARE: [&str; 2] = ["Dummy PCM", "Loopback PCM"];
 
 impl Card {
-    /// The device that the request names, else the first one that can be had.
+    /// Returns the device that the request names, otherwise the first one that can be had.
     pub(super) fn open(probe: &ProbePlan, host: &Host) -> Result<Self, CardError> {
         let paths = match probe.parameters.path("device") {
             Some(path) => vec![path_of(path, &host.dev)],
@@ -90,7 +90,7 @@ impl Card {
         })
     }
 
-    /// What must be known of numbers that rest on it.
+    /// Returns caveats for numbers that depend on it.
     pub(super) fn note(&self) -> String {
         let Shape {
             format,
@@ -119,7 +119,7 @@ impl Card {
 }
 
 impl CardError {
-    /// The same with its remedy, for a request that cannot do without a card.
+    /// Converts the error, with its remedy, for a request that needs a card.
     pub(super) fn into_absent(self) -> Unsupported {
         let remedy = match &self {
             Self::None(_) => {
@@ -144,7 +144,7 @@ impl CardError {
     }
 }
 
-/// The device's file: a path as it is, `CARD,DEVICE` in `dev`.
+/// Returns the path of the device's file: a path unchanged, `CARD,DEVICE` in `dev`.
 fn path_of(device: &Path, dev: &Path) -> PathBuf {
     let numbers = device.to_str().and_then(|text| text.split_once(','));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -176,7 +176,7 @@ fn devices(dev: &Path) -> Vec<PathBuf> {
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-/// Chooses of what the device can do, sets it, and makes it ready.
+/// Chooses a configuration that the device supports, sets it, and prepares the device.
 fn settle(playback: &mut Playback, rate: u64, buffer: Nanos) -> io::Result<Shape> {
     let of_format = |format: Format| {
         let mut space = Space::new().with_format(format);
@@ -219,8 +219,8 @@ fn settle(playback: &mut Playback, rate: u64, buffer: Nanos) -> io::Result<Shape
     })
 }
 
-/// The space with one value of the quantity: the wanted one, else the next one above it that the
-/// device has, else the next one below.
+/// Returns the space with one value of the quantity: the wanted one, otherwise the next one above
+/// it that the device has, otherwise the next one below.
 fn nearest(
     playback: &Playback,
     space: Space,

@@ -1,5 +1,5 @@
-//! The program mpv under way: started with a clip, asked and told over its JSON interface, listened
-//! to until it ends.
+//! The running mpv: started with a clip, controlled over its JSON interface, and read until it
+//! ends.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -20,9 +20,9 @@ use tardy_sys::{clock, process};
 use super::timeline::{Fate, statistic};
 
 pub(super) const PROGRAM: &str = "mpv";
-/// How long an answer may take: a player that starts on a loaded machine reads many libraries.
+/// Maximum time for an answer: a player that starts on a loaded machine reads many libraries.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often its clock is asked for; the answer that took least counts.
+/// Number of queries of its clock; the fastest answer counts.
 const CLOCK_TRIES: u64 = 9;
 /// us that a thread of the player may run at a real-time priority without blocking before the
 /// kernel ends the player.
@@ -33,7 +33,7 @@ const POSITION: u64 = 2;
 const CLOCK: u64 = 3;
 const ASKED: u64 = 4;
 
-/// What is to be played, and how.
+/// What to play, and how.
 #[derive(Debug)]
 pub(super) struct Orders<'a> {
     pub(super) period: Nanos,
@@ -45,7 +45,7 @@ pub(super) struct Orders<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PlayerLine {
-    /// What became of the next frame.
+    /// The fate of the next frame.
     Fate(Fate),
     /// The skew of the frame at this time of the clip.
     Skew { position: Nanos, skew: Nanos },
@@ -59,9 +59,9 @@ pub(super) struct Mpv {
     statistics: io::PipeReader,
     from_socket: Lines,
     from_statistics: Lines,
-    /// What is to be added to a time of its clock for one of the run's.
+    /// The offset from a time of its clock to one of the run's.
     offset: Nanos,
-    /// How far that may be wrong.
+    /// Uncertainty of the offset.
     pub(super) clock_error: Nanos,
     /// The clock of a version whose stamps are in us, in ns.
     pub(super) stamp_unit: Nanos,
@@ -75,7 +75,7 @@ impl Mpv {
     /// Starts it at once, with a clip that has no end.
     ///
     /// # Errors
-    /// Those of starting it; that it ended, or did not answer.
+    /// Returns errors of starting it; that it ended, or did not answer.
     pub(super) fn start(program: &Path, orders: &Orders<'_>) -> io::Result<Self> {
         let (socket, its_socket) = UnixStream::pair()?;
         let (statistics, its_statistics) = io::pipe()?;
@@ -102,7 +102,7 @@ impl Mpv {
             ))
             .arg(clip(orders))
             .stdin(Stdio::null())
-            // What the tool prints there is a result.
+            // The tool prints its result to standard output.
             .stdout(Stdio::from(io::stderr().as_fd().try_clone_to_owned()?))
             // An interrupt from the keyboard is for the tool, which then ends the player.
             .process_group(0);
@@ -130,13 +130,13 @@ impl Mpv {
             is_over: false,
         };
         player.find_clock()?;
-        // The skew first: both change together, and are told of in this order.
+        // The skew first: both change together, and are reported in this order.
         player.tell(SKEW, json!(["observe_property", SKEW, "avsync"]))?;
         player.tell(POSITION, json!(["observe_property", POSITION, "time-pos"]))?;
         Ok(player)
     }
 
-    /// What its clock has when ours has what.
+    /// Measures the offset between its clock and ours.
     fn find_clock(&mut self) -> io::Result<()> {
         for number in 0..CLOCK_TRIES {
             let before = clock::monotonic();
@@ -156,16 +156,16 @@ impl Mpv {
         Ok(())
     }
 
-    /// A property, or what else an answer has as data.
+    /// Returns a property, or other data of an answer.
     pub(super) fn property(&mut self, name: &str) -> io::Result<Value> {
         self.ask(ASKED, json!(["get_property", name]))
     }
 
-    /// Looks whether both outputs are those that were ordered; a player whose sound has no way out
-    /// goes on without it, and has no skew.
+    /// Checks that both outputs are the requested ones; a player without a sound output keeps
+    /// playing without sound, and reports no skew.
     ///
     /// # Errors
-    /// `Unsupported` with the output that is not there.
+    /// Returns `Unsupported` with the output that is not there.
     pub(super) fn check_outputs(&mut self, orders: &Orders<'_>) -> io::Result<()> {
         for (property, option, ordered) in [
             ("current-vo", "video-out", orders.video_out),
@@ -184,7 +184,7 @@ impl Mpv {
 
     fn tell(&mut self, id: u64, command: Value) -> io::Result<()> {
         let line = format!("{}\n", json!({ "command": command, "request_id": id }));
-        // A line is shorter than what a socket takes at once.
+        // A line is shorter than a socket's buffer.
         self.socket.write_all(line.as_bytes())
     }
 
@@ -194,8 +194,8 @@ impl Mpv {
         while begin.elapsed() < PATIENCE {
             wait_readable(&[self.socket.as_fd()], 100)?;
             let is_open = self.from_socket.read(&mut self.socket)?;
-            // What it says of frames meanwhile is of before the run, or of after it; the skew it
-            // says once until that changes.
+            // Frame reports in this phase are from before or after the run; the skew is reported
+            // only when it changes.
             while let Some(line) = self.from_socket.next() {
                 let answer: Value = serde_json::from_str(&line).unwrap_or(Value::Null);
                 if answer["request_id"].as_u64() == Some(id) && answer.get("event").is_none() {
@@ -216,7 +216,8 @@ impl Mpv {
         ))
     }
 
-    /// Hands on what it says within `millis`; false once it is gone, and has said all.
+    /// Passes on its reports within `millis`; returns false once it has ended and everything was
+    /// read.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -276,7 +277,7 @@ impl Mpv {
         }
     }
 
-    /// A stamp of the statistics: in us up to mpv 0.36, in ns since; its clock begins at 10 s in
+    /// A stamp of the statistics: in us up to mpv 0.36, in ns since; its clock starts at 10 s in
     /// either.
     fn on_the_runs_clock(&mut self, stamp: i64) -> Nanos {
         if !self.is_unit_known {
@@ -291,7 +292,7 @@ impl Mpv {
         Nanos(stamp.saturating_mul(self.stamp_unit.get())) + self.offset
     }
 
-    /// How many threads it has, and how many of them do not run under `policy`.
+    /// Returns how many threads it has, and how many of them do not run under `policy`.
     pub(super) fn threads_beside(&self, policy: Policy) -> (usize, usize) {
         let wanted = match policy {
             // include/uapi/linux/sched.h
@@ -319,7 +320,7 @@ impl Mpv {
         }
     }
 
-    /// Waits for its end, which was asked for or has been seen.
+    /// Waits for its end, after it was requested or seen.
     ///
     /// # Errors
     /// If the program cannot be waited for.
@@ -338,7 +339,7 @@ impl Mpv {
 
 impl Drop for Mpv {
     fn drop(&mut self) {
-        // Where it has ended these do nothing.
+        // These calls do nothing if it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -354,7 +355,7 @@ fn clip(orders: &Orders<'_>) -> String {
     )
 }
 
-/// Whole lines of a stream that comes in pieces.
+/// Splits a stream that arrives in pieces into whole lines.
 #[derive(Debug, Default)]
 struct Lines {
     bytes: Vec<u8>,
@@ -362,7 +363,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Takes what is there; false at the end of the stream.
+    /// Reads the available bytes; returns false at the end of the stream.
     fn read(&mut self, from: &mut impl Read) -> io::Result<bool> {
         self.bytes.drain(..std::mem::take(&mut self.begin));
         let mut buffer = [0; 16 << 10];

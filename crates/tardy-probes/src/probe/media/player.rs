@@ -14,13 +14,12 @@ pub(super) trait Time {
     fn sleep_for(&mut self, time: Nanos) -> io::Result<()>;
 }
 
-/// The sound, which is written ahead of what is heard, and by which the picture goes.
+/// The sound, which is written ahead of playback and serves as the clock of the picture.
 pub(super) trait Sound {
-    /// Writes sound ahead of what is heard at `now`. A device that had nothing to play goes on from
-    /// there.
+    /// Writes sound ahead of playback at `now`. A device that ran empty resumes from there.
     fn fill(&mut self, now: Nanos) -> io::Result<()>;
 
-    /// The time of the sound that is heard at `now`.
+    /// Returns the time of the sound that is heard at `now`.
     fn position(&mut self, now: Nanos) -> io::Result<Nanos>;
 }
 
@@ -31,7 +30,7 @@ pub(super) struct Delay {
     pub(super) every: u64,
 }
 
-/// Where the samples go.
+/// The rings of the samples.
 #[derive(Debug)]
 pub(super) struct Rings {
     pub(super) skew: Producer,
@@ -75,11 +74,11 @@ impl<S: Sound> Player<S> {
         self.first + self.period * self.frame
     }
 
-    /// Plays until `is_over` says so of the next frame's due time and of the clock, or `go_on` says
-    /// no to a sample of the skew.
+    /// Plays until `is_over` returns true for the next frame's due time and the clock, or `go_on`
+    /// rejects a sample of the skew.
     ///
     /// # Errors
-    /// Those of sleeping, and of the sound.
+    /// Returns errors of sleeping, and of the sound.
     pub(super) fn play(
         &mut self,
         time: &mut impl Time,
@@ -104,8 +103,8 @@ impl<S: Sound> Player<S> {
         Ok(())
     }
 
-    /// Shows the frame whose time in the film is `video`, and goes on to the next one that is not
-    /// too late.
+    /// Shows the frame whose time in the film is `video`, and advances to the next frame that is
+    /// not too late.
     fn show(&mut self, video: Nanos, now: Nanos) -> io::Result<Sample> {
         let heard = self.sound.position(now)?;
         if let Some(before) = self.shown.replace(now) {
@@ -150,7 +149,7 @@ mod tests {
 
     const PERIOD: Nanos = Nanos(33_333_333);
 
-    /// A clock that moves by what is slept, later by what the test says of each sleep.
+    /// A clock that advances by each sleep, plus a delay that the test chooses per sleep.
     struct Virtual<F> {
         now: Nanos,
         sleeps: usize,
@@ -264,7 +263,7 @@ mod tests {
             next,
             "every frame was shown or dropped"
         );
-        // A second: the sound ended 200 ms after it was last written, and the skew is no larger
+        // One second: the sound ended 200 ms after it was last written, and the skew is no larger
         // than that.
         let (skews, _, _) = played(
             30,

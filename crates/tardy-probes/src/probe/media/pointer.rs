@@ -1,18 +1,17 @@
-//! From readings of a sound card's hardware pointer to the time of the sound that is heard, and to
-//! what is to be known of the card's clock.
+//! Converts readings of a sound card's hardware pointer to the time of the audible sound, and
+//! estimates the card's clock.
 
 use tardy_core::units::Nanos;
 use tardy_sys::pcm::{State, Status};
 
-/// A stretch of sound from one preparation of the device to the next is counted from 0 by the
-/// kernel; here the sound goes on.
+/// The kernel restarts counting at 0 with each preparation of the device; here the count continues.
 #[derive(Debug)]
 pub(super) struct Pointer {
-    /// Frames a second, as a fraction.
+    /// Frames per second, as a fraction.
     rate: (u32, u32),
-    /// Frames of the stretches before this one.
+    /// Frames before the last preparation.
     before: u64,
-    /// The last reading of this stretch.
+    /// The last reading since the last preparation.
     last: Option<Reading>,
     tally: Tally,
 }
@@ -23,25 +22,26 @@ struct Reading {
     heard: Nanos,
 }
 
-/// What became of the sound.
+/// Counts of the playback.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// How often the device had nothing to play (xruns).
+    /// Number of underruns (xruns).
     pub(super) underruns: u64,
-    /// For how long in all, until it played again.
+    /// Total time without sound.
     pub(super) silent: Nanos,
-    /// How much sound was played between readings, by the pointer at its nominal rate.
+    /// Duration of sound played between readings, by the pointer at its nominal rate.
     played: Nanos,
-    /// How long that took, by the stamps.
+    /// Duration of that time by the stamps.
     took: Nanos,
-    /// How far the pointer was off an even pace from one reading to the next, at most.
+    /// Maximum deviation of the pointer from an even pace between two readings.
     pub(super) uneven_max: Nanos,
 }
 
 const SECOND: i128 = 1_000_000_000;
 
 impl Pointer {
-    /// Of a device that plays so many frames a second (a fraction), before the first is written.
+    /// Starts for a device with this many frames per second (a fraction), before the first is
+    /// written.
     pub(super) fn new(rate: (u32, u32)) -> Self {
         Self {
             rate: (rate.0.max(1), rate.1.max(1)),
@@ -51,8 +51,8 @@ impl Pointer {
         }
     }
 
-    /// The time of the sound that is heard at `now`: the pointer's at its stamp, taken on or back
-    /// to `now` at the nominal rate; never beyond what is written.
+    /// Returns the time of the sound that is audible at `now`: the pointer's time at its stamp,
+    /// extrapolated to `now` at the nominal rate; never beyond the written sound.
     pub(super) fn heard(&mut self, status: &Status, now: Nanos) -> Nanos {
         let end = self.time_of(i128::from(self.before) + i128::from(status.written));
         if status.state == State::Underrun {
@@ -76,7 +76,7 @@ impl Pointer {
         (reading.heard + (now - reading.at)).min(end)
     }
 
-    /// The device stopped when it had played all that was `written` (in frames), and begins anew at
+    /// Records that the device played everything `written` (in frames), stopped, and restarts at
     /// `now`.
     pub(super) fn begin_anew(&mut self, written: u64, now: Nanos) {
         self.before += written;
@@ -100,8 +100,8 @@ impl Pointer {
 }
 
 impl Tally {
-    /// By how many millionths the device was faster than the system's clock from first to last
-    /// readings, and how long that was in all; `None` before there were two.
+    /// Returns by how many millionths the device was faster than the system's clock between the
+    /// first and last readings, and the total time; `None` with fewer than two readings.
     pub(super) fn fast_by_ppm(&self) -> Option<(f64, Nanos)> {
         let took = self.took.get() as f64;
         (took > 0.0).then(|| {

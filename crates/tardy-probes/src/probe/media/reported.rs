@@ -1,5 +1,5 @@
-//! A real player as a probe: what it reports of each frame becomes the samples of series of their
-//! own, beside those of the simulated player.
+//! A real player as a probe: its reports for each frame become samples in series separate from
+//! those of the simulated player.
 
 use std::collections::VecDeque;
 use std::io;
@@ -31,13 +31,13 @@ const REPORTED_FRAME: SeriesInfo = SeriesInfo {
     ..FRAME
 };
 
-/// Frames that must have been shown before the run begins: the first ones wait for the outputs to
+/// Frames that must have been shown before the run starts: the first ones wait for the outputs to
 /// be opened.
 const FIRST_FRAMES: usize = 10;
-/// How long they may take.
+/// Maximum time for them.
 const START_MAX: Nanos = Nanos::from_secs(30);
-/// How long after the end of the run the last frames' statistics are waited for; the player hands
-/// them on by 4 KiB.
+/// Maximum time to wait for the last frames' statistics after the run; the player writes them in
+/// blocks of 4 KiB.
 const PATIENCE: Nanos = Nanos::from_secs(1);
 const LOOK_MILLIS: i32 = 10;
 
@@ -80,8 +80,8 @@ pub(super) fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     };
     let wanted = orders.policy;
     let run: Run = Box::new(move |ready| {
-        // A thread of its own, there before the start: this one is a measuring thread to the tool,
-        // whose page faults count.
+        // A separate thread that exists before the start: the tool counts page faults of the
+        // current thread as those of a measuring thread.
         std::thread::scope(|scope| {
             let (go, gone) = std::sync::mpsc::sync_channel::<(Film, &Control)>(1);
             let plan = thread.clone();
@@ -131,7 +131,7 @@ pub(super) fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     })
 }
 
-/// Starts a program that may run on `cpu` only; this thread goes back to where it may run.
+/// Starts a program that may run on `cpu` only; then restores this thread's affinity.
 fn start_on<T>(cpu: Option<u32>, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let own = affinity::get(0)?;
     if let Some(cpu) = cpu {
@@ -142,8 +142,8 @@ fn start_on<T>(cpu: Option<u32>, start: impl FnOnce() -> io::Result<T>) -> io::R
     started
 }
 
-/// Waits until frames are shown in time; tells when the clip's first frame was due, by the earliest
-/// of those that were shown.
+/// Waits until frames are shown in time; returns when the clip's first frame was due, by the
+/// earliest shown frame.
 fn watch_first_frames(
     player: &mut Mpv,
     timeline: &mut Timeline,
@@ -185,7 +185,7 @@ fn watch_first_frames(
     Ok(first_due)
 }
 
-/// Puts what the player said where it belongs; what became of frames is noted in `fates`, too.
+/// Adds a report of the player to the timeline; the fates of frames are recorded in `fates`, too.
 fn hear(said: PlayerLine, timeline: &mut Timeline, period: Nanos, fates: &mut VecDeque<Fate>) {
     match said {
         PlayerLine::Fate(fate) => {
@@ -220,14 +220,14 @@ fn warn_of_policy(player: &Mpv, wanted: sched::Policy, control: &Control) {
     }
 }
 
-/// From frames to the samples of both series.
+/// Converts frames to the samples of both series.
 struct Film {
     period: Nanos,
-    /// Of frame 0.
+    /// Due time of frame 0.
     first_due: Nanos,
-    /// No frame due then or later belongs to the series.
+    /// Frames due at or after this time do not belong to the series.
     end: Nanos,
-    /// Of the first unknown frame.
+    /// Due time of the first unknown frame.
     next_due: Nanos,
     /// When the last frame was shown.
     shown: Option<Nanos>,
@@ -238,7 +238,7 @@ struct Film {
 }
 
 impl Film {
-    /// Takes a frame; false where it is past the end.
+    /// Takes a frame; false if it is past the end.
     fn take(&mut self, frame: Frame, plan: &ThreadPlan, control: &Control) -> bool {
         let due = self.first_due + self.period * frame.number;
         if due < self.next_due {
@@ -297,7 +297,7 @@ fn watch(
     plan: &ThreadPlan,
     control: &Control,
 ) -> io::Result<Departure> {
-    // As the recorder: what the player says must not wait.
+    // Like the recorder: reports of the player must not wait.
     let _ = sched::set_policy(0, sched::Policy::Other { nice: -20 });
     let (mut unseen, period) = (VecDeque::new(), film.period);
     let (mut is_there, mut goes_on) = (true, true);
@@ -346,7 +346,7 @@ fn watch(
     Ok(left)
 }
 
-/// What the player counted since it began to play.
+/// Returns the player's counters since it started to play.
 fn counters(player: &mut Mpv) -> String {
     let mut text = |name| {
         player

@@ -1,15 +1,14 @@
-//! What a player reports, put together frame by frame: what became of each frame (its statistics),
-//! and with which skew (its properties).
+//! Joins a player's reports frame by frame: the fate of each frame (its statistics), and its skew
+//! (its properties).
 //!
-//! The two come on ways of their own: the statistics know no frame numbers, but they have every
-//! frame in order; the properties have numbers, but a property that changes again before it was
-//! handed on is handed on once.
+//! The two arrive separately: the statistics have no frame numbers, but contain every frame in
+//! order; the properties have numbers, but two quick changes of a property are reported once.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use tardy_core::units::Nanos;
 
-/// What became of a frame.
+/// The fate of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It was shown, at this time of the player's clock.
@@ -21,17 +20,17 @@ pub(super) enum Fate {
 /// A frame about which no more will be known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frame {
-    /// From 0, in the clip.
+    /// Counted from 0, in the clip.
     pub(super) number: i64,
     pub(super) fate: Fate,
-    /// The audio time less the video time; absent where it was not reported.
+    /// The audio time minus the video time; absent if it was not reported.
     pub(super) skew: Option<Nanos>,
 }
 
 /// Frames that wait until as much is known of them as will be.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
-    /// Of the first of those that wait.
+    /// Number of the first waiting frame.
     number: i64,
     waiting: VecDeque<Fate>,
     skews: BTreeMap<i64, Nanos>,
@@ -42,21 +41,21 @@ pub(super) struct Timeline {
 const WAITING_MAX: usize = 256;
 
 impl Timeline {
-    /// The next frame of the statistics.
+    /// Returns the next frame of the statistics.
     pub(super) fn fate(&mut self, fate: Fate) {
         self.waiting.push_back(fate);
     }
 
-    /// The skew that was reported of a frame. What is reported of one that was handed on is too
-    /// late.
+    /// Records the reported skew of a frame. A report about a frame that was already passed on is
+    /// too late.
     pub(super) fn skew(&mut self, number: i64, skew: Nanos) {
         if number >= self.number {
             self.skews.insert(number, skew);
         }
     }
 
-    /// The next frame in order, once its skew is there or cannot come any more; where `is_over`,
-    /// nothing is waited for.
+    /// Returns the next frame in order, once its skew has arrived or cannot arrive any more; if
+    /// `is_over`, does not wait.
     pub(super) fn next(&mut self, is_over: bool) -> Option<Frame> {
         let latest = self.skews.last_key_value().map(|(&number, _)| number);
         if !is_over
@@ -76,9 +75,9 @@ impl Timeline {
     }
 }
 
-/// What a line of mpv's statistics (`--dump-stats`) says of a frame, with its stamp in the unit of
-/// that version. Those with which mpv 0.32 to 0.40 end the showing of a frame (video/out/vo.c:
-/// `end video-flip`), or drop it (`drop-vo`); all others say nothing.
+/// Parses a line of mpv's statistics (`--dump-stats`) about a frame, with its stamp in the unit of
+/// that version. mpv 0.32 to 0.40 writes `end video-flip` (video/out/vo.c) after showing a frame,
+/// and `drop-vo` after dropping one; other lines are ignored.
 pub(super) fn statistic(line: &str) -> Option<(i64, bool)> {
     let (stamp, what) = line.trim_end().split_once(' ')?;
     let is_shown = match what {

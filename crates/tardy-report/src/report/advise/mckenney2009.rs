@@ -7,7 +7,7 @@ use tardy_advise::mckenney2009::Conclusions;
 use super::super::table::Table;
 use super::words::{crossing, time};
 
-/// The text: tables, curves, conclusions.
+/// Returns the text: tables, curves, conclusions.
 #[must_use]
 pub fn text(found: &Conclusions) -> String {
     let mut out = format!("{}: conclusions from its published numbers\n", found.source);
@@ -40,8 +40,8 @@ fn builds(out: &mut String, found: &Conclusions) {
     for cell in &found.rounded {
         let _ = writeln!(
             out,
-            "  {}: {:.2} from the printed trials, but the paper prints {:.1}: it was computed \
-             before the trials were rounded",
+            "  {}: {:.2} from the printed trials, but the paper prints {:.1}: the paper computed \
+             it from unrounded trials",
             cell.cell, cell.computed, cell.printed
         );
     }
@@ -69,7 +69,7 @@ fn figures(out: &mut String, found: &Conclusions) {
     };
     let _ = writeln!(
         out,
-        "total delay against the length of work: a model (latency + stretched work), with a \
+        "total delay against the length of work: a model (latency + slowed-down work), with a \
          latency of {} for the ordinary kernel (\"real fast\") and {} for the real-time kernel \
          (\"real time\")",
         time(first.latency_fast_ns.value),

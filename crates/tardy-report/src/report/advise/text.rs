@@ -1,5 +1,5 @@
-//! Advice as text: what it comes to, each kernel's verdict with its conditions, the path through
-//! the rules, the model.
+//! Advice as text: the conclusion, each kernel's verdict with its conditions, the path through the
+//! rules, the model.
 
 use std::fmt::Write as _;
 
@@ -20,7 +20,7 @@ use crate::report::table::Table;
 const WARNINGS_SHOWN: usize = 4;
 const HELPS_SHOWN: usize = 4;
 
-/// The text, its tables at most so many `columns` wide.
+/// Returns the text, its tables at most so many `columns` wide.
 #[must_use]
 pub fn text(advice: &Advice, columns: usize) -> String {
     let mut out = String::new();
@@ -145,7 +145,8 @@ fn kernel(out: &mut String, judgement: &Judgement, advice: &Advice) {
     if let Some(misses) = judgement.misses_a_year_at_most {
         let _ = writeln!(
             out,
-            "  at most {} misses per year (95 % confidence), if these conditions last all year",
+            "  at most {} misses per year (95 % confidence), if the conditions stay the same all \
+             year",
             count(misses)
         );
     }
@@ -164,8 +165,8 @@ fn kernel(out: &mut String, judgement: &Judgement, advice: &Advice) {
     }
 }
 
-/// Where the model adds work to late starts, starts are judged by what the work leaves of the
-/// deadline: both are told.
+/// If the model adds work to latencies of the start, these are judged by the time that the work
+/// leaves before the deadline: both numbers are printed.
 fn sentence(verdict: &Verdict, judged: Option<&Basis>, deadline: Option<Nanos>) -> String {
     let (Some(Basis::Model { work_ns, .. }), Some(deadline), Some(window)) =
         (judged, deadline, verdict.window)
@@ -212,10 +213,10 @@ fn basis(judged: &Basis, advice: &Advice) -> String {
         } => {
             let stretched = match (slowdown, advice.task.work_ns) {
                 (None, _) => {
-                    " (not stretched: the slowdown needs cost runs of both kernels)".to_owned()
+                    " (without slowdown, which needs cost runs of both kernels)".to_owned()
                 }
                 (Some(share), Some(work)) if *work_ns != work => {
-                    format!(" ({} stretched by {:.1} %)", work.exact(), share * 100.0)
+                    format!(" ({} slowed down by {:.1} %)", work.exact(), share * 100.0)
                 }
                 (Some(_), _) => String::new(),
             };
@@ -251,7 +252,7 @@ fn margin_text(margin: &Margin, deadline: Nanos, judgement: &Judgement) -> Strin
         )
     };
     let mut text = format!(
-        "the latest seen was {done} after {}, {}",
+        "the latest sample was {done} {} after its due time, {}",
         time(margin.worst_ns.get() as f64),
         place(margin.to_deadline_ns)
     );
@@ -274,7 +275,7 @@ fn what_would_decide(judgement: &Judgement, verdict: &Verdict) -> String {
     let evidence = &verdict.evidence;
     match judgement.measure_longer_ns {
         Some(longer) => format!(
-            "run for {} more: this decides if misses stay as rare as they were",
+            "run for {} more: this is enough to decide if misses stay as rare as they were",
             duration(longer)
         ),
         None if evidence.due_times == 0 => "no sample was taken; run again".to_owned(),
@@ -287,7 +288,7 @@ fn what_would_decide(judgement: &Judgement, verdict: &Verdict) -> String {
     }
 }
 
-/// Rounded up where it is short: less would not decide.
+/// Rounds short durations up, because less would not decide.
 fn duration(span: Nanos) -> String {
     let hours = span.as_secs_f64() / 3600.0;
     match hours {
@@ -374,7 +375,7 @@ fn model(out: &mut String, comparison: &Comparison) {
     let curves = &comparison.curves;
     let is_virtual = comparison.clock == ClockKind::Virtual;
     let virtual_time = if is_virtual {
-        " in VIRTUAL TIME, which compares lengths of code paths and decides nothing"
+        " in VIRTUAL TIME, which compares lengths of code paths and supports no verdict"
     } else {
         ""
     };
@@ -434,7 +435,7 @@ fn help(out: &mut String, helps: &Improvements) {
         let restart = if *needs_restart { ", then restart" } else { "" };
         let _ = writeln!(
             out,
-            "  {check}: {current}, should be {expected}: {why}{seen}"
+            "  {check}: {current}; should be {expected}: {why}{seen}"
         );
         let _ = writeln!(out, "    {remedy}{restart}");
     }

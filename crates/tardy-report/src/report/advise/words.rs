@@ -1,4 +1,4 @@
-//! How the numbers of a model are written.
+//! The format of a model's numbers.
 
 use tardy_core::total_delay::Crossover;
 use tardy_core::units::three_digits;
@@ -12,7 +12,7 @@ pub(in crate::report) fn time(ns: f64) -> String {
     three_digits(ns)
 }
 
-/// Where two kernels take equally long, as a sentence.
+/// Returns the duration at which two kernels take equally long, as a sentence.
 pub(super) fn crossing(crossing: Crossover, slowdown: f64) -> String {
     let percent = (slowdown * 1e4).round() / 1e2;
     let interval = |interval: Option<Interval>| {

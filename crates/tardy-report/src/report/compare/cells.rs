@@ -7,7 +7,7 @@ use tardy_results::compare::model::{
 };
 use tardy_results::compare::verdict::label;
 
-/// The head of a table of quantiles.
+/// Returns the head of a table of quantiles.
 pub(super) fn head(table: &Table, settings: &Settings) -> Vec<String> {
     let interval = format!("{} interval", settings.confidence);
     let mut head = [
@@ -39,7 +39,7 @@ fn has_probability(table: &Table) -> bool {
     of_maxima || table.rows.iter().any(|row| row.probability.is_some())
 }
 
-/// All rows of a table.
+/// Returns all rows of a table.
 pub(super) fn rows(table: &Table) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = table.rows.iter().map(quantile).collect();
     rows.extend(table.maxima.as_ref().map(maxima));
@@ -127,7 +127,7 @@ fn misses(misses: &Misses) -> Vec<String> {
     ]
 }
 
-/// What a table is about, and where its intervals come from.
+/// Returns the subject of a table, and the source of its intervals.
 pub(super) fn title(table: &Table, settings: &Settings) -> String {
     let (base, new) = (&table.base, &table.candidate);
     let runs = |count: usize| {
@@ -182,7 +182,7 @@ pub(super) fn title(table: &Table, settings: &Settings) -> String {
     )
 }
 
-/// What of a table has no verdict, and why.
+/// Returns the rows of a table without a verdict, and why.
 pub(super) fn open_ends(table: &Table) -> Vec<String> {
     let mut lines: Vec<String> = table
         .undecided
@@ -217,7 +217,7 @@ pub(in crate::report) fn overview_head() -> Vec<String> {
         .to_vec()
 }
 
-/// A row for each table, in their order. Changes stand beside the numbers if asked for.
+/// Returns a row for each table, in their order. Changes are shown next to the numbers on request.
 pub(in crate::report) fn overview(tables: &[Table], with_changes: bool) -> Vec<Vec<String>> {
     let row = |table: &Table| {
         let overview = table.overview;
@@ -242,8 +242,8 @@ pub(in crate::report) fn overview(tables: &[Table], with_changes: bool) -> Vec<V
     tables.iter().map(row).collect()
 }
 
-/// The columns of the overview in the order in which a narrow screen keeps them: the verdict, and
-/// first the numbers that decide.
+/// Returns the columns of the overview in the order in which a narrow screen keeps them: the
+/// verdict, and first the numbers that decide.
 pub(super) fn importance(tables: &[Table]) -> Vec<&'static str> {
     let mut columns = [
         ("99.9 %", DecidingNumber::Quantile(0.999)),
@@ -269,7 +269,7 @@ fn decides(table: &Table, number: DecidingNumber) -> bool {
     deciders.any(|decider| decider.number == number)
 }
 
-/// The verdict, with the number that decides it where no column has that.
+/// Returns the verdict, with the number that decides it if no column shows that.
 fn verdict_cell(table: &Table) -> String {
     let other = |number: DecidingNumber| match number {
         DecidingNumber::Maximum | DecidingNumber::Quantile(0.5 | 0.999) => None,
@@ -326,7 +326,7 @@ fn pair(pair: Pair, with_change: bool) -> String {
     }
 }
 
-/// Both values, and a unit that both have once.
+/// Formats both values, with a shared unit once.
 fn both(base: f64, candidate: f64) -> String {
     let (base, candidate) = (time(base), time(candidate));
     let base = match (base.split_once(' '), candidate.split_once(' ')) {
@@ -336,7 +336,7 @@ fn both(base: f64, candidate: f64) -> String {
     format!("{base} -> {candidate}")
 }
 
-/// In per cent, or as a factor where one says more.
+/// Formats the change in per cent, or as a factor if that is clearer.
 fn change(base: f64, candidate: f64) -> String {
     let ratio = candidate / base;
     match ratio {
@@ -347,7 +347,7 @@ fn change(base: f64, candidate: f64) -> String {
     }
 }
 
-/// From which ratio on a change is told as a factor.
+/// Ratio from which on a change is printed as a factor.
 const FACTOR_FROM: f64 = 3.0;
 
 pub(super) fn percent(quantile: f64) -> String {

@@ -1,5 +1,5 @@
-//! What is said of changes over time, of latencies and of costs alike: the verdict, the steps, and
-//! what else changed with them.
+//! Text on changes over time, for latencies and costs: the verdict, the steps, and what else
+//! changed with them.
 
 use std::fmt::Write as _;
 
@@ -13,9 +13,9 @@ use crate::report::junit::{Case, Suite, document};
 
 const FACTS_SHOWN: usize = 6;
 
-/// What was found.
+/// The changes that were found.
 pub(super) struct Changes<'a> {
-    /// How many runs there are.
+    /// Number of runs.
     pub(super) runs: usize,
     pub(super) verdict: Outcome,
     pub(super) reason: &'a str,
@@ -26,7 +26,7 @@ pub(super) struct Changes<'a> {
 }
 
 impl Changes<'_> {
-    /// As text, above its tables.
+    /// Returns the text above the tables.
     pub(super) fn text(&self) -> String {
         let mut out = format!(
             "{} runs: {}: {} (margin {})\n",
@@ -60,7 +60,7 @@ impl Changes<'_> {
         out
     }
 
-    /// As Markdown, above its tables.
+    /// Returns the Markdown above the tables.
     pub(super) fn markdown(&self) -> String {
         let mut out = format!(
             "## {} runs: {}\n\n**{}** (margin {})\n\n",
@@ -85,7 +85,7 @@ impl Changes<'_> {
         out
     }
 
-    /// As JUnit, in a suite of this name: the latest change is what fails.
+    /// Returns JUnit, in a suite of this name: the latest change is what fails.
     pub(super) fn junit(&self, suite: &str) -> String {
         let outcome = junit::outcome(self.verdict, self.reason);
         let case = Case {

@@ -14,7 +14,7 @@ use crate::report::table::Table;
 /// Facts shown; all of them are in the JSON.
 const FACTS_SHOWN: usize = 10;
 
-/// The text.
+/// Returns the text.
 #[must_use]
 pub fn text(comparison: &CostComparison) -> String {
     let mut out = String::new();
@@ -52,7 +52,7 @@ pub fn text(comparison: &CostComparison) -> String {
     out
 }
 
-/// The same as Markdown.
+/// Returns the comparison as Markdown.
 #[must_use]
 pub fn markdown(comparison: &CostComparison) -> String {
     let mut out = String::new();
@@ -75,7 +75,7 @@ pub fn markdown(comparison: &CostComparison) -> String {
     out
 }
 
-/// The same as JUnit XML: a suite for each candidate, a case for each metric.
+/// Returns the comparison as JUnit XML: a suite for each candidate, a case for each metric.
 #[must_use]
 pub fn junit(comparison: &CostComparison) -> String {
     let head = head(comparison);

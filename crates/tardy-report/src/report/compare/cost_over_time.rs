@@ -32,7 +32,7 @@ pub fn markdown(found: &CostsOverTime) -> String {
     format!("{}\n{}\n", changes(found).markdown(), tables.join("\n"))
 }
 
-/// As JUnit: the latest change is what fails.
+/// Returns JUnit: the latest change is what fails.
 #[must_use]
 pub fn junit(found: &CostsOverTime) -> String {
     changes(found).junit("costs over time")

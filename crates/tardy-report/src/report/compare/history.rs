@@ -15,7 +15,7 @@ use crate::report::table::Table;
 /// Numbers and facts that are shown of a change.
 const SHOWN: usize = 5;
 
-/// As text in lines of `columns`.
+/// Returns text in lines of `columns`.
 #[must_use]
 pub fn text(found: &History, columns: usize) -> String {
     let mut out = format!(
@@ -84,7 +84,7 @@ pub fn markdown(found: &History) -> String {
     out
 }
 
-/// As JUnit: a case for each board, which fails where a change of its numbers is open.
+/// Returns JUnit: a case for each board, which fails if a change of its numbers is open.
 #[must_use]
 pub fn junit(found: &History) -> String {
     let of_boards = |change: &'_ LastingChange| -> HashSet<&str> {
@@ -179,7 +179,7 @@ fn head(found: &History, change: &LastingChange) -> Vec<String> {
     .to_vec()
 }
 
-/// The numbers that changed most.
+/// Returns the numbers that changed most.
 fn rows(found: &History, change: &LastingChange) -> Vec<Vec<String>> {
     let level = |values: &[Option<f64>]| {
         let known: Vec<f64> = values
@@ -221,7 +221,7 @@ fn rows(found: &History, change: &LastingChange) -> Vec<Vec<String>> {
     rows
 }
 
-/// What else changed with the build.
+/// Returns what else changed with the build.
 pub(in crate::report) fn facts(found: &History, change: &LastingChange) -> Vec<String> {
     let build = &found.builds[change.from].name;
     let mut facts: Vec<String> = change

@@ -23,7 +23,7 @@ pub fn text(comparison: &Comparison) -> String {
     document("tardy compare", &suites)
 }
 
-/// The verdict that the exit code comes from.
+/// Returns the verdict that the exit code comes from.
 fn whole(candidate: &CandidateComparison) -> Suite {
     let case = Case {
         name: "verdict".to_owned(),

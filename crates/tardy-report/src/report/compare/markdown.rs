@@ -1,4 +1,4 @@
-//! A comparison as Markdown. Names and facts come from runs: what Markdown or HTML would act on is
+//! A comparison as Markdown. Names and facts come from runs, so Markdown and HTML syntax in them is
 //! escaped.
 
 use std::fmt::Write as _;
@@ -89,7 +89,7 @@ pub fn table(head: &[String], rows: &[Vec<String>]) -> String {
     out
 }
 
-/// What Markdown and HTML act on, made inert.
+/// Escapes Markdown and HTML syntax.
 #[must_use]
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

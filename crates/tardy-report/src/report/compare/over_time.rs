@@ -33,7 +33,7 @@ pub fn markdown(found: &OverTime) -> String {
     out
 }
 
-/// As JUnit: the latest change is what fails.
+/// Returns JUnit: the latest change is what fails.
 #[must_use]
 pub fn junit(found: &OverTime) -> String {
     changes(found).junit("over time")
@@ -70,7 +70,7 @@ fn steps(found: &OverTime) -> Vec<String> {
     found.tracks.iter().flat_map(words).collect()
 }
 
-/// A table for each quantity: interval errors and latencies never stand in one.
+/// Returns a table for each quantity: interval errors and latencies are never in one table.
 fn by_quantity(found: &OverTime) -> Vec<Vec<&Track>> {
     let mut tables: Vec<Vec<&Track>> = Vec::new();
     for track in &found.tracks {
@@ -84,7 +84,7 @@ fn by_quantity(found: &OverTime) -> Vec<Vec<&Track>> {
     tables
 }
 
-/// Maxima stand once for each probe, beside its highest quantile.
+/// Maxima appear once for each probe, next to its highest quantile.
 fn has_maxima(track: &Track, tracks: &[&Track]) -> bool {
     track.quantile > 0.5 || tracks.iter().filter(|other| other.key == track.key).count() == 1
 }

@@ -1,6 +1,5 @@
-//! A comparison as text: the verdict, a sentence, what must be known before the numbers, and one
-//! table of all loads that fits a screen; then what else changed. In full also each table of
-//! quantiles with its intervals.
+//! A comparison as text: the verdict, a sentence, caveats, and one table of all loads that fits a
+//! screen; then what else changed. In full also each table of quantiles with its intervals.
 
 use tardy_results::compare::facts::FactDifference;
 use tardy_results::compare::model::{CandidateComparison, Comparison};
@@ -12,11 +11,11 @@ use crate::report::table::Table;
 
 /// Lines of a usual terminal.
 const SCREEN_LINES: usize = 24;
-/// Facts that are told however many loads there are.
+/// Minimum number of facts that are shown, for any number of loads.
 const FACTS_LEAST: usize = 3;
 
-/// The text on `screen`; `is_full` has every table and fact.
-/// `folder` is where both sides were found, if it is one.
+/// Returns the text on `screen`; `is_full` shows every table and fact. `folder` contains both
+/// sides, if it is one folder.
 #[must_use]
 pub fn text(
     comparison: &Comparison,
@@ -137,7 +136,7 @@ impl Page {
         }
     }
 
-    /// What else is not the same, as far as both sides know it.
+    /// Lists other differences, as far as both sides know them.
     fn changed(&mut self, facts: &[FactDifference]) {
         let (known, of_one_side): (Vec<_>, Vec<_>) = facts
             .iter()

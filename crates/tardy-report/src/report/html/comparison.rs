@@ -1,4 +1,4 @@
-//! What runs of one report come to beside each other: each of the others against the first.
+//! Runs of one report beside each other: each of the others against the first.
 
 use maud::{Markup, html};
 use tardy_results::compare::model::{Comparison, Outcome};
@@ -8,7 +8,7 @@ use super::unit::sentence;
 use crate::report::compare::cells;
 use tardy_chart::model::Table;
 
-/// Names of the runs are those of the report, in the order of the comparison; `lead` is the chart
+/// The names of runs are those of the report, in the order of the comparison; `lead` is the chart
 /// of all of them.
 pub(super) fn section(
     comparison: &Result<Comparison, String>,
@@ -42,7 +42,7 @@ pub(super) fn section(
     }
 }
 
-/// What every candidate's warnings say is said once.
+/// Warnings shared by all candidates are shown once.
 fn shared_warnings(comparison: &Comparison) -> Vec<&String> {
     let of_all = |warning: &&String| {
         comparison

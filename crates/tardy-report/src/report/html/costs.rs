@@ -13,7 +13,7 @@ use crate::report::summary_text;
 use tardy_chart::build::costs;
 use tardy_run::shell::quoted;
 
-/// What stands above the machines' facts is a column a run, the charts have a bar per run.
+/// Returns the part above the machines' facts has a column per run, the charts have a bar per run.
 pub(super) fn content(runs: &[CostRun], figures: &mut Figures) -> Markup {
     let charts: Vec<_> = costs::charts(runs)
         .into_iter()
@@ -109,7 +109,7 @@ fn repeat(runs: &[CostRun]) -> Markup {
     }
 }
 
-/// The command line that measures the same.
+/// Returns the command line that measures the same.
 fn command(run: &CostRun) -> String {
     let how = &run.summary.how;
     let mut words = vec!["tardy".to_owned(), "cost".to_owned()];
@@ -136,14 +136,14 @@ fn command(run: &CostRun) -> String {
         CostSet::Build => {
             words.push("build".to_owned());
             words.extend(["--trials".to_owned(), how.trials.to_string()]);
-            // What was built, of which the run keeps the description and not the path.
+            // The build's source: the run stores its description, not the path.
             words.push(format!("   # {}", how.command.join(" ")));
         }
     }
     words.join(" ")
 }
 
-/// With a capital letter, as headings begin.
+/// Capitalises the first letter, for headings.
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| {

@@ -1,4 +1,4 @@
-//! Who made the samples of explained runs late: who, how much, when; the worst samples as drawn
+//! The causes of late samples of explained runs: holders, totals, times; the worst samples as drawn
 //! time lines; timerlat's second opinion; and rules for loops.
 
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ fn time(ns: u64) -> String {
     explain_text::time(ns)
 }
 
-/// Nothing where no run was explained.
+/// Empty if no run was explained.
 pub(super) fn section(runs: &[RunData]) -> Markup {
     let explained: Vec<_> = runs
         .iter()
@@ -192,7 +192,7 @@ fn worst(place: usize, story: &SampleStory) -> Markup {
     }
 }
 
-/// Kinds of holders, which look alike in the time lines: words, and the colour.
+/// Kinds of holders that share a colour in the time lines: words, and the colour.
 const KINDS: [(&str, &str); 6] = [
     ("interrupts and softirqs", "var(--series-0)"),
     ("other threads", "var(--series-1)"),
@@ -205,7 +205,7 @@ const KINDS: [(&str, &str); 6] = [
     ("unknown", "var(--muted)"),
 ];
 
-/// Place of the kind in [`KINDS`].
+/// Returns the index of the kind in [`KINDS`].
 fn kind(cause: Cause) -> usize {
     match cause {
         Cause::Nmi | Cause::Interrupt | Cause::Softirq => 0,
@@ -227,7 +227,7 @@ fn kind(cause: Cause) -> usize {
     }
 }
 
-/// What the colours of the time lines mean, those that occur.
+/// Explains the colours that occur in the time lines.
 fn legend(stories: &[SampleStory]) -> Markup {
     let kinds: BTreeSet<usize> = stories
         .iter()

@@ -9,11 +9,11 @@ use tardy_run::record::RunRecord;
 use crate::report::doctor_text::word;
 use tardy_chart::data::RunData;
 
-/// What a report says of the machine of a run.
+/// The description of a run's machine in a report.
 pub(super) struct MachineDescription<'a> {
     name: &'a str,
     machine: &'a [String],
-    /// By their names; what could not be read is absent.
+    /// Facts by name; unreadable ones are absent.
     facts: Vec<(String, String)>,
     /// Rows of `tardy doctor` by their names.
     settings: Vec<(String, String)>,
@@ -92,7 +92,7 @@ fn table(
     }
 }
 
-/// A run of latencies, with what disturbed it and what it cost.
+/// Describes a run of latencies, with its disturbances and its overhead.
 pub(super) fn of_latencies(run: &RunData) -> MachineDescription<'_> {
     let mut facts = of_record(&run.record);
     for line in &run.summary.interrupts {

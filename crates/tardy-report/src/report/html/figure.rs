@@ -19,16 +19,16 @@ const SIZES: [(&str, (f64, f64)); 3] = [
     ("narrow", (350.0, 300.0)),
 ];
 
-/// The charts of a page, and what its script must know of them.
+/// The charts of a page, and their data for its script.
 #[derive(Debug)]
 pub(super) struct Figures {
     data: Vec<Value>,
-    /// Charts beside each other are alike, down to a legend of one.
+    /// Adjacent charts are alike, even with a legend of one entry.
     is_in_columns: bool,
 }
 
 impl Figures {
-    /// None yet, for so many runs.
+    /// Starts without charts, for a number of runs.
     pub(super) fn new(runs: usize) -> Self {
         Self {
             data: Vec::new(),
@@ -36,12 +36,12 @@ impl Figures {
         }
     }
 
-    /// What the script reads.
+    /// Returns the input of the script.
     pub(super) fn data(self) -> Value {
         Value::Array(self.data)
     }
 
-    /// The figure of a chart.
+    /// Returns the figure of a chart.
     pub(super) fn add(&mut self, chart: Chart) -> Markup {
         let index = self.data.len();
         let figure = figure(&chart, index, self.is_in_columns);
@@ -111,7 +111,7 @@ fn drawing(chart: &Chart, class: &str, size: (f64, f64), prefix: &str) -> Markup
     }
 }
 
-/// The numbers of a chart, closed until asked for.
+/// Returns the numbers of a chart, initially closed.
 fn numbers(table: &Table) -> Markup {
     html! {
         @if !table.rows.is_empty() {
@@ -123,7 +123,7 @@ fn numbers(table: &Table) -> Markup {
     }
 }
 
-/// A table that scrolls where it is too wide; it takes the focus, so that keys can scroll it.
+/// Makes a table that scrolls if it is too wide; it is focusable, so that keys can scroll it.
 pub(super) fn table(table: &Table, class: &str) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="group" aria-label="Table" {

@@ -1,5 +1,5 @@
-//! Stacks of the kernel as a flame graph: the wider a function, the more lateness while it was
-//! under way. Callers are below their callees.
+//! Stacks of the kernel as a flame graph: the width of a function is the latency while it was
+//! running. Callers are below their callees.
 
 use maud::{Markup, html};
 use tardy_results::explain::stacks::StackRow;
@@ -13,7 +13,7 @@ const SHARE_MIN: f64 = 0.002;
 /// Wide enough for some letters, in % of the graph.
 const LETTERS_MIN: f64 = 3.0;
 
-/// A function and those that it called; at the bottom a cause.
+/// A function and its callees; at the bottom a cause.
 #[derive(Debug, Default)]
 struct Flame {
     name: String,
@@ -83,7 +83,7 @@ pub(super) fn graph(rows: &[StackRow], is_from_outside: bool) -> Markup {
             h3 { "Functions that made samples late" }
             p class="note" {
                 "Kernel stacks. A function is as wide as the latency that it and its callees caused (" (time(root.ns)) " in all). Callers are below their callees. "
-                @if !is_from_outside { "Recording stacks takes up to tens of microseconds each: these latencies are not for comparison." }
+                @if !is_from_outside { "Recording a stack takes up to tens of microseconds: do not compare these latencies with those of other runs." }
             }
             svg class="flames" width="100%" height=(rows_high * ROW) role="img" aria-label="Flame graph of latency by kernel function" {
                 @for (flame, left, width, depth) in flames {

@@ -1,4 +1,4 @@
-//! What is read first: the verdict, one chart, the warnings, the figures that matter most, and the
+//! The top of the page: the verdict, one chart, the warnings, the most important figures, and the
 //! numbers of each CPU and load.
 
 use maud::{Markup, html};
@@ -16,7 +16,7 @@ use crate::report::{ladder_text, summary_text};
 use tardy_chart::data::RunData;
 use tardy_chart::model::Table;
 
-/// `lead` is the chart that stands beside the verdict.
+/// `lead` is the chart next to the verdict.
 pub(super) fn head(
     runs: &[RunData],
     title: &str,
@@ -44,7 +44,7 @@ pub(super) fn head(
             @if comparison.is_some() { a href="#comparison" { "Comparison" } }
             a href="#verdict" { "Verdict" }
             a href="#numbers" { "Numbers" }
-            // Each series of a probe has charts of its own; the first ones lead to the others.
+            // Each series of a probe has separate charts; the first ones link to the others.
             @for name in &with_charts {
                 a href={ "#probe-" (name) } { "Charts of " (name) }
             }
@@ -77,14 +77,14 @@ pub(super) fn head(
     }
 }
 
-/// The machine's lines as far as they are known.
+/// Returns the machine's lines as far as they are known.
 fn machine(run: &RunData) -> Markup {
     html! { @for line in run.summary.machine.iter().filter(|line| !line.is_empty()) { p class="quiet" { (line) } }
         @if let Some(line) = summary_text::grave_settings(&run.summary) { p class="quiet" { (line) } }
     }
 }
 
-/// What made most of the lateness of an explained run.
+/// Returns the main cause of the latency of an explained run.
 fn blamed(run: &RunData) -> Option<String> {
     let explanation = run.explanation.as_ref()?;
     let cause = explain_text::largest_cause(&explanation.holders, explanation.lateness)?;
@@ -150,7 +150,7 @@ fn first(run: &RunData, is_named: bool, lead: Option<&Markup>) -> Markup {
     }
 }
 
-/// How often common deadlines were missed.
+/// Returns how often common deadlines were missed.
 fn rungs(ladder: &Ladder) -> Markup {
     let row = |name: &str, of: &dyn Fn(&Rung) -> String| {
         std::iter::once(name.to_owned())
@@ -171,8 +171,8 @@ fn rungs(ladder: &Ladder) -> Markup {
     }
 }
 
-/// The share of its time that the worst CPU lost to gaps, where the probe looked for them all the
-/// time.
+/// Returns the share of its time that the worst CPU lost to gaps, if the probe looked for them all
+/// the time.
 fn share_lost(run: &RunData, probe: &str) -> Option<f64> {
     let series = run
         .summary
@@ -245,7 +245,7 @@ fn of_processors(run: &RunData, probe: &str) -> Table {
             .iter()
             .filter(|series| series.probe == probe)
     };
-    // Worst first: a table of a thousand rows is read by nobody.
+    // Worst first, limited: a table of a thousand rows is unreadable.
     for series in of_probe().take(PROCESSORS_SHOWN) {
         let name = match (series.cpu, series.copy) {
             (Some(cpu), _) => format!("CPU {cpu}"),
@@ -300,7 +300,7 @@ fn of_processors(run: &RunData, probe: &str) -> Table {
     }
 }
 
-/// Loads, the worst first; what a load's few samples cannot say has no column.
+/// Lists loads, the worst first; columns that a load's few samples cannot fill are absent.
 fn of_loads(run: &RunData, probe: &str) -> Table {
     let of_probe = |load: &'_ LoadSummary| load.probes.iter().position(|(name, _)| name == probe);
     let is_judged = run

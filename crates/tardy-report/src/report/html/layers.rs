@@ -1,5 +1,5 @@
-//! The statistics of each run in three layers, each under its own head: what was observed, what is
-//! bounded, what a model says.
+//! The statistics of each run in three layers, each under a separate head: observations, bounds,
+//! models.
 
 use maud::{Markup, html};
 

@@ -1,4 +1,4 @@
-//! How to repeat a run: the command line that asks for the same, and the plan that it came to.
+//! How to repeat a run: the command line, and the resolved plan.
 
 use maud::{Markup, html};
 use tardy_run::record::RunKind;

@@ -1,4 +1,4 @@
-//! Sections of watched guests' kernels, and what theory says of them.
+//! Sections of watched guests' kernels, and the theory about them.
 
 use maud::{Markup, html};
 use tardy_chart::build::section_latency;
@@ -9,7 +9,7 @@ use tardy_outside::kind::Kind;
 use super::figure::{self, Figures};
 use crate::report::sections_theory_text::parts;
 
-/// Nothing where no run was watched.
+/// Empty if no run was watched.
 pub(super) fn section(runs: &[RunData], figures: &mut Figures) -> Markup {
     html! {
         @if runs.iter().any(|run| !run.watched.is_empty()) {

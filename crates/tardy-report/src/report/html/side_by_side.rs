@@ -9,7 +9,7 @@ use super::unit::time;
 use tardy_chart::data::RunData;
 use tardy_chart::model::Table;
 
-/// The tables of each probe that one of the runs has.
+/// Returns the tables of each probe that one of the runs has.
 pub(super) fn tables(runs: &[RunData]) -> Markup {
     let mut probes: Vec<(&str, &str)> = Vec::new();
     for probe in runs.iter().flat_map(|run| &run.summary.probes) {
@@ -51,7 +51,8 @@ fn of_runs(runs: &[RunData], probe: &str) -> Table {
     }
 }
 
-/// Loads in the order of the first run that has them; a run without one has a line that says so.
+/// Lists loads in the order of the first run that has them; a run without one has a line that
+/// states so.
 fn of_loads(runs: &[RunData], probe: &str) -> Option<Table> {
     let mut loads: Vec<&str> = Vec::new();
     for load in runs

@@ -8,8 +8,8 @@ pub(super) fn time(nanos: i64) -> String {
     Nanos(nanos).to_string()
 }
 
-/// A sentence whose flags are not broken behind their dashes, and whose commands in backticks are
-/// set as code.
+/// Formats a sentence whose flags do not break after their dashes, and whose commands in backticks
+/// are set as code.
 pub(super) fn sentence(text: &str) -> Markup {
     let parts: Vec<&str> = text.split('`').collect();
     // A backtick without its other half is text.

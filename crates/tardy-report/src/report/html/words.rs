@@ -1,8 +1,8 @@
-//! What the words in a report mean: its reader may not have the tool.
+//! Glossary of a report: its reader may not have the tool.
 
 use maud::{Markup, html};
 
-/// As in the README.
+/// The words of the README.
 const WORDS: [(&str, &str); 7] = [
     (
         "skipped",

@@ -1,10 +1,10 @@
-//! What stands in a cell: places, times, percentiles and counts.
+//! Contents of cells: names, times, percentiles and counts.
 
 use tardy_core::summary::numbers::Percentile;
 use tardy_core::units::Nanos;
 use tardy_results::summary::model::SeriesSummary;
 
-/// Where a series was taken.
+/// Returns the CPU, or the copy, of a series.
 pub(super) fn place(series: &SeriesSummary) -> String {
     match (series.cpu, series.copy) {
         (Some(cpu), _) => format!("CPU {cpu}"),
@@ -22,7 +22,7 @@ pub(super) fn value(percentile: &Percentile) -> String {
     )
 }
 
-/// A count in three digits, rounded up: it says how many are needed.
+/// Formats a count in three digits, rounded up, because it is a required number.
 pub(in crate::report) fn count(count: u64) -> String {
     let (divisor, unit) = match count {
         0..10_000 => return count.to_string(),

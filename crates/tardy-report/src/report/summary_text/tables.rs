@@ -11,7 +11,7 @@ use super::cells::{count, percent, place, time, value};
 use super::words::word;
 use crate::report::table::Table;
 
-/// Columns of series and of probes, what matters most first.
+/// Columns of series and of probes, the most important first.
 pub(super) const IMPORTANCE: &[&str] = &[
     "max",
     "99.9 %",
@@ -31,7 +31,7 @@ pub(super) const IMPORTANCE: &[&str] = &[
     "jitter 99.9 %",
 ];
 
-/// Columns of loads, what matters most first.
+/// Columns of loads, the most important first.
 pub(super) const IMPORTANCE_OF_LOADS: &[&str] = &[
     "max",
     "median",
@@ -46,7 +46,7 @@ pub(super) const IMPORTANCE_OF_LOADS: &[&str] = &[
     "times",
 ];
 
-/// The worst series, all of them together, and their bounds; nothing where there is no sample.
+/// Returns the worst series, all of them together, and their bounds; `None` without samples.
 pub(super) fn latencies(
     summary: &Summary,
     probe: &ProbeSummary,
@@ -111,7 +111,7 @@ pub(super) fn latencies(
         table.row([format!("{} more in all", series.len() - shown)]);
     }
     if series.len() > 1 {
-        // Of the worst CPU: jitter is between wake-ups of one.
+        // For the worst CPU, because jitter is a property of one CPU's wake-ups.
         let jitter = series
             .iter()
             .filter_map(|series| series.jitter.get(2))
@@ -207,7 +207,7 @@ pub(super) fn probes(summary: &Summary) -> Table {
             None,
         );
         cells.insert(1, probe.quantity.clone());
-        // The place of jitter, which has no number of all series.
+        // Removes the cell of jitter, which has no number over all series.
         cells.pop();
         let at = cells.pop().unwrap_or_default();
         if summary.loads.len() > 1 {
@@ -230,7 +230,7 @@ pub(super) fn probes(summary: &Summary) -> Table {
     table
 }
 
-/// Rows that a table of loads has in full; none where there was one phase.
+/// Returns the number of rows of a complete table of loads; 0 for a single phase.
 pub(super) fn load_rows(summary: &Summary) -> usize {
     if summary.phases.len() < 2 {
         0
@@ -239,8 +239,8 @@ pub(super) fn load_rows(summary: &Summary) -> usize {
     }
 }
 
-/// Loads, the worst first, with the numbers of each probe while they worked; nothing where there
-/// was one phase.
+/// Returns the loads, the worst first, with the numbers of each probe while they worked; `None` for
+/// a single phase.
 pub(super) fn loads(summary: &Summary, shown: usize) -> Option<Table> {
     if load_rows(summary) == 0 || shown == 0 {
         return None;
@@ -309,8 +309,8 @@ pub(super) fn loads(summary: &Summary, shown: usize) -> Option<Table> {
     Some(table)
 }
 
-/// Loads, the worst first, with the largest value of each of several probes; nothing where there
-/// was one phase.
+/// Returns the loads, the worst first, with the largest value of each of several probes; `None` for
+/// a single phase.
 pub(super) fn maxima(summary: &Summary, shown: usize) -> Option<Table> {
     if load_rows(summary) == 0 || shown == 0 {
         return None;
@@ -371,7 +371,7 @@ fn numbers_of<'a>(load: &'a LoadSummary, probe: &str) -> Option<&'a Numbers> {
         .as_ref()
 }
 
-/// The bound of misses an hour and the verdict.
+/// Returns the bound of misses an hour and the verdict.
 fn verdict(load: &LoadSummary, probe: &str) -> Vec<String> {
     let Some(verdict) = load.verdict_of(probe) else {
         return Vec::new();
@@ -383,7 +383,8 @@ fn verdict(load: &LoadSummary, probe: &str) -> Vec<String> {
     vec![an_hour, word(verdict.outcome).to_lowercase()]
 }
 
-/// The longest run of misses of any of them; of samples without their order it is not known.
+/// Returns the longest run of misses of any of them; of samples without their order it is not
+/// known.
 fn longest_burst(series: &[&SeriesSummary]) -> String {
     let longest = series
         .iter()
@@ -398,7 +399,7 @@ fn longest_burst(series: &[&SeriesSummary]) -> String {
         .map_or_else(|| "-".to_owned(), |length| length.to_string())
 }
 
-/// The percentiles behind the median, of so many with it; those that are not known are a dash.
+/// Returns the percentiles after the median, for a given total number; unknown ones are a dash.
 fn padded(
     percentiles: &[Percentile],
     columns: usize,

@@ -10,8 +10,8 @@ use tardy_results::summary::model::{
 
 use super::cells::{percent, place, value};
 
-/// An effective number of samples below this share of all is told: independent ones come near it by
-/// chance.
+/// Share of the effective number of samples below which it is printed: independent samples come
+/// near it by chance.
 const WORTH_A_WORD: f64 = 0.6;
 
 /// An outcome in one word.
@@ -24,7 +24,7 @@ pub fn word(outcome: Outcome) -> &'static str {
     }
 }
 
-/// A probe with its period, or periods, where it has one.
+/// A probe with its period, or periods, if it has one.
 pub(in crate::report) fn named(summary: &Summary, probe: &ProbeSummary) -> String {
     let of_series = || {
         summary
@@ -50,8 +50,8 @@ pub(in crate::report) fn named(summary: &Summary, probe: &ProbeSummary) -> Strin
     }
 }
 
-/// The largest value of a probe with its CPU and load, then its median and 99 % quantile; for runs
-/// without a deadline.
+/// Returns the largest value of a probe with its CPU and load, then its median and 99 % quantile;
+/// for runs without a deadline.
 pub fn largest(summary: &Summary, probe: &ProbeSummary) -> Option<String> {
     let numbers = probe.numbers.as_ref()?;
     let of_probe = || {
@@ -111,8 +111,8 @@ pub fn largest(summary: &Summary, probe: &ProbeSummary) -> Option<String> {
     ))
 }
 
-/// The load under which the largest value of a probe came, the largest while idle, and a larger one
-/// that came while no load worked, as when one starts; absent for a single load.
+/// Returns the load under which the largest value of a probe came, the largest while idle, and a
+/// larger one that came while no load worked, as when one starts; absent for a single load.
 #[must_use]
 pub fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
     if summary.loads.len() < 2 {
@@ -159,7 +159,7 @@ pub fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
     ))
 }
 
-/// The other reason for a largest value under no load, where a load ran on some CPUs only.
+/// Returns the other reason for a largest value without load, if a load ran on some CPUs only.
 fn on_other_cpus(summary: &Summary) -> &'static str {
     let is_partial = |load: &LoadSummary| !load.not_stressed.is_empty();
     if summary.loads.iter().any(is_partial) {
@@ -169,7 +169,7 @@ fn on_other_cpus(summary: &Summary) -> &'static str {
     }
 }
 
-/// What the user keeps with the run, and which settings come from files.
+/// Returns the user's labels of the run, and the settings that come from files.
 #[must_use]
 pub fn labels_and_defaults(summary: &Summary) -> Vec<String> {
     let labels: Vec<String> = summary
@@ -184,7 +184,7 @@ pub fn labels_and_defaults(summary: &Summary) -> Vec<String> {
         .collect()
 }
 
-/// The moments that were marked, each with its phase where there were several.
+/// Returns the marked times, each with its phase if there were several.
 #[must_use]
 pub fn marks(summary: &Summary) -> Option<String> {
     let has_phases = summary.phases.len() > 1;
@@ -200,7 +200,7 @@ pub fn marks(summary: &Summary) -> Option<String> {
     (!marks.is_empty()).then(|| format!("marked during the run: {}", marks.join(", ")))
 }
 
-/// The sentence of a verdict; reasons that are told as warnings anyway are not told twice.
+/// Returns the sentence of a verdict, without the reasons that are also shown as warnings.
 pub(super) fn without_warnings(sentence: &str, warnings: &[Warning]) -> String {
     let Some((said, because)) = sentence
         .split_once(" (inconclusive ")
@@ -223,8 +223,8 @@ pub(super) fn without_warnings(sentence: &str, warnings: &[Warning]) -> String {
     }
 }
 
-/// What `~` and bounds say. On a small screen how far samples depend on each other is told only
-/// where nothing else explains missing bounds.
+/// Explains `~` and bounds. On a small screen the dependence of samples is printed only if nothing
+/// else explains missing bounds.
 pub(super) fn notes(all: &Numbers, is_full: bool) -> Option<String> {
     let is_unbounded = all
         .percentiles
@@ -260,8 +260,8 @@ pub(super) fn notes(all: &Numbers, is_full: bool) -> Option<String> {
     (!notes.is_empty()).then(|| notes.join("; "))
 }
 
-/// What `~` says where a percentile has no upper bound, and `n>=` where it is told how many samples
-/// one takes.
+/// Explains `~` for a percentile without an upper bound, and `n>=` if the required number of
+/// samples is printed.
 pub(in crate::report) fn unbounded(is_unbounded: bool, is_told: bool) -> Option<&'static str> {
     let words = if is_told {
         "~ no upper bound yet; n>= is how many samples a bound needs"
@@ -271,7 +271,7 @@ pub(in crate::report) fn unbounded(is_unbounded: bool, is_told: bool) -> Option<
     is_unbounded.then_some(words)
 }
 
-/// How many independent samples all of them count for, where that makes bounds clearly wider.
+/// Returns how many independent samples all of them count for, if that makes bounds clearly wider.
 fn effective(all: &Numbers) -> Option<String> {
     let of = |probability: f64| {
         all.percentiles
@@ -280,7 +280,7 @@ fn effective(all: &Numbers) -> Option<String> {
             .effective_samples
     };
     let (median, tail) = (of(0.5)?, of(0.999)?);
-    // Where too few are independent their number is not known either, and n>= would be a guess.
+    // If too few are independent, their number is unknown too, and n>= would be a guess.
     if median <= 0.0 && tail <= 0.0 {
         return Some("too few samples are independent of each other for a bound".to_owned());
     }
@@ -303,7 +303,7 @@ fn effective(all: &Numbers) -> Option<String> {
     })
 }
 
-/// The gaps of a series together.
+/// Returns the gaps of a series together.
 pub(crate) fn gaps(series: &SeriesSummary) -> Option<String> {
     let gaps = series.gaps.as_ref()?;
     let share = match (gaps.share, gaps.observed_ns) {
@@ -319,7 +319,7 @@ pub(crate) fn gaps(series: &SeriesSummary) -> Option<String> {
     ))
 }
 
-/// What interval errors are as latenesses.
+/// Converts interval errors to latencies.
 pub(super) fn fitted(series: &SeriesSummary) -> Vec<String> {
     let Some((fitted, lateness)) = series
         .fitted
@@ -353,7 +353,7 @@ pub(super) fn fitted(series: &SeriesSummary) -> Vec<String> {
     ]
 }
 
-/// What each of several loads got of the CPUs, in a line; none where there is one load.
+/// Returns the shares of several loads in the CPU time, in a line; `None` for a single load.
 pub(crate) fn shares_of(load: &LoadSummary) -> Option<String> {
     if load.shares.is_empty() {
         return None;
@@ -380,7 +380,7 @@ pub(crate) fn shares_of(load: &LoadSummary) -> Option<String> {
     ))
 }
 
-/// Loads that got little of the CPUs beside others.
+/// Returns the loads that got little CPU time compared with others.
 pub(super) fn small_shares(load: &LoadSummary) -> Option<String> {
     let small: Vec<&str> = load
         .shares
@@ -397,7 +397,7 @@ pub(super) fn small_shares(load: &LoadSummary) -> Option<String> {
     })
 }
 
-/// Whether the order of loads tells which hurts most, and how late phases began.
+/// Returns whether the order of loads ranks them, and how late phases started.
 pub(super) fn order_of_loads(summary: &Summary) -> Option<String> {
     if summary.loads.len() <= 2 {
         return None;
@@ -449,14 +449,13 @@ pub(super) fn overhead(summary: &Summary) -> Option<String> {
     ))
 }
 
-/// What `tardy doctor` calls bad enough to cost milliseconds, by its rows; nothing where it calls
-/// nothing so.
+/// Returns the rows of `tardy doctor` that can cost milliseconds; `None` if there are none.
 #[must_use]
 pub fn grave_settings(summary: &Summary) -> Option<String> {
     (!summary.grave_settings.is_empty()).then(|| grave_line(&summary.grave_settings, usize::MAX))
 }
 
-/// As many of the rows as a line of so many columns has room for, and how many more there are.
+/// Returns as many of the rows as fit a line, and the number of omitted ones.
 pub(super) fn grave_line(rows: &[String], columns: usize) -> String {
     let line = |shown: usize| {
         let more = if shown < rows.len() {

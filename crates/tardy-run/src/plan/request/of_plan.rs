@@ -1,4 +1,4 @@
-//! The options that a plan came from, where they are not one of its fields.
+//! Returns the options that a plan came from, unless one of its fields contains them.
 
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
@@ -12,7 +12,7 @@ use crate::threshold::ThresholdAction;
 use crate::tracing::ExplainLevel;
 
 pub(super) fn scenario(plan: &Plan) -> Option<String> {
-    // A program is measured alone only where no scenario is named.
+    // A program is measured alone only without a named scenario.
     let is_alone = plan.probes.len() == 1 && !program(plan).is_empty();
     let is_named = plan.origin() != Origin::Flags && !is_alone;
     let file = plan
@@ -34,8 +34,8 @@ pub(super) fn cycles(plan: &Plan) -> Option<u64> {
 }
 
 pub(super) fn length(plan: &Plan) -> Option<Nanos> {
-    // A scenario with some phases counted in cycles keeps its lengths, and so does one with phases
-    // that were left out.
+    // A scenario with only some phases counted in cycles keeps its lengths, and so does one with
+    // omitted phases.
     let is_counted =
         cycles(plan).is_some() || plan.phases.iter().any(|phase| phase.cycles.is_some());
     let is_absent = |warning: &Warning| matches!(warning, Warning::LoadAbsent { .. });
@@ -64,8 +64,8 @@ pub(super) fn load_cpus(plan: &Plan) -> Option<LoadCpus> {
     (!used.is_empty()).then_some(LoadCpus::List(used))
 }
 
-/// The value that options give all probes: that of a program, which only options can set, or the
-/// one that all have.
+/// Returns the value that options give all probes: that of a program, which only options can set,
+/// or the one that all have.
 fn usual<T: PartialEq>(plan: &Plan, of: impl Fn(&ProbePlan) -> T) -> Option<T> {
     let program = plan
         .probes
@@ -103,7 +103,7 @@ pub(super) fn align(plan: &Plan) -> Option<SystemClock> {
     usual(plan, |probe| probe.clocks.align).flatten()
 }
 
-/// The words of a program whose loop is measured.
+/// Returns the words of the program whose loop is measured.
 pub(super) fn program(plan: &Plan) -> Vec<String> {
     let words = plan.probes.iter().find_map(words_of);
     words.unwrap_or_default().to_vec()
@@ -124,7 +124,7 @@ pub(super) fn probes(plan: &Plan) -> Vec<String> {
         .collect()
 }
 
-/// The probe as `--probe` takes it, with the values that differ from the usual ones.
+/// Returns the probe as `--probe` takes it, with the values that differ from the usual ones.
 fn text_of(plan: &Plan, probe: &ProbePlan) -> String {
     let time = |time: Nanos| {
         if time == Nanos::ZERO {
@@ -195,7 +195,7 @@ pub(super) fn deadline(plan: &Plan) -> Option<Nanos> {
     window.earliest.is_none().then_some(window.latest)
 }
 
-/// A trace of the threshold is one of the run.
+/// Tracing the threshold is tracing the run.
 pub(super) fn explain(plan: &Plan) -> ExplainLevel {
     let is_implied = plan.explain == ExplainLevel::Events
         && plan.on_threshold.contains(&ThresholdAction::Trace)

@@ -1,5 +1,5 @@
-//! How an option of `tardy run` is described, and how its value is read from words and written as
-//! words. The options themselves stand in [`crate::plan::request`].
+//! The description of an option of `tardy run`, and the conversion of its value from and to words.
+//! The options themselves are in [`crate::plan::request`].
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -15,19 +15,19 @@ use crate::system_clock::SystemClock;
 use crate::threshold::ThresholdAction;
 use crate::tracing::ExplainLevel;
 
-/// One option: its definition, and its way into a request and out of a plan.
+/// One option: its definition, and its conversion into a request and out of a plan.
 pub struct RunOption {
     /// Lines of help, as its documentation has them.
     pub help: &'static [&'static str],
-    /// How it is written.
+    /// Its syntax.
     pub definition: Definition,
-    /// How often it can be given, and whether it takes a value.
+    /// How often it can be given, and whether it has a value.
     pub kind: Kind,
     /// Whether its value is a path, which need not be UTF-8.
     pub is_path: bool,
-    /// The values to choose from, each with a line of help; empty where any value will do.
+    /// The values to choose from, each with a line of help; empty if any value will do.
     pub choices: fn() -> Vec<(&'static str, &'static str)>,
-    /// Where a plan has it.
+    /// Where a plan contains it.
     pub part: Part,
     pub(crate) take: fn(&mut Request, &OsStr) -> Result<(), String>,
     pub(crate) values: fn(&Request) -> Vec<String>,
@@ -36,15 +36,15 @@ pub struct RunOption {
 
 /// Whether an option is part of the experiment.
 pub enum Part {
-    /// It is, and this sets the request's value to the one in the fields of the plan.
+    /// It is, and this function sets the request's value from the fields of the plan.
     Plan(fn(&Plan, &mut Request)),
-    /// It is, and only [`Plan::asked`] has it.
+    /// It is, and only [`Plan::asked`] contains it.
     Asked,
-    /// It is not, and why.
+    /// It is not, for this reason.
     No(&'static str),
 }
 
-/// How often an option can be given, and whether it takes a value.
+/// How often an option can be given, and whether it has a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Once, without a value.
@@ -55,39 +55,39 @@ pub enum Kind {
     Many,
 }
 
-/// Where an option stands on a command line.
+/// Position of an option on a command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// `--name`, and with a letter `-n` too.
     Long(Option<char>),
     /// `-n`.
     Short(char),
-    /// The words behind `--`.
+    /// The words after `--`.
     Trailing,
 }
 
-/// How an option is written.
+/// The syntax of an option.
 #[derive(Debug, Clone, Copy)]
 pub struct Definition {
     /// Its name: that of the flag, of the key in files, and of the key in a plan.
     pub name: &'static str,
-    /// Where it stands.
+    /// Its position.
     pub form: Form,
     /// Another name that is understood.
     pub alias: Option<&'static str>,
-    /// How help names its value; empty for a flag.
+    /// Name of its value in help; empty for a flag.
     pub value: &'static str,
-    /// Heading of the help that it stands under; empty for the first one.
+    /// Heading in help; empty for the first one.
     pub group: &'static str,
-    /// The value where none is given; that of the request's `Default`.
+    /// The value if none is given; that of the request's `Default`.
     pub default: Option<&'static str>,
-    /// The value of `--name` alone, for an option whose value goes behind `=` and may be left out.
+    /// The value of `--name` alone, for an option whose value follows `=` and may be omitted.
     pub bare: Option<&'static str>,
     /// Smallest and largest number.
     pub range: Option<(u64, u64)>,
     /// Separator between several values in one word.
     pub separator: Option<char>,
-    /// Whether a value may begin with `-`.
+    /// Whether a value may start with `-`.
     pub can_begin_with_dash: bool,
     /// Names of options that it cannot be given with.
     pub conflicts: &'static [&'static str],
@@ -95,9 +95,9 @@ pub struct Definition {
     pub needs: &'static [&'static str],
     /// Whether it can have a default in a file.
     pub is_in_files: bool,
-    /// Whether [`Plan::asked`] has it too, where the fields of a plan come to another value.
+    /// Whether [`Plan::asked`] contains it too, if the fields of a plan give another value.
     pub is_kept: bool,
-    /// Whether the text of a plan has a line for it.
+    /// Whether the text of a plan shows it.
     pub is_shown: bool,
 }
 
@@ -122,7 +122,7 @@ impl Definition {
 }
 
 impl RunOption {
-    /// Sets it in `request`; without a value it is a flag, or an option whose value was left out.
+    /// Sets it in `request`; `None` is a flag, or an option with an omitted value.
     ///
     /// # Errors
     /// Why the value is none of this option.
@@ -137,14 +137,14 @@ impl RunOption {
         (self.take)(request, value)
     }
 
-    /// Its values in `request`: one for each time that it has to be given, none where it has its
+    /// Returns its values in `request`: one for each time that it must be given, none if it has its
     /// default.
     #[must_use]
     pub fn values(&self, request: &Request) -> Vec<String> {
         (self.values)(request)
     }
 
-    /// The words that give it these values.
+    /// Returns the words that give it these values.
     pub(crate) fn words(&self, request: &Request) -> Vec<String> {
         let values = self.values(request);
         let (name, bare) = (self.definition.name, self.definition.bare);
@@ -173,7 +173,7 @@ pub trait Word: Sized {
     /// Whether it is a path.
     const IS_PATH: bool = false;
 
-    /// The values to choose from, each with a line of help.
+    /// Returns the values to choose from, each with a line of help.
     fn choices() -> Vec<(&'static str, &'static str)> {
         Vec::new()
     }
@@ -184,7 +184,7 @@ pub trait Word: Sized {
     /// Why `text` is no such value.
     fn read(text: &str) -> Result<Self, String>;
 
-    /// Reads a word that need not be UTF-8.
+    /// Parses a word that need not be UTF-8.
     ///
     /// # Errors
     /// Why `word` is no such value.
@@ -195,7 +195,7 @@ pub trait Word: Sized {
         Self::read(text)
     }
 
-    /// The word that is read back as the same value.
+    /// Returns the word that is read back as the same value.
     fn word(&self) -> String;
 }
 
@@ -206,7 +206,7 @@ pub trait OptionValue: Default {
     /// Whether the value is a path.
     const IS_PATH: bool;
 
-    /// The values to choose from, each with a line of help.
+    /// Returns the values to choose from, each with a line of help.
     fn choices() -> Vec<(&'static str, &'static str)>;
 
     /// Takes the next word.
@@ -215,7 +215,7 @@ pub trait OptionValue: Default {
     /// Why it is no value.
     fn set(&mut self, word: &OsStr) -> Result<(), String>;
 
-    /// One word for each time that the option has to be given.
+    /// Returns one word for each time that the option must be given.
     fn values(&self) -> Vec<String>;
 }
 
@@ -273,7 +273,7 @@ impl<T: Word> OptionValue for Vec<T> {
     }
 }
 
-/// A value that stands for itself where the option is not given.
+/// Implements a value that has a default.
 macro_rules! with_default {
     ($($type:ty),+) => { $(
         impl OptionValue for $type {
@@ -330,7 +330,7 @@ plain!(
     crate::plan::request::MeasuredCpus
 );
 
-/// One of a few values, with a line of help for each.
+/// Defines a choice of values, with a line of help for each.
 macro_rules! choice {
     ($type:ty, $($about:literal),+) => {
         impl Word for $type {
@@ -363,15 +363,15 @@ choice!(
 choice!(
     SystemClock,
     "CLOCK_MONOTONIC, the run's own",
-    "CLOCK_REALTIME: UTC, set by people and by time synchronisation",
+    "CLOCK_REALTIME: UTC, which an administrator or time synchronisation can set",
     "CLOCK_TAI: like CLOCK_REALTIME, but without leap seconds; the time scale of TSN and PTP"
 );
 
 choice!(
     ExplainLevel,
     "Record nothing",
-    "Record 8 to 10 events per wake-up, of those that stock kernels have; each event takes a \
-     quarter of a microsecond",
+    "Record about 9 events per wake-up, which all stock kernels have; each event takes a quarter \
+     of a microsecond",
     "Also record kernel stacks; each stack takes tens of microseconds, so the run is unfit for \
      comparisons",
     "Also run the kernel's timerlat tracer, as a second opinion; the run is unfit for comparisons"
@@ -426,7 +426,7 @@ impl Word for f64 {
     }
 }
 
-/// A size, which is written with its unit.
+/// A size, written with its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bytes(pub u64);
 
@@ -449,14 +449,14 @@ impl Word for Bytes {
 /// The settings of `--tune`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tuning {
-    /// Those that `tardy tune --plan` prints.
+    /// Those of `tardy tune --plan`.
     Planned,
     /// Those of a file.
     File(PathBuf),
 }
 
 impl Tuning {
-    /// The file, where there is one.
+    /// Returns the file, if there is one.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         match self {
@@ -490,7 +490,7 @@ impl Word for Tuning {
 /// A duration above zero.
 ///
 /// # Errors
-/// A sentence that says what to write.
+/// Returns a sentence with an example of a valid value.
 pub fn positive_duration(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
         Ok(duration) if duration > Nanos::ZERO => Ok(duration),
@@ -504,7 +504,7 @@ pub fn positive_duration(text: &str) -> Result<Nanos, String> {
 /// A share from 0 to 1, also in percent.
 ///
 /// # Errors
-/// A sentence that says what to write.
+/// Returns a sentence with an example of a valid value.
 pub fn share(text: &str) -> Result<f64, String> {
     let (number, scale) = text
         .trim()

@@ -4,7 +4,7 @@ use super::*;
 use crate::cli::suggest::in_a_line;
 use crate::cli::{Cli, Command};
 
-/// A machine with these CPUs, on whose `own` ones the caller allows the program.
+/// Describes a machine with these CPUs, where the caller allows the program on `own`.
 fn processors(usable: &str, own: &str) -> Processors {
     Processors {
         usable: usable.parse().unwrap(),
@@ -75,8 +75,8 @@ fn usual_lines_are_understood() {
     );
 }
 
-/// Each option of the manual of rt-tests 2.8, in the order of the manual: done (`+`), passed
-/// over with a note that names it (`-`), or refused.
+/// Returns each option of the manual of rt-tests 2.8, in the order of the manual: done (`+`),
+/// passed over with a note that names it (`-`), or refused.
 #[test]
 fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
     let options = [

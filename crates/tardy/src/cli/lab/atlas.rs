@@ -1,4 +1,4 @@
-//! What `tardy lab atlas` takes.
+//! Arguments of `tardy lab atlas`.
 
 use std::path::PathBuf;
 

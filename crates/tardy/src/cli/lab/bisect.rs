@@ -1,4 +1,4 @@
-//! What `tardy lab bisect` takes.
+//! Arguments of `tardy lab bisect`.
 
 use clap::Args;
 use tardy_core::units::Nanos;

@@ -12,7 +12,7 @@ use tardy_lab::variant::{Variant, make_names_unique};
 pub struct KernelArgument {
     /// Where it comes from.
     pub source: KernelSource,
-    /// Preemption models, each a variant of its own; none means the kernel's own choice.
+    /// Preemption models, each a separate variant; empty means the kernel's default.
     pub preemption: Vec<String>,
     /// Words for its command line.
     pub words: Vec<String>,
@@ -26,10 +26,10 @@ pub type AbsentKernels = Vec<(String, KernelError)>;
 pub struct KernelArguments(pub Vec<KernelArgument>);
 
 impl KernelArgument {
-    /// The kernel itself.
+    /// Returns the kernel itself.
     ///
     /// # Errors
-    /// [`KernelError`] when it cannot be had.
+    /// Returns [`KernelError`] when it cannot be had.
     pub fn kernel(
         &self,
         architecture: Architecture,
@@ -44,7 +44,7 @@ impl KernelArguments {
     /// Finds all kernels and multiplies them by their preemption models.
     ///
     /// # Errors
-    /// [`KernelError`] of the first kernel that cannot be had.
+    /// Returns [`KernelError`] of the first kernel that cannot be had.
     pub fn variants(
         &self,
         architecture: Architecture,
@@ -63,7 +63,7 @@ impl KernelArguments {
     /// without.
     ///
     /// # Errors
-    /// [`KernelError`] of the first kernel that is no kernel, or where none can be had.
+    /// Returns [`KernelError`] of the first kernel that is no kernel, or if none can be had.
     pub fn variants_there(
         &self,
         architecture: Architecture,
@@ -143,7 +143,7 @@ impl Args for KernelArguments {
     }
 }
 
-/// `none,full`: a word that no kernel knows would cost a boot of every guest.
+/// Parses `none,full`: an unknown model would cost a boot of every guest.
 fn models(text: &str) -> Result<String, String> {
     const KNOWN: [&str; 4] = ["none", "voluntary", "full", "lazy"];
     match text
@@ -158,7 +158,7 @@ fn models(text: &str) -> Result<String, String> {
     }
 }
 
-/// The values of an option with their places on the command line.
+/// Returns the values of an option with their places on the command line.
 fn placed<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> Vec<(usize, T)> {
     let places = matches.indices_of(name).into_iter().flatten();
     places

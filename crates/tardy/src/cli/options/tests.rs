@@ -26,7 +26,8 @@ fn planned(request: &Request, folder: &Path) -> Plan {
     resolve(request, &scenario, &folder.join("run"), &Root::system()).unwrap()
 }
 
-/// The plan, without the fields that depend on the state of this machine or have drawn names.
+/// Returns the plan, without the fields that depend on the state of this machine or have drawn
+/// names.
 fn lasting(mut plan: Plan) -> Plan {
     for load in plan.phases.iter_mut().flat_map(|phase| &mut phase.loads) {
         *load = LoadPlan {
@@ -79,7 +80,7 @@ fn value(option: &RunOption, folder: &Path) -> String {
     .to_owned()
 }
 
-/// The words that set `option`, with those that it has no effect without.
+/// Returns the words that set `option`, with those that it has no effect without.
 fn words(option: &RunOption, folder: &Path) -> Vec<String> {
     let name = option.definition.name;
     let named = |name: &&str| OPTIONS.iter().find(|other| other.definition.name == *name);

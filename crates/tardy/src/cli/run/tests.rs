@@ -1,4 +1,4 @@
-//! What flags ask for.
+//! The requests that flags make.
 
 use clap::Parser;
 use tardy_core::units::Nanos;

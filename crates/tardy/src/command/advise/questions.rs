@@ -1,5 +1,5 @@
-//! Asking a person, on a terminal, what the command line did not say. An empty line leaves a
-//! question open; what is open is said to be assumed.
+//! Asks for missing statements on a terminal. An empty line leaves a question open; open ones are
+//! reported as assumed.
 
 use std::io::{self, BufRead, Write};
 
@@ -14,7 +14,7 @@ use crate::cli::{positive_duration, share};
 struct Question {
     text: &'static str,
     example: &'static str,
-    /// Whether it is asked, by what is known.
+    /// Whether it is asked, given the known answers.
     is_open: fn(&Task) -> bool,
     answer: fn(&mut Task, &str) -> Result<(), String>,
 }
@@ -85,7 +85,7 @@ const QUESTIONS: &[Question] = &[
 /// for again. Ends early at the end of the input.
 ///
 /// # Errors
-/// Those of reading and writing.
+/// Returns errors of reading and writing.
 pub(super) fn ask(
     task: &mut Task,
     input: &mut impl BufRead,

@@ -79,7 +79,7 @@ fn loads(arguments: &AtlasArguments) -> Vec<String> {
     }
 }
 
-/// A mistake in a load would else cost a boot.
+/// A mistake in a load would otherwise cost a boot.
 pub(in crate::command) fn check_loads(arguments: &AtlasArguments) -> Result<(), LabError> {
     loads(arguments)
         .iter()
@@ -162,8 +162,8 @@ fn request_of(arguments: &AtlasArguments, load: &str) -> Result<Request, LabErro
     request::read(asked, &arguments.arguments)
 }
 
-/// The kernels with their models, and those that cannot be had, which do not keep the others from
-/// being measured.
+/// Returns the kernels with their models, and those that cannot be had, which do not keep the
+/// others from being measured.
 fn rows(setting: &Setting, arguments: &AtlasArguments) -> (Vec<Variant>, Vec<(String, String)>) {
     let (mut rows, mut absent) = (Vec::new(), Vec::new());
     for argument in &arguments.kernels.0.0 {

@@ -1,5 +1,5 @@
-//! `tardy lab bisect`: which of the kernels that are there is the first with a delay, over versions
-//! in place of commits.
+//! `tardy lab bisect`: finds the first kernel with a delay among the available ones, over versions
+//! instead of commits.
 
 use serde::Serialize;
 use tardy_lab::bisect::{Answer, BisectResult, bisect};
@@ -20,17 +20,16 @@ struct TestedKernel {
     kernel: String,
     package: Option<String>,
     answer: &'static str,
-    /// What was seen of it.
+    /// The observation.
     words: String,
     #[serde(skip)]
     place: usize,
 }
 
-/// What the search came to.
+/// The result of the search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Report {
-    /// The first bad kernel and the last good one; absent where the ends are not as they were said
-    /// to be.
+    /// The first bad kernel and the last good one; absent if the ends are not as stated.
     first_bad: Option<String>,
     last_good: Option<String>,
     /// Kernels between the two that cannot tell.
@@ -80,7 +79,7 @@ pub(super) fn run(arguments: &BisectArguments) -> Result<Exit, LabError> {
     })
 }
 
-/// All of them with both ends, oldest first.
+/// Returns all of them with both ends, oldest first.
 fn kernels(arguments: &BisectArguments, setting: &Setting) -> Result<Vec<KernelSource>, LabError> {
     let (good, bad) = (&arguments.good, &arguments.bad);
     let between = match (good, bad) {
@@ -126,7 +125,7 @@ fn resolve(
     )
 }
 
-/// The version of the kernel's package.
+/// Returns the version of the kernel's package.
 fn version(kernel: &Kernel) -> &str {
     kernel
         .package

@@ -22,7 +22,8 @@ use super::setting::{LabError, Setting};
 use crate::cli::lab::{CheckArguments, MeasureArguments};
 use crate::command::output;
 
-/// What this machine cannot do stops a bisection: `git bisect run` would take 3 for a bad kernel.
+/// A missing requirement of this machine aborts a bisection: `git bisect run` would take 3 for a
+/// bad kernel.
 pub(super) fn check(arguments: &CheckArguments) -> Exit {
     run(arguments).unwrap_or_else(|error| {
         output::complain(&error);
@@ -82,10 +83,10 @@ fn run(arguments: &CheckArguments) -> Result<Exit, LabError> {
     Ok(verdict.exit())
 }
 
-/// Tests one kernel, with what was seen in words.
+/// Tests one kernel, and returns the observation in words.
 ///
 /// # Errors
-/// [`LabError`] when this machine cannot tell.
+/// Returns [`LabError`] when this machine cannot tell.
 pub(super) fn test(
     setting: &Setting,
     variant: &Variant,
@@ -125,7 +126,7 @@ pub(super) fn test(
     ))
 }
 
-/// What a kernel is held to. With a margin, the second variant is the baseline.
+/// The limits for a kernel. With a margin, the second variant is the baseline.
 #[derive(Clone, Copy)]
 struct CheckLimits {
     limit: Option<Nanos>,
@@ -207,7 +208,7 @@ struct Report<'a> {
     comparison: &'a Comparison,
 }
 
-/// What has a limit.
+/// The limited quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Quantity {
@@ -225,11 +226,11 @@ impl Quantity {
     }
 }
 
-/// What the ensemble says.
+/// The result of the ensemble.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Verdict {
     limit_ns: Option<Nanos>,
-    /// What the limit is for.
+    /// The quantity of the limit.
     of: Quantity,
     /// Runs with samples.
     runs: usize,
@@ -274,12 +275,12 @@ impl BesideBaseline {
         self.p999_ns > self.baseline_p999_ns + self.margin_ns
     }
 
-    /// How far it is beyond what is allowed.
+    /// Returns how far it is beyond what is allowed.
     fn beyond(&self) -> f64 {
         self.p999_ns.get() as f64 / (self.baseline_p999_ns + self.margin_ns).get().max(1) as f64
     }
 
-    /// The worst of the phases that count.
+    /// Returns the worst of the phases that count.
     fn worst(comparison: &Comparison, margin: Margin) -> Option<Self> {
         let [kernel, baseline] = &comparison.variants[..] else {
             return None;
@@ -298,7 +299,7 @@ impl BesideBaseline {
 
 impl Verdict {
     fn new(comparison: &Comparison, outcomes: &[Outcome], asked: CheckLimits) -> Self {
-        // With a baseline, which comes second, what befalls the baseline says nothing of the
+        // With a baseline, which comes second, failures of the baseline prove nothing about the
         // kernel.
         let is_kernel = |variant: usize| asked.margin.is_none() || variant == 0;
         let blamed = |blame: Blame| {
@@ -361,8 +362,8 @@ impl Verdict {
         }
     }
 
-    /// What was seen of a kernel stands, whatever other guests came to; trouble of the host says
-    /// nothing of it.
+    /// A violation of the kernel is final, whatever other guests did; trouble of the host proves
+    /// nothing about it.
     fn exit(&self) -> Exit {
         match self {
             Self { above: 1.., .. } | Self { broken: 1.., .. } => Exit::Failed,
@@ -378,7 +379,7 @@ impl Verdict {
         }
     }
 
-    /// Whether further guests of the ensemble could change nothing.
+    /// Returns whether further guests of the ensemble could change nothing.
     fn is_decided(&self) -> bool {
         self.above > 0 || self.broken > 0
     }
@@ -455,7 +456,7 @@ impl Verdict {
     }
 }
 
-/// The phases under load, or all where there are none.
+/// Returns the phases under load, or all where there are none.
 fn counted(phases: &[PhaseResult]) -> impl Iterator<Item = &PhaseResult> {
     let loaded = phases.iter().any(|phase| !phase.loads.is_empty());
     phases
@@ -463,8 +464,8 @@ fn counted(phases: &[PhaseResult]) -> impl Iterator<Item = &PhaseResult> {
         .filter(move |phase| !loaded || !phase.loads.is_empty())
 }
 
-/// The largest latency of each run, or its longest section; the phases under load decide where
-/// there are any.
+/// Returns the largest latency of each run, or its longest section; the phases under load decide
+/// where there are any.
 fn maxima_of_runs(phases: &[PhaseResult], is_of_sections: bool) -> Vec<Nanos> {
     let mut maxima: Vec<Nanos> = Vec::new();
     for phase in counted(phases) {

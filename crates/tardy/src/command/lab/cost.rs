@@ -1,4 +1,4 @@
-//! `tardy lab run --cost`: what services cost on each kernel, in instructions.
+//! `tardy lab run --cost`: the cost of services on each kernel, in instructions.
 
 use tardy_costs::metrics::chosen;
 use tardy_lab::cost_comparison::CostComparison;
@@ -15,7 +15,7 @@ use super::setting::{LabError, Setting};
 use crate::cli::lab::RunArguments;
 use crate::command::output;
 
-/// Whether there are such metrics, before anything is booted.
+/// Returns whether there are such metrics, before anything is booted.
 pub(super) fn check(metrics: &[String]) -> Result<(), LabError> {
     let unknown = |name| {
         LabError::Usage(format!(
@@ -56,7 +56,7 @@ pub(super) fn run(
     Ok(exit)
 }
 
-/// This binary in the guest, with what the command line asks for.
+/// Returns this binary as the guest's program, with the arguments of the command line.
 fn program(metrics: &[String], further: &[String]) -> Program {
     let mut arguments: Vec<String> = ["cost", "--out", OUTPUT_FOLDER, "--quiet"]
         .map(str::to_owned)

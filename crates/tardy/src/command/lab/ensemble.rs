@@ -31,7 +31,7 @@ use crate::command::output;
 /// Of so many of the worst samples of each phase it is kept what a watched guest executed.
 const WATCH_WORST: u32 = 10;
 
-/// How long a guest rests after its boot: what the kernel still does in the background then ends.
+/// How long a guest rests after its boot, so that the kernel's background work ends.
 pub(super) const SETTLE: Nanos = Nanos::from_secs(1);
 
 /// Old and new runs in one folder would be taken for one experiment.
@@ -59,7 +59,7 @@ pub(super) struct Ensemble<'a> {
 }
 
 impl Ensemble<'_> {
-    /// Those that were asked for, whatever comes out.
+    /// Returns the requested replicas, independent of results.
     pub(super) fn of(arguments: &RunArguments) -> Self {
         let shard = arguments.shard.unwrap_or(Shard::WHOLE);
         Self {
@@ -68,7 +68,7 @@ impl Ensemble<'_> {
         }
     }
 
-    /// All of them, whatever comes out.
+    /// Returns all of them, independent of results.
     pub(super) fn all(replicas: u32, verify_repeatable: bool) -> Self {
         Self {
             replicas,
@@ -79,7 +79,7 @@ impl Ensemble<'_> {
     }
 }
 
-/// Says that a part of an experiment is done: it compares nothing.
+/// Reports that a part of an experiment is done: it compares nothing.
 pub(super) fn print_shard(shard: Shard, guests: usize, out: &Path) -> Result<(), LabError> {
     let out = out.display();
     let text = format!(
@@ -273,7 +273,7 @@ fn modules_of_variants(
         for file in own.clone() {
             check_module_file(&file, variant)?;
         }
-        // A driver of the user's own comes behind what it may need of the package.
+        // A driver from the user follows the package's modules that it may need.
         Ok((
             variant.name.clone(),
             files.into_iter().chain(own).map(loaded).collect(),
@@ -303,7 +303,7 @@ fn check_module_file(file: &Path, variant: &Variant) -> Result<(), LabError> {
     }
 }
 
-/// What the guests' jobs, which are the same for all variants, have of modules.
+/// Returns the module lines of the guests' jobs, which are the same for all variants.
 fn lines_of_modules(
     modules: &BTreeMap<String, Vec<LoadedModule>>,
 ) -> Result<Vec<String>, LabError> {
@@ -342,7 +342,7 @@ pub(super) fn compare(setting: &Setting, variants: &[Variant], outcomes: &[Outco
     Comparison::new(meaning(&setting.machine), variants, outcomes, &summary)
 }
 
-/// The task with the seed of this replica.
+/// Returns the task with the seed of this replica.
 fn of_replica(task: &Task, replica: u32) -> Task {
     match task {
         Task::Measure(request) => Task::Measure(Box::new(Request {
@@ -364,7 +364,7 @@ fn module_of(variant: &Variant, measure: &MeasureArguments) -> Option<PathBuf> {
     )
 }
 
-/// Not every machine goes on from its state as it was.
+/// Some machines do not resume from their state.
 pub(super) fn check_snapshots(machine: &Machine) -> Result<(), LabError> {
     if machine.accelerator == Accelerator::Kvm {
         return Err(LabError::Usage(
@@ -373,7 +373,7 @@ pub(super) fn check_snapshots(machine: &Machine) -> Result<(), LabError> {
             .into(),
         ));
     }
-    // Seen with QEMU 7.2 and Linux 6.12: the guest goes on, and no timer ever wakes it again.
+    // Seen with QEMU 7.2 and Linux 6.12: the guest resumes, but timers never wake it again.
     if machine.architecture == Architecture::Riscv64 {
         return Err(LabError::Unable(
             "QEMU does not save the timer of a riscv64 machine with the machine's state: leave \

@@ -1,4 +1,4 @@
-//! `tardy lab kernels`: what this machine can offer to `--kernel`.
+//! `tardy lab kernels`: the kernels that `--kernel` accepts on this machine.
 
 use std::path::Path;
 

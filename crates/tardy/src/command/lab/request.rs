@@ -24,7 +24,7 @@ pub(super) fn check(measure: &MeasureArguments) -> Result<(), LabError> {
     task(measure).map(drop)
 }
 
-/// The task of the first replica: a measurement, or the user's own program.
+/// Returns the task of the first replica: a measurement, or the user's own program.
 pub(super) fn task(measure: &MeasureArguments) -> Result<Task, LabError> {
     if let Some(added) = measure.add.iter().find(|added| !added.0.source.is_file()) {
         return Err(LabError::Usage(format!(
@@ -56,7 +56,7 @@ pub(super) fn task(measure: &MeasureArguments) -> Result<Task, LabError> {
     let mut request = read(asked, &measure.arguments)?;
     if scenario_file(measure).is_some() {
         request.scenario = Some(SCENARIO_PATH.to_owned());
-        // Nothing in a guest can be harmed.
+        // A guest cannot be harmed.
         let harmful = load::LOADS.iter().filter(|load| load.can_do_harm);
         request.allow = harmful.map(|load| load.name.to_owned()).collect();
     }
@@ -75,8 +75,8 @@ const FIRST_WORK: [(&str, Nanos); 3] = [
 /// The same for all other loads, and for several at once, which share what they work on.
 const FIRST_WORK_OF_OTHERS: Nanos = Nanos::from_millis(400);
 
-/// The length, rounded up to a second, with which each phase is long enough for its loads, and the
-/// load that needs it; nothing if the length that was asked for is enough.
+/// Returns the length, rounded up to a second, with which each phase is long enough for its loads,
+/// and the load that needs it; `None` if the requested length is enough.
 pub(super) fn length_needed(measure: &MeasureArguments) -> Option<(Nanos, String)> {
     let asked = measure.length.filter(|_| measure.program.is_none())?;
     let Ok(Task::Measure(request)) = task(measure) else {
@@ -96,8 +96,8 @@ pub(super) fn length_needed(measure: &MeasureArguments) -> Option<(Nanos, String
     (times > 1.0).then(|| (Nanos::from_secs(seconds), load))
 }
 
-/// The loads of a phase, and how long the first work of one that counts takes in a guest; nothing for
-/// an idle phase.
+/// Returns the loads of a phase, and the duration of the first work of a counting one in a guest;
+/// `None` for an idle phase.
 fn first_work(phase: &PhaseRequest) -> Option<(String, Nanos)> {
     match phase.loads.as_slice() {
         [] => None,
@@ -111,7 +111,7 @@ fn first_work(phase: &PhaseRequest) -> Option<(String, Nanos)> {
     }
 }
 
-/// The scenario's file; none for a built-in one.
+/// Returns the scenario's file; `None` for a built-in one.
 pub(super) fn scenario_file(measure: &MeasureArguments) -> Option<&str> {
     measure
         .scenario
@@ -173,7 +173,7 @@ fn check_loads<'a>(mut loads: impl Iterator<Item = &'a String>) -> Result<(), La
         .map_err(|error| LabError::Usage(format!("--load: {error}")))
 }
 
-/// Of what clap says, without its usage, which is that of another command.
+/// Returns clap's message without its usage, which describes another command.
 fn first_sentence(message: &str) -> String {
     let first = message.split("\n\n").next().unwrap_or_default();
     first.strip_prefix("error: ").unwrap_or(first).to_owned()
@@ -231,7 +231,7 @@ mod tests {
                 ..Request::default()
             };
             for phase in request::scenario(&asked).unwrap().phases {
-                // A phase that lasts for a number of cycles has no length of its own.
+                // A phase that lasts for a number of cycles has no length.
                 let Some((load, needed)) = first_work(&phase).filter(|_| phase.cycles.is_none())
                 else {
                     continue;
@@ -289,7 +289,7 @@ mod tests {
         }
     }
 
-    /// `tardy reproduce` would else find a mistake after minutes.
+    /// `tardy reproduce` would otherwise find a mistake after minutes.
     #[test]
     fn what_the_papers_experiments_ask_of_guests_is_right() {
         use tardy_papers::experiment::{Extent, Place};

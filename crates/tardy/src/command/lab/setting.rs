@@ -1,4 +1,4 @@
-//! What every subcommand that boots something needs: machine, QEMU, binary, cache.
+//! The requirements of every subcommand that boots something: machine, QEMU, binary, cache.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -61,7 +61,7 @@ impl LabError {
     }
 }
 
-/// A machine with what it takes to boot it.
+/// A machine and the files to boot it.
 pub(in crate::command) struct Setting {
     pub(in crate::command) machine: Machine,
     pub(in crate::command) qemu: Qemu,

@@ -1,4 +1,4 @@
-//! Settings that `doctor` and `advise` look at.
+//! The settings that `doctor` and `advise` check.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ fn entry(check: &Check) -> Entry {
     }
 }
 
-/// The severity for most profiles, and those of the others.
+/// Returns the severity for most profiles, and those of the others.
 fn weights(check: &Check) -> String {
     let usual = check.weight.importance(Profile::default());
     let others = Profile::ALL

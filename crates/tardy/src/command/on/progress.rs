@@ -1,4 +1,4 @@
-//! How far the machines are: a line for what happened, and on a terminal one below that counts.
+//! The progress of the machines: a line per event, and on a terminal one below that counts.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -64,7 +64,7 @@ impl Progress {
                 )
             }
             Event::Ended => "ended".to_owned(),
-            // A leftover is also reported to somebody who asked for quiet.
+            // A leftover is also reported with `--quiet`.
             Event::Left { folder } => {
                 self.clear();
                 say!(
@@ -77,7 +77,7 @@ impl Progress {
         self.say(&format!("{}: {text}", self.names[index]));
     }
 
-    /// The machine is done with; why it failed is said at the end.
+    /// Records that the machine is finished; the reason of a failure is printed at the end.
     pub(super) fn ended(&mut self, index: usize, error: Option<String>) {
         self.steps[index] = if error.is_some() {
             Step::Failed
@@ -94,7 +94,7 @@ impl Progress {
         self.folders(false)
     }
 
-    /// Those on which it runs.
+    /// Returns those on which it runs.
     pub(super) fn started(&self) -> Vec<(usize, String)> {
         self.folders(true)
     }

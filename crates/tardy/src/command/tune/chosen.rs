@@ -12,7 +12,7 @@ use tardy_tune::setting::{Setting, Settings, Standing};
 use super::error::TuneError;
 use crate::cli::tune::TuneArgs;
 
-/// The CPUs of the work, and all.
+/// Returns the CPUs of the work, and all.
 pub(super) fn cpus(
     asked: Option<&MeasuredCpus>,
     root: &Root,
@@ -41,7 +41,7 @@ pub(super) fn cpus(
     }
 }
 
-/// The settings that were asked for, as they are known here or stand in a file.
+/// Returns the settings that were asked for, as they are known here or stand in a file.
 pub(super) fn settings(
     args: &TuneArgs,
     root: &Root,
@@ -75,8 +75,8 @@ pub(super) fn settings(
     Ok(all.into_iter().filter(is_chosen).collect())
 }
 
-/// The settings that change something here; those that are not for this machine are named and left
-/// out unless they were asked for by name.
+/// Returns the settings that change something here; those that are not for this machine are named
+/// and left out unless they were asked for by name.
 pub(super) fn changing(
     settings: Vec<Setting>,
     lock: &SettingsLock,
@@ -96,7 +96,7 @@ pub(super) fn changing(
                     drop(applied);
                     found.push(setting);
                 }
-                // Nothing is changed without it: the others are refused as this one is.
+                // Settings need the journal: the others are refused as this one is.
                 Err(error @ ApplyError::Journal(_)) => {
                     return Err(TuneError::Machine(error.to_string()));
                 }

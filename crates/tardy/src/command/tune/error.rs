@@ -1,4 +1,4 @@
-//! Why nothing was tuned, and what the tool ends with then.
+//! Why tuning failed, and the exit code.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 //! `tardy tune --search --lab`: words of the kernel's command line, and other kernels, each against
-//! the first kernel as it is, in virtual time. The runs are cells of an atlas, so that a search
-//! that was cut off goes on where it was.
+//! the unmodified first kernel, in virtual time. The runs are cells of an atlas, so an interrupted
+//! search resumes.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -74,7 +74,7 @@ pub(super) fn search(args: &TuneArgs) -> Result<Exit, TuneError> {
     let mut answer = answer(&atlas, &variants, goal, &arguments);
     if let Some(together) = all_that_lower(&answer, &variants) {
         say!(
-            "tardy: next, all words that lower the goal together: {}",
+            "tardy: next, all parameters together that lower the metric: {}",
             together.words.join(" ")
         );
         let variants = [variants[0].clone(), together];
@@ -87,7 +87,7 @@ pub(super) fn search(args: &TuneArgs) -> Result<Exit, TuneError> {
     finish(&answer, args.json, &arguments)
 }
 
-/// What the guests are to do; how often is not known yet.
+/// Returns the guests' work; the number of replicas is not known yet.
 fn arguments(args: &TuneArgs) -> AtlasArguments {
     let lab = &args.lab_search;
     let mut arguments = args.command.clone();
@@ -116,8 +116,8 @@ fn arguments(args: &TuneArgs) -> AtlasArguments {
     }
 }
 
-/// The first kernel as it is, then each word on it, then the other kernels; and those that cannot
-/// be had.
+/// Returns the first kernel as it is, then each word on it, then the other kernels; and those that
+/// cannot be had.
 fn variants(
     args: &TuneArgs,
     setting: &lab::Setting,
@@ -208,7 +208,7 @@ fn of_runs(cell: &AtlasCell, goal: Goal) -> &[Nanos] {
     }
 }
 
-/// All rows but the first, each against it.
+/// Returns all rows but the first, each against it.
 fn rows(atlas: &Atlas, variants: &[Variant], goal: Goal) -> Vec<Row> {
     let logarithms = |cell: &AtlasCell| {
         of_runs(cell, goal)
@@ -263,8 +263,8 @@ fn of_load(load: &str, cell: &AtlasCell, effect: Option<&Effect>, goal: Goal) ->
     }
 }
 
-/// The words that lower the goal somewhere and raise it nowhere, the best of those that set the
-/// same thing; none where one alone does.
+/// Returns the words that lower the goal somewhere and raise it nowhere, the best of those that set
+/// the same thing; `None` for a single word.
 fn all_that_lower(answer: &Answer, variants: &[Variant]) -> Option<Variant> {
     let mut best: BTreeMap<&str, (usize, &Row)> = BTreeMap::new();
     for (place, row) in answer.settings.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! `tardy tune --search`: runs of this program, each with some settings on, and what they come to.
-//! Its folder has the question, the runs and the answer.
+//! `tardy tune --search`: runs of this program, each with some settings on, and their analysis. Its
+//! folder has the question, the runs and the answer.
 
 use std::fs;
 use std::io::{IsTerminal, Write};
@@ -32,7 +32,7 @@ use crate::command::output;
 
 const LENGTH: Nanos = Nanos::from_secs(5);
 const GOAL: Goal = Goal::Quantile(0.999);
-/// What a run takes beside its length: it starts, its loads begin and end, its samples are written.
+/// Additional time of a run: it starts, its loads start and stop, its samples are written.
 const BESIDE: Nanos = Nanos::from_millis(700);
 const QUESTION: &str = "search.json";
 const ANSWER: &str = "result.json";
@@ -112,7 +112,7 @@ pub(super) fn resume(folder: &Path, is_json: bool) -> Result<Exit, TuneError> {
     go_on(&question, folder, is_json, &lock, &root)
 }
 
-/// What the search will do, and how long it may take.
+/// Describes the plan of the search, and its duration.
 fn planned(question: &Question) -> String {
     let names: Vec<&str> = question
         .settings
@@ -131,7 +131,7 @@ fn planned(question: &Question) -> String {
     )
 }
 
-/// So many runs, with what each takes beside its length.
+/// Returns the duration of a number of runs, with the additional time of each.
 fn time_of(length: Nanos, runs: usize) -> Nanos {
     let exact = (length + BESIDE) * i64::try_from(runs).unwrap_or(i64::MAX);
     if exact < Nanos::from_secs(120) {
@@ -140,7 +140,7 @@ fn time_of(length: Nanos, runs: usize) -> Nanos {
     Nanos::from_secs((exact.get() / 60_000_000_000 + 1) * 60)
 }
 
-/// Asks at a terminal whether to begin.
+/// Asks at a terminal whether to start.
 fn is_agreed() -> std::io::Result<bool> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Ok(true);
@@ -361,8 +361,8 @@ impl Runs<'_> {
         Ok(command)
     }
 
-    /// The number of a run that an earlier start had finished with the same settings; what it had
-    /// not finished goes.
+    /// Returns the figure of a run that an earlier start had finished with the same settings;
+    /// removes an unfinished run.
     fn kept(&self, folder: &Path, names: &str) -> Option<f64> {
         let record = tardy_run::folder::open(folder).ok();
         let names = if names.is_empty() { "as found" } else { names };
@@ -391,7 +391,7 @@ fn line_of(command: &Command) -> String {
         .join(" ")
 }
 
-/// The goal of a run: of all its CPUs together, in ns.
+/// Returns the goal of a run: of all its CPUs together, in ns.
 fn goal_of(folder: &Path, goal: Goal) -> Result<f64, String> {
     let run = read::read(folder, &Requirement::default()).map_err(|error| error.to_string())?;
     let probe = run

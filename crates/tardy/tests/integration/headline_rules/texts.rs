@@ -71,7 +71,7 @@ whole run    28.5 -> 28.5 us (+0 %)  4.52 -> 4.52 ms (+0 %)  equivalent
 pub(super) const ALLOWED: &str = "\
 run: cyclic every 1ms on CPUs 0-2, 4.01 s measured
 PASSED: 31 of 12019 due times missed the deadline of 228us (19 of them skipped): between 8.597e-4 and 6.404e-3 of them
-  at 95 % each; at most the 1e-1 allowed; 19 periods were skipped, surely no more than the 1e-1 allowed
+  at 95 % each; at most the 1e-1 allowed; 19 periods were skipped, at most the 1e-1 allowed (95 % confidence)
 worst load: io, 2.29 ms; idle, 2.25 ms
 latency             samples  skipped      min   median     mean     99 %    99.9 %  99.999 %      max      at  misses
 CPU 1                  4000       14  54.9 us  82.4 us  86.3 us   109 us  ~2.25 ms  ~2.29 ms  2.29 ms  2.92 s      21
@@ -96,8 +96,8 @@ next: tardy report run --html run.html | tardy show run --full
 pub(super) const NARROW: &str = "\
 run: cyclic every 1ms on CPUs 0-2, 2.52 s measured
 FAILED: 24 of 7516 due times missed the deadline of 402us
-  (16 of them skipped); 16 periods were skipped, and a
-  deadline up to the period allows none (--skipped N
+  (16 of them skipped); 16 periods were skipped, but none
+  may be if the deadline is at most the period (--skipped N
   allows N)
 worst load: fork, 2.79 ms; idle, 69.0 us
 latency              median    99.9 %      max  misses

@@ -106,7 +106,7 @@ fn check_verdicts(headline: &Headline, table: &Table, found: &mut Findings) {
         && headline
             .said
             .strip_prefix(&follows.to_lowercase())
-            .is_some_and(|rest| rest.starts_with(" as measured, but "));
+            .is_some_and(|rest| rest.starts_with(" by the numbers, but "));
     found.add_if(
         follows != headline.word && !is_withheld && !table.lacks_rows,
         format_args!("headline {}, its rows give {follows}", headline.word),

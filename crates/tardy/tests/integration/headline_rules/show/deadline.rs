@@ -41,7 +41,8 @@ pub(super) fn check(page: &Page, latencies: &Latencies, verdict: &Verdict, found
     );
     let deadline = printed(page, verdict);
     found.add_if(
-        verdict.sentence.contains("deadline up to the period") && exceeds(deadline, page.period),
+        verdict.sentence.contains("deadline is at most the period")
+            && exceeds(deadline, page.period),
         format_args!(
             "verdict: deadline {deadline:?} up to the period against title: every {:?}",
             page.period

@@ -81,14 +81,12 @@ impl<'a> Verdict<'a> {
             of_misses: Claims {
                 is_more: says("more than the"),
                 is_at_most: says("at most the"),
-                is_open: says("decide about the"),
+                is_open: says("may or may not exceed the"),
             },
             of_skipped_periods: Claims {
-                is_more: of_skipped.contains(", more than the")
-                    || of_skipped.contains("surely more"),
-                is_at_most: of_skipped.contains(", at most the")
-                    || of_skipped.contains("no more than"),
-                is_open: of_skipped.contains("not decide about the"),
+                is_more: of_skipped.contains(", more than the"),
+                is_at_most: of_skipped.contains(", at most the"),
+                is_open: of_skipped.contains("may or may not exceed the"),
             },
         }
     }

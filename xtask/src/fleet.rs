@@ -1,5 +1,5 @@
-//! `cargo xtask fleet`: what `deploy/` ships, on the real engines as far as one Debian machine has
-//! them (deploy/tests).
+//! `cargo xtask fleet`: tests the contents of `deploy/` on the real engines, as far as one Debian
+//! machine has them (deploy/tests).
 //!
 //! Not a part of `cargo xtask test`: it installs packages of Python, and takes 16 minutes.
 
@@ -117,7 +117,7 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
     };
     let folder = workspace::target_folder()?.join("fleet");
     let python = folder.join("python");
-    // Of a list that has grown, all is installed.
+    // If the list has grown, all of it is installed.
     let listed = python.join("packages");
     if std::fs::read_to_string(&listed).ok().as_deref() != Some(&PYTHON.join("\n")) {
         program::run(Command::new("python3").args(["-m", "venv"]).arg(&python))?;

@@ -1,5 +1,5 @@
-//! `cargo xtask fuzz`: the property tests with cases that nobody has drawn before, and the fuzz
-//! targets for as long as asked.
+//! `cargo xtask fuzz`: runs the property tests with new random cases, and the fuzz targets for the
+//! given time.
 //!
 //! Every other run of the tests draws the same cases (`PROPTEST_RNG_SEED` in .cargo/config.toml),
 //! so that a check that was green stays green. A case that fails here becomes an ordinary test.

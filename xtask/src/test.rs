@@ -1,4 +1,4 @@
-//! `cargo xtask test`: installs what the tests need, after asking, and runs every check that a
+//! `cargo xtask test`: installs the tests' requirements, after asking, and runs every check that a
 //! submission must pass. `cargo xtask prove` runs the long ones.
 
 mod apt;

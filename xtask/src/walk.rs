@@ -1,9 +1,9 @@
 //! `cargo xtask walk`: runs every command of README and docs in a bare Debian, and compares every
 //! shown output with the tool's.
 //!
-//! Lengths are shortened and CPUs are those that there are; everything else runs as it is written.
-//! A command that the tool does not understand fails the walk, and so does one that lacks what a
-//! bare Debian has.
+//! Lengths are shortened and CPUs are replaced by existing ones; everything else runs as written. A
+//! command that the tool does not understand fails the walk, and so does one that lacks something
+//! that a bare Debian has.
 
 mod page;
 

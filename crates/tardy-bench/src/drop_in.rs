@@ -1,8 +1,7 @@
 //! `cargo xtask drop-in`: every option of every packaged cyclictest, given to it and to `tardy
 //! cyclictest`, and the table of docs/cyclictest.md that comes of it.
 //!
-//! It fails where an option has no row, and where a row comes to something else than the table
-//! expects.
+//! It fails if an option has no row, and if a row's result differs from the table.
 
 mod observe;
 mod options;

@@ -123,7 +123,7 @@ struct FaultsArguments {
 }
 
 fn main() -> ExitCode {
-    // Faults interrupt what they start, and a job in the background would pass on that it ignores
+    // Faults interrupt their child processes, and a background job would pass on that it ignores
     // SIGINT.
     signal::set_default(signal::INTERRUPT);
     failure::exit_code(run(&FaultsArguments::parse()))

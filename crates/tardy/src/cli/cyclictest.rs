@@ -1,5 +1,5 @@
 //! `tardy cyclictest`: the options of cyclictest (rt-tests), for scripts that call it. Source: its
-//! manual of rt-tests 2.8, and what 2.4 does.
+//! manual of rt-tests 2.8, and the behaviour of 2.4.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! How late a running program's timers woke it, as numbers: what `tardy attach` shows.
+//! How late a running program's timers woke it, as numbers: the result of `tardy attach`.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +12,20 @@ use tardy_trace::timers::{Parts, Start, TimerClock, TimerCounts, TimerKind, Time
 
 use crate::exit::Exit;
 
-/// Wake-ups, and cycles, that are told one by one.
+/// Number of wake-ups, and of cycles, that are listed individually.
 const WORST_MAX: usize = 10;
 
 /// Why it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AttachEnd {
-    /// The time that was asked for was over.
+    /// The requested time has passed.
     Finished,
     /// A signal ended it.
     Interrupted,
     /// The program ended.
     ProcessEnded,
-    /// The trace was of no more use.
+    /// The trace became unusable.
     TraceEnded,
 }
 
@@ -43,16 +43,16 @@ pub struct AttachedProcess {
 pub struct AttachTrace {
     /// Events that were read.
     pub events: u64,
-    /// Places where events were lost.
+    /// Number of places where events were lost.
     pub losses: u64,
-    /// Events that were lost there, as far as the kernel counted them.
+    /// Number of events lost there, as far as the kernel counted them.
     pub lost_events: u64,
-    /// Why it does not hold all, where it is not for these.
+    /// Reason why the recording is incomplete, if it is not lost events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<String>,
 }
 
-/// What became of the timers of a kind.
+/// Outcomes of the timers of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct KindCounts {
     pub timer: TimerKind,
@@ -75,16 +75,16 @@ pub struct ThreadRow {
     pub name: String,
     pub timer: TimerKind,
     pub wake_ups: u64,
-    /// Of these, how many were later than the deadline; absent without one.
+    /// Number of these wake-ups that were later than the deadline; absent without a deadline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub misses: Option<u64>,
-    /// Of these, how many have a lateness that is a lower bound, because no switch to the thread
+    /// Number of these wake-ups whose lateness is a lower bound, because no switch to the thread
     /// was seen.
     pub unseen: u64,
     #[serde(flatten)]
     pub lateness: Figures,
-    /// The parts of the lateness, in the order of time. Quantiles of parts do not add up to that of
-    /// their sum.
+    /// The parts of the lateness, in the order of time. The quantiles of the parts do not add up to
+    /// the quantile of their sum.
     pub parts: Vec<PartFigures>,
 }
 
@@ -104,23 +104,23 @@ pub struct WorstWakeUp {
     pub timer: TimerKind,
     pub clock: TimerClock,
     pub cpu: u32,
-    /// By the monotonic clock, of whatever clock the timer is.
+    /// In the time of the monotonic clock, even if the timer uses another clock.
     pub due_ns: Nanos,
-    /// From the start of the recording.
+    /// Time since the start of the recording.
     pub at_ns: Nanos,
     pub lateness_ns: Nanos,
     /// In ns; their sum is the lateness.
     pub parts: BTreeMap<&'static str, i64>,
 }
 
-/// How many wake-ups the timers of a clock made.
+/// Number of wake-ups by the timers of one clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ClockCount {
     pub clock: TimerClock,
     pub wake_ups: u64,
 }
 
-/// What `tardy attach` found.
+/// Result of `tardy attach`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AttachResult {
     pub process: AttachedProcess,
@@ -139,30 +139,30 @@ pub struct AttachResult {
     pub clocks: Vec<ClockCount>,
     /// The worst first.
     pub worst: Vec<WorstWakeUp>,
-    /// What the threads did between their sleeps; of cycles, the longest.
+    /// What the threads did between their sleeps, with the longest cycles.
     pub cycles: Cycles,
     pub trace: AttachTrace,
-    /// What must be known of the numbers.
+    /// Notes that a reader of the numbers needs.
     pub notes: Vec<String>,
-    /// Where a deadline was given.
+    /// Present if a deadline was given.
     pub verdict: Option<Verdict>,
     /// The run folder that was made.
     pub folder: Option<String>,
 }
 
-/// What is known beside the wake-ups.
+/// Facts about the recording other than its wake-ups.
 #[derive(Debug, Clone)]
 pub struct AttachFacts {
     pub process: AttachedProcess,
     pub end: AttachEnd,
     pub begin: Nanos,
     pub length: Nanos,
-    /// Names of threads, those that they had last.
+    /// Last known names of the threads.
     pub names: BTreeMap<i32, String>,
     pub counts: Vec<(TimerKind, TimerCounts)>,
     pub other_wake_ups: u64,
     pub cycles: Cycles,
-    /// Why it is not known where threads slept.
+    /// Reason why the places where threads slept are unknown.
     pub no_stacks: Option<String>,
     pub trace: AttachTrace,
     pub folder: Option<String>,
@@ -187,7 +187,7 @@ struct Row {
     unseen: u64,
 }
 
-/// What the wake-ups are held to.
+/// Returns the requirement for the wake-ups.
 #[must_use]
 pub fn requirement(deadline: Option<Nanos>, misses: Option<f64>) -> Requirement {
     Requirement {
@@ -197,7 +197,8 @@ pub fn requirement(deadline: Option<Nanos>, misses: Option<f64>) -> Requirement 
 }
 
 impl Tally {
-    /// Of nothing yet; `deadline` and `misses`, the share that may miss it, are what it is held to.
+    /// Creates an empty collection; `deadline` and `misses`, the share of wake-ups that may exceed
+    /// it, form the requirement.
     #[must_use]
     pub fn new(deadline: Option<Nanos>, misses: Option<f64>) -> Self {
         let requirement = requirement(deadline, misses);
@@ -242,7 +243,7 @@ impl Tally {
         }
     }
 
-    /// What it all comes to.
+    /// Computes the result.
     #[must_use]
     pub fn result(mut self, mut attached: AttachFacts) -> AttachResult {
         self.keep_worst();
@@ -343,7 +344,7 @@ impl Tally {
             notes.push(lost_words(lost, trace));
         }
         let unseen: u64 = threads.iter().map(|row| row.unseen).sum();
-        // A thread that is woken on its way to sleep is rare.
+        // Threads are rarely woken while they are still going to sleep.
         if unseen * 10 > self.all.count() {
             notes.push(format!(
                 "the trace has no switch to the thread for {unseen} of {} wake-ups: their latency \
@@ -393,7 +394,7 @@ impl Row {
 }
 
 impl AttachResult {
-    /// What the command ends with.
+    /// Returns the exit code of the command.
     #[must_use]
     pub fn exit(&self) -> Exit {
         let has_lost = self.timers.iter().any(|row| row.counts.lost > 0) || self.trace.losses > 0;

@@ -1,7 +1,7 @@
 //! The run folder of a program that was watched from outside: a series for each thread and kind of
 //! its timers, which come as they are found.
 //!
-//! It is a run of kind `imported`: nothing was planned, and the samples were not taken by a probe.
+//! The run is of kind `imported`: nothing was planned, and no probe took the samples.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,7 +23,7 @@ use crate::plan::Plan;
 use crate::record::{RunKind, RunRecord, SeriesRecord, StartTime, State};
 use tardy_samples::series_writer::SeriesWriter;
 
-/// Many samples a chunk, and what a killed tool loses of a series at most.
+/// Number of samples per chunk, and the most that a series loses if the tool is killed.
 const SAMPLES_A_CHUNK: u64 = 1024;
 
 /// A folder that is being written.
@@ -102,7 +102,7 @@ impl AttachedFolder {
         })
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()
@@ -184,12 +184,12 @@ impl AttachedFolder {
             place,
         };
         self.series.insert((thread, timer), series);
-        // Whoever reads the folder while it grows finds the series.
+        // Makes the series visible to programs that read the folder while it grows.
         self.folder.publish(&self.record).map_err(io::Error::other)
     }
 
-    /// Writes the rest, and how it ended. `lost` are timers of each kind of which the trace lost
-    /// the end; they are told of the first series of their kind.
+    /// Writes the remaining samples and the outcome of the run. `lost` counts, for each kind, the
+    /// timers whose end is missing from the trace; the first series of the kind reports them.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -218,9 +218,9 @@ impl AttachedFolder {
     }
 }
 
-/// A name that is the same in the next run of the program, so that the two can be compared, and
-/// that is one of a file: a program names its threads as it likes. Threads of the same name are
-/// copies, in the order in which they were first woken.
+/// Returns a name that is valid as a file name and is the same in the program's next run, so that
+/// the runs can be compared. Threads of the same name are numbered as copies, in the order of their
+/// first wake-ups.
 fn series_name(name: &str, timer: &str) -> String {
     let plain = |character: char| {
         if character.is_ascii_alphanumeric() || "-_".contains(character) {

@@ -1,5 +1,5 @@
-//! The timers of a running program, followed through the kernel's trace while it goes on as it was:
-//! nothing of it is stopped, changed or read but /proc.
+//! Follows the timers of a running program through the kernel's trace: the program is neither
+//! stopped nor changed, and only its files in /proc are read.
 
 mod places;
 pub mod process;
@@ -38,7 +38,7 @@ use crate::instance::Instance;
 use crate::pages::PageReader;
 use crate::tracer::{NotTraced, demand_clock_of_trace};
 
-/// How often pages and the list of threads are read.
+/// Interval at which pages and the list of threads are read.
 const PERIOD: Duration = Duration::from_millis(100);
 /// An event may be written this long after its time, in ns: as for explanations.
 const LATE_NS: u64 = 20_000_000;
@@ -48,7 +48,7 @@ const FILTER_PIDS_MAX: usize = 32;
 const LINKED_MAX: usize = 16;
 /// Names of other threads that are remembered.
 const NAMES_MAX: usize = 4096;
-/// What this thread writes into the trace, to find its own number there.
+/// Text that this thread writes into the trace to find its own number there.
 const MARK: &str = "tardy: attach";
 
 /// Why a program cannot be followed on this machine.
@@ -57,7 +57,7 @@ pub enum NotAttached {
     /// The kernel's trace cannot be recorded.
     #[error("{}: {}", .0, .0.remedy())]
     NotTraced(#[from] NotTraced),
-    /// Which function a timer calls says what it is.
+    /// The function that a timer calls identifies its kind.
     #[error(
         "the kernel hides the addresses of its functions, so timers cannot be distinguished: run \
          with CAP_SYSLOG, and set kernel.kptr_restrict to 0 or 1"
@@ -69,13 +69,13 @@ pub enum NotAttached {
          container, or in one that uses the host's IDs (--pid=host)"
     )]
     OtherNumbers,
-    /// Other events took its place.
+    /// Other events overwrote it.
     #[error(
         "the kernel's trace lost the mark that tardy wrote into it, because other threads caused \
          too many events: try again when fewer threads run"
     )]
     MarkLost,
-    /// What is changed could not be put back after a kill.
+    /// Changes to the system could not be journaled, so they could not be undone after a kill.
     #[error(transparent)]
     Journal(#[from] JournalError),
 }
@@ -89,11 +89,11 @@ pub enum End {
     Stopped,
     /// The program has ended.
     Process,
-    /// The trace is of no more use.
+    /// The trace became unusable.
     Trace,
 }
 
-/// What was recorded, beside the wake-ups.
+/// What was recorded besides the wake-ups.
 #[derive(Debug, Clone)]
 pub struct Recording {
     /// When it began, by the monotonic clock.
@@ -103,21 +103,21 @@ pub struct Recording {
     pub why: End,
     /// Threads that were followed, with the names that they had last.
     pub threads: BTreeMap<i32, String>,
-    /// What became of the timers of each kind.
+    /// Outcomes of the timers of each kind.
     pub counts: Vec<(TimerKind, TimerCounts)>,
-    /// Wakings of these threads by something else than their timers.
+    /// Number of times that something other than their timers woke these threads.
     pub other_wake_ups: u64,
     /// What the threads did between their sleeps.
     pub cycles: Cycles,
-    /// Why it is not known where threads slept.
+    /// Reason why the places where threads slept are unknown.
     pub no_stacks: Option<String>,
     /// Events that were read.
     pub events_read: u64,
-    /// Places where events were lost.
+    /// Number of places where events were lost.
     pub losses: u64,
-    /// Events that were lost there, as far as the kernel counted them.
+    /// Number of events lost there, as far as the kernel counted them.
     pub lost_events: u64,
-    /// Why the trace does not hold all, where something else than a full buffer keeps it from that.
+    /// Reason why the trace is incomplete, if it is not a full buffer.
     pub incomplete: Option<String>,
 }
 
@@ -158,7 +158,7 @@ impl Attachment {
     /// Records the timers of `process`, or of one thread of it, from now on.
     ///
     /// # Errors
-    /// [`NotAttached`]; nothing is left of it then.
+    /// Returns [`NotAttached`] after removing everything that it created.
     pub fn start(process: Process, only: Option<u32>, root: &Root) -> Result<Self, NotAttached> {
         let failed = |what| move |error| NotTraced::System { what, error };
         demand_clock_of_trace(root)?;
@@ -219,7 +219,7 @@ impl Attachment {
             stints.follow(thread);
         }
         watch.set_offsets(offsets());
-        // What lies before the mark is followed too; the mark itself tells of numbers.
+        // Events before the mark are followed too; the mark only identifies numbers.
         std::thread::sleep(Duration::from_nanos(LATE_NS));
         let until = u64::try_from(begin.get()).unwrap_or_default();
         read(&mut reader, &mut live).map_err(failed("cannot read the trace's pages"))?;
@@ -281,9 +281,9 @@ impl Attachment {
         &self.threads
     }
 
-    /// Follows until `until` by the monotonic clock, the end of the program, or the end that `wait`
-    /// tells: it waits for as long as it is given, and says whether to end. `take` gets each
-    /// wake-up, with the name of its thread.
+    /// Follows until `until` on the monotonic clock, until the program ends, or until `wait` says
+    /// so: `wait` receives the time to wait, and returns whether to end. `take` receives each
+    /// wake-up and the name of its thread.
     pub fn follow(
         mut self,
         until: Nanos,
@@ -338,7 +338,7 @@ impl Attachment {
         }
     }
 
-    /// Reads what there is, and hands over the wake-ups that are known by then.
+    /// Reads the available pages, and hands over the wake-ups that are complete.
     fn advance(&mut self, take: &mut impl FnMut(&TimerWakeUp, &str)) {
         let now = u64::try_from(clock::monotonic()).unwrap_or_default();
         self.read();
@@ -357,7 +357,7 @@ impl Attachment {
         }
     }
 
-    /// Hands over wake-ups until `until`, as long as the trace is complete.
+    /// Hands over wake-ups until `until` while the trace is complete.
     fn hand_over(&mut self, until: u64, take: &mut impl FnMut(&TimerWakeUp, &str)) {
         while self.incomplete.is_none()
             && let Some(item) = self.live.next_before(until)
@@ -394,7 +394,7 @@ impl Attachment {
         }
     }
 
-    /// Takes in who wakes whom.
+    /// Records which thread woke which.
     fn link(&mut self, item: &Item) {
         self.chains.take_loss(item);
         let Item::Event(event) = item else {
@@ -415,7 +415,7 @@ impl Attachment {
                     }
                 }
             }
-            // What the followed threads do is known from their stints.
+            // The stints already show what the followed threads do.
             Kind::Switch { previous, next, .. } if self.linked.contains(&next.pid) => {
                 let time = i64::try_from(event.time).unwrap_or(i64::MAX);
                 self.chains.run(next.pid, time, previous, false);
@@ -424,7 +424,7 @@ impl Attachment {
         }
     }
 
-    /// Follows threads that have come, too, and no longer those that have gone. False once the
+    /// Starts to follow new threads, and stops following ended ones. Returns false after the
     /// program has ended.
     fn look_for_threads(&mut self) -> bool {
         if !self.process.is_there() {
@@ -457,7 +457,7 @@ impl Attachment {
             self.has_new_link = false;
             let followed = self.followed.now.iter().copied();
             for (event, filter) in filters(&self.functions, followed, &self.linked) {
-                // Where an event knows no filters, all of it is recorded anyway.
+                // If an event does not support filters, all of it is recorded anyway.
                 let _ = self.instance.filter(event, &filter);
             }
             // While its trigger is replaced, the kernel records no stacks.
@@ -471,8 +471,7 @@ impl Attachment {
     }
 }
 
-/// The files of the instance by which another program could switch it off, or have it tell other
-/// times.
+/// The files of the instance with which another program could stop it or change its clock.
 #[derive(Debug)]
 struct State {
     is_on: File,
@@ -487,7 +486,7 @@ impl State {
         })
     }
 
-    /// What another program has changed.
+    /// Returns what another program has changed.
     fn change(&self) -> Option<String> {
         let text = |file: &File| {
             let mut bytes = [0; 512];
@@ -507,13 +506,13 @@ impl State {
 #[derive(Debug, Default)]
 struct FollowedThreads {
     now: BTreeSet<i32>,
-    /// Those that were not there at the last look.
+    /// Threads that were missing at the last look.
     absent: BTreeSet<i32>,
 }
 
 impl FollowedThreads {
-    /// Those that have come and those that have gone, now that `there` are there. One has gone at
-    /// the second look that does not find it: its last events are read by then.
+    /// Returns the threads that are new and those that have ended, given the current ones. A thread
+    /// has ended if two looks in a row do not find it: its last events have been read by then.
     fn look(&mut self, there: BTreeSet<i32>) -> (BTreeSet<i32>, BTreeSet<i32>) {
         let come = &there - &self.now;
         let absent = &self.now - &there;
@@ -528,14 +527,15 @@ impl FollowedThreads {
 fn read(reader: &mut PageReader, live: &mut Live) -> io::Result<()> {
     for place in 0..reader.cpus().len() {
         while let Some(page) = reader.next(place)? {
-            // A damaged one is a loss, which the stream tells.
+            // The stream reports a damaged page as a loss.
             let _ = live.page(place, &page);
         }
     }
     Ok(())
 }
 
-/// Where the functions of timers begin, by /proc/kallsyms; none where the kernel hides it.
+/// Returns the addresses of the timers' functions from /proc/kallsyms; empty if the kernel hides
+/// them.
 fn functions(symbols: &str) -> Vec<(u64, TimerKind)> {
     let function = |line: &str| {
         let mut words = line.split_ascii_whitespace();
@@ -554,7 +554,7 @@ fn functions(symbols: &str) -> Vec<(u64, TimerKind)> {
     symbols.lines().filter_map(function).collect()
 }
 
-/// Where a thread slept.
+/// Returns the place where a thread slept.
 fn place_of(stint: &Stint, live: &Live, places: &mut Places) -> Option<u32> {
     match stint.doing {
         Doing::Asleep {
@@ -579,7 +579,7 @@ fn thread_name(root: &Root, thread: i32) -> String {
             }
         })
         .collect();
-    // The kernel appends what a worker does, which changes.
+    // The kernel appends the current task of a worker, which changes.
     match name.split_once(['-', '+']) {
         Some((worker, _)) if worker.starts_with("kworker/") => worker.to_owned(),
         _ => name,
@@ -606,15 +606,15 @@ fn of_threads(field: &str, threads: impl Iterator<Item = i32>) -> String {
     }
 }
 
-/// What is recorded of each event, for these threads: each event costs the program some hundred ns,
-/// and most are of no use here.
+/// Returns the filter of each event for these threads: each event costs the program some hundred
+/// ns, and most are not needed.
 fn filters(
     functions: &[(u64, TimerKind)],
     threads: impl Iterator<Item = i32>,
     linked: &BTreeSet<i32>,
 ) -> [(crate::events::WantedEvent, String); 5] {
     let threads: Vec<i32> = threads.collect();
-    // A range of many threads would take in those of other programs.
+    // A range of many threads would include those of other programs.
     let linked = linked
         .iter()
         .filter(|_| threads.len() + linked.len() <= FILTER_PIDS_MAX);

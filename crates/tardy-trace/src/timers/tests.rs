@@ -8,7 +8,7 @@ const TIMERFD: u64 = 0xf001;
 const TICK: u64 = 0xf002;
 const LOOP: i32 = 10;
 const OTHER: i32 = 20;
-/// As if the clocks had these distances: 2026, and a minute of suspend.
+/// Plausible distances of the clocks: the year 2026, and a minute of suspend.
 const OFFSETS: ClockOffsets = ClockOffsets {
     realtime: 1_790_000_000_000_000_000,
     boottime: 60_000_000_000,
@@ -52,8 +52,8 @@ fn sleep(ahead: i64) -> Vec<Item> {
 
 #[test]
 fn a_thread_that_was_on_another_cpu_when_it_was_woken_is_not_as_late_as_its_next_switch() {
-    // Its timer stayed on CPU 0, where it was set; the thread is on CPU 1, on its way to sleep, and
-    // goes on there until it is preempted.
+    // Its timer stayed on CPU 0, where it was set; the thread is going to sleep on CPU 1, and
+    // continues there until it is preempted.
     let elsewhere = |time, previous, previous_state, next| {
         event(
             time,
@@ -85,7 +85,7 @@ fn a_thread_that_was_on_another_cpu_when_it_was_woken_is_not_as_late_as_its_next
         );
         assert_eq!(watch.counts(TimerKind::Sleep).wake_ups, 1);
     }
-    // One that has left its CPU behind the waking is as late as the switch to it.
+    // A thread that leaves its CPU after the waking is as late as the switch to it.
     let mut items = items;
     items[4] = elsewhere(1_050_000, LOOP, 1, OTHER);
     let (_, found) = watched(&items);
@@ -146,8 +146,8 @@ fn due_times_of_every_clock_are_those_of_the_monotonic_one() {
             (clock, 1_000_000, 70_000)
         );
     }
-    // A clock that was set since: the look of the interrupt at it counts, 500 ns before the timer's
-    // function.
+    // A clock that was set since then: the interrupt's reading of it counts, 500 ns before the
+    // timer's function.
     let (_, found) = watched(&sleep(OFFSETS.realtime - 5_000_000_000));
     assert_eq!(
         (found[0].clock, found[0].due, found[0].lateness()),
@@ -252,7 +252,7 @@ fn a_timer_that_is_set_anew_was_cancelled_and_one_that_nobody_waits_for_wakes_no
         start(200, LOOP, 7, TIMERFD, 2_000_000, 2_000_000),
         entry(2_000_100, OTHER, 7, TIMERFD, 2_000_000),
         exit(2_000_300, OTHER, 7),
-        // Behind the function's end the thread is woken by somebody else.
+        // Something else wakes the thread after the end of the function.
         waking(2_000_400, OTHER, HARD_INTERRUPT, LOOP),
         start(2_100_000, LOOP, 7, TIMERFD, 9_000_000, 9_000_000),
     ]);
@@ -331,7 +331,7 @@ fn timers_of_other_threads_and_of_other_functions_are_passed_over() {
 fn a_thread_that_was_not_seen_to_be_switched_to_had_not_left_the_cpu() {
     let mut items = sleep(0);
     items.truncate(5);
-    // It is on its way to sleep on another CPU when it is woken, and goes on there.
+    // The thread is going to sleep on another CPU when it is woken, and continues there.
     items.push(start(1_065_000, LOOP, 8, WAKEUP, 2_000_000, 2_000_000));
     let (watch, found) = watched(&items);
     assert_eq!((found[0].ran, found[0].start), (1_061_000, Start::Unseen));
@@ -377,8 +377,7 @@ fn what_is_under_way_where_events_are_lost_is_lost() {
     }
 }
 
-/// What may come, in any order: of two threads that are followed, one that is not, and three
-/// timers.
+/// Generates items in any order, for two followed threads, another thread, and three timers.
 fn any_item() -> impl Strategy<Value = Item> {
     let pid = prop_oneof![Just(LOOP), Just(LOOP + 1), Just(OTHER), Just(0)];
     let function = prop_oneof![Just(WAKEUP), Just(TIMERFD), Just(TICK)];

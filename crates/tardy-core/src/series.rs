@@ -97,7 +97,7 @@ pub struct Descriptor {
     /// The meaning of the values.
     #[serde(default, skip_serializing_if = "Meaning::is_plain_lateness")]
     pub meaning: Meaning,
-    /// Whether the values are irrelevant to a deadline, so that the verdict ignores them.
+    /// Whether the values say nothing about a deadline: the verdict is then given without them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_outside_verdict: bool,
     /// Whether the values time work, not a clock read alone: see [`Descriptor::is_work`].

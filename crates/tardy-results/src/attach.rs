@@ -1,4 +1,4 @@
-//! How late a running program's timers woke it, as numbers: the result of `tardy attach`.
+//! How late a running program's timers woke it, as numbers: what `tardy attach` shows.
 
 use std::collections::BTreeMap;
 
@@ -83,8 +83,8 @@ pub struct ThreadRow {
     pub unseen: u64,
     #[serde(flatten)]
     pub lateness: Figures,
-    /// The parts of the lateness, in the order of time. The quantiles of the parts do not add up to
-    /// the quantile of their sum.
+    /// The parts of the lateness, in the order of time. Quantiles of parts do not add up to that of
+    /// their sum.
     pub parts: Vec<PartFigures>,
 }
 
@@ -104,7 +104,7 @@ pub struct WorstWakeUp {
     pub timer: TimerKind,
     pub clock: TimerClock,
     pub cpu: u32,
-    /// In the time of the monotonic clock, even if the timer uses another clock.
+    /// By the monotonic clock, of whatever clock the timer is.
     pub due_ns: Nanos,
     /// Time since the start of the recording.
     pub at_ns: Nanos,
@@ -144,7 +144,7 @@ pub struct AttachResult {
     pub trace: AttachTrace,
     /// Notes that a reader of the numbers needs.
     pub notes: Vec<String>,
-    /// Present if a deadline was given.
+    /// Where a deadline was given.
     pub verdict: Option<Verdict>,
     /// The run folder that was made.
     pub folder: Option<String>,
@@ -157,7 +157,7 @@ pub struct AttachFacts {
     pub end: AttachEnd,
     pub begin: Nanos,
     pub length: Nanos,
-    /// Last known names of the threads.
+    /// Names of threads, those that they had last.
     pub names: BTreeMap<i32, String>,
     pub counts: Vec<(TimerKind, TimerCounts)>,
     pub other_wake_ups: u64,

@@ -184,7 +184,7 @@ impl AttachedFolder {
             place,
         };
         self.series.insert((thread, timer), series);
-        // Makes the series visible to programs that read the folder while it grows.
+        // Whoever reads the folder while it grows finds the series.
         self.folder.publish(&self.record).map_err(io::Error::other)
     }
 
@@ -218,9 +218,9 @@ impl AttachedFolder {
     }
 }
 
-/// Returns a name that is valid as a file name and is the same in the program's next run, so that
-/// the runs can be compared. Threads of the same name are numbered as copies, in the order of their
-/// first wake-ups.
+/// A name that is the same in the next run of the program, so that the two can be compared, and
+/// that is one of a file: a program names its threads as it likes. Threads of the same name are
+/// copies, in the order in which they were first woken.
 fn series_name(name: &str, timer: &str) -> String {
     let plain = |character: char| {
         if character.is_ascii_alphanumeric() || "-_".contains(character) {

@@ -23,14 +23,14 @@ const CPUS_MAX: usize = 8192;
 /// Waker of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Waker {
-    /// The trace does not show it.
+    /// The trace does not say.
     #[default]
     Unknown,
     /// A timer's function.
     Timer,
-    /// An interrupt; its handler, if known.
+    /// An interrupt; its handler, where that is known.
     Interrupt(Text),
-    /// A softirq; its number, if known.
+    /// A softirq; its number, where that is known.
     Softirq(Option<i64>),
     /// The thread with this number.
     Thread(i32),
@@ -115,7 +115,7 @@ struct Context {
     softirq: Option<i64>,
 }
 
-/// Reads a trace event by event, and emits stints.
+/// Takes a trace in, event by event, and gives stints out.
 #[derive(Debug, Default)]
 pub struct Stints {
     /// The followed threads; a thread's state is unknown until its first event.

@@ -1,23 +1,23 @@
-//! Finds the wake-ups that the kernel's timers caused: when each was due, when the thread ran, and
-//! the parts of the time between.
+//! Wake-ups that threads asked the kernel's timers for: when each was due, when the thread ran, and
+//! what lies between.
 //!
-//! Each timer that a followed thread sets ends in exactly one way ([`TimerCounts`]): as a wake-up,
-//! unawaited, cancelled, lost, or pending. If something else wakes a thread, that is not a wake-up
-//! of a timer; such wakings are counted separately.
+//! A timer that a followed thread sets begins a story, which ends in exactly one way
+//! ([`TimerCounts`]): as a wake-up, unawaited, cancelled, lost, or pending. A thread that something
+//! else wakes is no wake-up of a timer; such wakings are counted beside.
 //!
-//! It needs these events: `hrtimer_start`, `hrtimer_cancel`, `hrtimer_expire_entry`,
-//! `hrtimer_expire_exit`, `sched_waking`, `sched_switch`. This module does not read anything from
-//! the system: its caller says which threads to follow, and how far the kernel's clocks are apart.
+//! The events that this needs: `hrtimer_start`, `hrtimer_cancel`, `hrtimer_expire_entry`,
+//! `hrtimer_expire_exit`, `sched_waking`, `sched_switch`. Nothing here knows of the system: whoever
+//! feeds it says which threads to follow, and how far the kernel's clocks lie apart.
 //!
 //! A program's timer is due when the program asked, not when its slack ends. A loop sees the same
 //! latency; the slack is a named part of it.
 //!
-//! A cancelled timer did not end the wait. A timer ended the wait if the waking lies between the
-//! entry and the exit of the timer's function. An unrelated wake-up in the same interrupt would
-//! otherwise become a sample as late as the wait was long. The exit event is worth its cost.
+//! A cancelled timer did not end the wait. A timer ended it if the wake-up lies between the entry
+//! and the exit of the timer's function. An unrelated wake-up in the same interrupt would otherwise
+//! become a sample as late as the wait was long. The exit event is worth its cost.
 //!
-//! After lost events, all pending timers count as lost. One of them may have been set again by a
-//! lost event; it would then look late by a whole period.
+//! After lost events, all pending timers count as lost. One of them may have been set again among
+//! the lost events; it would then look late by a whole period.
 //!
 //! The clock of a timer follows from the value that its interrupt read. The events do not name the
 //! clock. The offsets between clocks are read exactly in user space, because the event comes some
@@ -34,8 +34,8 @@ const ARMED_MAX: usize = 1 << 18;
 /// Timers' functions that a CPU is in at once: one that a thread of PREEMPT_RT serves, and one in
 /// an interrupt above it. More are damage.
 const NESTED_MAX: usize = 16;
-/// Largest distance, in ns, between the monotonic clock at an expiry and the reading of the timer's
-/// clock there, if both are the same clock.
+/// The monotonic clock at an expiry, and what a timer of that clock read there, lie no further
+/// apart, in ns.
 const SAME_CLOCK_NS: i64 = 1_000_000_000;
 /// The same limit for a clock that can be set, which is compared by its offset at the last reading.
 const SETTABLE_CLOCK_NS: i64 = 10_000_000;
@@ -44,7 +44,7 @@ const SETTABLE_CLOCK_NS: i64 = 10_000_000;
 /// it has 0.
 pub(crate) const PREEMPTED: i64 = 0x100;
 
-/// Kind of a timer, by the function that it calls.
+/// What a program set, by the function that its timer calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimerKind {
@@ -149,19 +149,19 @@ impl ClockOffsets {
     }
 }
 
-/// Parts of the time from the due time until the thread runs, in ns. The parts follow one another:
-/// their sum always equals the lateness.
+/// What lies between the due time and the thread's running, in ns. The parts follow one another:
+/// their sum is the lateness, always.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Parts {
-    /// From the due time to the moment at which the thread set the timer, if that was later.
+    /// From the due time to when the thread set the timer, where it did so too late.
     pub armed: i64,
-    /// From the end of `armed`, the time by which the kernel may delay the timer (timer slack).
+    /// From there on, for as long as the thread allows its timer to be late (timer slack).
     pub slack: i64,
-    /// From the end of `slack` to the call of the timer's function.
+    /// From there to the call of the timer's function.
     pub timer: i64,
-    /// From the end of `timer` to the waking of the thread.
+    /// From there to the waking of the thread.
     pub waking: i64,
-    /// From the end of `waking` to the switch to the thread.
+    /// From there to the switch to the thread.
     pub switch: i64,
 }
 
@@ -181,38 +181,37 @@ impl Parts {
 pub struct TimerWakeUp {
     /// The thread that was woken.
     pub thread: i32,
-    /// Kind of the timer.
+    /// What the program had set.
     pub kind: TimerKind,
     /// The clock that it had set it on.
     pub clock: TimerClock,
-    /// The CPU on which the thread ran or, if the trace does not contain the switch, the CPU that
-    /// woke it.
+    /// The CPU that it ran on; where the switch is not in the trace, the one that woke it.
     pub cpu: u32,
-    /// Due time that the program requested, without slack, in ns of the monotonic clock.
+    /// When it was due, in ns of the monotonic clock: what the program asked for, without slack.
     pub due: i64,
     /// When it ran.
     pub ran: i64,
-    /// Parts of the lateness.
+    /// What lies between.
     pub parts: Parts,
-    /// How the thread started to run.
+    /// How the thread came to run.
     pub start: Start,
 }
 
-/// How a woken thread started to run.
+/// How a woken thread came to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// The CPU switched to it.
+    /// By a switch to it.
     Switch,
-    /// The thread had not left its CPU yet, and continued after the interrupt.
+    /// It had not left the CPU yet, and goes on behind the interrupt.
     OnCpu,
-    /// The trace contains no switch, but the thread acted later or lost its CPU while it could run:
-    /// either it had not left its CPU, or the kernel does not trace that switch. Its lateness is a
+    /// No switch is in the trace, and the thread did something later or lost its CPU while it could
+    /// run: it had not left its CPU, or the kernel does not trace that switch. Its lateness is a
     /// lower bound.
     Unseen,
 }
 
 impl TimerWakeUp {
-    /// Returns the time from the due time until the thread ran, in ns.
+    /// From due to running, in ns.
     #[must_use]
     pub fn lateness(&self) -> i64 {
         self.ran - self.due
@@ -282,7 +281,7 @@ pub struct TimerWatch {
 }
 
 impl TimerWatch {
-    /// Creates a watch for timers with these functions, given by address.
+    /// For timers with these functions, by address.
     #[must_use]
     pub fn new(functions: impl IntoIterator<Item = (u64, TimerKind)>) -> Self {
         Self {
@@ -291,42 +290,42 @@ impl TimerWatch {
         }
     }
 
-    /// Starts to follow this thread, given by its number outside of any container.
+    /// Also looks at this thread, by its number outside of any container.
     pub fn follow(&mut self, thread: i32) {
         self.followed.insert(thread);
     }
 
-    /// Stops following a thread that has ended: another program may get its number. Timers that it
-    /// set for other threads are still followed.
+    /// Looks at it no more: it has ended, and its number may become another program's. Timers that
+    /// it set for others stay.
     pub fn unfollow(&mut self, thread: i32) {
         self.end_unseen(thread);
         self.followed.remove(&thread);
     }
 
-    /// Sets the distances of the clocks for the following events.
+    /// Says how far the clocks lie apart from now on.
     pub fn set_offsets(&mut self, offsets: ClockOffsets) {
         self.offsets = offsets;
     }
 
-    /// Returns the outcomes of the timers of one kind so far; [`TimerWatch::finish`] adds the
-    /// pending ones.
+    /// What became of the timers of a kind so far; those that are pending are told by
+    /// [`TimerWatch::finish`].
     #[must_use]
     pub fn counts(&self, kind: TimerKind) -> TimerCounts {
         self.counts[kind as usize]
     }
 
-    /// Returns the number of times that something other than its own timers woke a followed thread.
+    /// Wakings of followed threads by something other than a timer of theirs.
     #[must_use]
     pub fn other_wake_ups(&self) -> u64 {
         self.other_wake_ups
     }
 
-    /// Returns the wake-ups completed since the last call, in the order of their ends.
+    /// The wake-ups that are known since the last call, each in the order in which it ended.
     pub fn finished(&mut self) -> impl Iterator<Item = TimerWakeUp> {
         self.finished.drain(..)
     }
 
-    /// Processes the next item.
+    /// Takes in what comes next.
     pub fn take(&mut self, item: &Item) {
         match item {
             Item::Event(event) => self.take_event(event),
@@ -337,8 +336,8 @@ impl TimerWatch {
     fn take_event(&mut self, event: &Event) {
         let is_thread =
             !event.head.is_in_interrupt() && !event.head.is_in_softirq() && !event.head.is_in_nmi();
-        // The previous thread writes the switch event, and that thread may be one that is woken
-        // while it goes to sleep.
+        // The event of a switch is written by the thread before it, which may be one that is woken
+        // on its way to sleep.
         if is_thread && !matches!(event.kind, Kind::Switch { .. }) {
             self.end_unseen(event.head.pid);
         }
@@ -362,8 +361,8 @@ impl TimerWatch {
                 };
                 self.start(timer, armed);
             }
-            // Kernels up to 6.17 also report this event in the interrupt when an expiring timer
-            // leaves the queue.
+            // Kernels up to 6.17 also tell that a timer is taken out of the queue because it
+            // expires, in the interrupt.
             Kind::TimerCancel { timer } if is_thread && self.followed.contains(&event.head.pid) => {
                 self.cancel(timer)
             }
@@ -381,8 +380,8 @@ impl TimerWatch {
                 previous_state,
                 next,
             } => {
-                // A thread that could have continued was on its CPU when another CPU woke it. The
-                // trace does not show whether it continued at once or was still going to sleep.
+                // One that could have gone on was on its CPU when it was woken elsewhere. Whether
+                // it went on then, or was on its way to sleep until now, is not told.
                 if previous_state == 0 || previous_state >= PREEMPTED {
                     self.end_unseen(previous.pid);
                 }
@@ -462,8 +461,8 @@ impl TimerWatch {
         }
     }
 
-    /// Handles the waking of a followed thread: by the timer whose function this CPU executes, or
-    /// by something else.
+    /// A followed thread is woken: by the timer whose function this CPU is in, or by something
+    /// else.
     fn wake(&mut self, event: &Event, thread: i32) {
         let is_same = |head: Head| {
             head.pid == event.head.pid && head.is_in_interrupt() == event.head.is_in_interrupt()
@@ -535,7 +534,8 @@ impl TimerWatch {
         });
     }
 
-    /// Handles lost events: pending timers may have ended or been set again there.
+    /// Events were lost: what was under way may have ended among them, and a timer may have been
+    /// set anew.
     fn lose(&mut self) {
         for kind in self.under_way() {
             self.counts[kind as usize].lost += 1;
@@ -543,7 +543,7 @@ impl TimerWatch {
         self.forget();
     }
 
-    /// Ends the trace: unfinished timers become pending.
+    /// The trace has ended: what is under way is pending.
     pub fn finish(&mut self) {
         for kind in self.under_way() {
             self.counts[kind as usize].pending += 1;
@@ -575,7 +575,7 @@ impl TimerWatch {
     }
 }
 
-/// Converts a stamp of the trace's monotonic clock; no machine's clock reaches half of its range.
+/// A stamp of the trace's monotonic clock; no clock of a machine comes to half of its range.
 fn stamp(time: u64) -> i64 {
     i64::try_from(time).unwrap_or(i64::MAX)
 }

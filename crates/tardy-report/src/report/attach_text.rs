@@ -1,5 +1,5 @@
-//! Formats the result of `tardy attach` as text: the figures of each thread, the parts of its
-//! lateness, the outcomes of its timers, and the worst wake-ups.
+//! What `tardy attach` found, as text: the figures of each thread, the parts of its lateness, what
+//! became of its timers, and the worst wake-ups.
 
 use std::fmt::Write as _;
 

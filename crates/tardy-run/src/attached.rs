@@ -1,7 +1,7 @@
 //! The run folder of a program that was watched from outside: a series for each thread and kind of
 //! its timers, which come as they are found.
 //!
-//! The run is of kind `imported`: nothing was planned, and no probe took the samples.
+//! It is a run of kind `imported`: nothing was planned, and the samples were not taken by a probe.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,7 +23,7 @@ use crate::plan::Plan;
 use crate::record::{RunKind, RunRecord, SeriesRecord, StartTime, State};
 use tardy_samples::series_writer::SeriesWriter;
 
-/// Number of samples per chunk, and the most that a series loses if the tool is killed.
+/// Many samples a chunk, and what a killed tool loses of a series at most.
 const SAMPLES_A_CHUNK: u64 = 1024;
 
 /// A folder that is being written.

@@ -1,5 +1,5 @@
-//! Follows the timers of a running program through the kernel's trace: the program is neither
-//! stopped nor changed, and only its files in /proc are read.
+//! The timers of a running program, followed through the kernel's trace while it goes on as it was:
+//! nothing of it is stopped, changed or read but /proc.
 
 mod places;
 pub mod process;
@@ -105,7 +105,7 @@ pub struct Recording {
     pub threads: BTreeMap<i32, String>,
     /// Outcomes of the timers of each kind.
     pub counts: Vec<(TimerKind, TimerCounts)>,
-    /// Number of times that something other than their timers woke these threads.
+    /// Wakings of these threads by something else than their timers.
     pub other_wake_ups: u64,
     /// What the threads did between their sleeps.
     pub cycles: Cycles,
@@ -281,9 +281,9 @@ impl Attachment {
         &self.threads
     }
 
-    /// Follows until `until` on the monotonic clock, until the program ends, or until `wait` says
-    /// so: `wait` receives the time to wait, and returns whether to end. `take` receives each
-    /// wake-up and the name of its thread.
+    /// Follows until `until` by the monotonic clock, the end of the program, or the end that `wait`
+    /// tells: it waits for as long as it is given, and says whether to end. `take` gets each
+    /// wake-up, with the name of its thread.
     pub fn follow(
         mut self,
         until: Nanos,
@@ -338,7 +338,7 @@ impl Attachment {
         }
     }
 
-    /// Reads the available pages, and hands over the wake-ups that are complete.
+    /// Reads what there is, and hands over the wake-ups that are known by then.
     fn advance(&mut self, take: &mut impl FnMut(&TimerWakeUp, &str)) {
         let now = u64::try_from(clock::monotonic()).unwrap_or_default();
         self.read();
@@ -357,7 +357,7 @@ impl Attachment {
         }
     }
 
-    /// Hands over wake-ups until `until` while the trace is complete.
+    /// Hands over wake-ups until `until`, as long as the trace is complete.
     fn hand_over(&mut self, until: u64, take: &mut impl FnMut(&TimerWakeUp, &str)) {
         while self.incomplete.is_none()
             && let Some(item) = self.live.next_before(until)
@@ -606,15 +606,15 @@ fn of_threads(field: &str, threads: impl Iterator<Item = i32>) -> String {
     }
 }
 
-/// Returns the filter of each event for these threads: each event costs the program some hundred
-/// ns, and most are not needed.
+/// What is recorded of each event, for these threads: each event costs the program some hundred ns,
+/// and most are of no use here.
 fn filters(
     functions: &[(u64, TimerKind)],
     threads: impl Iterator<Item = i32>,
     linked: &BTreeSet<i32>,
 ) -> [(crate::events::WantedEvent, String); 5] {
     let threads: Vec<i32> = threads.collect();
-    // A range of many threads would include those of other programs.
+    // A range of many threads would take in those of other programs.
     let linked = linked
         .iter()
         .filter(|_| threads.len() + linked.len() <= FILTER_PIDS_MAX);

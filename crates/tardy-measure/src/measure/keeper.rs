@@ -76,8 +76,9 @@ enum Job {
 const APPENDED_BYTES_MAX: usize = 1 << 20;
 
 impl BackgroundWriter {
-    /// Replaces the file at `path` by `content` later, unless newer content arrives first; returns
-    /// at once. On a full disk the older file stays. After the end nothing is written.
+    /// Replaces the file at `path` by `content`, some time later, unless newer content comes
+    /// before; returns at once. A full disk keeps the older file. After the end nothing is written
+    /// any more.
     pub(super) fn replace(&self, path: &Path, content: Vec<u8>) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if !queue.is_ending {
@@ -86,8 +87,8 @@ impl BackgroundWriter {
         }
     }
 
-    /// Adds `content` to the existing file at `path` later; returns at once. After a failure
-    /// nothing more is added, so that no line follows half of one.
+    /// Adds `content` to the file at `path`, which must be there, some time later; returns at once.
+    /// Where that fails once nothing more is added, so that no line comes after half of one.
     pub(super) fn append(&self, path: &Path, content: &[u8]) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.is_ending {
@@ -100,8 +101,8 @@ impl BackgroundWriter {
         }
     }
 
-    /// Limits the length of the file at `path`, which [`Self::append`] extends: beyond it, every
-    /// second old line is dropped.
+    /// Lets the file at `path`, whose lines [`Self::append`] adds, become no longer than this: of
+    /// older lines every second one gives way then.
     pub(super) fn bound(&self, path: &Path, bytes_max: u64) {
         self.0
             .queue
@@ -111,7 +112,7 @@ impl BackgroundWriter {
             .insert(path.to_owned(), bytes_max);
     }
 
-    /// Requests that the oldest samples of a series be folded, before other tasks; returns at once.
+    /// Has the oldest samples of a series give way, before anything else; returns at once.
     pub(super) fn make_room(&self, rotation: Arc<Rotation>) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if !queue.is_ending {
@@ -130,8 +131,8 @@ impl BackgroundWriter {
         }
     }
 
-    /// Syncs the file at `path` later, so that its current content survives a power failure;
-    /// returns at once.
+    /// Brings the file at `path` to the disk, some time later, so that a failure of power leaves
+    /// what stands in it now; returns at once.
     pub(super) fn sync(&self, path: &Path) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if !queue.is_ending && queue.synced.insert(path.to_owned()) {
@@ -139,8 +140,8 @@ impl BackgroundWriter {
         }
     }
 
-    /// Returns whether the run's folder was removed, moved, or replaced by another one. Afterwards
-    /// its files are not written.
+    /// Whether the run's folder was removed, moved, or replaced by another one. Nothing is written
+    /// to its files from then on.
     pub(super) fn is_folder_gone(&self) -> bool {
         self.0.is_folder_gone.load(Ordering::Acquire)
     }
@@ -186,7 +187,7 @@ impl KeeperThread {
     /// Starts the thread on `cpus`, for files of `folder`.
     ///
     /// # Errors
-    /// Returns errors of starting a thread.
+    /// Those of starting a thread.
     pub(super) fn start(cpus: &CpuList, folder: FolderIdentity) -> io::Result<Self> {
         let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
         let mut broken = BTreeSet::new();
@@ -246,7 +247,7 @@ impl KeeperThread {
         })
     }
 
-    /// Returns a handle for submitting files.
+    /// For whoever has files to be kept.
     pub(super) fn keeper(&self) -> BackgroundWriter {
         self.keeper.clone()
     }

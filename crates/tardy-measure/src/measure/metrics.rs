@@ -74,7 +74,7 @@ pub(super) struct MetricsServer {
 }
 
 impl Desk {
-    /// Returns whether a client waits for new numbers.
+    /// Whether somebody waits for new numbers.
     pub(super) fn is_wanted(&self) -> bool {
         self.is_wanted.load(Ordering::Acquire)
     }
@@ -89,7 +89,7 @@ impl Desk {
         }
     }
 
-    /// Stores the record and the progress of the run.
+    /// The same with how far the run is.
     pub(super) fn leave_run(&self, record: &RunRecord, now: Nanos) {
         let Ok(mut numbers) = self.numbers.try_lock() else {
             return;
@@ -253,7 +253,7 @@ impl MetricsServer {
     /// Answers at `listener` from a thread on `cpus`.
     ///
     /// # Errors
-    /// Returns errors of starting a thread.
+    /// Those of starting a thread.
     pub(super) fn start(listener: TcpListener, cpus: &CpuList) -> io::Result<Self> {
         let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
         let desk = Arc::new(Desk::default());
@@ -281,7 +281,7 @@ impl MetricsServer {
         })
     }
 
-    /// Returns the shared state.
+    /// Where numbers are left.
     pub(super) fn desk(&self) -> &Arc<Desk> {
         &self.desk
     }

@@ -197,7 +197,7 @@ impl Cutter {
         }
     }
 
-    /// Returns the cycles, with places and names resolved from their numbers.
+    /// What came of it, with the places and names by number.
     #[must_use]
     pub fn result(mut self, places: &[WaitPlace], name: &impl Fn(i32) -> String) -> Cycles {
         for thread in self.threads.values_mut() {

@@ -101,7 +101,7 @@ impl Places {
         number
     }
 
-    /// Returns all places, by number.
+    /// All, by number.
     pub(super) fn into_places(self) -> Vec<WaitPlace> {
         self.places
     }

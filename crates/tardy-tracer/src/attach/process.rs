@@ -97,7 +97,7 @@ impl Process {
     /// Sees that it has this thread.
     ///
     /// # Errors
-    /// Returns [`NoProcess::NoThread`].
+    /// [`NoProcess::NoThread`].
     pub fn check_thread(&self, thread: u32) -> Result<(), NoProcess> {
         let threads = self.threads();
         if i32::try_from(thread).is_ok_and(|thread| threads.contains_key(&thread)) {
@@ -160,8 +160,7 @@ impl Process {
     }
 }
 
-/// Replaces control characters: a program chooses the names of its threads, and they must not act
-/// on a terminal.
+/// A program names its threads as it likes; what it wrote must not reach a terminal as it is.
 fn printable(name: &str) -> String {
     name.chars()
         .map(|character| {

@@ -158,7 +158,7 @@ impl Attachment {
     /// Records the timers of `process`, or of one thread of it, from now on.
     ///
     /// # Errors
-    /// Returns [`NotAttached`] after removing everything that it created.
+    /// [`NotAttached`]; nothing is left of it then.
     pub fn start(process: Process, only: Option<u32>, root: &Root) -> Result<Self, NotAttached> {
         let failed = |what| move |error| NotTraced::System { what, error };
         demand_clock_of_trace(root)?;
@@ -471,7 +471,8 @@ impl Attachment {
     }
 }
 
-/// The files of the instance with which another program could stop it or change its clock.
+/// The files of the instance by which another program could switch it off, or have it tell other
+/// times.
 #[derive(Debug)]
 struct State {
     is_on: File,
@@ -527,7 +528,7 @@ impl FollowedThreads {
 fn read(reader: &mut PageReader, live: &mut Live) -> io::Result<()> {
     for place in 0..reader.cpus().len() {
         while let Some(page) = reader.next(place)? {
-            // The stream reports a damaged page as a loss.
+            // A damaged one is a loss, which the stream tells.
             let _ = live.page(place, &page);
         }
     }

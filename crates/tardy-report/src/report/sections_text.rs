@@ -15,7 +15,7 @@ const PLACES: usize = 10;
 /// Differences that are listed.
 const DIFFERENCES: usize = 40;
 
-/// Explains the kinds, below every census.
+/// What the kinds are: the line below every census.
 const EXPLANATION: &str = "A section counts in each of its kinds. Times are those of the \
                            instructions executed, in virtual time. Begins in: the function that \
                            switched interrupts or preemption off (for a lock, its caller; for an \

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use tardy_machine::process;
 use tardy_machine::root::Root;
 
-/// Flag of a kernel thread in /proc/PID/stat (include/linux/sched.h).
+/// Of the flags in /proc/PID/stat: a thread of the kernel (include/linux/sched.h).
 const PF_KTHREAD: u64 = 0x0020_0000;
 /// errno-base.h; the process has ended since its file was opened.
 const ESRCH: i32 = 3;

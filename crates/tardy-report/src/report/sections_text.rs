@@ -155,7 +155,7 @@ pub fn census(census: &Census, width: usize) -> String {
     text
 }
 
-/// Describes the distribution of section lengths, by powers of ten.
+/// How the sections are spread over lengths, by powers of ten.
 fn lengths<'a>(kinds: impl Iterator<Item = &'a KindCensus>) -> String {
     let mut above = [
         (1_000_u64, 0_u64),
@@ -165,7 +165,7 @@ fn lengths<'a>(kinds: impl Iterator<Item = &'a KindCensus>) -> String {
     ];
     for kind in kinds {
         for (bin, count) in kind.histogram.iter().enumerate() {
-            // Bin `n` ends below 2^n ns: only values that are certainly longer count.
+            // A bin reaches up to below 2^bin ns: what is surely longer counts.
             let least = if bin == 0 { 0 } else { 1_u64 << (bin - 1) };
             above
                 .iter_mut()
@@ -189,12 +189,12 @@ fn lengths<'a>(kinds: impl Iterator<Item = &'a KindCensus>) -> String {
     }
 }
 
-/// Returns the first power of two at or above a round limit, which is a boundary of bins.
+/// From a round limit up to the first power of two at or above it, which is where the bins part.
 fn least_above(limit: u64) -> i64 {
     (limit.next_power_of_two() - limit) as i64
 }
 
-/// Returns the differences between two censuses.
+/// What differs between two censuses.
 #[must_use]
 pub fn comparison(differences: &[Difference]) -> String {
     let mut table = Table::new([

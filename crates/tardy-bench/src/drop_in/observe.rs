@@ -41,8 +41,8 @@ const MACHINE: [&str; 5] = [
 pub(super) struct Observed {
     /// Absent if it was ended.
     pub(super) exit: Option<i32>,
-    /// Kinds of lines with how many of one kind follow each other: of standard output, then of each
-    /// file. Absent if only the exit code counts.
+    /// Runs of consecutive lines of the same kind, each with its length: of standard output, then
+    /// of each file. Absent if only the exit code counts.
     lines: Vec<String>,
     /// Keys of the JSON document, and the values that are not measured.
     keys: BTreeSet<String>,

@@ -89,7 +89,7 @@ mod tests {
         Page::read(path).links
     }
 
-    /// As mdBook and forges make it of a heading.
+    /// Returns the anchor that mdBook and forges make of a heading.
     fn anchor(heading: &str) -> String {
         let kept = heading
             .chars()

@@ -1,5 +1,4 @@
-//! A bare Debian in a folder, in which commands run as on a machine where nothing else is
-//! installed.
+//! A bare Debian in a folder, in which commands run as on a machine without other software.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,5 +1,5 @@
-//! Why a task could not be done: one sentence for the person at the terminal, ending in the remedy
-//! where there is one.
+//! Why a task failed: one sentence for the person at the terminal, which ends with the remedy if
+//! there is one.
 
 use std::fmt;
 use std::process::ExitCode;

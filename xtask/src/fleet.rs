@@ -1,5 +1,5 @@
-//! `cargo xtask fleet`: what `deploy/` ships, on the real engines as far as one Debian machine has
-//! them (deploy/tests).
+//! `cargo xtask fleet`: tests the contents of `deploy/` on the real engines, as far as one Debian
+//! machine has them (deploy/tests).
 //!
 //! Not a part of `cargo xtask test`: it installs packages of Python, and takes 16 minutes.
 
@@ -33,7 +33,7 @@ struct Engine {
     packages: &'static str,
 }
 
-/// The one that builds its engine first, which takes long: tested where it is named.
+/// A script that first builds its container engine, which takes long: it runs only if it is named.
 const KUBERNETES: &str = "kubernetes";
 
 const fn engine(name: &'static str, programs: &'static str, packages: &'static str) -> Engine {
@@ -80,7 +80,7 @@ const ENGINES: &[Engine] = &[
     engine("files", "python3", "python3-venv"),
     engine("tables", "python3", "python3-venv"),
 ];
-/// Of Python's index, for an environment in the target folder.
+/// Packages of Python's index, for an environment in the target folder.
 const PYTHON: &[&str] = &[
     "labgrid==26.0.1",
     "ansible-core==2.19.14",
@@ -93,7 +93,7 @@ const PYTHON: &[&str] = &[
     "matplotlib==3.11.2",
 ];
 
-/// Runs the scripts, one after the other.
+/// Runs the scripts one after the other.
 pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
     let mut engines = failure::chosen("engine", ENGINES, |engine| engine.name, &arguments.engines)?;
     engines.retain(|engine| engine.name != KUBERNETES || !arguments.engines.is_empty());
@@ -117,7 +117,7 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
     };
     let folder = workspace::target_folder()?.join("fleet");
     let python = folder.join("python");
-    // Of a list that has grown, all is installed.
+    // If the list has grown, all of it is installed.
     let listed = python.join("packages");
     if std::fs::read_to_string(&listed).ok().as_deref() != Some(&PYTHON.join("\n")) {
         program::run(Command::new("python3").args(["-m", "venv"]).arg(&python))?;

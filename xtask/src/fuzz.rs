@@ -1,5 +1,5 @@
-//! `cargo xtask fuzz`: the property tests with cases that nobody has drawn before, and the fuzz
-//! targets for as long as asked.
+//! `cargo xtask fuzz`: runs the property tests with new random cases, and the fuzz targets for the
+//! given time.
 //!
 //! Every other run of the tests draws the same cases (`PROPTEST_RNG_SEED` in .cargo/config.toml),
 //! so that a check that was green stays green. A case that fails here becomes an ordinary test.
@@ -41,7 +41,7 @@ pub(crate) struct FuzzArguments {
 
 /// The tests that draw cases, in nextest's language.
 const PROPERTY_TESTS: &str = "kind(lib) | (binary(integration) & test(/^import_damage::/))";
-/// Of a target's process, in MiB: no input is worth as much.
+/// Memory limit of a target's process, in MiB: no input needs as much.
 const MEMORY_MAX_MIB: u32 = 2048;
 /// Seconds after which an input is a finding.
 const INPUT_SECONDS_MAX: u32 = 10;
@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: &FuzzArguments) -> Result<()> {
     }
 }
 
-/// Each in a process of its own, as in every other run of the tests.
+/// Runs each test in a process of its own, as all other test runs do.
 fn property_tests(arguments: &FuzzArguments) -> Result<()> {
     let seed = arguments.seed.unwrap_or_else(drawn_seed);
     println!(
@@ -149,8 +149,8 @@ fn targets() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Where a target puts what it finds on the way, with what was kept of earlier runs; not in the
-/// repository.
+/// Returns the folder for a target's new findings and the inputs kept from earlier runs; it is not
+/// in the repository.
 fn corpus(target: &str) -> Result<PathBuf> {
     let folder = PathBuf::from("fuzz/corpus").join(target);
     std::fs::create_dir_all(workspace::root().join(&folder))
@@ -169,13 +169,14 @@ fn corpus(target: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// What is kept of a target's corpus, in the repository.
+/// Returns the archive of a target's corpus in the repository.
 fn archive(target: &str) -> PathBuf {
     PathBuf::from(format!("fuzz/kept/{target}.tar.xz"))
 }
 
-/// Keeps what of the corpus reaches code that nothing smaller of it does. How often it does so is
-/// left aside: that is for the fuzzer, and a hundred times as much.
+/// Keeps the inputs of the corpus that reach code that no smaller input reaches. Ignores how often
+/// an input reaches the code: the fuzzer needs those counts, but they would make the corpus a
+/// hundred times larger.
 fn keep(target: &str) -> Result<()> {
     let merged = workspace::target_folder()?.join("fuzz-kept").join(target);
     workspace::remove(&merged)?;

@@ -1,15 +1,15 @@
-//! The kernel module for known delays, which a program of tardy-lab builds: that crate knows where
-//! kernels and their headers are had.
+//! Builds the kernel module for known delays with a program of tardy-lab, which knows how to get
+//! kernels and their headers.
 
 use std::process::Command;
 
 use crate::failure::Result;
 use crate::{program, workspace};
 
-/// Builds it for these kernels, or for the program's own choice where there are none.
+/// Builds it for these kernels, or without any, for the program's own choice.
 ///
 /// # Errors
-/// Where the program, or the module, cannot be built.
+/// Returns an error if the program, or the module, cannot be built.
 pub fn build(kernels: &[String]) -> Result<()> {
     // Built with the same features as the tests: cargo selects features over all given packages, so
     // other features would require a rebuild.

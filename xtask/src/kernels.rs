@@ -21,7 +21,7 @@ pub(crate) struct KernelsArguments {
     tardy: Option<PathBuf>,
 }
 
-/// What a guest runs, one command after the other.
+/// Commands that a guest runs one after the other.
 const SCRIPT: &str = "xtask/src/kernels/guest.sh";
 const BUSYBOX: &str = "/bin/busybox";
 /// Probes that need something which no guest has: a program, another machine, or a cable.

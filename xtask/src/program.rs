@@ -61,8 +61,8 @@ pub fn capture(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Returns where a program is: in PATH, or where administrators' programs are, which not every
-/// user's PATH has.
+/// Returns the path of a program: in PATH, or in the folders of administrators' programs, which
+/// some users' PATH lacks.
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
@@ -71,7 +71,7 @@ pub fn find(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Returns where a program is, which the package has.
+/// Returns the path of a program from the named package.
 pub fn required(name: &str, package: &str) -> Result<PathBuf> {
     find(name).ok_or_else(|| {
         Failure::new(format!(
@@ -84,7 +84,7 @@ pub fn required(name: &str, package: &str) -> Result<PathBuf> {
 /// ticks of 10 ms (`USER_HZ` of the kernel, the same on all architectures).
 pub fn children_cpu_s() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name in parentheses may contain spaces; `cutime` is the 14th field behind it.
+    // The name in parentheses may contain spaces; `cutime` is the 14th field after it.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let ticks: f64 = fields
         .split_whitespace()

@@ -39,7 +39,7 @@ struct Lane {
 
 /// Everything that is compiled into the tool.
 const PRODUCT: &str = "crates Cargo.lock Cargo.toml .cargo";
-/// Of `crates`: not compiled into the tool.
+/// Members of `crates` that are not compiled into the tool.
 const NO_PRODUCT: &str =
     "crates/tardy-bench crates/tardy-faults crates/tardy-fuzz crates/tardy/tests";
 

@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &SanitizeArguments) -> Result<()> {
 }
 
 impl Tool {
-    /// What it ran and left out.
+    /// Returns a text that says which tests it ran and which it omitted.
     fn run(self) -> Result<String> {
         let all = tests_of(&program::capture(self.command().args(["--", "--list"]))?);
         let chosen: Vec<&String> = all
@@ -102,7 +102,7 @@ impl Tool {
         }
     }
 
-    /// What runs the tests.
+    /// Returns the command that runs the tests.
     fn command(self) -> Command {
         let mut command = Command::new("cargo");
         command.current_dir(workspace::root()).arg("+nightly");
@@ -135,7 +135,7 @@ impl Tool {
     }
 }
 
-/// The names in what `--list` prints.
+/// Returns the test names in the output of `--list`.
 fn tests_of(list: &str) -> Vec<String> {
     list.lines()
         .filter_map(|line| line.strip_suffix(": test"))

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::failure::{Failure, Result, While};
 use crate::{program, workspace};
 
-/// Beside the binary.
+/// Next to the binary.
 const FILE: &str = "tardy.cdx.json";
 
 /// Writes the bill of a build for this target into the folder of the binary.

@@ -44,7 +44,8 @@ impl Architecture {
         }
     }
 
-    /// musl where it is at hand; else the distribution's C library, linked statically, too.
+    /// Returns the musl target if it is installed, otherwise that of the distribution's C library,
+    /// which is also linked statically.
     fn target(self) -> &'static str {
         match self {
             Self::Aarch64 => "aarch64-unknown-linux-musl",
@@ -54,7 +55,7 @@ impl Architecture {
         }
     }
 
-    /// What links with a C library of another architecture, and the packages that have it.
+    /// Returns the linker for another architecture's C library, and the packages that contain it.
     fn cross_compiler(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Armv7 => Some((
@@ -69,7 +70,7 @@ impl Architecture {
         }
     }
 
-    /// As Debian calls it.
+    /// Returns Debian's name of the architecture.
     pub(crate) fn of_debian(self) -> &'static str {
         match self {
             Self::Aarch64 => "arm64",
@@ -111,7 +112,7 @@ pub(crate) struct SbomArguments {
     architectures: Vec<Architecture>,
 }
 
-/// Writes what each binary is made of beside it, without a build.
+/// Writes a list of components next to each binary, without a build.
 pub(crate) fn describe(arguments: &SbomArguments) -> Result<()> {
     for &architecture in &arguments.architectures {
         let folder = workspace::target_folder()?
@@ -164,7 +165,7 @@ fn build_again(architecture: Architecture, binary: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a file that is no static binary of the architecture; tells its size in bytes.
+/// Refuses a file that is not a static binary of the architecture; returns its size in bytes.
 pub(crate) fn check_file(binary: &Path, architecture: Architecture) -> Result<usize> {
     let bytes = std::fs::read(binary).while_doing(|| format!("reading {}", binary.display()))?;
     check(&bytes, architecture)
@@ -172,7 +173,7 @@ pub(crate) fn check_file(binary: &Path, architecture: Architecture) -> Result<us
     Ok(bytes.len())
 }
 
-/// Builds the binary for handing out.
+/// Builds the binary for distribution.
 pub(crate) fn build(architecture: Architecture) -> Result<PathBuf> {
     build_in(
         workspace::root(),
@@ -237,7 +238,7 @@ fn build_in(tree: &Path, made: &Path, architecture: Architecture) -> Result<Path
     Ok(made.join(target).join("dist/tardy"))
 }
 
-/// The target's standard library, from rustup where it is not there.
+/// Installs the target's standard library with rustup if it is missing.
 fn add_target(target: &str) -> Result<()> {
     let rustc = || Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     let library = program::capture(rustc().args(["--print", "target-libdir", "--target", target]))?;
@@ -257,7 +258,7 @@ fn add_target(target: &str) -> Result<()> {
     )
 }
 
-/// Whether the file is of the architecture, and needs neither a loader nor libraries.
+/// Checks that the file is of the architecture, and needs neither a loader nor libraries.
 fn check(bytes: &[u8], architecture: Architecture) -> std::result::Result<(), String> {
     let elf = Elf::read(bytes).ok_or("is no little-endian ELF file")?;
     if elf.machine != architecture.machine() {
@@ -311,7 +312,7 @@ impl Elf {
     }
 }
 
-/// Runs the binary: here, or by QEMU where it is installed.
+/// Runs the binary: directly, or with QEMU if it is installed.
 fn try_out(architecture: Architecture, binary: &Path) -> Result<()> {
     let runner = if architecture.is_here() {
         None

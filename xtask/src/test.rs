@@ -1,4 +1,4 @@
-//! `cargo xtask test`: installs what the tests need, after asking, and runs every check that a
+//! `cargo xtask test`: installs the tests' requirements, after asking, and runs every check that a
 //! submission must pass. `cargo xtask prove` runs the long ones.
 
 mod apt;
@@ -133,7 +133,7 @@ pub(crate) fn documentation() -> Result<()> {
     )
 }
 
-/// Where nextest writes the time of every test (.config/nextest.toml).
+/// Returns the file to which nextest writes the time of every test (.config/nextest.toml).
 fn junit_file() -> Result<std::path::PathBuf> {
     Ok(workspace::target_folder()?.join(Path::new("nextest/default/junit.xml")))
 }

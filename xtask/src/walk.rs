@@ -1,9 +1,9 @@
 //! `cargo xtask walk`: runs every command of README and docs in a bare Debian, and compares every
 //! shown output with the tool's.
 //!
-//! Lengths are shortened and CPUs are those that there are; everything else runs as it is written.
-//! A command that the tool does not understand fails the walk, and so does one that lacks what a
-//! bare Debian has.
+//! Lengths are shortened and CPUs are replaced by existing ones; everything else runs as written. A
+//! command that the tool does not understand fails the walk, and so does one that lacks something
+//! that a bare Debian has.
 
 mod page;
 
@@ -16,11 +16,11 @@ use crate::failure::{Failure, Result, While};
 use crate::{static_build, workspace};
 use page::{Example, examples};
 
-/// Where the walk works.
+/// Folder in which the walk works.
 const PLACE: &str = "walk";
-/// Where things lie that pages take for granted.
+/// Folder of the files that pages assume to exist.
 const STORE: &str = "store";
-/// How long a command may take, in s.
+/// Time limit of a command, in s.
 const SECONDS_MAX: u32 = 150;
 
 /// `cargo xtask walk`.
@@ -34,7 +34,7 @@ pub(crate) struct WalkArguments {
     binary: Option<PathBuf>,
 }
 
-/// What pages take for granted: a name, and what is put in its place when it is not there.
+/// Files that pages assume to exist: a name, and what is created if the file is missing.
 const THINGS: &[(&str, Thing)] = &[
     ("board7", Thing::Run),
     ("board7-new", Thing::Plain),
@@ -91,7 +91,8 @@ enum Thing {
     Script,
 }
 
-/// What a bare Debian in a virtual machine does not have: exit code 3 is right there.
+/// Commands that need something that a bare Debian in a virtual machine lacks: exit code 3 is
+/// correct there.
 const ABSENT: &[(&str, &str)] = &[
     ("--cpus isolated", "there are no isolated CPUs"),
     ("media:player=mpv", "no player"),
@@ -105,7 +106,7 @@ const ABSENT: &[(&str, &str)] = &[
     ("cost build", "there is no compiler, nor a kernel's sources"),
 ];
 
-/// What is not run, and why.
+/// Examples that are not run, with the reason.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("rack", "there are no other machines"),
     ("sbatch", "there is no Slurm"),
@@ -181,7 +182,7 @@ fn pages() -> Result<Vec<PathBuf>> {
     Ok(pages)
 }
 
-/// Makes what pages take for granted, but for guests.
+/// Creates what pages assume to exist, except guests.
 fn prepare(debian: &Debian) -> Result<()> {
     std::fs::create_dir_all(debian.path(STORE))
         .while_doing(|| "making a folder for the walk".to_owned())?;
@@ -352,7 +353,7 @@ impl Walk {
             .map_err(|why| format!("{why}\nPrinted:\n{out}"))
     }
 
-    /// Puts there what the command takes for granted, and takes away what it would make anew.
+    /// Creates what the command needs, and removes what the command would create.
     fn provide(&self, command: &str) -> std::result::Result<(), String> {
         let words: Vec<&str> = command.split_whitespace().collect();
         let out = words

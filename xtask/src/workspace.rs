@@ -23,7 +23,7 @@ pub fn cargo() -> Command {
 /// Returns the folders of the workspace's crates.
 ///
 /// # Errors
-/// Where the folder of crates cannot be read.
+/// Returns an error if the folder of crates cannot be read.
 pub fn crates() -> Result<Vec<PathBuf>> {
     let folder = root().join("crates");
     let entries = std::fs::read_dir(&folder)
@@ -37,7 +37,7 @@ pub fn crates() -> Result<Vec<PathBuf>> {
 /// Builds the tool for users and returns the binary.
 ///
 /// # Errors
-/// Where it cannot be built; cargo has said why.
+/// Returns an error if it cannot be built; cargo has printed the reason.
 pub fn build_tardy() -> Result<PathBuf> {
     build(&["--release", "--package", "tardy"])
 }
@@ -72,10 +72,10 @@ pub fn build_with_symbols() -> Result<PathBuf> {
     ])
 }
 
-/// Builds what `arguments` name and returns the last program of it.
+/// Builds `arguments` and returns the last program of it.
 ///
 /// # Errors
-/// Where it cannot be built, or is no program.
+/// Returns an error if it cannot be built, or is not a program.
 pub fn build(arguments: &[&str]) -> Result<PathBuf> {
     eprintln!("$ cargo build {}", arguments.join(" "));
     let mut cargo = cargo();
@@ -95,7 +95,7 @@ pub fn build(arguments: &[&str]) -> Result<PathBuf> {
 }
 
 /// Copies the files that git knows, as they are on the disk, to a new folder. They keep their
-/// times, so that a second build compiles only what has changed.
+/// times, so that a second build compiles only changed ones.
 ///
 /// # Errors
 /// If git does not answer, or a file cannot be copied.
@@ -125,10 +125,10 @@ pub fn remove(folder: &Path) -> Result<()> {
     .while_doing(|| format!("removing {}", folder.display()))
 }
 
-/// Writes a file, and its folder; one that is so already stays as it is.
+/// Writes a file, and its folder, unless the content is the same.
 ///
 /// # Errors
-/// Where it cannot be written.
+/// Returns an error if it cannot be written.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     if std::fs::read(path).is_ok_and(|old| old == bytes) {
         return Ok(());
@@ -140,7 +140,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     std::fs::write(path, bytes).while_doing(doing)
 }
 
-/// Returns where cargo puts what it builds.
+/// Returns cargo's target folder.
 pub fn target_folder() -> Result<PathBuf> {
     let metadata = program::capture(
         cargo().args("metadata --format-version 1 --no-deps --locked".split(' ')),

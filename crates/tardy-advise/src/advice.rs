@@ -53,18 +53,18 @@ pub struct Comparison {
     pub fast: String,
     /// The real-time kernel.
     pub real_time: String,
-    /// Whose time both were measured in; of virtual time only the lengths of code paths compare.
+    /// The kind of clock of both; in virtual time only the lengths of code paths can be compared.
     pub clock: ClockKind,
     /// Share of the wake-ups seen that the latencies of the curves hold for.
     pub probability: f64,
-    /// By which share work takes longer on the real-time kernel; absent if no runs of costs tell,
-    /// and the curves have none.
+    /// Relative slowdown of work on the real-time kernel; absent if no runs of costs show it, and
+    /// the curves have none.
     pub slowdown: Option<Slowdown>,
     pub curves: Curves,
 }
 
-/// Puts the advice together; `root` is this machine, which rules are answered from where there is
-/// no run; `probe` is the one to judge by, where the user named one.
+/// Compiles the advice; `root` is this machine, from which rules are answered without a run;
+/// `probe` is the one to judge by, if the user named one.
 ///
 /// # Errors
 /// Returns [`SummaryError`] if a run cannot be read.
@@ -228,9 +228,9 @@ fn largest(kernel: &Kernel) -> Result<Option<i64>, SummaryError> {
     Ok(largest)
 }
 
-/// Returns the kernels from the one that suits best to the one that suits least: a deadline that
-/// was met before one that is open, and that before one that was missed; among those that met it
-/// the one that changes least, among others the one that is nearest.
+/// Returns the kernels from the most to the least suitable: a met deadline before an undecided one,
+/// and that before a missed one; among those that met it the one that changes least, among others
+/// the one that is nearest.
 fn by_rank(judged: &[Judgement]) -> Vec<&Judgement> {
     let mut ranked: Vec<&Judgement> = judged.iter().collect();
     ranked.sort_by_key(|judgement| {

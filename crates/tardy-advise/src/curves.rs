@@ -6,8 +6,7 @@ use tardy_core::total_delay::{Crossover, crossover, total_delay};
 use tardy_core::units::Nanos;
 use tardy_statistics::estimate::Estimate;
 
-/// Lengths of work from 1 us to 100 ms, three to a decade, so that they lie evenly on a logarithmic
-/// axis.
+/// Lengths of work from 1 us to 100 ms, three per decade, evenly spaced on a logarithmic axis.
 pub const WORK_LENGTHS: [Nanos; 16] = [
     Nanos(1_000),
     Nanos(2_000),
@@ -32,13 +31,13 @@ pub const WORK_LENGTHS: [Nanos; 16] = [
 pub struct Point {
     /// Length of the work on the kernel that is fast.
     pub work_ns: Nanos,
-    /// From due to done on that kernel, in ns.
+    /// Time from due to done on the fast kernel, in ns.
     pub real_fast_ns: f64,
-    /// From due to done on the real-time kernel, in ns.
+    /// Time from due to done on the real-time kernel, in ns.
     pub real_time_ns: f64,
 }
 
-/// One figure: two curves and where they cross.
+/// One figure: two curves and their crossing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Curves {
     /// Their subject.
@@ -51,7 +50,7 @@ pub struct Curves {
     pub latency_real_time_ns: Estimate,
     /// Share by which work takes longer on the real-time kernel; 0 for none.
     pub slowdown: Estimate,
-    /// Where they cross.
+    /// Their crossing.
     pub crossing: Crossover,
     /// The curves, by length of work.
     pub points: Vec<Point>,

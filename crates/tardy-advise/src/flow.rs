@@ -14,16 +14,16 @@ use tardy_statistics::confidence::Interval;
 
 use super::task::{Task, WorkKind};
 
-/// From here on peaks of load degrade response: the paper limits CPU utilisation to so much, for
-/// example (mckenney2009, section 5, principle 2).
+/// Utilisation above which peaks of load degrade response: the paper limits CPU utilisation to this
+/// value, for example (mckenney2009, section 5, principle 2).
 pub const UTILISATION_HIGH: f64 = 0.5;
 /// "Hundreds of milliseconds" (mckenney2009, section 5).
 pub const WORK_LONG: Nanos = Nanos::from_millis(100);
-/// Where the lines cross for work that is all system time: "about one millisecond" (mckenney2009,
+/// Crossing of the lines for work that is all system time: "about one millisecond" (mckenney2009,
 /// section 3).
 pub const WORK_LONG_IN_KERNEL: Nanos = Nanos::from_millis(1);
 
-/// Which kind of kernel.
+/// The kind of kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {
@@ -52,7 +52,7 @@ pub enum Rule {
     LongWork,
 }
 
-/// Where an answer comes from.
+/// The source of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
@@ -72,9 +72,9 @@ pub struct Step {
     pub question: &'static str,
     /// Whether the answer was yes.
     pub is_yes: bool,
-    /// Where the answer comes from.
+    /// The source of the answer.
     pub basis: Basis,
-    /// Why it is what it is.
+    /// The reason for it.
     pub reason: String,
     /// The source.
     pub source: &'static str,
@@ -97,19 +97,18 @@ pub struct Situation<'a> {
     pub task: &'a Task,
     /// The machine that was measured; absent if there is none.
     pub machine: Option<&'a MachineFacts>,
-    /// Where the curves of the kernels measured cross, as length of work in ns, and the interval of
-    /// that.
+    /// Crossing of the measured kernels' curves, as length of work in ns, and its interval.
     pub crossover_ns: Option<(f64, Option<Interval>)>,
 }
 
-/// Where an answer leads.
+/// The next step after an answer.
 #[derive(Clone, Copy)]
 enum NextStep {
     Ask(Rule),
     End(Choice),
 }
 
-/// A rule and where its answers lead.
+/// A rule and the next steps after its answers.
 struct Entry {
     rule: Rule,
     question: &'static str,

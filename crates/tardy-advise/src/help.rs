@@ -30,7 +30,7 @@ pub struct Improvements {
     /// A setting that could be improved and is in no number here, because PREEMPT_RT is not
     /// needed.
     pub left_out: Option<&'static str>,
-    /// How many settings are as they should be.
+    /// Number of settings with recommended values.
     pub good: usize,
     /// Unreadable settings, by name, with the missing file.
     pub unknown: Vec<(&'static str, String)>,

@@ -37,9 +37,9 @@ const YEAR: Nanos = Nanos::from_secs(31_557_600);
 pub enum Basis {
     /// Work was done and timed from due to done.
     Completion {
-        /// By this probe.
+        /// The judged probe.
         probe: String,
-        /// How long the work that was timed takes alone; absent if the run does not tell.
+        /// How long the timed work takes alone; absent if the run does not record it.
         length_ns: Option<Nanos>,
         /// The time that the model adds because the user's work is longer; negative if it is
         /// shorter, 0 if equal.
@@ -47,7 +47,7 @@ pub enum Basis {
     },
     /// Late starts were timed; the work is added by the model.
     Model {
-        /// By this probe.
+        /// The judged probe.
         probe: String,
         /// The work as stretched.
         work_ns: Nanos,
@@ -57,37 +57,37 @@ pub enum Basis {
     },
     /// Late starts were timed, and the length of the work is not known.
     Start {
-        /// By this probe.
+        /// The judged probe.
         probe: String,
     },
 }
 
-/// How far from the deadline.
+/// The distance from the deadline.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Margin {
     /// The worst that was seen, from due to done (or to started, if no work is known).
     pub worst_ns: Nanos,
-    /// From there to the deadline; negative behind it.
+    /// Time from there to the deadline; negative after it.
     pub to_deadline_ns: Nanos,
-    /// The same as a share of the deadline.
+    /// The distance as a share of the deadline.
     pub share: f64,
     /// The least percentile at or above the share that must be in time, and its upper bound at 95
     /// %; absent if no miss is allowed, or nothing bounds it.
     pub bounded: Option<BoundedMargin>,
 }
 
-/// How far a percentile is from the deadline at least.
+/// The minimum distance of a percentile from the deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct BoundedMargin {
     /// The share of work that is done by then.
     pub probability: f64,
-    /// By then at the latest, at 95 %.
+    /// Upper bound, at 95 %.
     pub upper_ns: Nanos,
-    /// From there to the deadline.
+    /// Time from there to the deadline.
     pub to_deadline_ns: Nanos,
 }
 
-/// Under which conditions a verdict was reached; under others it says nothing.
+/// The conditions of a verdict; it says nothing about others.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Conditions {
     pub runs: Vec<String>,
@@ -111,25 +111,25 @@ pub struct Conditions {
 #[derive(Debug, Clone, Serialize)]
 pub struct Judgement {
     pub kernel: String,
-    /// Whether it is PREEMPT_RT; absent if the runs do not tell.
+    /// Whether it is PREEMPT_RT; absent if the runs do not record it.
     pub is_real_time: Option<bool>,
-    /// How it preempts its own code; absent if the runs do not tell.
+    /// Its preemption model; absent if the runs do not record it.
     pub preemption: Option<PreemptionModel>,
     /// The largest latency, in virtual time too, with the work that the model adds; absent if there
     /// is nothing to judge.
     pub largest_ns: Option<Nanos>,
-    /// By which share work takes longer on it than on the kernel that changes least; absent if no
-    /// runs of costs of both tell.
+    /// Relative slowdown of work compared with the kernel that changes least; absent without runs
+    /// of costs of both.
     pub slowdown: Option<Slowdown>,
     /// The data that were judged; absent if there are none.
     pub judged: Option<Basis>,
-    /// The verdict; absent without a deadline, in virtual time, or where there is nothing to judge.
+    /// The verdict; absent without a deadline, in virtual time, or without data.
     pub verdict: Option<Verdict>,
     /// Why there is no verdict.
     pub no_verdict_because: Option<String>,
-    /// How far from the deadline.
+    /// The distance from the deadline.
     pub margin: Option<Margin>,
-    /// How much longer to measure, if that would decide and misses stay as rare as seen.
+    /// How much longer to measure, if that would decide and misses stay as rare as so far.
     pub measure_longer_ns: Option<Nanos>,
     /// Misses in a year at most, at 95 %, if the conditions last all year; absent if nothing may be
     /// concluded.
@@ -140,8 +140,8 @@ pub struct Judgement {
     pub warnings: Vec<Warning>,
 }
 
-/// Judges what was measured on `kernel`, by the probe named where one is; `slowdown` is the share
-/// by which work takes longer on it than stated, if that was measured.
+/// Judges the measurements on `kernel`, by the named probe if there is one; `slowdown` is the
+/// measured relative slowdown of work compared with the stated length.
 ///
 /// # Errors
 /// Returns [`SummaryError`] if a run cannot be read.
@@ -329,8 +329,8 @@ fn clustering(taken: &[JudgedProbe]) -> Option<Clustering> {
     ))
 }
 
-/// Returns how strongly late samples cluster in the run in which they do most; absent if one run
-/// does not tell.
+/// Returns how strongly late samples cluster in the run in which they do most; `None` if it is
+/// unknown for one run.
 fn least_index(taken: &[JudgedProbe]) -> Option<f64> {
     let indices = taken
         .iter()
@@ -347,11 +347,11 @@ fn largest(taken: &[JudgedProbe], added: Nanos) -> Option<Nanos> {
     Some(values.max()? + added)
 }
 
-/// `added` is the work that the model puts behind each start.
+/// `added` is the work that the model adds after each start.
 fn margin(taken: &[JudgedProbe], task: &Task, deadline: Nanos, added: Nanos) -> Option<Margin> {
     let worst = largest(taken, added)?;
     let bounded = |share: f64| {
-        // Of several runs the longest one: percentiles of several do not add up.
+        // Of several runs the longest one: percentiles of several cannot be combined.
         let longest = taken
             .iter()
             .max_by_key(|run| run.numbers().map(|numbers| numbers.samples))?;

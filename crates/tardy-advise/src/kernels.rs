@@ -32,14 +32,13 @@ pub struct LatencyRun {
 /// Everything that was measured on one kernel.
 #[derive(Debug, Clone)]
 pub struct Kernel {
-    /// Release and preemption, and the command line where that is not enough to tell two kernels
-    /// apart.
+    /// Release and preemption model, and the command line if those do not distinguish two kernels.
     pub name: String,
-    /// Whether it is PREEMPT_RT; absent if the run does not tell.
+    /// Whether it is PREEMPT_RT; absent if the run does not record it.
     pub is_real_time: Option<bool>,
-    /// Whose time its runs are in.
+    /// The kind of clock of its runs.
     pub clock: ClockKind,
-    /// The machine, as of its first run.
+    /// The machine of its first run.
     pub machine: MachineFacts,
     /// Runs of latencies and completions.
     pub runs: Vec<LatencyRun>,
@@ -107,7 +106,7 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Kernel>, ReadError> {
 }
 
 impl Kernel {
-    /// How it preempts its own code; absent if its runs do not tell.
+    /// Returns its preemption model; `None` if its runs do not record it.
     #[must_use]
     pub fn model(&self) -> Option<PreemptionModel> {
         PreemptionModel::of(self.machine.kernel.preemption.as_ref())
@@ -134,14 +133,15 @@ impl Kernel {
     }
 }
 
-/// A command line without what the lab gives each guest: replicas are runs of one kernel.
+/// Returns a command line without the lab's words for each guest, because replicas are runs of one
+/// kernel.
 fn without_lab_words(command_line: &str) -> String {
     let is_own = |word: &&str| !word.starts_with("tardy.");
     let words: Vec<&str> = command_line.split_whitespace().filter(is_own).collect();
     words.join(" ")
 }
 
-/// Kernels of the same name get what else tells them apart.
+/// Adds distinguishing facts to kernels of the same name.
 fn tell_apart(kernels: &mut [Kernel]) {
     let names: Vec<String> = kernels.iter().map(|kernel| kernel.name.clone()).collect();
     for (index, kernel) in kernels.iter_mut().enumerate() {

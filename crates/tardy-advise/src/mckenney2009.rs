@@ -14,7 +14,7 @@ use tardy_results::cost::reference::{Build, advantage_percent, mckenney2009_buil
 /// The conclusions from the paper's numbers.
 #[derive(Debug, Clone, Serialize)]
 pub struct Conclusions {
-    /// Where the numbers come from.
+    /// Source of the numbers.
     pub source: &'static str,
     /// Tables 5 (2008) and 6 (2009), a row per cell.
     pub builds: Vec<BuildRow>,
@@ -25,11 +25,11 @@ pub struct Conclusions {
     pub rounded: Vec<RoundedCell>,
     /// Figures 1 to 3.
     pub figures: Vec<Curves>,
-    /// Where the curves cross by the paper's text and by its own model: they differ.
+    /// The crossings by the paper's text and by its own model: they differ.
     pub crossovers: Vec<PublishedCrossover>,
 }
 
-/// Where two curves cross, as printed and as the model puts it.
+/// The crossing of two curves, as printed and by the model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PublishedCrossover {
     /// In percent.
@@ -38,10 +38,9 @@ pub struct PublishedCrossover {
     pub words: String,
     /// As printed, in ms.
     pub printed_ms: f64,
-    /// From the printed latencies and the slowdown, in ms.
+    /// Computed from the printed latencies and the slowdown, in ms.
     pub model_ms: f64,
-    /// The latency of real fast that would put the crossover where it is printed, in ms; the paper
-    /// states 3.
+    /// The latency of real fast that would give the printed crossing, in ms; the paper states 3.
     pub latency_fast_needed_ms: f64,
 }
 
@@ -57,14 +56,14 @@ pub struct BuildRow {
     pub standard_deviation_computed: f64,
 }
 
-/// How much less real fast takes, in percent of itself.
+/// By how many percent real fast takes less, relative to itself.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Advantage {
-    /// Of the experiment.
+    /// Year of the experiment.
     pub year: u32,
     /// `real`, `user` or `sys`.
     pub time: String,
-    /// From the printed averages, in percent.
+    /// Computed from the printed averages, in percent.
     pub percent: f64,
     /// Interval of the ratio of the means, in percent; absent if trials do not vary.
     pub interval_percent: Option<(f64, f64)>,
@@ -75,7 +74,7 @@ pub struct Advantage {
 pub struct RoundedCell {
     /// Year, kernel, time and column.
     pub cell: String,
-    /// From the printed trials.
+    /// Computed from the printed trials.
     pub computed: f64,
     /// In the paper.
     pub printed: f64,
@@ -125,7 +124,7 @@ pub fn conclusions() -> Conclusions {
     }
 }
 
-/// Figures 2 and 3 beside the text: the paper's numbers do not give the crossovers that it states.
+/// Compares figures 2 and 3 with the text: the paper's numbers do not give its stated crossings.
 fn crossovers(figures: &[Curves]) -> Vec<PublishedCrossover> {
     let table = published::find("mckenney2009_crossover").expect("the table is part of the binary");
     let row = |(cells, figure): (Vec<&str>, &Curves)| {

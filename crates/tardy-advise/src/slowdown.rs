@@ -1,5 +1,4 @@
-//! By which share work takes longer on one kernel than on another, from runs of kind `cost` of
-//! both.
+//! Relative slowdown of work on one kernel compared with another, from runs of kind `cost` of both.
 //!
 //! A program timed as a whole has priority over single services: it has the mix that programs have,
 //! and is what mckenney2009 used. For services, the geometric mean over those that both kernels
@@ -16,7 +15,7 @@ use tardy_statistics::estimate::Estimate;
 use super::task::WorkKind;
 use tardy_results::cost::summary::{CostSummary, MetricSummary, median};
 
-/// A slowdown and what it was measured by.
+/// A slowdown and its source.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Slowdown {
     /// The share; 0 for none, negative for faster.
@@ -25,8 +24,8 @@ pub struct Slowdown {
     pub measured_by: String,
 }
 
-/// Returns how much longer work of `kind` takes by `slow` than by `fast`; absent if the runs share
-/// nothing that tells.
+/// Returns the slowdown of work of `kind` from `fast` to `slow`; `None` if the runs share no
+/// suitable metric.
 #[must_use]
 pub fn slowdown(
     kind: Option<WorkKind>,
@@ -51,7 +50,7 @@ fn is_alike(base: &CostSummary, other: &CostSummary) -> bool {
         && base.how.command == other.how.command
 }
 
-/// Which time of a program stands for `kind`: mckenney2009 takes real time for work of all sorts,
+/// Returns the time of a program for `kind`: mckenney2009 uses real time for work of all sorts,
 /// system time for work in the kernel.
 fn of_program(kind: Option<WorkKind>, base: &CostSummary, other: &CostSummary) -> Option<Slowdown> {
     if base.how.set == CostSet::Metrics {

@@ -9,9 +9,9 @@ pub use tardy_run::work_kind::WorkKind;
 /// The work, and its requirements.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Task {
-    /// How long a unit of work takes where nothing disturbs it, on the kernel that is fast.
+    /// Duration of an undisturbed unit of work on the fast kernel.
     pub work_ns: Option<Nanos>,
-    /// From the moment that it is due until it must be done.
+    /// Time from its due time until it must be done.
     pub deadline_ns: Option<Nanos>,
     /// Time between two units.
     pub period_ns: Option<Nanos>,
@@ -49,7 +49,7 @@ pub enum TaskError {
 }
 
 impl Task {
-    /// Refuses what contradicts itself.
+    /// Refuses contradictory statements.
     ///
     /// # Errors
     /// Returns [`TaskError`].
@@ -79,7 +79,7 @@ impl Task {
         self.misses.filter(|share| *share > 0.0)
     }
 
-    /// Returns the work where it is `slowdown` (a share) slower than alone.
+    /// Returns the duration of work that is slower by `slowdown` (a share).
     #[must_use]
     pub fn stretched(&self, slowdown: f64) -> Option<Nanos> {
         self.work_ns

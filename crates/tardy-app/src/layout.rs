@@ -24,11 +24,11 @@ pub const STATE: usize = 0;
 pub const PERIOD: usize = 1;
 /// Place in a region: number of the loop's thread.
 pub const THREAD: usize = 2;
-/// Place in a region: the loop's name, zeros behind it.
+/// Index in a region: the loop's name, padded with zeros.
 pub const NAME: usize = 4;
 /// Number of words of the name.
 pub const NAME_WORDS: usize = 6;
-/// Place in a region: cycles handed over; written by the loop.
+/// Index in a region: number of published cycles; written by the loop.
 pub const HEAD: usize = 16;
 /// Place in a region: cycles started.
 pub const BEGUN: usize = 17;
@@ -37,7 +37,8 @@ pub const BEGUN: usize = 17;
 pub const DUE: usize = 18;
 /// Place in a region: cycles taken; written by tardy.
 pub const TAIL: usize = 24;
-/// Place in a region: the ring. Of each cycle its number from 0, due time, start, end of its work.
+/// Index in a region: the ring. For each cycle: its number from 0, due time, start, end of its
+/// work.
 pub const RING: usize = 32;
 /// Number of words of a cycle.
 pub const SLOT_WORDS: usize = 4;
@@ -50,5 +51,5 @@ pub const CLAIMED: u64 = 1;
 pub const OPEN: u64 = 2;
 /// State: the last cycle was written.
 pub const CLOSED: u64 = 3;
-/// The end of work that was not said to be done.
+/// Value of an unreported end of work.
 pub const NEVER: i64 = i64::MIN;

@@ -17,12 +17,12 @@
 //! # Ok::<(), tardy_app::OpenError>(())
 //! ```
 //!
-//! Started by `tardy run -- ./program` it is measured; started in any other way, the calls do
-//! nothing. [`Loop::due`] and [`Loop::done`] allocate nothing, take no lock, make no system call
-//! where the clock is read without one, and never wait: where tardy does not keep up, cycles are
-//! left out, and counted as lost.
+//! The loop is measured if `tardy run -- ./program` started the program; otherwise, the calls do
+//! nothing. [`Loop::due`] and [`Loop::done`] allocate nothing, take no lock, make no system call if
+//! the clock is read without one, and never wait: if tardy is too slow, cycles are dropped, and
+//! counted as lost.
 //!
-//! The memory shared with tardy is that of `include/tardy.h`, which does the same for C and C++.
+//! The memory shared with tardy is that of `include/tardy.h`, which offers the same for C and C++.
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -52,7 +52,7 @@ pub struct Loop {
 #[derive(Debug)]
 struct Open {
     region: Region,
-    /// Due time and start of the cycle that was started and is not yet handed over.
+    /// Due time and start of the current cycle, which is not published yet.
     begun: Option<(i64, i64)>,
 }
 
@@ -64,7 +64,7 @@ pub enum OpenError {
     Argument,
     /// Another loop of the program is measured already.
     TooMany,
-    /// The tardy that started this program is of another version.
+    /// The tardy that started this program has another version.
     Version,
     /// The memory that tardy shares could not be opened.
     System(io::Error),
@@ -75,8 +75,8 @@ impl Loop {
     /// in ns, which then must lie on one grid, `first + k * period`; with 0, there is no grid, so
     /// due times can be late but not skipped.
     ///
-    /// Without a tardy that asks for it (the variable `TARDY_APP` is not set) the loop is there,
-    /// and its calls do nothing.
+    /// Without tardy (the variable `TARDY_APP` is not set) the loop exists, and its calls do
+    /// nothing.
     ///
     /// # Errors
     /// Returns [`OpenError`]; use [`Loop::unmeasured`] to continue.
@@ -93,7 +93,7 @@ impl Loop {
         Self { open: None }
     }
 
-    /// The same, for the memory that is named by `path` and not by the environment.
+    /// Works like [`Loop::open`] for the memory at `path`, instead of that in the environment.
     ///
     /// # Errors
     /// Returns [`OpenError`].
@@ -112,8 +112,8 @@ impl Loop {
         self.open.is_some()
     }
 
-    /// Says, as the first thing after waking up, that a cycle starts which was due at `due`, in ns
-    /// of CLOCK_MONOTONIC.
+    /// Records, directly after waking up, the start of a cycle that was due at `due`, in ns of
+    /// CLOCK_MONOTONIC.
     #[inline]
     pub fn due(&mut self, due: i64) {
         let Some(open) = &mut self.open else { return };
@@ -295,7 +295,7 @@ mod tests {
         ));
         assert!(matches!(open(&shared.0, "n", -1), Err(OpenError::Argument)));
         let mut bytes = std::fs::read(&shared.0).unwrap();
-        // The regions would lie beyond the file's end.
+        // The regions would extend beyond the file's end.
         bytes[8] = 200;
         std::fs::write(&shared.0, &bytes).unwrap();
         assert!(matches!(open(&shared.0, "n", 0), Err(OpenError::Version)));

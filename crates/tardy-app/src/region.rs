@@ -101,8 +101,8 @@ impl Region {
         &self.memory.words()[self.begin + place]
     }
 
-    /// Records the start of a cycle. The due times of this cycle and of the one before stand side
-    /// by side, so that a reader of both words never takes the one for the other.
+    /// Records the start of a cycle. The due times of this cycle and of the previous one are side
+    /// by side, so that a reader of both words never confuses them.
     #[inline]
     pub(crate) fn begin(&mut self, due: i64) {
         self.begun += 1;
@@ -111,7 +111,7 @@ impl Region {
         self.word(BEGUN).store(self.begun, Ordering::Release);
     }
 
-    /// Hands over the cycle started last; `None` if its work was not said to be done.
+    /// Publishes the last cycle; `None` if its work was not reported as done.
     #[inline]
     pub(crate) fn hand_over(&mut self, due: i64, start: i64, done: Option<i64>) {
         if self.head == self.free_until {
@@ -119,8 +119,8 @@ impl Region {
                 .word(TAIL)
                 .load(Ordering::Acquire)
                 .wrapping_add(self.slots);
-            // Still full: the hole in the numbers of the cycles tells tardy what was lost, and
-            // where.
+            // Still full: the gap in the numbers of the cycles shows tardy the number and position
+            // of lost ones.
             if self.head == self.free_until {
                 return;
             }

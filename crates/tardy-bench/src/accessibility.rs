@@ -1,5 +1,5 @@
-//! `cargo xtask accessibility`: reports in a browser under axe-core, which finds what readers with
-//! a screen reader or a keyboard would stumble over.
+//! `cargo xtask accessibility`: checks reports in a browser with axe-core, which finds obstacles
+//! for readers with a screen reader or a keyboard.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -90,7 +90,7 @@ impl Contender {
             .ok_or_else(|| Failure::new(format!("{} does not measure", self.name())))
     }
 
-    /// Waits for the end, which must be a good one; returns what was printed.
+    /// Waits for the end, which must be a success; returns the output.
     pub(crate) fn finish(self, child: &mut Child, folder: &Path) -> Result<String> {
         let status = child
             .wait()
@@ -123,7 +123,7 @@ pub(crate) fn median_latency_us(contender: Contender, output: &str) -> Option<f6
     }
 }
 
-/// Returns the median from a histogram of 1 ns steps; samples beyond its end are counted behind it.
+/// Returns the median from a histogram of 1 ns steps; samples beyond its end are counted after it.
 fn cyclictest_median_ns(output: &str) -> Option<u64> {
     let rows = output
         .lines()

@@ -1,4 +1,4 @@
-//! How long `tardy cost` takes, and how far its runs differ from each other.
+//! Measures how long `tardy cost` takes, and how far its runs differ.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -16,7 +16,7 @@ pub(crate) const FIGURE: Figure = Figure {
     measure,
 };
 
-/// Metrics that neither wait nor start processes nor depend on where memory lies: only the CPU
+/// Metrics that neither wait nor start processes nor depend on memory placement: only the CPU
 /// decides.
 const COMPUTING: [&str; 12] = [
     "null-call",

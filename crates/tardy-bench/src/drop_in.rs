@@ -1,8 +1,7 @@
 //! `cargo xtask drop-in`: every option of every packaged cyclictest, given to it and to `tardy
 //! cyclictest`, and the table of docs/cyclictest.md that comes of it.
 //!
-//! It fails where an option has no row, and where a row comes to something else than the table
-//! expects.
+//! It fails if an option has no row, and if a row's result differs from the table.
 
 mod observe;
 mod options;
@@ -20,7 +19,7 @@ use peers::Peer;
 
 /// The last line of the written part of the page.
 const PART: &str = "\n## Option by option\n";
-/// A stall of the machine changes how many samples there are: so often a trial is repeated.
+/// Number of attempts per trial: a stall of the machine changes the number of samples.
 const TRIES: usize = 3;
 
 /// `cargo xtask drop-in`.
@@ -156,7 +155,7 @@ fn difference(trial: &Trial, mine: &Observed, other: &Observed) -> Option<(Verdi
     Some((Verdict::Differs, why))
 }
 
-/// Says where a row came to something else than the table has.
+/// Describes each difference between a row and the table.
 fn unexpected(row: &Row, verdicts: &[Verdict]) -> Option<String> {
     let found = verdicts.iter().max().copied().unwrap_or(Verdict::Absent);
     let expected = match row.expected {
@@ -204,7 +203,7 @@ fn table(peers: &[Peer], results: &[(&Row, Vec<Verdict>)]) -> String {
     text
 }
 
-/// Replaces the table of the page, below the part that is written by hand.
+/// Replaces the table of the page, below the handwritten part.
 fn write(table: &str) -> Result<()> {
     let page = workspace::root().join("docs/cyclictest.md");
     let old =

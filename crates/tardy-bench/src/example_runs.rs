@@ -13,7 +13,7 @@ use crate::program;
 /// Exit codes of a run or a comparison with a result.
 const SHOWN: [i32; 3] = [0, 1, 4];
 
-/// How long a run may take to start.
+/// Maximum time until a run starts.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A folder with runs of this machine.

@@ -157,7 +157,7 @@ fn measure_cost(bench: &Bench) -> Result<FigureResult> {
     for pair in 0..pairs {
         let plain = ["--load", "none"];
         let traced = ["--load", "none", "--explain"];
-        // The order turns, so that what drifts falls on both.
+        // The order alternates, so that drift affects both.
         let (one, other) = if pair % 2 == 0 {
             let one = run(format!("plain-{pair}"), &plain, seconds)?;
             (one, run(format!("traced-{pair}"), &traced, seconds)?)

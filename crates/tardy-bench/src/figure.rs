@@ -27,7 +27,7 @@ pub(crate) struct Bench {
     pub(crate) tardy: PathBuf,
     /// Whether runs should be short.
     pub(crate) is_quick: bool,
-    /// The commands of the figure under way, each once.
+    /// The commands of the current figure, each once.
     pub(crate) commands: RefCell<Vec<String>>,
 }
 
@@ -54,13 +54,13 @@ impl Bench {
         }
     }
 
-    /// Notes the command, runs it to a good end, and returns what it printed.
+    /// Records the command, runs it, requires success, and returns its output.
     pub(crate) fn capture(&self, command: &mut Command) -> Result<String> {
         self.note(command);
         program::capture(command)
     }
 
-    /// A CPU beside this one.
+    /// Returns another CPU.
     pub(crate) fn other_cpu(&self, cpu: u32) -> Result<u32> {
         let cpus = affinity::get(0).while_doing(|| "asking for the CPUs".to_owned())?;
         cpus.into_iter()
@@ -68,8 +68,8 @@ impl Bench {
             .ok_or_else(|| Failure::new("this figure needs a second CPU"))
     }
 
-    /// Returns the CPU that is measured where one is: the last, because the first serves most
-    /// interrupts. One must be left for the rest.
+    /// Returns the CPU to measure: the last, because the first serves most interrupts. One must be
+    /// left for other tasks.
     pub(crate) fn measured_cpu(&self) -> Result<u32> {
         let cpus = affinity::get(0).while_doing(|| "asking for the CPUs".to_owned())?;
         if cpus.len() < 2 {

@@ -106,7 +106,7 @@ impl Timing {
     }
 }
 
-/// Returns the head of a table of timings, with columns for the input before and for others behind.
+/// Returns the head of a table of timings, with columns for the input before and for others after.
 fn timing_head<const N: usize, const M: usize>(input: [&str; N], more: [&str; M]) -> Vec<String> {
     let times = row(["min, s", "median, s", "max, s", "peak memory, MiB"]);
     [row(input), times, row(more)].concat()
@@ -140,7 +140,7 @@ fn run_once(bench: &Bench, folder: &Path, words: &str) -> Result<(f64, f64)> {
     Ok((begin.elapsed().as_secs_f64(), memory))
 }
 
-/// As many, or a twentieth for a first result.
+/// Returns the count, or a twentieth of it in a quick run.
 fn shortened(bench: &Bench, count: u64) -> u64 {
     if bench.is_quick { count / 20 } else { count }
 }

@@ -1,8 +1,8 @@
 //! Compares the costs found by `tardy cost` with those of LMbench's own programs.
 //!
 //! LMbench is not part of this project, and its licence allows results of its unmodified programs
-//! only: they are looked for in the folder that the variable LMBENCH names, then where Debian's
-//! package `lmbench` (non-free) has them.
+//! only: they are searched in the folder that the variable LMBENCH names, then in that of Debian's
+//! package `lmbench` (non-free).
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -27,7 +27,7 @@ pub(crate) const FIGURE: Figure = Figure {
     measure,
 };
 
-/// Where Debian's package has its programs.
+/// Folder of the programs of Debian's package.
 const PACKAGED: &str = "/usr/lib/lmbench/bin/x86_64-linux-gnu";
 const BYTES: usize = 64 << 20;
 /// Size of the writes of `tardy cost`.
@@ -37,7 +37,7 @@ const ENOUGH: &str = "10000";
 /// The server that connections are made to.
 const CONNECTED: &str = "lat_connect";
 const TOLERANCE: f64 = 0.10;
-/// How long a server of LMbench may take to listen; it does not say when it does.
+/// Maximum time until a server of LMbench listens; it does not report that.
 const SERVER_START: Duration = Duration::from_millis(300);
 
 fn measure(bench: &Bench) -> Result<FigureResult> {
@@ -45,7 +45,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     let rounds = if bench.is_quick { 1 } else { 16 };
     let cpu = bench.measured_cpu()?;
     let scratch = scratch()?;
-    // As deep as the files of `tardy cost`: every folder of a path takes its time.
+    // As deep as the files of `tardy cost`: every folder of a path takes time.
     let folder_of_file = scratch.path().join("files");
     std::fs::create_dir(&folder_of_file)
         .while_doing(|| format!("making {}", folder_of_file.display()))?;
@@ -68,9 +68,9 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     report(&sides?, rounds)
 }
 
-/// In the same portions as the file of `tardy cost`: their length decides how long the pieces are
-/// in which a kernel with large folios keeps and maps it, which makes a page fault ten times
-/// cheaper or dearer.
+/// Writes in the same portions as `tardy cost`: their length decides the size of the folios in
+/// which a kernel with large folios keeps and maps the file, which makes a page fault ten times
+/// cheaper or more expensive.
 fn write_like_tardy(path: &Path) -> std::io::Result<()> {
     let mut file = std::fs::File::create(path)?;
     for _ in 0..BYTES / PORTION_BYTES {
@@ -121,7 +121,7 @@ impl Drop for TinyProgramFile {
 /// The results of the rounds for a metric, in ns per operation.
 #[derive(Clone, Default)]
 struct MetricPairs {
-    /// Of tardy and of LMbench, one right after the other.
+    /// Results of tardy and of LMbench, one right after the other.
     pairs: Vec<(f64, f64)>,
     /// The bytes that an operation moves, for a bandwidth.
     bytes: Option<f64>,
@@ -132,11 +132,11 @@ struct Sides {
     metrics: Vec<MetricPairs>,
 }
 
-/// Where things run.
+/// The CPUs.
 #[derive(Clone, Copy)]
 struct Processors {
     measured: u32,
-    /// For the server that connections are made to, as `tardy cost` has it.
+    /// For the server of connections, as in `tardy cost`.
     other: u32,
 }
 
@@ -223,8 +223,8 @@ fn ask_all(
     files: (&Path, &Path),
     bytes: Option<f64>,
 ) -> Result<Option<f64>> {
-    // New each time, as that of `tardy cost`: in which pieces a file lies in memory is another draw
-    // for each file, and stays so as long as it lies there.
+    // New each time, like that of `tardy cost`: the placement of a file in memory is random for
+    // each file, and permanent.
     if peer.programs().any(|words| words.contains(&"FILE")) {
         write_like_tardy(files.1).while_doing(|| format!("writing {}", files.1.display()))?;
     }
@@ -236,7 +236,8 @@ fn ask_all(
     Ok(values.map(|values| values.iter().sum::<f64>() / values.len() as f64))
 }
 
-/// What `tardy cost` finds, in ns, and the bytes that an operation moves, of a bandwidth.
+/// Returns the result of `tardy cost`, in ns, and for a bandwidth the bytes that an operation
+/// moves.
 fn own(
     bench: &Bench,
     metric: &str,
@@ -326,7 +327,7 @@ fn report(sides: &Sides, rounds: u32) -> Result<FigureResult> {
             missing.push(peer.metric);
             continue;
         }
-        // Of a bandwidth the difference is that of the bandwidths.
+        // For a bandwidth, the difference is that of the bandwidths.
         let ratio = |(own, theirs): &(f64, f64)| {
             if peer.is_bandwidth {
                 theirs / own

@@ -1,11 +1,11 @@
-//! Which program of LMbench stands beside which metric, and how what it prints is read.
+//! The LMbench program for each metric, and the parser of its output.
 
 /// The kind of a program's output.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum PrintedFigure {
     /// Time of one operation in us.
     Micros(f64),
-    /// 10^6 bytes a second.
+    /// 10^6 bytes per second.
     Megabytes(f64),
 }
 
@@ -21,14 +21,14 @@ impl PrintedFigure {
 
 /// One metric with its peer.
 pub(super) struct Peer {
-    /// Of `tardy cost`.
+    /// Metric of `tardy cost`.
     pub(super) metric: &'static str,
-    /// Programs and arguments, divided by `and`; the mean of their results counts. FILE stands for
-    /// a file made here.
+    /// Programs and arguments, separated by `and`; the mean of their results counts. FILE is
+    /// replaced by a file made here.
     pub(super) programs: &'static str,
-    /// From its output to its result.
+    /// Parses its output.
     pub(super) read: fn(&str) -> Option<PrintedFigure>,
-    /// Whether bytes a second are compared.
+    /// Whether bytes per second are compared.
     pub(super) is_bandwidth: bool,
     /// Reasons for differences, from the operations of each.
     pub(super) differs: &'static str,
@@ -44,8 +44,8 @@ const WRITTEN: &str = "LMbench writes each 512 bytes from their end, in one chai
                        so written, the length of the instructions alone makes the same loop run \
                        at 3 or 13 GB/s on this CPU; tardy writes upwards";
 
-/// All pairs, in the order of tables: a metric, how the output is read, and the program. A second
-/// program is behind `and`.
+/// All pairs, in the order of tables: a metric, the parser of the output, and the program. A second
+/// program follows `and`.
 const PROGRAMS: &str = "\
 null-call: time lat_syscall null
 null-io: time lat_syscall read and lat_syscall write
@@ -123,7 +123,7 @@ fn numbers(text: &str) -> impl Iterator<Item = f64> {
     text.split_whitespace().filter_map(|word| word.parse().ok())
 }
 
-/// As in `Simple syscall: 0.1 microseconds`.
+/// Parses `Simple syscall: 0.1 microseconds`.
 fn after_colon(text: &str) -> Option<PrintedFigure> {
     let line = text.lines().find(|line| line.contains(" microseconds"))?;
     numbers(line.rsplit_once(':')?.1)
@@ -139,14 +139,14 @@ fn switch(text: &str) -> Option<PrintedFigure> {
     numbers(line).nth(1).map(PrintedFigure::Micros)
 }
 
-/// As in `67.108864 220`: megabytes, and us.
+/// Parses `67.108864 220`: megabytes, and us.
 fn second_of_line(text: &str) -> Option<PrintedFigure> {
     numbers(text.lines().last()?)
         .nth(1)
         .map(PrintedFigure::Micros)
 }
 
-/// As in `67.11 9123.45`, or `Pipe bandwidth: 4123.45 MB/sec`.
+/// Parses `67.11 9123.45`, or `Pipe bandwidth: 4123.45 MB/sec`.
 fn megabytes(text: &str) -> Option<PrintedFigure> {
     numbers(text.lines().last()?)
         .last()

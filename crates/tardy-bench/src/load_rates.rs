@@ -1,4 +1,5 @@
-//! Work of the loads `hackbench` and `ttcp` a second, beside the programs that they stand for.
+//! Work per second of the loads `hackbench` and `ttcp`, compared with the programs that they
+//! imitate.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -27,10 +28,10 @@ pub(crate) const TTCP: Figure = Figure {
 const GROUPS: u64 = 10;
 const DESCRIPTORS: u64 = 20;
 const MESSAGE_BYTES: u64 = 100;
-/// Of one write and one read, as iperf3 does by default for TCP.
+/// Size of one write and one read, the default of iperf3 for TCP.
 const BLOCK: &str = "128KiB";
 const RATIO_MIN: f64 = 0.9;
-/// How long iperf3's server may take to listen.
+/// Maximum time until iperf3's server listens.
 const LISTEN_LIMIT: Duration = Duration::from_secs(10);
 
 /// Adds a row for the pairs, whose ratio is returned.
@@ -133,7 +134,7 @@ fn measure_ttcp(bench: &Bench) -> Result<FigureResult> {
     })
 }
 
-/// Work a second of a load, from the JSON events of `tardy load`.
+/// Returns the work per second of a load, from the JSON events of `tardy load`.
 fn rate(bench: &Bench, command: &mut Command, field: &str) -> Result<f64> {
     let output = bench.capture(command)?;
     rate_of_events(&output, field).ok_or_else(|| {
@@ -158,11 +159,11 @@ fn rate_of_events(output: &str, field: &str) -> Option<f64> {
     (seconds > 0.0 && work > 0.0).then(|| work / seconds)
 }
 
-/// Bytes a second in units of 10^9, as iperf3's receiver saw them.
+/// Returns bytes per second in units of 10^9, measured by iperf3's receiver.
 fn iperf3_rate(bench: &Bench, cpu: u32, seconds: u64) -> Result<f64> {
     let iperf3 = program::required("iperf3", "iperf3")?;
     let port = free_port()?;
-    // Without the port, which is another one in each pair.
+    // Without the port, which differs in each pair.
     bench.note_line(&format!(
         "taskset -c {cpu} iperf3 -c 127.0.0.1 -t {seconds} -J"
     ));
@@ -199,7 +200,7 @@ fn iperf3_rate(bench: &Bench, cpu: u32, seconds: u64) -> Result<f64> {
     Ok(bits / 8e9)
 }
 
-/// Ended with its scope, so that a failure leaves no server behind.
+/// Ended with its scope, so that a failure leaves no server running.
 struct Server(Child);
 
 impl Drop for Server {

@@ -1,8 +1,8 @@
 //! Makes a run folder of a day in a minute: the tool's own run of a second, with its samples
 //! replaced by random ones.
 //!
-//! Everything goes through the library that runs are recorded with, so that the files are those
-//! that a real run of that length leaves.
+//! Everything goes through the recording library, so the files equal those of a real run of that
+//! length.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

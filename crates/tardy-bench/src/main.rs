@@ -111,7 +111,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Measures the figures asked for.
+/// Measures the requested figures.
 fn run(arguments: &BenchArguments) -> Result<()> {
     if arguments.list {
         FIGURES

@@ -1,7 +1,7 @@
 //! CPU time of a sample, and equivalence of the median latency, from the same interleaved rounds.
 //!
-//! In each round every tool runs once on the same CPU, in an order that rotates from round to round,
-//! so that what drifts on the machine falls on all alike.
+//! In each round every tool runs once on the same CPU, in a rotating order, so that drift of the
+//! machine affects all alike.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(crate) const EQUIVALENCE: Figure = Figure {
 };
 
 const RATIO_MAX: f64 = 1.05;
-/// Seconds of samples beside those that are looked at, before and after.
+/// Additional seconds of samples before and after those that are used.
 const MARGIN: u64 = 2;
 
 /// The result of one run of one tool.

@@ -321,8 +321,8 @@ fn words(text: &str) -> impl Iterator<Item = String> {
         .map(str::to_owned)
 }
 
-/// A page that shows what a command leaves in a terminal of so many columns and lines: at its end,
-/// or when its view is so old.
+/// Returns a page that shows what a command leaves in a terminal of the given size: at its end, or
+/// after its view has run for a given time.
 fn terminal(
     runs: &ExampleRuns,
     line: &str,

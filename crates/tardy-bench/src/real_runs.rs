@@ -171,7 +171,7 @@ fn stored_bytes(samples: &Path) -> Result<u64> {
         .sum())
 }
 
-/// Resident and locked bytes of the measuring process once a second, until it ends.
+/// Returns resident and locked bytes of the measuring process once a second, until it ends.
 fn watch_memory(child: &mut Child) -> Result<Vec<(u64, u64)>> {
     let mut memory = Vec::new();
     while child

@@ -10,10 +10,11 @@ use crate::failure::{Failure, Result, While};
 use crate::program;
 
 const TRACEFS: &str = "/sys/kernel/tracing";
-/// Room for events, in KiB per CPU; a switch takes about 70 bytes, and there are some 2000 a second.
+/// Buffer for events, in KiB per CPU; a switch takes about 70 bytes, and there are some 2000 a
+/// second.
 const BUFFER_KIB: &str = "16384";
 
-/// A trace under way.
+/// A running trace.
 #[derive(Debug)]
 pub(super) struct SchedTrace {
     instance: PathBuf,
@@ -64,7 +65,7 @@ impl SchedTrace {
 
 impl Drop for SchedTrace {
     fn drop(&mut self) {
-        // An instance that is still there does no harm but take memory; there is nobody to tell.
+        // A remaining instance only takes memory, and there is nowhere to report it.
         let _ = fs::remove_dir(&self.instance);
         if self.is_mounted_here {
             let _ = Command::new("umount").arg(TRACEFS).status();
@@ -72,7 +73,7 @@ impl Drop for SchedTrace {
     }
 }
 
-/// Mounts tracefs where it is not mounted; true if that was done here.
+/// Mounts tracefs if necessary; returns true if it did.
 fn mount() -> Result<bool> {
     if Path::new(TRACEFS).join("instances").is_dir() {
         return Ok(false);
@@ -81,7 +82,7 @@ fn mount() -> Result<bool> {
     Ok(true)
 }
 
-/// From the head: `# entries-in-buffer/entries-written: 140/150   #P:2`.
+/// Parses the head: `# entries-in-buffer/entries-written: 140/150   #P:2`.
 fn lost_events(text: &str) -> u64 {
     let head = text
         .lines()
@@ -93,9 +94,9 @@ fn lost_events(text: &str) -> u64 {
     counts.map_or(0, |(kept, written)| written.saturating_sub(kept))
 }
 
-/// Returns how often each thread left a CPU, which is as often as it came to it. Leaving is what is
-/// counted because a trace that is filtered by threads loses nearly all switches from the idle
-/// thread to one of them where nothing else runs (Linux 6.18), and none of those back.
+/// Returns how often each thread left a CPU, which equals how often it got one. Leaving is counted
+/// because a trace that is filtered by threads loses nearly all switches from the idle thread to
+/// one of them if nothing else runs (Linux 6.18), and none of those back.
 fn switches(text: &str, threads: &[u32]) -> BTreeMap<(u32, u32), u64> {
     let mut switches = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {

@@ -65,13 +65,13 @@ pub(crate) struct Pairs {
     pub(crate) peer: Vec<f64>,
 }
 
-/// How the differences and ratios of [`Pairs`] are computed, for notes.
+/// The method for differences and ratios of [`Pairs`], for notes.
 pub(crate) const ESTIMATE: &str = "Hodges-Lehmann estimate over the pairs, with an interval from \
                                    Wilcoxon's signed-rank test";
 
 impl Pairs {
-    /// Measures both sides in turn, each first in every second pair: drift of the machine affects
-    /// both alike.
+    /// Measures both sides alternately, each first in every second pair: drift of the machine
+    /// affects both alike.
     pub(crate) fn measure(
         count: usize,
         own: impl Fn() -> Result<f64>,
@@ -97,7 +97,7 @@ impl Pairs {
         pairs.map(|(own, peer)| of(*own, *peer)).collect()
     }
 
-    /// Returns the differences, ours less the peer's.
+    /// Returns the differences, ours minus the peer's.
     pub(crate) fn differences(&self) -> Vec<f64> {
         self.each(|own, peer| own - peer)
     }

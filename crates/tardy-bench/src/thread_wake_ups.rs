@@ -22,7 +22,7 @@ pub(crate) const FIGURE: Figure = Figure {
 };
 
 const PRIORITY: u32 = 95;
-/// How long ptsematest may take to have its threads.
+/// Maximum time until ptsematest has its threads.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The CPUs of the woken thread and of the thread that wakes it.

@@ -26,7 +26,7 @@ pub(crate) const LIVE_VIEW: Figure = Figure {
 const SHARE_MAX: f64 = 0.01;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often a tool's threads had a CPU while it measured one.
+/// Number of times that a tool's threads got a CPU during its measurement.
 struct Switches {
     to_measuring: u64,
     others_on_measured: u64,
@@ -93,8 +93,8 @@ fn measure_wake_ups(bench: &Bench) -> Result<FigureResult> {
     })
 }
 
-/// Refuses a trace that saw much less than the thread's own count of waits: that it saw no other
-/// thread would say nothing.
+/// Refuses a trace that saw much less than the thread's own count of waits, because it may also
+/// miss other threads.
 fn whole(switches: Switches, waits: u64) -> Result<Switches> {
     if switches.to_measuring < waits / 5 * 4 {
         return Err(Failure::new(format!(

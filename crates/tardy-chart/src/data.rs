@@ -93,7 +93,7 @@ pub struct Group {
 /// The shared property of the samples of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupKind {
-    /// The probe only.
+    /// Only the probe.
     All,
     Load,
     /// Taken on one CPU.

@@ -306,8 +306,8 @@ fn range(chart: &Chart, layer: &Layer, area: &Area, range: &Range) -> Vec<Item> 
             stroke: stroke(1.6),
         });
     }
-    // The number of the bar, at its position; one that would collide with its neighbour's is in the
-    // table and the tip only.
+    // Writes the number of the bar above it, if it is narrower than the bar; the table and the tip
+    // show it anyway.
     let words = words::tick(&chart.y, range.figure);
     if words.chars().count() as f64 * LABEL_SIZE * CHARACTER_WIDTH < width {
         let at = ((left + right) / 2.0, area.y(chart, range.figure) - 5.0);

@@ -1,4 +1,5 @@
-//! The run folder of a cost under way: its record, the series of its metrics, its rounds as phases.
+//! The run folder of a cost in progress: its record, the series of its metrics, its rounds as
+//! phases.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -44,7 +45,7 @@ pub enum CostError {
     /// A CPU that is not there, or not allowed.
     #[error("--cpu {cpu}: this CPU is not online or not allowed here: choose from {allowed}")]
     UnknownCpu {
-        /// As asked for.
+        /// The requested CPU.
         cpu: CpuId,
         /// The allowed CPUs.
         allowed: CpuList,
@@ -54,7 +55,7 @@ pub enum CostError {
     Command(String),
 }
 
-/// The run folder of a cost under way.
+/// The run folder of a cost in progress.
 pub struct CostFolder {
     folder: RunFolder,
     record: RunRecord,
@@ -176,8 +177,7 @@ impl CostFolder {
         self.update()
     }
 
-    /// Brings the record up to date, so that what was measured so far can be read whatever comes
-    /// next.
+    /// Updates the record, so that the results so far are readable whatever happens next.
     ///
     /// # Errors
     /// Returns [`CostError::Folder`].

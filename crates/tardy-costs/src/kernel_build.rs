@@ -22,7 +22,7 @@ use super::program::{Experiment, ProgramEnd, Runner, failed};
 /// The build to time.
 #[derive(Debug)]
 pub struct BuildRequest {
-    /// A clean kernel tree or an archive of one; the distribution's package where absent.
+    /// A clean kernel tree or an archive of one; by default the distribution's package.
     pub source: Option<PathBuf>,
     /// A target of the kernel's makefile that makes a configuration.
     pub config: String,
@@ -90,7 +90,7 @@ impl KernelBuild {
         })
     }
 
-    /// Returns the tree; an archive is unpacked once. `None` if a signal asked for the end.
+    /// Returns the tree; an archive is unpacked once. Returns `None` if a signal requested the end.
     fn tree(&mut self, runner: &Runner) -> Result<Option<PathBuf>, CostError> {
         if self.source.is_dir() {
             return Ok(Some(self.source.clone()));
@@ -149,7 +149,7 @@ impl Experiment for KernelBuild {
     }
 }
 
-/// False where a signal asked for the end.
+/// Returns false if a signal requested the end.
 fn to_its_end(runner: &Runner, command: &mut Command) -> Result<bool, CostError> {
     let words = format!("{command:?}");
     match runner.run(command)? {

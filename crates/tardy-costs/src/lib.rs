@@ -7,8 +7,8 @@
 //!
 //! A cost is stored as the time of one operation in ps, bandwidths too. Less is better everywhere,
 //! and values of two runs divide, even with loops of other lengths. In an emulated machine the unit
-//! is a thousandth of an instruction; `waiting` is stored beside it, the share in which the clock
-//! moves and nothing executes.
+//! is a thousandth of an instruction; `waiting` is stored next to it, the share in which the clock
+//! advances and nothing executes.
 #![forbid(unsafe_code)]
 
 pub mod folder;

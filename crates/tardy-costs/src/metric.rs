@@ -21,15 +21,15 @@ pub trait Work {
 /// The description of a metric.
 #[derive(Debug)]
 pub struct Metric {
-    /// As on the command line and in file names.
+    /// Its name on the command line and in file names.
     pub name: &'static str,
-    /// Where it stands in tables.
+    /// Its group in tables.
     pub group: Group,
     /// One operation, in a few words.
     pub operation: &'static str,
     /// Bytes that one operation moves, for bandwidths.
     pub bytes: Option<u64>,
-    /// In which state the CPU's caches and the page cache are.
+    /// State of the CPU's caches and the page cache.
     pub state: CacheState,
     /// The program of LMbench 3 that measures the same, with its arguments.
     pub lmbench: Option<&'static str>,
@@ -38,7 +38,7 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// Returns the unit of its figure: microseconds of one operation, or 10^6 bytes a second.
+    /// Returns the unit of its figure: microseconds per operation, or 10^6 bytes per second.
     #[must_use]
     pub const fn unit(&self) -> &'static str {
         if self.bytes.is_some() { "MB/s" } else { "us" }
@@ -61,7 +61,7 @@ impl Metric {
     }
 }
 
-/// Where metrics are measured.
+/// The CPUs and folders of the measurement.
 #[derive(Debug, Clone)]
 pub struct Place {
     /// CPU that everything is bound to.
@@ -104,7 +104,7 @@ impl Unavailable {
 }
 
 /// Returns the part of `took`, the time of `done` operations, that `asked` of them took: for work
-/// that comes in portions.
+/// in portions.
 #[must_use]
 pub fn share(took: Nanos, asked: u64, done: u64) -> Nanos {
     let part = i128::from(took.get()) * i128::from(asked) / i128::from(done.max(1));

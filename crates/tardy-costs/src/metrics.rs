@@ -89,8 +89,8 @@ pub const METRICS: &[&Metric] = &[
     &shared_line::METRIC,
 ];
 
-/// Returns the metrics that `names` mean, in the order of tables: each a metric's name or a
-/// group's; all where there is none.
+/// Returns the metrics of `names`, in the order of tables: each is a metric's name or a group's;
+/// without names, all.
 ///
 /// # Errors
 /// The first name that means nothing.

@@ -1,5 +1,5 @@
-//! Others that take part in a metric: a process that answers, a thread that takes turns. Both end
-//! with the value that stands for them.
+//! Other participants of a metric: a process that answers, a thread that alternates. Both end with
+//! the value that owns them.
 //!
 //! A metric with two processes forks before anything has threads. The peer is tied to the tool and
 //! runs on the same CPU (except for `shared-line`), because the scheduler places pairs differently
@@ -15,8 +15,8 @@ use tardy_sys::process;
 
 use super::metric::Unavailable;
 
-/// How long an earlier metric's threads may take to leave the list of threads after they were
-/// joined: the kernel wakes who joins a little before.
+/// Maximum time for an earlier metric's threads to leave the list of threads after they were
+/// joined: the kernel wakes the joining thread a little before.
 const THREADS_GONE: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_micros(200);
 

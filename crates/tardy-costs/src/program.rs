@@ -25,13 +25,13 @@ use tardy_sys::usage::{Usage, UsageScope, usage};
 use super::folder::{CostError, CostFolder};
 use super::session::unit;
 
-/// How long a program that was asked to end may take, before its group is killed.
+/// Maximum time for a program to stop, before its group is killed.
 const TERMINATE_LIMIT: Nanos = Nanos::from_secs(5);
 
 /// Elapsed times of trials that differ by more than this factor are reported.
 const SPREAD_MAX: f64 = 2.0;
 
-/// How often a program is run.
+/// Number of runs of a program.
 #[derive(Debug, Clone, Copy)]
 pub struct Repeats {
     /// Runs that fill caches before the first trial, and are not counted.
@@ -47,8 +47,8 @@ pub trait Experiment {
     /// Returns the program with its arguments, for the record.
     fn words(&self) -> Vec<String>;
 
-    /// Does all that is no part of a trial, and returns the program to be timed; `None` if a signal
-    /// asked for the end.
+    /// Does the work outside a trial, and returns the program to time; `None` if a signal requested
+    /// the end.
     ///
     /// # Errors
     /// Returns [`CostError`].
@@ -102,7 +102,7 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// `is_quiet` where the error output of programs is not to be seen.
+    /// `is_quiet` hides the error output of programs.
     ///
     /// # Errors
     /// Returns [`CostError::System`].
@@ -203,7 +203,7 @@ impl Runner {
     }
 }
 
-/// Runs all trials into a folder of kind `cost`, and tells `progress` what comes next.
+/// Runs all trials into a folder of kind `cost`, and reports each step to `progress`.
 ///
 /// # Errors
 /// Returns [`CostError`]. A program that fails ends the run; if it was the first trial, nothing
@@ -282,8 +282,7 @@ fn all_trials(
     Ok(State::Finished)
 }
 
-/// That trials took times which differ by a large factor, so that their average is no trial's; in
-/// ns.
+/// Warns if trials' times differ by a large factor, so that their average describes none; in ns.
 fn spread(elapsed: &[i64]) -> Option<Warning> {
     let (least, most) = (*elapsed.iter().min()?, *elapsed.iter().max()?);
     let factor = most as f64 / least.max(1) as f64;
@@ -321,7 +320,7 @@ fn record(experiment: &dyn Experiment, trials: u32, root: &Root) -> CostRecord {
         rounds: 1,
         trials,
         trial_length_ns: Nanos::ZERO,
-        // Next to a program's time it is nothing, and is not taken off.
+        // It is negligible compared with a program's time, and not subtracted.
         clock_read_ns: Nanos::ZERO,
         unit: unit(root),
         metrics: Vec::new(),

@@ -1,5 +1,5 @@
-//! How operations are repeated, as LMbench does it: so many that a trial is long against the clock,
-//! trials repeated, the clock's own cost removed.
+//! Repetition of operations as in LMbench: trials that are long against the clock, repeated, with
+//! the clock's own cost removed.
 
 use std::io;
 
@@ -33,7 +33,7 @@ pub fn calibrate(work: &mut dyn Work, length: Nanos) -> io::Result<u64> {
         if took >= length.get() / SHARE_BELIEVED || operations >= OPERATIONS_MAX {
             return Ok(wanted);
         }
-        // A single short run says little: at most tenfold at a time.
+        // A single short run is unreliable, so the number grows at most tenfold at a time.
         operations = wanted.min(operations * 10).max(operations + 1);
     }
 }

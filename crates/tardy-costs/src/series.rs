@@ -15,7 +15,7 @@ use tardy_samples::series_writer::SeriesWriter;
 
 /// Quantity of every series of kind `cost`.
 pub const QUANTITY: &str = "time of an operation";
-/// The same in an emulated machine.
+/// The quantity in an emulated machine.
 pub const QUANTITY_INSTRUCTIONS: &str = "instructions of an operation";
 
 /// The series of one metric while it is written.
@@ -28,7 +28,7 @@ pub struct TrialSeries {
 }
 
 impl TrialSeries {
-    /// Creates the file in `folder`; `length` is that of a trial, as asked for.
+    /// Creates the file in `folder`; `length` is the requested one of a trial.
     ///
     /// # Errors
     /// Returns errors of creating and writing a file.
@@ -85,7 +85,7 @@ impl TrialSeries {
         self.counts.recorded += 1;
     }
 
-    /// Writes what was added as a chunk.
+    /// Writes the added trials as a chunk.
     ///
     /// # Errors
     /// If it cannot be written.

@@ -31,11 +31,11 @@ pub struct CostRequest {
     /// Trials of each in a round.
     pub trials: u32,
     pub trial_length: Nanos,
-    /// CPU to measure on; the last one allowed where absent.
+    /// CPU to measure on; by default the last one allowed.
     pub cpu: Option<CpuId>,
 }
 
-/// Measures, and tells `progress` what comes next.
+/// Measures, and reports each step to `progress`.
 ///
 /// Call it before the process has threads: metrics of two processes fork.
 ///
@@ -136,7 +136,7 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// True where a signal asks for the end.
+    /// Returns true if a signal requests the end.
     fn round(&mut self, round: u32, progress: &mut dyn FnMut(&str)) -> Result<bool, CostError> {
         for index in 0..self.request.metrics.len() {
             let metric = self.request.metrics[index];
@@ -211,8 +211,7 @@ impl Session<'_> {
         self.folder.flush(place).map_err(Problem::Run)
     }
 
-    /// On a machine with other work and CPUs idle time tells nothing of a metric, and is not asked
-    /// for.
+    /// On a machine with other work and CPUs, idle time is unrelated to a metric, and not read.
     fn idle(&self) -> Option<Nanos> {
         matches!(self.counted_in, CostUnit::Instructions { .. }).then(|| idle_time(self.root))?
     }
@@ -237,7 +236,7 @@ fn bind(asked: Option<CpuId>) -> Result<(CpuId, Option<CpuId>), CostError> {
         error,
     };
     let allowed = affinity::get(0).map_err(refused)?;
-    // The shell does not run on an isolated CPU, which may be asked for all the same.
+    // The shell does not run on an isolated CPU, which may be requested anyway.
     let usable = affinity::obtainable().map_err(refused)?;
     if let Some(cpu) = asked.filter(|cpu| !usable.contains(&cpu.0)) {
         let allowed = usable.into_iter().map(CpuId).collect();

@@ -62,7 +62,7 @@ while True:
         except OSError:
             pass
 "#;
-/// Room on a disk that gets full: for the program and a run.
+/// Size of a disk that fills up: it holds the program and a run.
 const DISK: &str = "size=200m";
 
 /// The network of all boards, and the keys of this side.
@@ -264,8 +264,8 @@ impl Board {
         std::fs::read_to_string(format!("/proc/{init}/mounts")).unwrap_or_default()
     }
 
-    /// Does what its trouble is once it has reached the step, and where `is_measuring`, has
-    /// samples; switches it on again after `off`. Whether the trouble has started now.
+    /// Starts its trouble once it has reached the step, and if `is_measuring`, has samples;
+    /// switches it on again after `off`. Returns whether the trouble has started now.
     pub(crate) fn suffer(&mut self, is_measuring: bool, off: Duration) -> Result<bool> {
         if self.off_until.is_some_and(|until| Instant::now() > until) {
             self.switch_on()?;
@@ -281,7 +281,7 @@ impl Board {
             Trouble::Delay | Trouble::Loss | Trouble::Clock => {}
             Trouble::Hang => self.signal(&self.processes(), process::STOP),
             Trouble::Endless => touch("endless")?,
-            // Writing ends where the disk does.
+            // Writes until the disk is full.
             Trouble::Full => drop(std::fs::write(
                 self.folder.join("disk/fill"),
                 vec![0; 256 << 20],
@@ -408,7 +408,7 @@ fn address(number: usize, end: usize) -> String {
     format!("192.0.2.{}", 4 * number + end)
 }
 
-/// Starts a program that says nothing and ends with this one.
+/// Starts a silent program that ends with this one.
 fn spawn(command: &mut Command) -> Result<Child> {
     command
         .stdin(Stdio::null())

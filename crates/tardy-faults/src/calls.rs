@@ -46,7 +46,7 @@ const COMMANDS: &[(&str, bool)] = &[
 const BRIEF_CALLS: &[&str] = &["openat", "write", "fsync", "rename", "linkat", "clone3"];
 const BRIEF_COMMANDS: [usize; 2] = [0, 5];
 
-/// How often each call is made.
+/// Number of calls, by name.
 type Counts = BTreeMap<String, usize>;
 
 const OLD: &[u8] = b"an older output\n";

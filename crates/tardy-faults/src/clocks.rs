@@ -120,7 +120,7 @@ const EXPECTED: u64 = 400;
 const LONGEST_NS: i64 = 500_000_000;
 
 fn stepped(ground: &Ground, tally: &mut Tally) -> Result<()> {
-    // One boot each: all groups, one after another, under one disturbance.
+    // One boot each: all groups in sequence under one disturbance.
     for disturbance in DISTURBANCES
         .iter()
         .take(ground.tries(3, DISTURBANCES.len()))

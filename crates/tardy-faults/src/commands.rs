@@ -13,7 +13,7 @@ use crate::place::Place;
 #[derive(Debug)]
 pub(crate) struct Subcommand {
     pub(crate) name: &'static str,
-    /// Whether it changes or makes anything on the machine, if only for as long as it runs.
+    /// Whether it changes or makes anything on the machine, even temporarily.
     pub(crate) is_changing: bool,
     pub(crate) lines: &'static [Line],
 }
@@ -81,7 +81,7 @@ const fn changes_nothing(name: &'static str, lines: &'static [Line]) -> Subcomma
 }
 
 const RUN: &[i32] = &[0, 4];
-/// Of a host on which nothing boots, and of a board that has no such result.
+/// Exit codes on a host on which nothing boots, and for a board without such a result.
 const FAILED: &[i32] = &[2, 3, 4];
 
 /// All of them, in the order of the tool's help.
@@ -290,7 +290,7 @@ pub(crate) fn prepare(place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Leaves what a killed command would leave.
+/// Makes the leftovers of a killed command.
 pub(crate) fn leave(place: &Place) -> Result<()> {
     let folder = place.path("tmp/tardy-scratch-left-1-1");
     let journal = serde_json::json!({

@@ -78,7 +78,7 @@ impl DiskMount {
         .map(drop)
     }
 
-    /// Takes all but `left` bytes of the room.
+    /// Uses all space except `left` bytes.
     fn fill(&self, left: usize) {
         let filler = self.0.join("filler");
         let _ = std::fs::write(&filler, vec![1; 64 << 20]);
@@ -104,7 +104,7 @@ fn full(ground: &Ground) -> Result<Tally> {
     folders::base(ground)?;
     let mut tally = Tally::default();
     for number in 0..ground.tries(3, 24) {
-        // From nothing at all to more than the run needs.
+        // From nothing to more than the run needs.
         let kilobytes = 64 + number * number * 48;
         let place = ground.place()?;
         let _disk = DiskMount::memory(&place, kilobytes)?;

@@ -20,25 +20,25 @@ pub(crate) struct Fault {
     pub(crate) attempt: fn(&Ground) -> Result<Tally>,
 }
 
-/// How often each fault is tried.
+/// The effort for each fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Once, where the tool is most likely to fall: for every change, in about a minute.
+    /// Once, at its most likely place: for every change, in about a minute.
     Brief,
     /// A few times.
     Short,
     Full,
 }
 
-/// Where faults are tried.
+/// The place for faults.
 #[derive(Debug)]
 pub(crate) struct Ground {
     /// The binary that must survive.
     pub(crate) tardy: PathBuf,
-    /// A memory file system that nobody else sees.
+    /// A private memory file system.
     pub(crate) folder: PathBuf,
     pub(crate) form: Form,
-    /// How long the soak lasts, if that is not left to the form.
+    /// Duration of the soak, if given explicitly.
     pub(crate) soak_for: Option<Duration>,
     /// Only command lines with this text are tried, if it is given.
     pub(crate) line: Option<String>,
@@ -48,7 +48,7 @@ pub(crate) struct Ground {
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) tries: usize,
-    /// How often what was seen.
+    /// Counts of observations.
     pub(crate) seen: BTreeMap<String, usize>,
     /// Violations, a sentence each.
     pub(crate) failures: Vec<String>,
@@ -77,7 +77,7 @@ impl Ground {
 }
 
 impl Tally {
-    /// Counts a try of which `seen` was seen, and in which `wrong` must not have been.
+    /// Counts an attempt with the observation `seen`, and the violations `wrong`.
     pub(crate) fn count(&mut self, about: &str, seen: impl Into<String>, wrong: Vec<String>) {
         self.tries += 1;
         *self.seen.entry(seen.into()).or_default() += 1;
@@ -88,7 +88,7 @@ impl Tally {
         );
     }
 
-    /// Adds what came of other tries.
+    /// Adds the results of other attempts.
     pub(crate) fn add(&mut self, other: Self) {
         self.tries += other.tries;
         for (seen, times) in other.seen {

@@ -58,7 +58,7 @@ const WHILE_MEASURING: &str = "on-board wait";
 /// minute, and `tardy` tries to reach it for 78 s; steps before the start of the command have two
 /// minutes.
 const COMMAND: Duration = Duration::from_secs(180);
-/// How long a board is off when it reboots, and without an sshd.
+/// How long a board is off during a reboot, and without an sshd.
 const OFF: Duration = Duration::from_secs(3);
 
 impl Trouble {
@@ -192,7 +192,7 @@ fn round(ground: &Ground, troubles: &[Trouble], step: &str, tally: &mut Tally) -
     Ok(())
 }
 
-/// Does what the command's messages ask for: `tardy fetch`, or to delete a folder.
+/// Follows the command's messages: `tardy fetch`, or deleting a folder.
 fn clean_up(
     place: &Place,
     rack: &Rack,

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Where the namespace has its trace file system.
+/// Mount point of the namespace's trace file system.
 pub(crate) const TRACEFS: &str = "/sys/kernel/tracing";
 const CGROUPS: &str = "/sys/fs/cgroup";
-/// Where a board keeps what it was sent.
+/// Folders in which a board keeps received files.
 const BOARD_FOLDERS: [&str; 3] = ["/var/tmp", "/tmp", "/dev/shm"];
 
 /// Folders with settings, and how many levels below them are read.
@@ -67,7 +67,7 @@ const MOVING: &[&str] = &[
     "/sys/kernel/mm/transparent_hugepage/khugepaged/pages_collapsed",
 ];
 
-/// How long commands of others, which run at the same time, may take to end.
+/// Maximum time for concurrent commands of others to end.
 const OTHERS: Duration = Duration::from_secs(20);
 
 /// The traces on the machine.
@@ -192,7 +192,7 @@ impl Footprint {
         things.chain(changed).collect()
     }
 
-    /// Sets back what a failed try changed.
+    /// Restores the changes of a failed attempt.
     pub(crate) fn set_back(&self) {
         let now = Self::read();
         for (path, value) in &self.settings {
@@ -203,7 +203,7 @@ impl Footprint {
     }
 }
 
-/// Numbers in the name of a thing, one of which can be that of a process, as in
+/// Returns the numbers in the name of a thing, one of which can be that of a process, as in
 /// tardy-scratch-io-123-456.
 fn processes_in(thing: &str) -> impl Iterator<Item = i32> {
     let name = thing.rsplit('/').next().unwrap_or(thing);
@@ -218,7 +218,7 @@ fn names(folder: PathBuf) -> Vec<String> {
     crate::place::names(&folder)
 }
 
-/// Control groups of the tool, at any depth; those of others come and go.
+/// Adds control groups of the tool, at any depth; those of others come and go.
 fn add_groups(folder: &Path, groups: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

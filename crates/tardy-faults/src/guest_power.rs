@@ -39,7 +39,7 @@ const MODULES: &[&str] = &["virtio_pci", "virtio_blk", "crc32c_generic", "ext4"]
 /// Text that the script prints when the run has started.
 const BEGUN: &str = "tardy-faults: the run has begun";
 const MOUNT: &str = "mount -t ext4 /dev/vda /mnt || { echo 'no disk' >/dev/console; exit 1; }\n";
-/// The disks' size: several times what the runs may take.
+/// The disks' size: several times the size of the runs.
 const DISK_MIB: u64 = 96;
 
 /// The inputs of guests with a disk.
@@ -91,8 +91,7 @@ fn guest_power(ground: &Ground, tally: &mut Tally) -> Result<()> {
         let disk = disks::made_image(&place, DISK_MIB)?;
         let mut guest = parts.start(&place, &disk, &script)?;
         wait_until_begun(&mut guest)?;
-        // From the first write to the disk on, over several of the moments at which everything is
-        // brought there.
+        // From the first write to the disk on, spread over several syncs.
         let moment = Duration::from_millis(2_000 + number as u64 * 26_000 / tries as u64);
         let since_begin = cut_power_after(guest, moment)?;
         let (folder, mut wrong) = look_at_disk(&place, disk)?;
@@ -111,7 +110,7 @@ fn guest_power(ground: &Ground, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// How often the power fails before the run is stopped.
+/// Number of power failures before the run is stopped.
 const CUTS: usize = 2;
 
 fn reboot(ground: &Ground, tally: &mut Tally) -> Result<()> {
@@ -163,8 +162,8 @@ fn reboot(ground: &Ground, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// That no more samples were recorded than before; `recorded` is what there was, and then what
-/// there is.
+/// Checks that the number of recorded samples did not fall; `recorded` is the previous number, and
+/// is updated.
 fn not_more(folder: &Folder, recorded: &mut u64) -> Option<String> {
     let Folder::Opens { summary, .. } = folder else {
         return None;

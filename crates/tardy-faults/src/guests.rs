@@ -1,5 +1,5 @@
-//! Guests of the lab in which a script tries a fault: a failing clock or CPU takes the guest's, and
-//! nobody else's.
+//! Guests of the lab in which a script tries a fault: a failing clock or CPU affects only the
+//! guest.
 //!
 //! The script is a file of the host that is added to the guest, as a user would do it:
 //! `tardy lab run --add FILE:/bin/script --program /bin/script`.
@@ -21,13 +21,13 @@ use crate::place::{Outcome, Place};
 /// The kernel of the guests.
 pub(crate) const KERNEL: &str = "debian:6.1";
 const BUSYBOX: &str = "/bin/busybox";
-/// How long a guest may take on however busy a machine.
+/// Maximum time of a guest on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(1800);
 
 /// The start of every script.
 const HEAD: &str = "#!/bin/busybox sh\n/bin/busybox --install -s /bin\nmkdir -p /run/out\n";
 
-/// Tries a fault that needs guests, or says why no guest can be booted here.
+/// Tries a fault that needs guests, or reports why no guest can be booted here.
 pub(crate) fn attempt(
     ground: &Ground,
     attempt: fn(&Ground, &mut Tally) -> Result<()>,
@@ -50,14 +50,14 @@ fn missing() -> Option<String> {
         .or_else(|| kernel().err().map(|failure| failure.to_string()))
 }
 
-/// Returns the kernel of the guests; fetched where it was not yet.
+/// Returns the kernel of the guests, fetched if necessary.
 pub(crate) fn kernel() -> Result<Kernel> {
     let source: KernelSource = KERNEL.parse().while_doing(|| format!("reading {KERNEL}"))?;
     kernel::resolve(&source, Architecture::Amd64, &cache()?, false)
         .while_doing(|| format!("looking for {KERNEL}"))
 }
 
-/// Returns where kernels and their modules are kept.
+/// Returns the cache of kernels and their modules.
 pub(crate) fn cache() -> Result<Cache> {
     Cache::of_user().while_doing(|| "opening the lab's cache".to_owned())
 }
@@ -79,7 +79,7 @@ impl ScriptResult {
             .to_owned()
     }
 
-    /// That the guest did not do its script, if it did not.
+    /// Returns an error if the guest did not complete its script.
     pub(crate) fn failure(&self) -> Option<String> {
         (self.outcome.code != Some(0)).then(|| {
             format!(

@@ -118,7 +118,7 @@ fn attempt(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Returns how long the command takes when nobody disturbs it, and the file that it then writes.
+/// Returns the undisturbed duration of the command, and the file that it then writes.
 fn undisturbed(
     ground: &Ground,
     writer: &Writer,

@@ -119,7 +119,7 @@ fn memory(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// A control group for memory, of whichever version there is; removed when dropped.
+/// A control group for memory, of either version; removed on drop.
 struct MemoryGroup {
     folder: PathBuf,
     limit: &'static str,

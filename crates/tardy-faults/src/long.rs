@@ -1,5 +1,5 @@
-//! Runs that last: a day of a guest's virtual time, in which the tool must not grow, and a week in
-//! a guest that reboots every day.
+//! Long runs: a day of a guest's virtual time, in which the tool must not grow, and a week in a
+//! guest that reboots every day.
 
 use std::path::Path;
 use std::process::Command;
@@ -37,7 +37,7 @@ pub(crate) const WEEK_VIRTUAL: Fault = Fault {
 
 /// The `--disk` budget of the week.
 const DISK_KB: u64 = 8 << 10;
-/// How often the tool is looked at.
+/// Number of checks of the tool.
 const LOOKS: u64 = 24;
 /// Allowed fluctuation: a page of a buffer that is used for the first time.
 const GROWTH_KB_MAX: i64 = 256;
@@ -130,7 +130,7 @@ fn week_virtual(ground: &Ground, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// Puts the run in `folder` into an archive; an empty one where there is no run yet.
+/// Puts the run in `folder` into an archive; an empty one without a run.
 fn archive_run(archive: &Path, folder: Option<&Path>) -> Result<()> {
     let mut tar = Command::new("tar");
     tar.arg("-cf").arg(archive);
@@ -258,7 +258,7 @@ fn too_large(looks: &str) -> Option<String> {
     (most > DISK_KB).then(|| format!("the folder took {most} KiB"))
 }
 
-/// Returns the memory at the first look and at the last one, in KiB.
+/// Returns the memory at the first check and at the last one, in KiB.
 fn memory(looks: &str) -> (i64, i64) {
     let of = |look: Option<&str>| {
         let memory = look.and_then(|look| look.split_whitespace().next()?.parse().ok());

@@ -1,4 +1,4 @@
-//! Disturbances by other programs: they throttle a run, or measure beside it.
+//! Disturbances by other programs: they throttle a run, or measure at the same time.
 //!
 //! Threads that are moved, demoted or lose their CPU are in the tests `integration/moved.rs` and
 //! `alone/moved.rs` of tardy.

@@ -73,7 +73,7 @@ const FAULTS: &[Fault] = &[
     endless::ENDLESS,
 ];
 
-/// Faults of the brief form: those that need no device, no control group and no CPU to themselves.
+/// Faults of the brief form: those that need no device, no control group and no dedicated CPU.
 const BRIEF: &[&str] = &[
     "kill",
     "sequences",
@@ -123,7 +123,7 @@ struct FaultsArguments {
 }
 
 fn main() -> ExitCode {
-    // Faults interrupt what they start, and a job in the background would pass on that it ignores
+    // Faults interrupt their child processes, and a background job would pass on that it ignores
     // SIGINT.
     signal::set_default(signal::INTERRUPT);
     failure::exit_code(run(&FaultsArguments::parse()))
@@ -200,7 +200,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Fault>> {
     failure::chosen("fault", FAULTS, |fault| fault.name, names)
 }
 
-/// Becomes this program again, in a mount namespace of its own.
+/// Starts this program again in a mount namespace of its own.
 fn in_a_namespace() -> Result<()> {
     let program = std::env::current_exe().while_doing(|| "looking for this program".to_owned())?;
     let mut command = Command::new("unshare");

@@ -11,7 +11,7 @@ const PAGE: &str = "docs/reliability.md";
 const HEAD: &str = "| fault | what is done | what must hold | tries | outcome: number of tries \
                     | not survived |\n|---|---|---|---|---|---|\n";
 
-/// A fault and what came of it.
+/// A fault and its result.
 #[derive(Debug)]
 pub(crate) struct Row<'a> {
     pub(crate) fault: &'a Fault,

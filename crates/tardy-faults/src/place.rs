@@ -11,12 +11,12 @@ use tardy_sys::{process, signal};
 use tempfile::TempDir;
 use xtask::failure::{Result, While};
 
-/// Set in the environment of all that is started, so that what is left of it can be found.
+/// Environment variable of all child processes, which identifies leftovers.
 const MARK: &str = "TARDY_FAULTS_MARK";
-/// How long a command may take to end after what should end it, on however busy a machine.
+/// Maximum time for a command to end after it was stopped, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// The same of a command under strace, which stops it at each system call: at a load of 45, a traced
-/// run still worked after a minute.
+/// The same for a command under strace, which stops it at each system call: at a load of 45, a
+/// traced run still worked after a minute.
 const PATIENCE_UNDER_STRACE: Duration = Duration::from_secs(300);
 
 /// A folder for one try; gone with it, and so is every process that it left.
@@ -24,11 +24,11 @@ const PATIENCE_UNDER_STRACE: Duration = Duration::from_secs(300);
 pub(crate) struct Place {
     tardy: PathBuf,
     folder: TempDir,
-    /// Only sleeps: its OOM score adjustment stands for a setting of the kernel.
+    /// Only sleeps: its OOM score adjustment replaces a kernel setting in tests.
     sleeper: Child,
 }
 
-/// A command under way.
+/// A running command.
 #[derive(Debug)]
 pub(crate) struct CommandProcess {
     child: Child,
@@ -45,7 +45,7 @@ pub(crate) struct Outcome {
     pub(crate) code: Option<i32>,
     /// The signal that ended it.
     pub(crate) signal: Option<i32>,
-    /// Whether it had to be ended because it did not end.
+    /// Whether it was killed because it did not end.
     pub(crate) hung: bool,
     pub(crate) printed: String,
     pub(crate) said: String,
@@ -167,7 +167,7 @@ impl Place {
         pids.filter(is_ours).collect()
     }
 
-    /// Waits until `is_so`; whether it came to be.
+    /// Waits until `is_so`; returns whether it happened.
     pub(crate) fn wait_until(&self, mut is_so: impl FnMut() -> bool) -> bool {
         let start = Instant::now();
         while start.elapsed() < PATIENCE {
@@ -226,7 +226,7 @@ impl Place {
         Ok(left)
     }
 
-    /// Does what Ctrl-C in a terminal does; strace is left out.
+    /// Interrupts all processes like Ctrl-C in a terminal, except strace.
     fn interrupt_all(&self) {
         let processes = self.processes().into_iter();
         for pid in processes.filter(|pid| !name(*pid).starts_with("strace ")) {
@@ -296,8 +296,7 @@ impl CommandProcess {
         self.end(place, PATIENCE_UNDER_STRACE)
     }
 
-    /// Waits for its end, and ends it with all that it started where that does not come in
-    /// `patience`.
+    /// Waits for its end; after `patience`, kills it and all its children.
     pub(crate) fn end(mut self, place: &Place, patience: Duration) -> Result<Outcome> {
         let start = Instant::now();
         let (status, hung): (Option<ExitStatus>, bool) = loop {
@@ -330,7 +329,7 @@ impl CommandProcess {
 }
 
 impl Outcome {
-    /// How it ended, in words.
+    /// Returns how it ended, in words.
     pub(crate) fn ending(&self) -> String {
         match self.code {
             _ if self.hung => "no end".to_owned(),

@@ -56,7 +56,7 @@ struct Step {
     ending: Ending,
 }
 
-/// Drawn numbers (Knuth's MMIX generator): those of a sequence are the same each time.
+/// A sequence of pseudo-random numbers (Knuth's MMIX generator), the same each time.
 struct Draw(u64);
 
 impl Draw {
@@ -144,9 +144,9 @@ impl Totals {
 struct Model {
     place: Place,
     least: Totals,
-    /// How long the tool has been at work.
+    /// Total time that the tool has worked.
     worked: Duration,
-    /// Starts that took the run up.
+    /// Number of starts that resumed the run.
     parts: usize,
     /// Resumptions that the run reports.
     resumptions: usize,
@@ -255,7 +255,7 @@ impl Model {
         Ok(seen)
     }
 
-    /// Returns whether the record of the run is that of this process.
+    /// Returns whether the run's record is that of this process.
     fn is_taken_up_by(&self, pid: i32) -> bool {
         let record = std::fs::read(self.place.path("run/run.json")).unwrap_or_default();
         serde_json::from_slice::<Value>(&record)
@@ -278,8 +278,8 @@ impl Model {
         }
         let passed = (self.worked + begun.elapsed()).as_nanos() as i64;
         let measured = summary["measured_ns"].as_i64().unwrap_or(i64::MIN);
-        // Of each part, the last due time has no period behind it. A part that is under way is not
-        // among `parts` yet.
+        // The last due time of each part is not followed by a period. A part in progress is not yet
+        // among `parts`.
         let due_times = found.expected as i64 - self.parts as i64 - 1;
         if measured > passed || measured < due_times.max(0) * PERIOD_NS {
             self.wrong.push(format!(

@@ -29,7 +29,7 @@ const WITH_OTHERS: &[&str] = &["app", "response", "media"];
 const OF_OTHERS: &[&str] = &["all", "exec", "stress-kernel", "paper-script"];
 /// Memory that buffers may take later than in the first round.
 const GROWTH_KB_MAX: u64 = 1024;
-/// How often the tool writes its histograms, and some more.
+/// Interval between writes of the tool's histograms, with some margin.
 const COUNTS_EVERY: Duration = Duration::from_secs(12);
 const SHORT: Duration = Duration::from_secs(180);
 const FULL: Duration = Duration::from_secs(3600);
@@ -117,7 +117,7 @@ fn soak(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Returns the probes that this machine has what they need for: each is tried alone.
+/// Returns the probes whose requirements this machine meets: each is tried alone.
 fn probes(place: &Place, tally: &mut Tally) -> Result<Vec<String>> {
     let mut usable = Vec::new();
     for probe in names(place, "probes", |_| true)? {

@@ -60,11 +60,11 @@ const MARKS: &[&str] = &[
     "bind",
 ];
 
-/// Where the first thread makes none of them: other threads and processes do what it starts.
+/// Calls that the first thread never makes: other threads and processes take over.
 const STARTING: &[&str] = &["clone3", "clone", "vfork"];
 
-/// Calls by which things are removed. A journal has what they could not remove, and
-/// `tardy restore` removes it.
+/// Calls by which things are removed. A journal lists the files that could not be removed, and
+/// `tardy restore` removes them.
 const REMOVING: &[&str] = &["unlink", "unlinkat", "rmdir", "umount2", "getdents64"];
 
 /// Threads that try lines at the same time; they mostly wait. Lines that change settings of the
@@ -132,7 +132,7 @@ fn attempt(ground: &Ground) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Mounts the trace file system, seen by nobody outside of this namespace.
+/// Mounts the trace file system, visible in this namespace only.
 fn mount_tracefs(tally: &mut Tally) {
     let mut mount = std::process::Command::new("mount");
     mount.args(["-t", "tracefs", "tracefs", crate::footprint::TRACEFS]);
@@ -148,9 +148,9 @@ fn mount_tracefs(tally: &mut Tally) {
 /// All tries of a sweep.
 struct Sweep<'a> {
     ground: &'a Ground,
-    /// Of the machine before any of them.
+    /// Footprint of the machine before all attempts.
     start: Footprint,
-    /// Processes of tries that have ended. Their leftovers are not laid to other tries.
+    /// Processes of completed attempts. Their leftovers are not counted for other attempts.
     ended: Mutex<BTreeSet<i32>>,
 }
 
@@ -272,14 +272,14 @@ impl Sweep<'_> {
                 .disgrace()
                 .filter(|_| is_worse || is_told && outcome.code.is_some()),
         );
-        // Samples that cannot be moved stay where they are: a journal has them, and the command
-        // names the folder.
+        // Samples that cannot be moved stay: a journal lists them, and the command names the
+        // folder.
         let is_named = place::names(&place.path("spool"))
             .iter()
             .any(|name| outcome.code != Some(0) && outcome.said.contains(name));
         // A folder that a board can neither remove nor send stays there, and the command names it.
         remove_left_on_board(&outcome.said)?;
-        // The next `restore` removes what this one reports as not removed.
+        // The next `restore` removes the things that this one could not.
         let is_restore = line.words == "restore" && outcome.code == Some(3);
         if REMOVING.contains(&call.name) || is_named || is_restore {
             place.leftovers()?;

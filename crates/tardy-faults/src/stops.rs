@@ -28,8 +28,8 @@ pub(crate) const ALL: Fault = Fault {
 };
 
 const SHORT: &str = "run --for 3s --load fork --load io --load hackbench --quiet --out run";
-/// On a busy machine it takes seconds to find all processes, and a second of the run must still be
-/// to come.
+/// On a busy machine, finding all processes takes seconds, and a second of the run must still
+/// remain.
 const LONG: &str = "run --for 10s --load fork --load io --load hackbench --quiet --out run";
 
 /// A run, once its loads have started.

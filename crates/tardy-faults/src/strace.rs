@@ -9,7 +9,7 @@ use xtask::failure::{Failure, Result, While};
 
 use crate::place::{CommandProcess, Outcome, Place};
 
-/// Where a command is stopped: at a call, and at which of those that its first thread makes.
+/// The point at which a command is stopped: a call, and its number among those of the first thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Mark {
     pub(crate) call: String,
@@ -42,8 +42,8 @@ impl FailingCall<'_> {
     }
 }
 
-/// Returns the command `tardy LINE` under strace. With -D, tardy is the child and strace a process
-/// apart, which may end later.
+/// Returns the command `tardy LINE` under strace. With -D, tardy is the child and strace a separate
+/// process, which may end later.
 fn behind(place: &Place, words: &[String], line: &str) -> Command {
     let words: Vec<&str> = std::iter::once("-D")
         .chain(words.iter().map(String::as_str))
@@ -173,8 +173,7 @@ fn hand_over(
     }
 }
 
-/// Returns whether a process stands still, in a system call that is traced or for good; one that is
-/// gone does not.
+/// Returns whether a process is stopped, in a traced system call or permanently; a gone one is not.
 fn is_stopped(pid: i32) -> bool {
     status(pid, "State:").is_some_and(|state| state.to_lowercase().starts_with('t'))
 }

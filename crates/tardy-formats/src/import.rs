@@ -121,7 +121,7 @@ pub struct Format {
     reader: fn(&mut Source, &Settings, &mut dyn Sink) -> Result<ImportedRun, ImportError>,
     /// Finds several measurements in one text.
     parts: Parts,
-    /// Whether its files are no text.
+    /// Whether its files are binary.
     is_binary: bool,
 }
 

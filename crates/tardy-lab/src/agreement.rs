@@ -54,7 +54,7 @@ pub struct Difference {
     pub holders: Vec<HolderTime>,
 }
 
-/// The samples of a run that both explain.
+/// Counts of the samples that both explanations cover.
 #[derive(Debug, Clone, Default)]
 pub struct Agreement {
     pub samples: u64,

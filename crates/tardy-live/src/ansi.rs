@@ -101,7 +101,7 @@ impl<W: Write> Backend for Ansi<W> {
     }
 }
 
-/// Returns the last digit of a colour's number: those that the view uses, and the terminal's own.
+/// Returns the last digit of a colour's number: for the view's colours, and the terminal's default.
 fn color(color: Color) -> u8 {
     match color {
         Color::Red => 1,

@@ -1,4 +1,4 @@
-//! All that a screen can show, as it grows.
+//! The growing content of a screen.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ impl Content {
             .unwrap_or(&self.all)
     }
 
-    /// How the values of a series, or of all, are distributed.
+    /// Returns the distribution of the values of a series, or of all.
     pub(crate) fn shape(&self, series: Option<usize>) -> Shape {
         let mut shape = Shape::default();
         let chosen = self

@@ -18,7 +18,7 @@ use crate::content::Content;
 use crate::progress::RunProgress;
 use crate::screen::{Owner, Screen};
 
-/// How a terminal can be drawn on.
+/// The drawing capabilities of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
     /// Whether it shows more than ASCII.
@@ -42,7 +42,7 @@ impl Look {
     }
 }
 
-/// From so many columns on the charts stand side by side.
+/// Width in columns from which on the charts are side by side.
 const WIDE: u16 = 110;
 /// Lines of a chart with its title and its axis, at least and at most.
 const CHART_LINES: (u16, u16) = (4, 12);

@@ -53,7 +53,7 @@ impl Feed {
         Ok(())
     }
 
-    /// The same with how far the run is.
+    /// Stores the progress of the run.
     pub fn publish_progress(&self, progress: RunProgress) {
         if let Ok(mut place) = self.progress.try_lock() {
             *place = Some(progress);
@@ -118,7 +118,7 @@ mod tests {
 
     proptest! {
         // Each step: the recorder's largest value, whether the view holds the lock meanwhile, and
-        // whether it looks afterwards.
+        // whether it reads afterwards.
         #[test]
         fn no_largest_value_is_lost_whoever_comes_when(steps in prop::collection::vec((1_i64..1_000_000, any::<bool>(), any::<bool>()), 1..60)) {
             let feed = Feed::default();

@@ -23,7 +23,7 @@ use crate::progress::RunProgress;
 pub struct GrowingFolder {
     path: PathBuf,
     series: Vec<GrowingSeries>,
-    /// When something new was found last, since the first look.
+    /// When new data were last found, since the first poll.
     grew_at: Option<Nanos>,
 }
 
@@ -56,7 +56,7 @@ impl GrowingFolder {
         })
     }
 
-    /// Reads what is new.
+    /// Reads new data.
     pub(crate) fn look(&mut self, content: &mut Content) -> io::Result<()> {
         let record = folder::open(&self.path).map_err(io::Error::other)?;
         let start = record.started.monotonic_ns;
@@ -115,7 +115,7 @@ impl GrowingFolder {
                 histogram.merge(&hours.latency());
             }
             if let Some(known) = known {
-                // It was moved here from --spool, as it was.
+                // It was moved here from --spool, unchanged.
                 (known.file, known.path) = (file, path);
             } else {
                 self.series.push(GrowingSeries {
@@ -150,7 +150,7 @@ impl GrowingSeries {
                 note(sample.due, sample.latency);
             }
         };
-        // A disk that does not answer now may do so at the next look.
+        // A disk that does not answer now may do so at the next poll.
         if let Ok(read) = file.read_on(*place, &mut visit) {
             *place = read;
         }
@@ -176,13 +176,13 @@ impl GrowingSeries {
         if self.counts.unstored > 0
             && let Some(stored) = histogram_file::read(&self.path.with_extension("histogram"))
         {
-            // All samples, as they were a few seconds ago. Which of them missed a deadline together
-            // with skipped periods, they do not tell.
+            // All samples, as of a few seconds ago. They lack the misses of a deadline that include
+            // skipped periods.
             figures.numbers = FiguresNumbers::of(&stored.histogram);
             figures.misses = None;
         }
         if self.file.hours().is_some_and(|hours| hours.samples > 0) {
-            // Those of the samples that gave way before the first look are not among them.
+            // Misses of samples that were folded before the first poll are not included.
             figures.misses = None;
         }
         figures

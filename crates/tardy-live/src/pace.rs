@@ -1,4 +1,4 @@
-//! How often something is done that may cost only so much.
+//! Limits how often an expensive action is repeated.
 //!
 //! Cost sets the pace. Computing figures walks every histogram, which on a large machine takes
 //! longer than drawing. Both may repeat after 250 times the CPU time that they took, so that
@@ -9,7 +9,7 @@ use tardy_core::units::Nanos;
 /// Share of a CPU that is used: one of this many parts of the time. Making figures and drawing them
 /// each use one share, so both together use less than 1 % of one CPU.
 const PARTS: i64 = 250;
-/// As often as a person can follow.
+/// The fastest rate that a person can follow.
 const INTERVAL: Nanos = Nanos::from_millis(500);
 /// Longest interval between two frames at any cost.
 pub const INTERVAL_OF_VIEW: Nanos = Nanos::from_secs(1);
@@ -43,7 +43,7 @@ impl Pace {
         self.next
     }
 
-    /// A turn at `now` took so much CPU time.
+    /// Records the CPU time of a turn at `now`.
     pub fn spent(&mut self, now: Nanos, cost: Nanos) {
         let rest = Nanos(cost.get().saturating_mul(PARTS)).max(INTERVAL);
         self.next = now + rest.min(self.longest);

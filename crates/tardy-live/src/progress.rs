@@ -1,4 +1,4 @@
-//! How far a run is: its phases, its loads, its marks.
+//! The progress of a run: its phases, its loads, its marks.
 
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
@@ -84,8 +84,8 @@ impl RunProgress {
     }
 }
 
-/// Returns the parts of each load of the last phase together. A load whose work is not told yet, as
-/// in the folder of another process's run, is left out.
+/// Returns the parts of each load of the last phase together. A load without reported work, as in
+/// the folder of another process's run, is omitted.
 fn loads(record: &RunRecord, now: Nanos) -> Vec<LoadProgress> {
     let Some(phase) = record.phases.len().checked_sub(1) else {
         return Vec::new();

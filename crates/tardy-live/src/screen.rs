@@ -44,16 +44,16 @@ impl Key {
 pub(crate) enum Action {
     /// Keep this moment.
     Mark,
-    /// End the run now, or leave it to itself where it is another process's.
+    /// End the run now, or if it is another process's, leave it.
     End,
 }
 
-/// Whose run it is.
+/// The owner of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// Of this process: it can be marked and ended.
+    /// This process: it can mark and end the run.
     Own,
-    /// Of another one, which is only looked at.
+    /// Another process, whose run is only shown.
     Other,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Screen {
     pub(crate) content: Content,
     /// The content while the view is paused.
     paused: Option<Box<Content>>,
-    /// The series whose charts are shown; those of all together where absent.
+    /// The series whose charts are shown; absent for those of all together.
     pub(crate) selected: Option<usize>,
     /// Whether it waits for a yes before the run is ended.
     pub(crate) is_asking: bool,
@@ -119,8 +119,8 @@ impl Screen {
         None
     }
 
-    /// Goes to the next series, or back: before the first one and behind the last one are all
-    /// together.
+    /// Selects the next or previous series; before the first and after the last one is the view of
+    /// all together.
     fn select(&mut self, step: isize) {
         let places = self.shown().series.len() as isize + 1;
         let place = self.selected.map_or(0, |place| place as isize + 1);

@@ -3,7 +3,7 @@
 //!
 //! Ctrl-C stays a signal. The view's thread may hang in a terminal that accepts no output; stopping
 //! a run must not need it. Ctrl-Z and Ctrl-\ are off, because both return the terminal to the shell
-//! as it is.
+//! in this state.
 //!
 //! A mark is the moment of the key press, not of its entry into the record: the view takes the
 //! time.
@@ -55,7 +55,7 @@ impl View {
     /// Takes the terminal and starts the thread on `cpus`.
     ///
     /// # Errors
-    /// Returns errors of the terminal and of starting a thread; the terminal is then as it was.
+    /// Returns errors of the terminal and of starting a thread; the terminal is then unchanged.
     pub fn start(feed: Arc<Feed>, cpus: &CpuList, look: Look) -> io::Result<Self> {
         let end = Arc::new(EventFd::new()?);
         let is_ended = Arc::clone(&end);
@@ -106,7 +106,7 @@ fn follow(feed: &Feed, end: &EventFd, terminal: &mut Terminal, look: Look) -> io
         let mut has_asked = false;
         loop {
             let now = Nanos(clock::monotonic());
-            // Asked for just before they are drawn, figures are as new as they can be.
+            // Requested just before drawing, figures are as new as possible.
             let next = if has_asked {
                 pace.next()
             } else {
@@ -134,7 +134,7 @@ fn follow(feed: &Feed, end: &EventFd, terminal: &mut Terminal, look: Look) -> io
                 for key in Key::of_bytes(&terminal.keys()) {
                     match screen.press(key) {
                         Some(Action::Mark) => feed.mark(Nanos(clock::monotonic())),
-                        // As Ctrl-C does: the run ends in order, and is whole.
+                        // Like Ctrl-C: the run ends normally and is complete.
                         Some(Action::End) => {
                             process::kill(std::process::id() as i32, signal::INTERRUPT)?
                         }

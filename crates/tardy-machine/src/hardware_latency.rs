@@ -56,7 +56,7 @@ pub fn detect(root: &Root, cpus: &CpuList, span: Nanos) -> Result<HardwareLatenc
         .map_err(|error| DetectorError::Start(error.to_string()))
 }
 
-/// Removed on drop; that of a killed process by the next start.
+/// The instance is removed on drop; the next start removes the instance of a killed process.
 struct Instance {
     tracefs: Tracefs,
     name: String,

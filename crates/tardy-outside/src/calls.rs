@@ -233,7 +233,7 @@ impl Reader {
         }
     }
 
-    /// Returns the calls of a window. `blocks` only grow from one window to the next.
+    /// Returns the calls of a window. From one window to the next, `blocks` may only grow.
     #[must_use]
     pub fn calls(&mut self, window: &Window, blocks: &[Block], instruction_ns: u64) -> Calls {
         for block in &blocks[self.codes.len()..] {

@@ -27,17 +27,17 @@ const FILES: [(&str, &str); 4] = [
     ("koolwal2009", include_str!("claims/koolwal2009.toml")),
 ];
 
-/// A paper: its experiments, its claims, and which of its tables are set beside ours.
+/// A paper: its experiments, its claims, and its tables to compare with.
 #[derive(Debug, Clone)]
 pub struct Paper {
-    /// By the name that the project uses.
+    /// Its name in this project.
     pub name: &'static str,
     /// Author, title, year.
     pub title: String,
     pub experiments: Vec<Experiment>,
     pub claims: Vec<Claim>,
     pub tables: Vec<TableBeside>,
-    /// Figures of the paper of which ours are drawn.
+    /// Figures of the paper with a version of ours.
     pub figures: Vec<Figure>,
 }
 
@@ -79,10 +79,10 @@ pub enum Reason {
     Unknown,
 }
 
-/// A value of a rule: ours, and the paper's where it printed one.
+/// A value of a rule: ours, and the paper's if it printed one.
 #[derive(Debug, Clone)]
 pub struct Value {
-    /// As in the rule.
+    /// Its name in the rule.
     pub name: String,
     pub ours: Quantity,
     pub paper: Option<PublishedCell>,
@@ -387,7 +387,7 @@ mod tests {
         );
     }
 
-    /// A rule that the paper's own numbers break would not test what the paper says.
+    /// A rule that the paper's own numbers break would not test the paper's claim.
     #[test]
     fn every_rule_holds_for_the_numbers_that_the_paper_printed() {
         let mut tested = 0;

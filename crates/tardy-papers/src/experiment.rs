@@ -1,15 +1,14 @@
-//! Experiments: command lines of this tool that repeat a paper's, each of them what a user could
-//! type.
+//! Experiments: command lines of this tool that repeat a paper's; a user could type each of them.
 //!
 //! An experiment is a command line of this tool, which a user can type by hand; `tardy reproduce`
-//! starts nothing else. A test parses every one of them, including those of guests.
+//! starts nothing else. A test parses all of them, including those of guests.
 //!
 //! Culprits come from a separate run. Stacks take tens of microseconds each, so no claim is tested
 //! on such a run; a test checks that.
 
 use serde::{Deserialize, Serialize};
 
-/// Where experiments run.
+/// The machine of experiments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
@@ -19,7 +18,7 @@ pub enum Place {
     Lab,
 }
 
-/// How long experiments are.
+/// The length of experiments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Extent {
@@ -40,10 +39,10 @@ pub struct Experiment {
     /// Arguments of `tardy run`.
     #[serde(default)]
     pub arguments: Vec<String>,
-    /// The same where it is quick, behind `arguments`.
+    /// Additional arguments of a quick experiment.
     #[serde(default)]
     pub quick: Vec<String>,
-    /// The same where it is as long as the paper's.
+    /// Additional arguments of one as long as the paper's.
     #[serde(default)]
     pub full: Vec<String>,
     /// Services whose cost is measured with `tardy cost`, instead of latencies.

@@ -1,4 +1,4 @@
-//! Figures of papers of which the report draws ours.
+//! Figures of papers with a version of ours in the report.
 
 use serde::Deserialize;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 pub enum FigureKind {
     /// Share of samples at or below a latency.
     Cdf,
-    /// How many samples have which latency, both axes logarithmic.
+    /// Number of samples by latency, both axes logarithmic.
     Hist,
     /// Extremes of the latency over the time of the run, a chart per kernel.
     Timeline,
@@ -38,18 +38,19 @@ pub struct Figure {
     pub kernels: Vec<String>,
     /// The probe; absent if there is one.
     pub probe: Option<String>,
-    /// Whether each kernel has its own chart, where one could have all.
+    /// Whether each kernel has a separate chart, instead of one for all.
     #[serde(default)]
     pub is_apart: bool,
     /// The phase or load whose samples are drawn; absent for all of them.
     pub load: Option<String>,
-    /// Of a sweep: the number of each experiment, in their order.
+    /// For a sweep: the number of each experiment, in their order.
     #[serde(default)]
     pub at: Vec<u32>,
     /// For a sweep: the name of the numbers on the axis.
     #[serde(default)]
     pub axis: String,
-    /// Of a sweep and of total delay: the curves' names, each with the rest of a quantity behind the kernel.
+    /// For a sweep and for total delay: the curves' names, each with the part of a quantity after
+    /// the kernel.
     #[serde(default)]
     pub curves: Vec<(String, String)>,
 }

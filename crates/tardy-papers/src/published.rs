@@ -66,7 +66,7 @@ impl Table {
         self.lines().next().unwrap_or_default()
     }
 
-    /// Its rows, as printed; an empty cell where the paper has none.
+    /// Returns its rows, as printed; a cell is empty if the paper's is.
     #[must_use]
     pub fn rows(&self) -> Vec<Vec<&'static str>> {
         self.lines().skip(1).collect()

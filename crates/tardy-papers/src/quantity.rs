@@ -1,5 +1,5 @@
-//! Quantities that claims are about: one number of one experiment on one kernel, and the cell of a
-//! published table that it stands beside.
+//! Quantities in claims: one number of one experiment on one kernel, and the published cell to
+//! compare it with.
 
 use std::str::FromStr;
 
@@ -9,7 +9,7 @@ use tardy_core::units::Nanos;
 use crate::experiment::Place;
 use crate::published;
 
-/// Every kernel of the experiment in turn, as the name of a kernel.
+/// Name of a kernel that means every kernel of the experiment in turn.
 pub const EACH: &str = "each";
 
 /// The unit of numbers.
@@ -60,9 +60,9 @@ pub enum Statistic {
     Quantile(f64),
     /// Share of samples below a limit in ns.
     Below(i64),
-    /// How many samples there are.
+    /// Number of samples.
     Samples,
-    /// Between the smallest and the largest.
+    /// Difference of the largest and the smallest.
     Range,
     /// The largest absolute value.
     Magnitude,
@@ -115,10 +115,10 @@ impl FromStr for Statistic {
 /// One number of one experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quantity {
-    /// The experiment, if it is not that of the claim.
+    /// The experiment, if it differs from the claim's.
     pub experiment: Option<String>,
-    /// Which kernel: `none`, `voluntary`, `full`, `lazy`, `rt`, with `+ticks` where timers fire on
-    /// ticks only and `older` before it; or [`EACH`].
+    /// The kernel: `none`, `voluntary`, `full`, `lazy`, `rt`, with the suffix `+ticks` if timers
+    /// fire on ticks only and the prefix `older`; or [`EACH`].
     pub kernel: String,
     /// The source of the value.
     pub of: QuantitySource,
@@ -196,12 +196,12 @@ impl FromStr for Quantity {
     }
 }
 
-/// A cell of a published table: `TABLE KEY... COLUMN UNIT`; in a key, an underscore may stand for a
+/// A cell of a published table: `TABLE KEY... COLUMN UNIT`; in a key, an underscore may replace a
 /// space.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublishedCell {
-    /// The number, in ns where it is a time, as a share of 1 where it is one; of a bandwidth its
-    /// reciprocal, which grows with the cost.
+    /// The number, in ns for a time, as a share of 1 for a share; for a bandwidth its reciprocal,
+    /// which grows with the cost.
     pub value: f64,
     pub unit: Unit,
     /// As printed, with its unit.

@@ -1,12 +1,11 @@
-//! The binary for a board: this one where it is of the same architecture, otherwise one that stands
-//! beside it.
+//! The binary for a board: this one if the architecture is the same, otherwise one next to it.
 
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use tardy_sys::regular_file;
 
-/// Where a package puts binaries of other architectures, as `tardy-aarch64`.
+/// Folder in which a package puts binaries of other architectures, such as `tardy-aarch64`.
 const INSTALLED: &str = "/usr/lib/tardy";
 /// More than any binary has.
 const BYTES_MAX: u64 = 1 << 30;
@@ -29,7 +28,7 @@ pub enum BinaryError {
     Unreadable(PathBuf, std::io::Error),
 }
 
-/// (as `uname -m` says, as this project does, the compiler's target)
+/// (name in `uname -m`, name in this project, the compiler's target)
 const ARCHITECTURES: [(&str, &str, &str); 7] = [
     ("x86_64", "x86_64", "x86_64-unknown-linux-musl"),
     ("aarch64", "aarch64", "aarch64-unknown-linux-musl"),
@@ -40,8 +39,7 @@ const ARCHITECTURES: [(&str, &str, &str); 7] = [
     ("riscv64", "riscv64", "riscv64gc-unknown-linux-gnu"),
 ];
 
-/// Returns the file to copy to a board whose `uname -m` says `machine`; `given` where the user
-/// named one.
+/// Returns the file to copy to a board with `machine` in `uname -m`; `given` if the user named one.
 ///
 /// # Errors
 /// Returns [`BinaryError`].
@@ -59,7 +57,7 @@ pub fn for_machine(machine: &str, given: Option<&Path>) -> Result<PathBuf, Binar
         return Ok(given.to_owned());
     }
     let name = format!("tardy-{architecture}");
-    // A checkout has them where they were built.
+    // Binaries in a checkout are where they were built.
     let built = own
         .ancestors()
         .skip(1)

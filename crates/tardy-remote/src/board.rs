@@ -18,7 +18,7 @@ use super::on_board::{self, BoardOutput, COMMAND};
 use super::ssh::{Ssh, UNREACHED};
 use super::step::{Limits, PATIENCE, Step, WaitKind};
 
-/// How the name of a folder on a board starts.
+/// Prefix of the names of folders on a board.
 const FOLDER: &str = "tardy-on.";
 const FINDING: &str = "looking for a folder";
 /// Makes the folder `$name` on a disk from which programs may run; memory is the last resort but
@@ -41,12 +41,13 @@ exit 1"#;
 /// Removes the folder `$name`, wherever [`FIND_FOLDER`] made it.
 const REMOVE_FOLDER: &str =
     r#"rm -rf -- "$TMPDIR/$name" "/var/tmp/$name" "/tmp/$name" "$HOME/$name""#;
-/// How long a board that may hang has to remove its folder: the user may have stopped the command.
+/// Time limit for removing a folder on a board that may hang: the user may have stopped the
+/// command.
 const CLEANING: Duration = Duration::from_secs(10);
 /// Seconds to wait before each further try to reach a board whose connection broke.
 const PAUSES: [u64; 6] = [1, 2, 5, 10, 20, 30];
-/// How long to try. The last try may start later, and a board that hangs lets each one wait for
-/// ssh's ConnectTimeout.
+/// How long to try. The last attempt may start later, and with a board that hangs each one waits
+/// for ssh's ConnectTimeout.
 const TRIES: Duration = Duration::from_secs(60);
 /// Duration after which a connection counts as working, so that the attempts start again.
 const WORKING: Duration = Duration::from_secs(300);
@@ -107,7 +108,7 @@ pub enum BoardError {
     },
 }
 
-/// What to do.
+/// The command to execute.
 #[derive(Debug, Clone)]
 pub struct Order {
     /// The command line, without the program.
@@ -122,7 +123,7 @@ pub enum Word {
     Text(String),
     /// The text before it, and a file of this machine that the command reads.
     File(String, PathBuf),
-    /// Where the command puts what it makes.
+    /// The output path of the command.
     Out,
 }
 
@@ -146,7 +147,7 @@ pub enum Event {
         left: Duration,
     },
     Ended,
-    /// A folder that was not removed, as far as is known.
+    /// A folder that was probably not removed.
     Left {
         folder: String,
     },
@@ -252,8 +253,7 @@ impl Board<'_> {
         })
     }
 
-    /// Waits for the command in `folder` of the board, brings back what it made, and removes it
-    /// there.
+    /// Waits for the command in `folder` of the board, fetches its output, and removes the folder.
     ///
     /// # Errors
     /// Returns [`BoardError`].
@@ -350,8 +350,8 @@ impl Board<'_> {
         self.capture_of(step, command, Some(file), WaitKind::Preparation)
     }
 
-    /// Starts the command. Where the connection breaks meanwhile it may run: it is started again,
-    /// which a board does once, and nothing is removed.
+    /// Starts the command. If the connection breaks meanwhile, the command may be running: it is
+    /// started again, which a board does only once, and nothing is removed.
     fn start(&self, order: &Order, folder: &str, tell: &dyn Fn(Event)) -> Result<(), BoardError> {
         let mut words: Vec<String> = [&format!("{folder}/tardy"), COMMAND, "start", folder, "--"]
             .map(ToString::to_string)
@@ -443,7 +443,7 @@ impl Board<'_> {
         }
     }
 
-    /// Does it again for a while where the connection breaks.
+    /// Repeats it for a while if the connection breaks.
     fn through_breaks<T>(
         &self,
         tell: &dyn Fn(Event),
@@ -487,7 +487,7 @@ impl Board<'_> {
         self.capture_of(step, command, None, awaited)
     }
 
-    /// The same of a command that reads `input`.
+    /// Works like `capture`, for a command that reads `input`.
     fn capture_of(
         &self,
         step: &'static str,

@@ -1,4 +1,4 @@
-//! Which machines: `ssh://[USER@]HOST[:PORT]`, alone or as lines of a file.
+//! Parses machines: `ssh://[USER@]HOST[:PORT]`, alone or as lines of a file.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use tardy_sys::regular_file;
 
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Where a machine is reached.
+/// The address of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// As OpenSSH knows it: a name of its configuration, of the network, or an address.
+    /// Its name for OpenSSH: from its configuration, the network, or an address.
     pub host: String,
     pub user: Option<String>,
     pub port: Option<u16>,
@@ -43,7 +43,7 @@ impl FromStr for Address {
             .rsplit_once('@')
             .map_or((None, rest), |(user, rest)| (Some(user), rest));
         let (host, port) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            // An address of IPv6 stands in brackets, because it has colons itself.
+            // An IPv6 address is in brackets, because it contains colons.
             Some((host, behind)) => (
                 host,
                 behind
@@ -167,7 +167,7 @@ pub fn all(places: &[Place]) -> Result<Vec<Host>, ListError> {
             Place::List(path) => hosts.extend(listed(path)?),
         }
     }
-    // The same host behind several ports is several machines: guests, or boards behind one gateway.
+    // One host with several ports is several machines: guests, or boards behind one gateway.
     let names: Vec<String> = hosts.iter().map(|host| host.name.clone()).collect();
     for host in &mut hosts {
         if names.iter().filter(|name| **name == host.name).count() > 1

@@ -5,8 +5,8 @@
 //! runs the same binary ([`on_board`]); the board itself needs only a shell, `uname`, `mktemp`,
 //! `cat`, `chmod` and `rm`.
 //!
-//! Defaults files are those of the board (`/etc/tardy.toml` there): the CPUs of this machine mean
-//! nothing on the board.
+//! Defaults files are those of the board (`/etc/tardy.toml` there): the CPUs of this machine are
+//! meaningless on the board.
 #![forbid(unsafe_code)]
 
 pub mod binary;

@@ -20,7 +20,7 @@
 //! board starts a command once, however often it is asked, and removes nothing of it.
 //!
 //! The folder arrives as one archive whose last entry marks it as complete, and takes its name by a
-//! rename. Files and folders only: a board writes nowhere else.
+//! rename. Files and folders only: a board cannot write anywhere else.
 
 use std::cell::Cell;
 use std::fs::{self, File};
@@ -37,7 +37,7 @@ use tardy_sys::signal::INTERRUPT;
 
 /// The hidden command that does it.
 pub const COMMAND: &str = "on-board";
-/// How long the command's process may take to start.
+/// Maximum time until the command's process starts.
 const START: Duration = Duration::from_secs(20);
 
 /// The folder of a command on its board.
@@ -174,7 +174,7 @@ impl Job {
             );
             return Err(io::Error::new(io::ErrorKind::NotFound, text));
         }
-        // From its first number on it holds the lock.
+        // It holds the lock since its number was written.
         self.begun(|| Ok(None))?;
         File::open(self.file("lock"))?.lock_shared()?;
         Ok(self.status())
@@ -193,7 +193,7 @@ impl Job {
     /// # Errors
     /// Returns errors of files and of kill(2).
     pub fn stop(&self) -> io::Result<()> {
-        // While its supervisor holds the lock, the number is that of the command and of no other
+        // While its supervisor holds the lock, the number belongs to the command and to no other
         // process.
         if File::open(self.file("lock"))?.try_lock_shared().is_ok() {
             return Ok(());
@@ -236,7 +236,7 @@ impl Job {
 const HEADER_BYTES_MAX: u64 = 64 << 10;
 /// Limit for the standard output and the standard error of a command, in bytes.
 const WORDS_BYTES_MAX: u64 = 64 << 20;
-/// The entry that ends what is sent.
+/// The final entry of the archive.
 const COMPLETE: &str = "complete";
 
 /// The files that a command left on its board.
@@ -250,7 +250,7 @@ pub struct BoardOutput {
     pub has_out: bool,
 }
 
-/// How often the room on the disk is checked, in bytes read.
+/// Interval between checks of the disk space, in bytes read.
 const BYTES_BETWEEN_CHECKS: u64 = 4 << 20;
 
 /// A reader that fails once more than `room` bytes were read, or if the disk of `folder` is nearly
@@ -293,7 +293,7 @@ fn with_reason(error: io::Error) -> io::Error {
     }
 }
 
-/// Returns the error of reading a header, whose own text repeats what the board sent.
+/// Replaces the error of reading a header, whose own text repeats the board's data.
 fn in_plain_words(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::Other => io::Error::new(
@@ -304,7 +304,7 @@ fn in_plain_words(error: io::Error) -> io::Error {
     }
 }
 
-/// Fails with `StorageFull` if the disk has only the room that a run leaves free.
+/// Fails with `StorageFull` if the disk has only the space that a run leaves free.
 fn check_disk(folder: &Path) -> io::Result<()> {
     let room = disk::room(folder)?;
     if room.free > room.reserve() {
@@ -440,7 +440,7 @@ mod tests {
             receive(&bytes[..], &out).unwrap_err().kind(),
             io::ErrorKind::AlreadyExists
         );
-        // Every block is a place where the connection may end.
+        // The connection may end after every block.
         for end in (0..bytes.len() - 1024).step_by(512) {
             let cut = here.path().join("cut");
             assert!(

@@ -14,10 +14,10 @@ use tardy_sys::child;
 
 use super::host::Address;
 
-/// What ssh(1) ends with where it could not reach the machine, or lost it.
+/// Exit code of ssh(1) if it could not reach the machine, or lost it.
 pub const UNREACHED: i32 = 255;
 
-/// How machines are reached.
+/// Settings of the connection.
 #[derive(Debug, Clone, Default)]
 pub struct Ssh {
     /// Replaces the user's configuration (`ssh -F`).

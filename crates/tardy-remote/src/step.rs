@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-/// How long a board may be silent, as long as sshd waits for a password (LoginGraceTime,
-/// sshd_config(5)). ssh(1) itself notices a dead connection after a minute.
+/// Maximum silence of a board: sshd waits as long for a password (LoginGraceTime, sshd_config(5)).
+/// ssh(1) itself notices a dead connection after a minute.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// The most that a step may print, in bytes.
 const OUTPUT_BYTES_MAX: u64 = 1 << 20;
@@ -18,10 +18,10 @@ const WORDS_BYTES: usize = 16 << 10;
 /// Bytes that are read at once, and how many of them wait for the reader.
 const PIECE_BYTES: usize = 64 << 10;
 const PIECES: usize = 4;
-/// How often the time and the end of the process are looked at.
+/// Interval between checks of the time and the end of the process.
 const TICK: Duration = Duration::from_millis(50);
-/// How long a pipe may stay open after the process that writes to it has ended: a background
-/// process of ssh (ControlPersist) holds it open for longer.
+/// Maximum time for which a pipe may stay open after its writer has ended: a background process of
+/// ssh (ControlPersist) holds it open for longer.
 const BEHIND_END: Duration = Duration::from_secs(1);
 
 /// The purpose of a step, which decides how long it may take.
@@ -37,7 +37,7 @@ pub(crate) enum WaitKind {
     Data,
 }
 
-/// How long to wait.
+/// Time limits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits<'a> {
     pub awaited: WaitKind,

@@ -15,7 +15,7 @@ use tardy_trace::wake_ups::{Cause, Parts, Start, WakeUp, WakingCounts};
 
 use crate::exit::Exit;
 
-/// Wake-ups, and cycles, that are told one by one.
+/// Number of wake-ups, and of cycles, that are listed individually.
 const WORST_MAX: usize = 10;
 /// Rows of a recording without an end.
 const ROWS_MAX: usize = 256;
@@ -31,13 +31,13 @@ const OTHERS: i32 = 0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AttachEnd {
-    /// The time that was asked for was over.
+    /// The requested time has passed.
     Finished,
     /// A signal ended it.
     Interrupted,
     /// The program ended.
     ProcessEnded,
-    /// The trace was of no more use.
+    /// The trace became unusable.
     TraceEnded,
     /// A latency above the deadline ended it (`--on-threshold`).
     Threshold,
@@ -57,16 +57,16 @@ pub struct AttachedProcess {
 pub struct AttachTrace {
     /// Events that were read.
     pub events: u64,
-    /// Places where events were lost.
+    /// Number of places where events were lost.
     pub losses: u64,
-    /// Events that were lost there, as far as the kernel counted them.
+    /// Number of events lost there, as far as the kernel counted them.
     pub lost_events: u64,
-    /// Why it does not hold all, where it is not for these.
+    /// Reason why the recording is incomplete, if it is not lost events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<String>,
 }
 
-/// What became of the timers of a kind.
+/// Outcomes of the timers of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct KindCounts {
     pub timer: TimerKind,
@@ -96,10 +96,10 @@ pub struct ThreadRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timer: Option<TimerKind>,
     pub wake_ups: u64,
-    /// Of these, how many were later than the deadline; absent without one.
+    /// Number of these wake-ups that were later than the deadline; absent without a deadline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub misses: Option<u64>,
-    /// Of these, how many have a lateness that is a lower bound, because no switch to the thread
+    /// Number of these wake-ups whose lateness is a lower bound, because no switch to the thread
     /// was seen.
     pub unseen: u64,
     #[serde(flatten)]
@@ -134,21 +134,21 @@ pub struct WorstWakeUp {
     pub cpu: u32,
     /// The reference time by the monotonic clock, of whatever clock the timer is.
     pub due_ns: Nanos,
-    /// From the start of the recording.
+    /// Time since the start of the recording.
     pub at_ns: Nanos,
     pub lateness_ns: Nanos,
     /// In ns; their sum is the lateness.
     pub parts: BTreeMap<&'static str, i64>,
 }
 
-/// How many wake-ups the timers of a clock made.
+/// Number of wake-ups by the timers of one clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ClockCount {
     pub clock: TimerClock,
     pub wake_ups: u64,
 }
 
-/// What `tardy attach` found.
+/// Result of `tardy attach`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AttachResult {
     /// Absent if every real-time thread of the machine was looked at.
@@ -172,10 +172,10 @@ pub struct AttachResult {
     pub clocks: Vec<ClockCount>,
     /// The worst first.
     pub worst: Vec<WorstWakeUp>,
-    /// What the threads did between their sleeps; of cycles, the longest.
+    /// What the threads did between their sleeps, with the longest cycles.
     pub cycles: Cycles,
     pub trace: AttachTrace,
-    /// What must be known of the numbers.
+    /// Notes that a reader of the numbers needs.
     pub notes: Vec<String>,
     /// Of the notes, the reasons why wake-ups may have gone unseen.
     #[serde(skip)]
@@ -186,7 +186,7 @@ pub struct AttachResult {
     pub folder: Option<String>,
 }
 
-/// What is known beside the wake-ups.
+/// Facts about the recording other than its wake-ups.
 #[derive(Debug, Clone)]
 pub struct AttachFacts {
     pub process: Option<AttachedProcess>,
@@ -199,7 +199,7 @@ pub struct AttachFacts {
     pub wakings: WakingCounts,
     pub other_wake_ups: u64,
     pub cycles: Cycles,
-    /// Why it is not known where threads slept.
+    /// Reason why the places where threads slept are unknown.
     pub no_stacks: Option<String>,
     pub trace: AttachTrace,
     pub folder: Option<String>,
@@ -227,7 +227,7 @@ struct Row {
     unseen: u64,
 }
 
-/// What the wake-ups are held to.
+/// Returns the requirement for the wake-ups.
 #[must_use]
 pub fn requirement(deadline: Option<Nanos>, misses: Option<f64>) -> Requirement {
     Requirement {
@@ -237,7 +237,8 @@ pub fn requirement(deadline: Option<Nanos>, misses: Option<f64>) -> Requirement 
 }
 
 impl Tally {
-    /// Of nothing yet; `deadline` and `misses`, the share that may miss it, are what it is held to.
+    /// Creates an empty collection; `deadline` and `misses`, the share of wake-ups that may exceed
+    /// it, form the requirement.
     #[must_use]
     pub fn new(deadline: Option<Nanos>, misses: Option<f64>) -> Self {
         let requirement = requirement(deadline, misses);
@@ -301,7 +302,7 @@ impl Tally {
         }
     }
 
-    /// What it all comes to.
+    /// Computes the result.
     #[must_use]
     pub fn result(mut self, mut attached: AttachFacts) -> AttachResult {
         self.keep_worst();
@@ -408,7 +409,7 @@ impl Tally {
             ));
         }
         let unseen: u64 = threads.iter().map(|row| row.unseen).sum();
-        // A thread that is woken on its way to sleep is rare.
+        // Threads are rarely woken while they are still going to sleep.
         if unseen * 10 > self.all.count() {
             notes.push(format!(
                 "the trace has no switch to the thread for {unseen} of {} wake-ups: their latency \
@@ -462,7 +463,7 @@ impl Row {
 }
 
 impl AttachResult {
-    /// What the command ends with.
+    /// Returns the exit code of the command.
     #[must_use]
     pub fn exit(&self) -> Exit {
         match (

@@ -190,7 +190,7 @@ impl AttachedFolder {
         Some(RotationRule::of(division, window, Vec::new()))
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()
@@ -362,8 +362,8 @@ impl AttachedFolder {
         self.series.iter().filter_map(Series::metrics)
     }
 
-    /// Writes the rest, and how it ended. `lost` are timers of each kind of which the trace lost
-    /// the end; they are told of the first series of their kind.
+    /// Writes the remaining samples and the outcome of the run. `lost` counts, for each kind, the
+    /// timers whose end is missing from the trace; the first series of the kind reports them.
     ///
     /// # Errors
     /// If it cannot be written.

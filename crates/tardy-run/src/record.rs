@@ -215,7 +215,7 @@ pub struct SchedulingChange {
 /// An interval without measurement: the tool had ended, or the machine was off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interruption {
-    /// When the last sample before it was taken.
+    /// Time of the last sample before it.
     pub from_ns: Nanos,
     /// When the run resumed.
     pub to_ns: Nanos,

@@ -37,7 +37,7 @@ pub struct ComponentRow {
     pub sum_ns: u64,
     /// Median over the wake-ups that have it.
     pub median_ns: u64,
-    /// The most in one wake-up.
+    /// Largest delay in one wake-up.
     pub max_ns: u64,
     /// Wake-ups that have it.
     pub wake_ups: u64,

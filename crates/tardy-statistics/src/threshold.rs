@@ -143,8 +143,8 @@ fn candidate(tally: &Tally, threshold: f64, question: Question) -> Option<Candid
     })
 }
 
-/// Returns the index after the last rejected hypothesis: `probabilities` are in the order of
-/// testing; the first ones are false. Returns `None` if all are rejected.
+/// Returns the index after the last rejected hypothesis; `probabilities` are in the order of
+/// testing, and hypotheses are rejected from the first one on. Returns `None` if all are rejected.
 fn forward_stop(probabilities: &[f64], level: f64) -> Option<usize> {
     let mut sum = 0.0;
     let mut first = 0;

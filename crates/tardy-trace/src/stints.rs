@@ -20,11 +20,6 @@ use crate::wake_ups::PREEMPTED;
 const ENDED: i64 = 0x10 | 0x20;
 /// CPUs with recorded interrupts, at most (NR_CPUS).
 /// Waker of a thread.
-/// The trace does not show it.
-/// A timer's function.
-/// An interrupt; its handler, if known.
-/// A softirq; its number, if known.
-/// The thread with this number.
 /// State of a thread during a stint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {

@@ -9,7 +9,7 @@ use serde::Serialize;
 /// The monotonic clock at an expiry, and what a timer of that clock read there, lie no further
 /// apart, in ns.
 const SAME_CLOCK_NS: i64 = 1_000_000_000;
-/// The same of a clock that can be set: it is compared as it was when it was last looked at.
+/// The same limit for a clock that can be set, which is compared by its offset at the last reading.
 const SETTABLE_CLOCK_NS: i64 = 10_000_000;
 
 /// What a program set, by the function that its timer calls.
@@ -42,7 +42,7 @@ impl TimerKind {
         }
     }
 
-    /// As in JSON.
+    /// Returns the word used in JSON.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -66,13 +66,13 @@ pub enum TimerClock {
     Boottime,
     /// CLOCK_TAI.
     Tai,
-    /// None of these as they were last looked at: a clock that was set. Due times are then of the
-    /// moment of the expiry, and at most as late as the timer's interrupt took from its look at the
-    /// clock to the timer's function.
+    /// A clock that matches no offset of the last reading: it was set since then. Due times are
+    /// then relative to the moment of the expiry, and too late by at most the time from the
+    /// interrupt's reading of the clock to the timer's function.
     Set,
 }
 
-/// How far clocks are ahead of the monotonic one, in ns.
+/// Distances of clocks ahead of the monotonic clock, in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClockOffsets {
     /// CLOCK_REALTIME.
@@ -126,7 +126,7 @@ pub struct TimerCounts {
     pub wake_ups: u64,
     /// They expired while no followed thread waited for them.
     pub unawaited: u64,
-    /// They were taken back, or set anew, before they expired: the wait was over.
+    /// Timers that were cancelled or set again before they expired: the wait had ended.
     pub cancelled: u64,
     /// Their end may be among lost events.
     pub lost: u64,

@@ -43,7 +43,7 @@ use crate::instance::Instance;
 use crate::pages::PageReader;
 use crate::tracer::{NotTraced, demand_clock_of_trace};
 
-/// How often pages and the list of threads are read.
+/// Interval at which pages and the list of threads are read.
 const PERIOD: Duration = Duration::from_millis(100);
 /// An event may be written this long after its time, in ns: as for explanations.
 const LATE_NS: u64 = 20_000_000;
@@ -51,7 +51,7 @@ const LATE_NS: u64 = 20_000_000;
 const LINKED_MAX: usize = 16;
 /// Names of other threads that are remembered.
 const NAMES_MAX: usize = 4096;
-/// What this thread writes into the trace, to find its own number there.
+/// Text that this thread writes into the trace to find its own number there.
 const MARK: &str = "tardy: attach";
 
 /// Why a program cannot be followed on this machine.
@@ -60,7 +60,7 @@ pub enum NotAttached {
     /// The kernel's trace cannot be recorded.
     #[error("{}: {}", .0, .0.remedy())]
     NotTraced(#[from] NotTraced),
-    /// Which function a timer calls says what it is.
+    /// The function that a timer calls identifies its kind.
     #[error(
         "the kernel hides the addresses of its functions, so timers cannot be distinguished: run \
          with CAP_SYSLOG, and set kernel.kptr_restrict to 0 or 1"
@@ -72,13 +72,13 @@ pub enum NotAttached {
          run outside the container, or in one that uses the host's IDs (--pid=host)"
     )]
     OtherNumbers,
-    /// Other events took its place.
+    /// Other events overwrote it.
     #[error(
         "the kernel's trace lost the mark that tardy wrote into it, because other threads caused \
          too many events: try again when fewer threads run"
     )]
     MarkLost,
-    /// What is changed could not be put back after a kill.
+    /// Changes to the system could not be journaled, so they could not be undone after a kill.
     #[error(transparent)]
     Journal(#[from] JournalError),
 }
@@ -92,11 +92,11 @@ pub enum End {
     Stopped,
     /// The program has ended.
     Process,
-    /// The trace is of no more use.
+    /// The trace became unusable.
     Trace,
 }
 
-/// What was recorded, beside the wake-ups.
+/// What was recorded besides the wake-ups.
 #[derive(Debug, Clone)]
 pub struct Recording {
     /// When it began, by the monotonic clock.
@@ -106,7 +106,7 @@ pub struct Recording {
     pub why: End,
     /// Threads that were followed, with the names that they had last.
     pub threads: BTreeMap<i32, String>,
-    /// What became of the timers of each kind.
+    /// Outcomes of the timers of each kind.
     pub counts: Vec<(TimerKind, TimerCounts)>,
     /// What became of the wakings of these threads.
     pub wakings: WakingCounts,
@@ -116,15 +116,15 @@ pub struct Recording {
     pub wakers: BTreeMap<i32, String>,
     /// What the threads did between their sleeps.
     pub cycles: Cycles,
-    /// Why it is not known where threads slept.
+    /// Reason why the places where threads slept are unknown.
     pub no_stacks: Option<String>,
     /// Events that were read.
     pub events_read: u64,
-    /// Places where events were lost.
+    /// Number of places where events were lost.
     pub losses: u64,
-    /// Events that were lost there, as far as the kernel counted them.
+    /// Number of events lost there, as far as the kernel counted them.
     pub lost_events: u64,
-    /// Why the trace does not hold all, where something else than a full buffer keeps it from that.
+    /// Reason why the trace is incomplete, if it is not a full buffer.
     pub incomplete: Option<String>,
 }
 
@@ -251,7 +251,7 @@ impl Attachment {
             stints.follow(thread);
         }
         watch.set_offsets(offsets());
-        // What lies before the mark is followed too; the mark itself tells of numbers.
+        // Events before the mark are followed too; the mark only identifies numbers.
         std::thread::sleep(Duration::from_nanos(LATE_NS));
         let until = u64::try_from(begin.get()).unwrap_or_default();
         read(&mut reader, &mut live, &mut None).map_err(failed("cannot read the trace's pages"))?;
@@ -444,7 +444,7 @@ impl Attachment {
         }
     }
 
-    /// Takes in who wakes whom.
+    /// Records which thread woke which.
     fn link(&mut self, item: &Item) {
         self.chains.take_loss(item);
         let Item::Event(event) = item else {
@@ -465,7 +465,7 @@ impl Attachment {
                     }
                 }
             }
-            // What the followed threads do is known from their stints.
+            // The stints already show what the followed threads do.
             Kind::Switch { previous, next, .. } if self.linked.contains(&next.pid) => {
                 let time = i64::try_from(event.time).unwrap_or(i64::MAX);
                 self.chains.run(next.pid, time, previous, false);
@@ -474,7 +474,7 @@ impl Attachment {
         }
     }
 
-    /// Follows threads that have come, too, and no longer those that have gone. False once the
+    /// Starts to follow new threads, and stops following ended ones. Returns false after the
     /// program has ended.
     fn look_for_threads(&mut self, observer: &mut impl Observer) -> bool {
         let there = match self.target.look() {
@@ -511,7 +511,7 @@ impl Attachment {
             self.has_new_link = false;
             let followed = self.followed.now.iter().copied();
             for (event, filter) in filters(&self.functions, followed, &self.linked) {
-                // Where an event knows no filters, all of it is recorded anyway.
+                // If an event does not support filters, all of it is recorded anyway.
                 let _ = self.instance.filter(event, &filter);
             }
             // While its trigger is replaced, the kernel records no stacks.
@@ -594,7 +594,7 @@ impl State {
         })
     }
 
-    /// What another program has changed.
+    /// Returns what another program has changed.
     fn change(&self) -> Option<String> {
         let text = |file: &File| {
             let mut bytes = [0; 512];
@@ -614,13 +614,13 @@ impl State {
 #[derive(Debug, Default)]
 struct FollowedThreads {
     now: BTreeSet<i32>,
-    /// Those that were not there at the last look.
+    /// Threads that were missing at the last look.
     absent: BTreeSet<i32>,
 }
 
 impl FollowedThreads {
-    /// Those that have come and those that have gone, now that `there` are there. One has gone at
-    /// the second look that does not find it: its last events are read by then.
+    /// Returns the threads that are new and those that have ended, given the current ones. A thread
+    /// has ended if two looks in a row do not find it: its last events have been read by then.
     fn look(&mut self, there: BTreeSet<i32>) -> (BTreeSet<i32>, BTreeSet<i32>) {
         let come = &there - &self.now;
         let absent = &self.now - &there;
@@ -649,7 +649,8 @@ fn read(
     Ok(())
 }
 
-/// Where the functions of timers begin, by /proc/kallsyms; none where the kernel hides it.
+/// Returns the addresses of the timers' functions from /proc/kallsyms; empty if the kernel hides
+/// them.
 fn functions(symbols: &str) -> Vec<(u64, TimerKind)> {
     let function = |line: &str| {
         let mut words = line.split_ascii_whitespace();
@@ -668,7 +669,7 @@ fn functions(symbols: &str) -> Vec<(u64, TimerKind)> {
     symbols.lines().filter_map(function).collect()
 }
 
-/// Where a thread slept.
+/// Returns the place where a thread slept.
 fn place_of(stint: &Stint, live: &Live, places: &mut Places) -> Option<u32> {
     match stint.doing {
         Doing::Asleep {
@@ -693,7 +694,7 @@ fn thread_name(root: &Root, thread: i32) -> String {
             }
         })
         .collect();
-    // The kernel appends what a worker does, which changes.
+    // The kernel appends the current task of a worker, which changes.
     match name.split_once(['-', '+']) {
         Some((worker, _)) if worker.starts_with("kworker/") => worker.to_owned(),
         _ => name,

@@ -2,8 +2,8 @@
 //! restored on every exit. Those of a killed process are restored by the next start of the tool, or
 //! by `tardy restore`.
 //!
-//! A search applies and undoes its settings run by run. Between runs the machine is as it was
-//! found, and a kill leaves one journal.
+//! A search applies and undoes its settings run by run. Between runs the machine has its original
+//! settings, and a kill leaves one journal.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -55,11 +55,11 @@ pub enum ApplyError {
 #[error("another `tardy tune` or `tardy run --tune` has settings in force: wait until it ends")]
 pub struct InForce;
 
-/// The right to put settings in force, which one process has at a time: of two, the one that ends
-/// last would leave what the other had set.
+/// The exclusive right to put settings in force: of two processes, the one that ends last would
+/// leave the other's settings.
 #[derive(Debug)]
 pub struct SettingsLock {
-    /// Where journals are.
+    /// Folder of the journals.
     folder: PathBuf,
     /// `None` if the folder cannot be locked; settings that change something need it for their
     /// journal, and are refused.
@@ -95,7 +95,7 @@ pub struct AppliedSettings {
 }
 
 impl AppliedSettings {
-    /// Puts `settings` in force; where two change one file, the later one counts.
+    /// Puts `settings` in force; if two change one file, the later one wins.
     ///
     /// The thread that calls this must live as long as the settings: programs of settings are
     /// killed with it.

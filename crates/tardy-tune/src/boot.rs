@@ -11,7 +11,7 @@ pub struct BootWord {
     pub why: &'static str,
 }
 
-/// A boot loader, and where its words stand.
+/// A boot loader, and the file with its words.
 pub const LOADERS: [(&str, &str); 4] = [
     (
         "GRUB",

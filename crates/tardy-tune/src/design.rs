@@ -1,13 +1,13 @@
-//! Which settings are on in which run: two-level designs in which every setting is on in half of
-//! the runs, and any two are on together in a quarter.
+//! The settings of each run: two-level designs in which every setting is on in half of the runs,
+//! and any two are on together in a quarter.
 //!
 //! R. L. Plackett and J. P. Burman, "The design of optimum multifactorial experiments", Biometrika
 //! 33, 1946, from R. E. A. C. Paley's matrices. Each design is run with its mirror image, so that
-//! no effect of one setting is mixed with what two do together (G. E. P. Box and K. B. Wilson, J.
-//! R. Stat. Soc. Each design is run with its mirror image, so that the effect of one setting is not
-//! confounded with the interaction of two (G.
+//! the effect of one setting is not confounded with the interaction of two (G. E. P. Box and K. B.
+//! Wilson, J. R. Stat. Soc. Each design is run with its mirror image, so that the effect of one
+//! setting is not confounded with the interaction of two (G.
 
-/// Primes that leave 3 when divided by 4; a design has one row more, and room for as many settings.
+/// Primes that leave 3 when divided by 4; a design has one row more, and supports as many settings.
 const PRIMES: [usize; 8] = [3, 7, 11, 19, 23, 31, 43, 47];
 /// The most settings of a search.
 pub const SETTINGS_MAX: usize = PRIMES[PRIMES.len() - 1];
@@ -27,8 +27,8 @@ pub fn folded(settings: usize) -> Vec<Vec<bool>> {
     let mut is_square = vec![false; prime];
     (1..prime).for_each(|number| is_square[number * number % prime] = true);
     let row = |shift: usize| -> Vec<bool> {
-        // The difference 0 counts as a square: then a column has one run more on than off, which
-        // the last row makes up for.
+        // The difference 0 counts as a square: a column then has one run more on than off, for
+        // which the last row compensates.
         (0..settings)
             .map(|column| (column + prime - shift) % prime)
             .map(|place| place == 0 || is_square[place])

@@ -1,15 +1,15 @@
 //! The effect of each setting if a run repeats exactly: replicas with it against replicas without,
 //! under each load separately.
 //!
-//! The shift between two sets of replicas is the median of all differences, its interval that of
+//! The shift between two sets of replicas is the median of all differences, with the interval of
 //! Mann and Whitney's ranks (J. L. Hodges and E. L. Lehmann, Ann. Math. Stat. 34, 1963). Every
-//! setting under every load has its share of the confidence.
+//! setting under every load gets a share of the confidence.
 //!
 //! The lab compares each word of the kernel's command line separately, under each load separately,
 //! not by the balanced design: a search there shows the effect of one word on a code path, and its
-//! cells are cheap, exact and kept. Replicas have pads that lie apart: with neighbouring pads, an
-//! option without any effect once lowered the largest latency under `io` by 5 %, seven replicas
-//! against seven.
+//! cells are cheap, exact and kept. Replicas have distant pads: with neighbouring pads, an option
+//! without any effect once lowered the largest latency under `io` by 5 %, seven replicas against
+//! seven.
 
 use serde::{Deserialize, Serialize};
 use tardy_statistics::confidence::Confidence;
@@ -25,7 +25,7 @@ const FACTOR_MIN: f64 = 1.05;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     pub outcome: Outcome,
-    /// Of logarithms of the goal: with the setting, less without.
+    /// Difference of logarithms of the goal: with the setting, minus without.
     pub difference: Difference,
 }
 
@@ -70,8 +70,7 @@ pub fn replicas_min(effects: usize, confidence: Confidence) -> u32 {
         .unwrap_or(64)
 }
 
-/// By how much `behind` lies above `before`; unbounded where there are too few replicas for the
-/// confidence.
+/// Returns the shift from `before` to `behind`; unbounded with too few replicas for the confidence.
 fn shift(before: &[f64], behind: &[f64], confidence: Confidence) -> Option<Difference> {
     let mut differences: Vec<f64> = before
         .iter()
@@ -86,7 +85,7 @@ fn shift(before: &[f64], behind: &[f64], confidence: Confidence) -> Option<Diffe
     })
 }
 
-/// Returns how many differences lie outside at each side, so that Mann and Whitney's statistic is
+/// Returns how many differences are outside on each side, so that Mann and Whitney's statistic is
 /// beyond them with at most this probability.
 fn left_out(before: usize, behind: usize, probability: f64) -> usize {
     // Ways to choose ranks by their number and sum above the least: products of (1 - x^(behind +
@@ -132,8 +131,8 @@ mod tests {
         }
     }
 
-    /// Works like [`crate::search`] is tested: a heavy upper tail, whose spread lets a twentieth of
-    /// the goal be chance.
+    /// Tested like [`crate::search`]: a heavy upper tail, whose spread makes a twentieth of the
+    /// goal random.
     #[test]
     fn ten_settings_that_do_nothing_are_called_nothing_and_one_that_does_is_found_within_its_interval()
      {

@@ -25,8 +25,7 @@ pub struct Target<'a> {
 /// A value for every file of a pattern.
 struct KnownSetting {
     name: &'static str,
-    /// Patterns below the root, as of [`Root::matching`], each with the value that all its files
-    /// get.
+    /// Patterns below the root, for [`Root::matching`], each with the value of all its files.
     files: &'static [(&'static str, &'static str)],
     only_named: bool,
     is_for: fn(Profile) -> bool,
@@ -139,7 +138,7 @@ const KNOWN: &[KnownSetting] = &[
             &[("sys/module/kvm/parameters/halt_poll_ns", "0")],
         )
     },
-    // Without throttling, a real-time task that never sleeps takes the machine with it.
+    // Without throttling, a real-time task that never sleeps blocks the machine.
     KnownSetting {
         only_named: true,
         ..known(

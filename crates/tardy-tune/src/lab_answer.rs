@@ -22,7 +22,7 @@ pub struct Answer {
     /// Confidence of all statements about effects together.
     pub confidence: f64,
     pub loads: Vec<String>,
-    /// The goal of each replica as it is, by load.
+    /// The goal of each replica without changes, by load.
     pub as_it_is_ns: Vec<Vec<Nanos>>,
     pub settings: Vec<Row>,
     /// All that lower the goal somewhere and raise it nowhere, if there are several.

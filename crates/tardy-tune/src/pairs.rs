@@ -24,8 +24,8 @@ impl Difference {
     }
 }
 
-/// Of differences that are independent and as likely above their centre as below; unbounded where
-/// there are too few for the confidence, absent without any.
+/// Estimates the centre of differences that are independent and symmetric; unbounded with too few
+/// for the confidence, `None` without any.
 #[must_use]
 pub fn difference(differences: &[f64], confidence: Confidence) -> Option<Difference> {
     let count = differences.len();
@@ -48,7 +48,7 @@ pub fn difference(differences: &[f64], confidence: Confidence) -> Option<Differe
     })
 }
 
-/// Returns how many averages lie outside at each side, so that the sum of signed ranks is beyond
+/// Returns how many averages are outside on each side, so that the sum of signed ranks is beyond
 /// them with at most this probability: 0 if even one would be too many.
 fn left_out(count: usize, probability: f64) -> usize {
     let sums = count * (count + 1) / 2;

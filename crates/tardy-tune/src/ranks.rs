@@ -3,7 +3,7 @@
 
 use tardy_statistics::confidence::Interval;
 
-/// Of values in order.
+/// Returns the median of sorted values.
 pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
     let middle = sorted.len() / 2;
     match sorted.len() {
@@ -28,8 +28,8 @@ pub(crate) fn statistics_within(ways: &[f64], probability: f64) -> usize {
         .count()
 }
 
-/// Returns the interval of values in order. So many lie outside or at its edge at each side;
-/// unbounded with none.
+/// Returns the interval of sorted values. `left_out` values are outside or at its edge on each
+/// side; unbounded with none.
 pub(crate) fn without_ends(sorted: &[f64], left_out: usize) -> Interval {
     match left_out.checked_sub(1) {
         Some(place) => Interval {

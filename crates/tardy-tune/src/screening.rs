@@ -9,7 +9,7 @@ use crate::pairs::Difference;
 /// One run of the design.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
-    /// Which replicate of the design it belongs to.
+    /// The replicate of the design.
     pub replicate: usize,
     /// The settings that were on.
     pub on: Vec<bool>,
@@ -21,7 +21,7 @@ pub struct Trial {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effect {
     pub difference: Difference,
-    /// Of one at least as large by chance.
+    /// Probability of one at least as large by chance.
     pub probability: f64,
 }
 

@@ -1,16 +1,16 @@
-//! Which settings matter here: an experiment in three stages. All settings at once by a balanced
-//! design; then, for those that may matter, pairs of runs that differ in one setting; then pairs
-//! with all that helped against none.
+//! Finds the settings that matter here: an experiment in three stages. All settings at once by a
+//! balanced design; then, for candidates, pairs of runs that differ in one setting; then pairs with
+//! all helpful ones against none.
 //!
 //! A setting is called useful or harmful by its pairs alone. Those are other runs than the ones
-//! that chose it, so that choosing from many does not make chance look like an effect. The
-//! probability that a search calls any setting so that does nothing is that of `confidence` in all.
+//! that chose it, so that selection from many does not turn chance into an effect. The probability
+//! that a search gives such a verdict on any ineffective setting is limited by `confidence`.
 //!
 //! Whether a setting is useful is decided by runs that were not used to choose it. The design picks
 //! candidates, pairs judge them; otherwise the best of many would look good by chance.
 //!
-//! Pairs of a candidate also vary the other candidates, on or off by chance and the same in both
-//! runs, so that the effect is that of the design: the average over the other settings.
+//! Pairs of a candidate also vary the other candidates, randomly on or off and equal in both runs,
+//! so that the effect is that of the design: the average over the other settings.
 //!
 //! The length of a search is a number of runs, fixed at the start from the budget. A clock would
 //! make a continued search a different one.
@@ -47,10 +47,10 @@ pub trait Bench {
     /// Returns the goal of a run, in ns, with these settings on and the others as they were found.
     ///
     /// # Errors
-    /// That the run gave no number.
+    /// The run gave no number.
     fn measure(&mut self, on: &[bool]) -> Result<f64, Self::Error>;
 
-    /// Told before each stage, with the runs that it takes at most.
+    /// Called before each stage, with the maximum number of its runs.
     fn begin(&mut self, stage: Stage, runs: usize);
 }
 
@@ -65,14 +65,14 @@ pub enum Stage {
     Together { settings: Vec<usize> },
 }
 
-/// How much a search may take.
+/// The budget of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effort {
     /// Runs in all.
     pub runs: usize,
     /// Confidence of all statements about settings together.
     pub confidence: Confidence,
-    /// Of the order of runs.
+    /// Seed of the order of runs.
     pub seed: u64,
 }
 
@@ -85,7 +85,7 @@ pub enum SearchError<E> {
     NoSetting,
     #[error("{0} settings are too many for a search, which takes at most {max}: name some with --only", max = design::SETTINGS_MAX)]
     TooMany(usize),
-    /// The runs that are needed, and those that there are.
+    /// The required runs, and the budget.
     #[error(
         "these settings need {needed} runs, but the budget allows {there}: give a larger \
          --budget, a shorter --for, or fewer settings"
@@ -123,7 +123,7 @@ impl Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SettingResult {
     pub outcome: Outcome,
-    /// With the setting, less without.
+    /// With the setting, minus without.
     pub difference: Difference,
     /// Number of pairs of runs behind it; 0 if only the design is.
     pub pairs: usize,
@@ -139,9 +139,10 @@ pub struct SearchResult {
     /// A change by this share is found in nine searches of ten with this budget, were it the only
     /// one.
     pub smallest_share: f64,
-    /// All that lower the goal against none, if there are several; at `confidence` by itself.
+    /// All settings that lower the goal against none, if there are several; at `confidence`
+    /// separately.
     pub together: Option<Difference>,
-    /// Runs that it took.
+    /// Number of runs.
     pub runs: usize,
 }
 
@@ -183,8 +184,8 @@ pub fn check<E>(settings: usize, runs: usize) -> Result<(), SearchError<E>> {
     }
 }
 
-/// Searches. The same seed and the same goals give the same runs in the same order, so that a
-/// search can be taken up again.
+/// Runs a search. The same seed and the same goals give the same runs in the same order, so that a
+/// search can be resumed.
 ///
 /// # Errors
 /// Returns [`SearchError`].
@@ -241,7 +242,7 @@ pub fn search<B: Bench>(
             found[setting] = result;
         }
     }
-    // It would share the pairs with those that chance sends there.
+    // It would share the pairs with random candidates.
     let shared = ((left - together_runs) / (2 * (count + 1))).min(PAIRS_MAX);
     let smallest_share = smallest(
         spread,
@@ -341,9 +342,9 @@ impl<B: Bench> State<'_, B> {
         Ok(trials)
     }
 
-    /// Pairs of each candidate in turn; the other candidates are on or off by chance, the same in
-    /// both runs, as they were in the design. Ends halfway if all are decided by then: both looks
-    /// share the confidence.
+    /// Runs the pairs of each candidate in turn; the other candidates are randomly on or off, equal
+    /// in both runs, as in the design. Ends halfway if all are decided by then: both checks share
+    /// the confidence.
     fn pairs(
         &mut self,
         candidates: &[usize],
@@ -555,7 +556,7 @@ mod tests {
             found.settings[6].outcome == Outcome::Lowers
         };
         let found = (0..300).filter(is_found).count();
-        // Nine of ten, less what chance takes off in one of a thousand such tests.
+        // Nine of ten, minus the random deficit in one of a thousand such tests.
         assert!(found >= 254, "{found} of 300 at {promised}");
     }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setting {
-    /// Its name; of a known one, that of its row in `tardy doctor`.
+    /// Its name; for a known one, that of its row in `tardy doctor`.
     pub name: String,
     /// Why it may help, in a sentence's end.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -61,11 +61,11 @@ pub struct Change {
     pub wanted: String,
 }
 
-/// How a setting stands on this machine.
+/// The state of a setting on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
-    /// All is as it wants.
+    /// Everything has the recommended value.
     AsWanted,
     /// The changes it would make; empty for a program.
     Changeable(Vec<Change>),
@@ -171,7 +171,7 @@ fn of_words(words: &[String], line: &str) -> Standing {
     }
 }
 
-/// Returns the value of a file as it could be written back: of a list of choices the chosen one.
+/// Returns the value of a file in the form for writing back: for a list of choices the chosen one.
 ///
 /// # Errors
 /// Returns errors of reading the file.
@@ -201,8 +201,8 @@ pub fn is_alike(one: &str, other: &str) -> bool {
     words(one) == words(other)
 }
 
-/// A number or a mask (groups of eight hexadecimal digits) without the zeros before it; anything
-/// else, a list of CPUs too, as it is.
+/// Returns a number or a mask (groups of eight hexadecimal digits) without leading zeros; other
+/// text, including a list of CPUs, unchanged.
 fn plain(word: &str) -> String {
     let is_hexadecimal = word.chars().all(|c| c.is_ascii_hexdigit() || c == ',');
     let is_number = is_hexadecimal && word.split(',').skip(1).all(|group| group.len() == 8);

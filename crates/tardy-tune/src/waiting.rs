@@ -10,7 +10,7 @@ use tardy_sys::{child, process, signal};
 /// Signals that ask the tool to end, blocked.
 pub struct Signals(signal::SignalFd);
 
-/// How often a program that has ended is noticed, in ms; a run takes seconds.
+/// Interval between checks whether a program has ended, in ms; a run takes seconds.
 const LOOK_MS: i32 = 20;
 
 impl Signals {
@@ -36,7 +36,7 @@ impl Signals {
             signal::wait_readable(&[self.0.as_fd()], LOOK_MS)?;
             while let Some(signal) = self.0.take()? {
                 is_asked = true;
-                // A terminal's interrupt has come to the program, too.
+                // The terminal's interrupt has reached the program, too.
                 if signal != signal::INTERRUPT || !std::io::IsTerminal::is_terminal(&io::stdin()) {
                     let _ = process::kill(i32::try_from(program.id()).unwrap_or(i32::MAX), signal);
                 }

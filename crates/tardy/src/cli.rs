@@ -255,7 +255,7 @@ pub struct StatisticsArgs {
 }
 
 impl StatisticsArgs {
-    /// The same as a question.
+    /// Converts the arguments to a question.
     #[must_use]
     pub fn question(&self) -> tardy_results::statistics::read::Question {
         let limits = self

@@ -1,5 +1,5 @@
-//! The package's units under a running systemd: a bare Debian with a kernel and the package boots
-//! in a guest, where a script starts and stops them (units.sh).
+//! Tests the package's units under a running systemd: a bare Debian with a kernel and the package
+//! boots in a guest, where a script starts and stops them (units.sh).
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::{program, workspace};
 
 /// The script that runs in the guest.
 const SCRIPT: &str = include_str!("units.sh");
-/// Starts the script when everything else has started. Its output is on the console.
+/// Starts the script after everything else. Its output is on the console.
 const SERVICE: &str = "[Unit]
 After=multi-user.target
 [Service]
@@ -24,7 +24,7 @@ WantedBy=multi-user.target
 /// systemd as PID 1, and a kernel with drivers for QEMU's devices.
 const PACKAGES: &str = "systemd-sysv linux-image-cloud-amd64";
 const DISK: &str = "2G";
-/// How long the guest may take, on however busy a machine, in s.
+/// Time limit of the guest, on a busy machine, in s.
 const PATIENCE: &str = "3600";
 
 /// Tries the units of the package in the file `deb`.

@@ -22,8 +22,7 @@ pub(super) fn is_installed(name: &str) -> bool {
 pub(super) fn install(names: &[&str]) -> Result<()> {
     program::run(&mut as_root(&["update", "--quiet"])?)?;
     let mut simulation = Command::new("apt-get");
-    // Without the translation of its messages; the lines that are read are not translated, errors
-    // are for people.
+    // Without translated messages; the parsed lines are never translated, errors are for people.
     simulation
         .env("LC_ALL", "C")
         .args(["--simulate", "--no-install-recommends", "install"])
@@ -58,7 +57,7 @@ pub(super) fn install(names: &[&str]) -> Result<()> {
     program::run(&mut installation)
 }
 
-/// apt-get, by sudo where that is needed.
+/// Returns apt-get, with sudo if necessary.
 fn as_root(arguments: &[&str]) -> Result<Command> {
     if program::capture(Command::new("id").arg("--user"))?.trim() == "0" {
         let mut command = Command::new("apt-get");
@@ -88,18 +87,18 @@ fn release() -> String {
     version.unwrap_or_default().trim_matches('"').to_owned()
 }
 
-/// What apt-get would do to packages that are there.
+/// Changes of apt-get to existing packages.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Changes {
-    /// To a version of the running release.
+    /// Upgrades to a version of the running release.
     renewed: Vec<String>,
-    /// To any other.
+    /// Upgrades to any other version.
     upgraded: Vec<String>,
     removed: Vec<String>,
 }
 
 impl Changes {
-    /// From the output of a simulation:
+    /// Parses the output of a simulation:
     /// `Inst NAME [OLD VERSION] (NEW ORIGIN:RELEASE/SUITE, ... [amd64])` is an upgrade, without the
     /// first `[...]` a new package; `Remv NAME ...`. `release` is the running one.
     fn read(simulation: &str, release: &str) -> Self {

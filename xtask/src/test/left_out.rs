@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::{Result, While};
 
-/// The variable that tells the tests where to write that they were left out
+/// The variable with the file in which tests record that they were left out
 /// (crates/tardy/tests/support/machine.rs).
 pub(super) const VARIABLE: &str = "TARDY_TEST_LEFT_OUT";
 
@@ -39,13 +39,13 @@ const EXPECTED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Tests that were left out, as they said it, each once.
+/// Tests that were left out, by their own report, each once.
 pub(super) struct LeftOut {
     file: PathBuf,
 }
 
 impl LeftOut {
-    /// None yet; the tests write to a file in this folder.
+    /// Starts empty; the tests write to a file in this folder.
     pub(super) fn new(folder: &Path) -> Result<Self> {
         let file = folder.join("left-out");
         std::fs::create_dir_all(folder)
@@ -54,7 +54,7 @@ impl LeftOut {
         Ok(Self { file })
     }
 
-    /// Returns where the tests write.
+    /// Returns the path of that file.
     pub(super) fn file(&self) -> &Path {
         &self.file
     }

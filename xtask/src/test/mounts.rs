@@ -7,17 +7,17 @@ use std::process::Command;
 
 use crate::program;
 
-/// Mounts that this machine does not have, or the lack of those that it has.
+/// Mounts that this machine lacks, or the absence of those that it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mounts {
-    /// As systemd makes them.
+    /// The mounts that systemd makes.
     Systemd,
     /// Without them.
     Bare,
 }
 
 impl Mounts {
-    /// Returns the way in which this machine is not set up; `None` without root.
+    /// Returns the set-up that this machine does not have; `None` without root.
     pub(super) fn other() -> Option<Self> {
         let is_root =
             program::capture(Command::new("id").arg("--user")).is_ok_and(|user| user.trim() == "0");
@@ -33,8 +33,8 @@ impl Mounts {
     pub(super) fn around(self, command: &Command) -> Command {
         let script = match self {
             Self::Systemd => {
-                // Some containers have debugfs already, and mounting it again fails. Control groups of
-                // version 1 stay: a second hierarchy would have no controllers.
+                // Some containers have debugfs already, and mounting it again fails. Control groups
+                // of version 1 stay: a second hierarchy would have no controllers.
                 "mount -t tracefs tracefs /sys/kernel/tracing && { mountpoint --quiet \
                  /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug; } && { [ -n \
                  \"$(ls /sys/fs/cgroup)\" ] || mount -t cgroup2 cgroup2 /sys/fs/cgroup; } && exec \

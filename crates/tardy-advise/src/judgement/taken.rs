@@ -1,4 +1,5 @@
-//! Which series of a kernel's runs are judged, and how much the model has to add to their values.
+//! Selects the series of a kernel's runs to judge, and the time that the model adds to their
+//! values.
 
 use tardy_core::series::Descriptor;
 use tardy_core::summary::numbers::Numbers;
@@ -39,7 +40,7 @@ pub(super) struct JudgedProbe {
 /// The time that a series measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MeasuredTime {
-    /// Work from due to done; how long it takes alone, where the plan tells.
+    /// Work from due to done; how long it takes alone, if the plan records it.
     Completion(Option<Nanos>),
     /// Late starts.
     Start,
@@ -76,7 +77,7 @@ impl JudgedProbe {
             .map(|verdict| &verdict.evidence)
     }
 
-    /// Its misses, or where they cannot be counted, those that are known.
+    /// Returns its misses, or if they cannot be counted, the known ones.
     pub(super) fn misses(&self) -> u64 {
         self.numbers()
             .and_then(|numbers| numbers.misses)
@@ -85,8 +86,8 @@ impl JudgedProbe {
     }
 }
 
-/// Returns the runs of `kernel` that can be judged together, completions before late starts: those
-/// of the unit that is nearest to the work asked about.
+/// Returns the runs of `kernel` that can be judged together, completions before start latencies:
+/// those of the unit nearest to the user's work.
 pub(super) fn take(
     kernel: &Kernel,
     task: &Task,
@@ -122,8 +123,8 @@ pub(super) fn take(
         .collect()
 }
 
-/// Returns the series of a run that tell most of the work: completions of its kind, otherwise late
-/// starts on a schedule, whose skipped due times are known.
+/// Returns the series of a run with the most information about the work: completions of its kind,
+/// otherwise start latencies on a schedule, whose skipped due times are known.
 fn choose(
     run: &LatencyRun,
     task: &Task,
@@ -170,7 +171,8 @@ fn choose(
         .or_else(|| start.map(|descriptor| (descriptor.probe.clone(), MeasuredTime::Start))))
 }
 
-/// Returns the probe of a series: one of several series puts the part behind its name and a dot.
+/// Returns the probe of a series: with several series, their names add a dot and a part to the
+/// probe's.
 fn planned<'a>(run: &'a LatencyRun, series: &str) -> Option<&'a ProbePlan> {
     run.record
         .plan

@@ -19,7 +19,7 @@ use super::options::{Allowed, Look, Trial};
 
 /// A run that lasts longer is ended.
 const LENGTH_MAX: Duration = Duration::from_secs(30);
-/// How long threads measure before they are looked at, or a signal is sent.
+/// How long threads measure before they are checked, or a signal is sent.
 const SETTLED: Duration = Duration::from_millis(300);
 /// Real-time priorities of measuring threads in trials that observe them.
 const PRIORITIES: std::ops::RangeInclusive<u32> = 70..=80;
@@ -41,8 +41,8 @@ const MACHINE: [&str; 5] = [
 pub(super) struct Observed {
     /// Absent if it was ended.
     pub(super) exit: Option<i32>,
-    /// Kinds of lines with how many of one kind follow each other: of standard output, then of each
-    /// file. Absent if only the exit code counts.
+    /// Runs of consecutive lines of the same kind, each with its length: of standard output, then
+    /// of each file. Absent if only the exit code counts.
     lines: Vec<String>,
     /// Keys of the JSON document, and the values that are not measured.
     keys: BTreeSet<String>,
@@ -171,7 +171,7 @@ fn run(program: &[String], trial: &Trial) -> Result<Observed> {
 }
 
 impl Observed {
-    /// Takes what one output holds: a JSON document, lines, or both.
+    /// Parses one output: a JSON document, lines, or both.
     fn take(&mut self, name: &str, text: &str) {
         // A display starts each screen with an escape sequence; the last screen counts.
         let screens = text.find("policy:").zip(text.rfind("\u{1b}["));
@@ -244,14 +244,14 @@ fn kind(line: &str) -> String {
             kind.push('0');
         }
     }
-    // How many cycles lie beyond the histogram is measured.
+    // The number of cycles beyond the histogram is measured.
     match kind.split_once(':') {
         Some((head, _)) if head.starts_with("# Thread") && !head.contains("Ids") => head.to_owned(),
         _ => kind.trim_end().to_owned(),
     }
 }
 
-/// Returns the paths of all keys; with their values where these are not measured.
+/// Returns the paths of all keys; with their values unless these are measured.
 fn keys(value: &Value, path: &str, into: &mut BTreeSet<String>) {
     const ASKED: [&str; 4] = ["num_threads", "resolution_in_ns", "return_code", "cpu"];
     let Some(object) = value.as_object() else {
@@ -285,7 +285,7 @@ fn measuring(child: &mut Child) -> Vec<String> {
 }
 
 fn real_time_threads(process: u32) -> Vec<String> {
-    // Fields 40 and 41 of proc_pid_stat(5), counted from the state behind the name.
+    // Fields 40 and 41 of proc_pid_stat(5), counted from the state after the name.
     const REAL_TIME_PRIORITY: usize = 37;
     const POLICY: usize = 38;
     let describe = |thread: threads::Thread| {
@@ -312,7 +312,7 @@ fn real_time_threads(process: u32) -> Vec<String> {
     found
 }
 
-/// Returns the exit code; `None` if it had to be ended.
+/// Returns the exit code; `None` if the command was killed.
 fn wait(child: &mut Child) -> Result<Option<i32>> {
     let begin = Instant::now();
     loop {
@@ -328,7 +328,7 @@ fn wait(child: &mut Child) -> Result<Option<i32>> {
     }
 }
 
-/// Reads the FIFO that a trial writes to, into a file beside it.
+/// Reads the FIFO that a trial writes to, into a file next to it.
 struct Reader(Option<(Child, PathBuf)>);
 
 impl Reader {

@@ -10,13 +10,13 @@ use std::sync::LazyLock;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
     Same,
-    /// For this reason.
+    /// The result differs, for this reason.
     Differs(&'static str),
-    /// For this reason.
+    /// The option is refused, for this reason.
     Refused(&'static str),
 }
 
-/// An option, or a way of calling it that is no option.
+/// An option, or a way of calling it without an option.
 #[derive(Debug)]
 pub(super) struct Row {
     /// The option's name in `--help`, without dashes, or a description of the trial.
@@ -25,13 +25,13 @@ pub(super) struct Row {
     pub(super) trials: Vec<Trial>,
 }
 
-/// The facts that a trial compares, beside the exit code and the lines of every output.
+/// The facts that a trial compares, in addition to the exit code and the lines of every output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
     Output,
-    /// As `Output`, where a failure is a refusal.
+    /// Like `Output`, if a failure is a refusal.
     Refusal,
-    /// Only the exit code: the text is that of the program.
+    /// Only the exit code: the text is the program's own.
     Exit,
     /// The threads of real-time priority 70 to 80 while they measure: priority and CPUs.
     Threads,

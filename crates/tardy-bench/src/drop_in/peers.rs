@@ -21,7 +21,7 @@ const RELEASES: [&str; 4] = ["bullseye", "bookworm", "trixie", "sid"];
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) release: &'static str,
-    /// Of the package.
+    /// Version of the package.
     pub(super) version: String,
     /// The long names in its `--help`.
     pub(super) options: Vec<String>,
@@ -148,7 +148,7 @@ fn library_folder(folder: &Path, name: &str) -> Result<String> {
         .ok_or_else(|| Failure::new(format!("its packages have no {name}")))
 }
 
-/// Returns the file of this name in one of the folders where libraries are.
+/// Returns the file of this name in one of the library folders.
 fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     ["usr/lib", "lib"]
         .iter()

@@ -1,4 +1,4 @@
-//! The map of CPUs: which of them was late when.
+//! Draws the map of CPUs, which shows when each CPU was late.
 
 use super::super::cpu_map::{Row, STRETCHES};
 use super::super::data::{ProbeData, RunData};

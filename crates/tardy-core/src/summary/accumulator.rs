@@ -31,7 +31,7 @@ pub struct PhaseSpan {
 /// Options of a summary.
 #[derive(Debug, Clone)]
 pub struct SummaryOptions {
-    /// Latencies that are in time.
+    /// Latencies that count as in time.
     pub window: Option<Window>,
     /// Length of the stall that real-time throttling makes on this machine.
     pub stall: Option<Nanos>,

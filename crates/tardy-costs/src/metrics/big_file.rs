@@ -5,8 +5,8 @@ use std::io::{self, Write};
 
 use crate::metric::{Place, Unavailable};
 
-/// As long as the blocks of the metrics of memory, so that rereading a file stands beside reading
-/// memory.
+/// As long as the blocks of the metrics of memory, so that rereading a file is comparable with
+/// reading memory.
 pub(super) const FILE_BYTES: usize = super::memory::BLOCK_BYTES;
 /// Bytes per write and read.
 pub(super) const PORTION_BYTES: usize = 64 << 10;

@@ -7,7 +7,7 @@
 //! Metrics read memory through atomics or volatile. Otherwise the compiler may hoist a load out of
 //! the loop in one place and not in another, and the subtracted read cost would be wrong.
 //!
-//! Overhead around an operation is measured in turn with it, in short rounds, and subtracted: a
+//! Overhead around an operation is measured alternately with it, in short rounds, and subtracted: a
 //! handler's signal, passing a token without a switch, mapping without a touch.
 
 use std::hint::black_box;
@@ -188,7 +188,7 @@ impl Ring {
 }
 
 impl Work for Ring {
-    /// In whole turns; the time is that of so many switches as were asked for.
+    /// Runs whole turns; the returned time is that of the requested switches.
     fn run(&mut self, operations: u64) -> io::Result<Nanos> {
         let turns = operations.div_ceil(self.processes);
         let (mut took, mut left) = (0, turns);

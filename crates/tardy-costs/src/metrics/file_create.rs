@@ -38,7 +38,7 @@ pub(super) const DELETE_0K: Metric = Metric {
     prepare: |place| files(place, 0, TimedOperation::Removal),
 };
 
-/// Of 10 KiB.
+/// Files of 10 KiB.
 pub(super) const CREATE_10K: Metric = Metric {
     name: "file-create-10k",
     group: Group::FileAndMemory,
@@ -49,7 +49,7 @@ pub(super) const CREATE_10K: Metric = Metric {
     prepare: |place| files(place, TEN_KIB, TimedOperation::Creation),
 };
 
-/// Removing those of 10 KiB.
+/// Removing files of 10 KiB.
 pub(super) const DELETE_10K: Metric = Metric {
     name: "file-delete-10k",
     group: Group::FileAndMemory,
@@ -103,7 +103,7 @@ impl Work for Files {
                 file::create(folder, name, &self.contents)?;
             }
             let middle = clock::monotonic();
-            // The last one first, as it was made last.
+            // In reverse order of making.
             for name in names.iter().rev() {
                 file::remove(folder, name)?;
             }

@@ -35,7 +35,7 @@ pub(super) const EXECUTE: Metric = Metric {
     },
 };
 
-/// A program by way of a shell.
+/// A program started by a shell.
 pub(super) const SHELL: Metric = Metric {
     name: "fork-sh",
     group: Group::Processor,

@@ -96,7 +96,7 @@ fn give_turn(whose: &AtomicU32, next: u32) -> io::Result<()> {
     futex::wake(whose, 1).map(drop)
 }
 
-/// False where all is over.
+/// Returns false when all is over.
 fn await_turn(whose: &AtomicU32, mine: u32, is_over: &AtomicBool) -> io::Result<bool> {
     loop {
         let turn = whose.load(Ordering::Acquire);
@@ -107,8 +107,8 @@ fn await_turn(whose: &AtomicU32, mine: u32, is_over: &AtomicBool) -> io::Result<
     }
 }
 
-/// Both threads give the lock back only while the other one waits for it, so that it is handed over
-/// each time, through the kernel.
+/// Both threads release the lock only while the other one waits for it, so that the kernel passes
+/// it on each time.
 struct ContendedLock {
     lock: Arc<InheritingLock>,
     /// Set while this thread is about to take the lock again: the other one keeps it until then.
@@ -124,7 +124,7 @@ impl ContendedLock {
         let body = move |is_over: &AtomicBool| {
             while !is_over.load(Ordering::Relaxed) {
                 if !wanted.load(Ordering::Acquire) {
-                    // Between trials nothing is to be taken; the other thread shares this CPU.
+                    // Between trials there is nothing to take; the other thread shares this CPU.
                     std::thread::yield_now();
                     continue;
                 }

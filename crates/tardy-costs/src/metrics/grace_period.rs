@@ -1,5 +1,5 @@
-//! An RCU grace period: until every CPU has left the sections that read what is about to be freed
-//! (membarrier(2)).
+//! An RCU grace period: the time until every CPU has left the sections that read the data to be
+//! freed (membarrier(2)).
 
 use tardy_run::cost::{CacheState, Group};
 use tardy_sys::membarrier;

@@ -1,5 +1,5 @@
-//! Input and output of one byte without a device behind it: read(2) from /dev/zero and write(2) to
-//! /dev/null, in turn.
+//! Input and output of one byte without a device: read(2) from /dev/zero and write(2) to /dev/null,
+//! alternately.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -24,7 +24,7 @@ pub(super) const FILE: Metric = Metric {
     prepare: file,
 };
 
-/// Of new memory.
+/// Pages of new memory.
 pub(super) const NEW: Metric = Metric {
     name: "page-fault-new",
     group: Group::FileAndMemory,
@@ -36,8 +36,8 @@ pub(super) const NEW: Metric = Metric {
 };
 
 const PAGES: usize = FILE_BYTES / PAGE_BYTES;
-/// Has no factor in common with the number of pages, which is a power of two, so that steps of so
-/// many pages come to each page once.
+/// Coprime to the number of pages, which is a power of two, so that steps of this many pages visit
+/// each page once.
 const STRIDE: usize = 6_151;
 /// Pages of new memory that are touched at a time.
 const NEW_PAGES: usize = 1024;
@@ -53,8 +53,8 @@ fn file(place: &Place) -> Result<Box<dyn Work>, Unavailable> {
 }
 
 impl Work for FilePages {
-    /// Returns all pages of the file as often as it takes; mapping and unmapping without a touch is
-    /// taken off.
+    /// Touches all pages of the file repeatedly; mapping and unmapping without a touch is
+    /// subtracted.
     fn run(&mut self, operations: u64) -> io::Result<Nanos> {
         let passes = operations.div_ceil(PAGES as u64);
         let mut took = 0;

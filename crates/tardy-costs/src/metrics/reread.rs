@@ -1,5 +1,5 @@
-//! Reading a file that is in the page cache again, and adding up what was read: with read(2), and
-//! through a mapping.
+//! Rereading a file in the page cache, and summing its content: with read(2), and through a
+//! mapping.
 
 use std::fs::File;
 use std::hint::black_box;

@@ -76,7 +76,7 @@ pub(super) const TCP: Metric = Metric {
     },
 };
 
-/// A connection to oneself: the end that asked for it, and the end that was asked.
+/// Returns both ends of a local connection: the client's, and the server's.
 pub(super) fn tcp_pair() -> io::Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let near = TcpStream::connect(listener.local_addr()?)?;

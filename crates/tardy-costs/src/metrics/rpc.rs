@@ -10,7 +10,7 @@ use tardy_run::cost::{CacheState, Group};
 use crate::metric::{Metric, Unavailable, Work, repeated};
 
 const PORTMAPPER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 111);
-/// How long an answer over loopback may take before the portmapper counts as absent.
+/// Maximum time of an answer over loopback before the portmapper counts as absent.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Over UDP.
@@ -70,10 +70,10 @@ fn over_tcp() -> io::Result<Box<dyn Work>> {
     Ok(repeated(once))
 }
 
-/// Of a call without arguments and credentials: number, direction, RPC version, program, version,
-/// procedure, credential, verifier.
+/// Size of a call without arguments and credentials: number, direction, RPC version, program,
+/// version, procedure, credential, verifier.
 const CALL_BYTES: usize = 40;
-/// Of an accepted answer without result: number, direction, acceptance, verifier, state.
+/// Size of an accepted answer without result: number, direction, acceptance, verifier, state.
 const ANSWER_BYTES: usize = 24;
 /// Before each record of a stream: its length, and a bit that it is the last part.
 const MARK_BYTES: usize = 4;
@@ -118,7 +118,7 @@ impl Call {
         &self.next_marked()[MARK_BYTES..]
     }
 
-    /// That it is the answer to this call, and that the call was accepted and done.
+    /// Checks that it is the answer to this call, and that the call was accepted and done.
     fn check(&self, answer: &[u8]) -> io::Result<()> {
         let word = |index: usize| {
             answer

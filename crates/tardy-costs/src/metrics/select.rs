@@ -1,7 +1,7 @@
-//! Asking which of 100 descriptors are ready: select(2) on those of a file, and on those of a
-//! connection of TCP.
+//! Querying which of 100 descriptors are ready: select(2) on those of a file, and on those of a TCP
+//! connection.
 //!
-//! As in LMbench, all descriptors are copies of one (dup(2)), so that what counts is asking, and
+//! As in LMbench, all descriptors are copies of one (dup(2)), so that the query is measured, and
 //! not the cache that 100 sockets fill.
 
 use std::fs::File;

@@ -56,7 +56,7 @@ pub(super) const TCP: Metric = Metric {
 struct Stream<R> {
     from: R,
     buffer: Vec<u8>,
-    /// Bytes that the last read brought beyond what was asked for.
+    /// Bytes that the last read returned beyond the requested ones.
     ahead: u64,
     _writes: Peer,
 }

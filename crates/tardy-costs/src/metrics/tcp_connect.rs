@@ -21,14 +21,14 @@ pub(super) const METRIC: Metric = Metric {
         let (listener, server) = listening().map_err(Unavailable::system("listen on TCP"))?;
         let elsewhere = place.other_cpu;
         let peer = Peer::start(move || {
-            // On the client's CPU it may come so late that connections wait in line, are dropped
-            // when the line is full, and tried again after a second.
+            // On the client's CPU the server may run so late that connections queue up, are dropped
+            // when the queue is full, and retried after a second.
             if let Some(other) = elsewhere {
                 affinity::set(0, &[other.0])?;
             }
             loop {
-                // As a server of LMbench it waits for the client's end, which therefore is the
-                // first to close.
+                // Like a server of LMbench it waits for the client's end, which therefore closes
+                // first.
                 let (mut connection, _) = listener.accept()?;
                 while connection.read(&mut [0; 16]).is_ok_and(|bytes| bytes > 0) {}
             }

@@ -22,7 +22,7 @@ pub(super) const CREATE: Metric = Metric {
     prepare: |_| Ok(repeated(|| SilentTimer::new()?.arm(NEVER.get()))),
 };
 
-/// The same timer.
+/// Cancels the same timer.
 pub(super) const CANCEL: Metric = Metric {
     name: "timer-cancel",
     group: Group::Today,

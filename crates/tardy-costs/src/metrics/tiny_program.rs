@@ -1,7 +1,7 @@
 //! The smallest program of each architecture: an ELF file without libraries whose code ends the
 //! process with 0.
 
-/// Where the image is loaded; anything above the lowest address that may be mapped.
+/// Load address of the image; any address above the lowest one that may be mapped.
 const LOADED_AT: u64 = 0x40_0000;
 const HEADER_BYTES: u16 = 64;
 const SEGMENT_BYTES: u16 = 56;
@@ -44,7 +44,7 @@ fn executable(machine: u16, code: &[u8]) -> Vec<u8> {
     half(&[2, machine, 1, 0]);
     let mut words =
         |values: &[u64]| image.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-    // Entry, the segment's header right behind this one, no sections.
+    // Entry, the segment's header directly after this one, no sections.
     words(&[LOADED_AT + code_at, u64::from(HEADER_BYTES), 0]);
     let mut half =
         |values: &[u16]| image.extend(values.iter().flat_map(|value| value.to_le_bytes()));

@@ -121,7 +121,7 @@ fn read(
     let (mut last_line, mut names_length, mut last_length) = (0, 0, 0);
     let mut is_over = false;
     for (line, text) in lines(&text) {
-        // The sums of all CPUs, and all lines after a stop.
+        // Skips the sums of all CPUs, and all lines after a stop.
         is_over |= rtla_end::is_end(&text);
         if is_over || rtla_end::reports_missed_events(&text) {
             continue;

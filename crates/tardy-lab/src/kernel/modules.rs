@@ -46,7 +46,7 @@ struct ModuleFinder<'a> {
     cache: &'a Cache,
     /// Folder of this kernel's modules.
     folder: PathBuf,
-    /// There from the first module on that is not in the cache.
+    /// Present after the first module that the cache lacks.
     package: Option<Package>,
     order: Vec<PathBuf>,
 }

@@ -30,7 +30,7 @@ const ASCII_BARS: bar::Set<'static> = bar::Set {
     empty: " ",
 };
 
-/// Returns where a value stands between two others on a logarithmic scale, from 0 to `most`.
+/// Returns the position of a value between two others on a logarithmic scale, from 0 to `most`.
 pub(super) fn level(value: Nanos, (low, high): (Nanos, Nanos), most: usize) -> usize {
     let place = |value: Nanos| (value.get().max(1) as f64).ln();
     let length = place(high) - place(low);
@@ -90,7 +90,7 @@ pub(super) fn timeline(
     frame.render_widget(time_axis(progress, end, parts.axis.width, look), parts.axis);
 }
 
-/// Returns the names of the phases where they start, with a sign where a moment was marked.
+/// Returns the names of the phases at their starts, with a sign at marked times.
 fn time_axis(progress: &RunProgress, end: Nanos, width: u16, look: Look) -> Line<'static> {
     let width = usize::from(width);
     let place = |at: Nanos| {
@@ -169,7 +169,7 @@ pub(super) fn histogram(
     frame.render_widget(value_axis(from, to, parts.axis.width), parts.axis);
 }
 
-/// Round values where they stand, as far as they have room; the ends in any case.
+/// Returns round values at their positions, as far as they fit; always the ends.
 fn value_axis(from: Nanos, to: Nanos, width: u16) -> Line<'static> {
     let width = usize::from(width);
     let mut axis: Vec<char> = vec![' '; width];
@@ -199,7 +199,7 @@ fn value_axis(from: Nanos, to: Nanos, width: u16) -> Line<'static> {
     Line::from(axis.into_iter().collect::<String>())
 }
 
-/// Whose values a chart shows.
+/// Returns the series of a chart.
 fn chosen(content: &Content, selected: Option<usize>) -> String {
     match selected.and_then(|place| content.series.get(place)) {
         Some(series) => name(series, content.has_several_probes()),

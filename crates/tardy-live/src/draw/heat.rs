@@ -10,7 +10,7 @@ use super::Look;
 
 const UNICODE: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const ASCII: [char; 8] = ['.', ':', '-', '=', '+', '*', '%', '#'];
-/// From the best to the worst; the height of the character says the same.
+/// From the best to the worst; the height of the character has the same meaning.
 const COLORS: [Color; 8] = [
     Color::Blue,
     Color::Blue,

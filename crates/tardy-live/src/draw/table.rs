@@ -1,4 +1,4 @@
-//! The numbers, a series a line: all of them where there is room, otherwise the worst ones below a
+//! The numbers, a line per series: all of them if they fit, otherwise the worst ones below a
 //! picture of all CPUs.
 
 use ratatui::Frame;
@@ -19,12 +19,12 @@ const NAME_MAX: usize = 24;
 /// Widest time and count, with the space between columns.
 const NUMBER: u16 = 9;
 
-/// With more series than this, a picture of all CPUs tells more than lines.
+/// Number of series above which a picture of all CPUs replaces their lines.
 const ROWS_MAX: usize = 32;
-/// Series beside such a picture, if there is room.
+/// Number of series next to such a picture, if they fit.
 const ROWS_WORST: u16 = 8;
 
-/// A column of numbers, and from how many columns of the terminal on there is room for it.
+/// A column of numbers, and the minimum width of the terminal for it.
 struct Column {
     head: &'static str,
     from_width: u16,

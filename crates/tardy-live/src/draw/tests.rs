@@ -63,7 +63,7 @@ fn progress(elapsed: i64) -> RunProgress {
     }
 }
 
-/// A run of so many CPUs: the largest value is that of the CPU in the middle.
+/// Makes a run of this many CPUs: the largest value is that of the CPU in the middle.
 fn screen(cpus: u32) -> Screen {
     let mut screen = Screen::new(Owner::Own, true);
     let max = |cpu| {
@@ -99,7 +99,7 @@ fn drawn(screen: &Screen, (width, height): (u16, u16), look: Look) -> Vec<String
     (0..height).map(line).collect()
 }
 
-/// Returns the line in which `text` stands.
+/// Returns the line that contains `text`.
 #[track_caller]
 fn line_of<'a>(lines: &'a [String], text: &str) -> &'a str {
     lines
@@ -218,7 +218,7 @@ fn a_late_value_stands_in_the_phase_in_which_it_was_due() {
     let mut quiet = figures(0, 15_000, Nanos::ZERO);
     (1..80).for_each(|step| {
         let due = START + Nanos::from_millis(100 * step);
-        // Due before the phase `io` starts at 5 s, and told of after it has started.
+        // Due before the phase `io` starts at 5 s, and reported after it has started.
         let value = if step == 49 { 3_000_000 } else { 15_000 };
         quiet.recent.note(due, Nanos(value));
     });
@@ -243,7 +243,7 @@ fn a_late_value_stands_in_the_phase_in_which_it_was_due() {
 #[test]
 fn the_time_line_of_a_value_a_millisecond_has_no_gap() {
     let mut screen = Screen::new(Owner::Own, true);
-    // The view looks every 570 ms, so that no interval starts where a step of the time line does.
+    // The view polls every 570 ms, so that no interval starts at a step of the time line.
     for look in 0..15 {
         let mut figures = figures(0, 15_000, Nanos::from_millis(570 * look));
         for step in 570 * look..570 * (look + 1) {
@@ -279,7 +279,7 @@ fn marks_stand_below_the_time_line() {
     let lines = drawn(&screen, (80, 24), LOOK);
     let axis = line_of(&lines, "|idle");
     let place = axis.chars().position(|letter| letter == '▲').unwrap();
-    // 71 columns behind a margin of 9 are 8 s.
+    // 71 columns after a margin of 9 are 8 s.
     assert_eq!(place, 9 + 35, "{axis}");
 }
 

@@ -13,7 +13,7 @@ use crate::progress::{LoadProgress, RunProgress};
 /// Suffix of a truncated text.
 const CUT: &str = "..";
 
-/// How a series is called.
+/// Returns the name of a series.
 pub(super) fn name(figures: &Figures, with_probe: bool) -> String {
     match (figures.cpu, with_probe) {
         (Some(cpu), false) => format!("CPU {cpu}"),
@@ -22,7 +22,7 @@ pub(super) fn name(figures: &Figures, with_probe: bool) -> String {
     }
 }
 
-/// A text in at most so many characters. Of a path the end tells more.
+/// Returns a text of at most this many characters. The end of a path is more informative.
 pub(super) fn ended(text: &str, room: usize) -> String {
     let length = text.chars().count();
     if length <= room {
@@ -67,7 +67,7 @@ pub(super) fn time(progress: &RunProgress) -> String {
     };
     let left = planned - progress.elapsed.max(Nanos::ZERO);
     if left >= Nanos::ZERO {
-        // Rounded up, so that a run with something left is not told to have nothing.
+        // Rounded up, so that a running run never shows zero time left.
         let left = Nanos(left.get() + 999_999_999);
         format!(
             "{} of {}, {} left",
@@ -171,7 +171,7 @@ pub(super) fn spaced(text: String) -> String {
     }
 }
 
-/// A count, in millions where it is too long for a column.
+/// Formats a count, in millions if it is too long for a column.
 pub(super) fn count(count: u64) -> String {
     if count >= 10_000_000 {
         format!("{}M", count / 1_000_000)

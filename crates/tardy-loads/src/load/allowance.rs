@@ -23,8 +23,8 @@ pub(super) const RATE: Parameter = Parameter::bytes(
     1 << 40,
 );
 
-/// States in the plan that the load writes to the device behind `folder` at its parameter `rate`;
-/// nothing if there is only memory.
+/// Writes into the plan that the load writes to the device behind `folder` at its parameter `rate`,
+/// unless the folder is in memory.
 pub(super) fn declare(resolution: &mut Resolution<'_>, backing: &Backing) {
     if !matches!(backing, Backing::Memory(_)) {
         let rate = resolution.plan.parameters.number("rate");

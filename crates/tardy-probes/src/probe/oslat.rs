@@ -208,7 +208,7 @@ impl Series {
         }
     }
 
-    /// A gap of so many ticks from `begin` on; as the sample that it became.
+    /// Records a gap of `ticks` that starts at `begin`, and returns its sample.
     fn found(&mut self, begin: Nanos, ticks: u64) -> Sample {
         let sample = Sample {
             due: begin,

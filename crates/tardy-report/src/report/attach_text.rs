@@ -15,7 +15,7 @@ use super::table::Table;
 
 /// Rows of threads that a screen has; the rest is named in a line.
 const ROWS_MAX: usize = 16;
-/// Threads whose parts are told.
+/// Number of threads whose parts are shown.
 const PARTS_MAX: usize = 4;
 /// Heads of the columns of parts, in their order.
 const PARTS: [&str; Parts::NAMES.len()] = ["set late", "slack", "timer", "waking", "switch"];
@@ -58,8 +58,8 @@ pub fn text(result: &AttachResult, columns: usize) -> String {
     out
 }
 
-/// Answers first why the program is late, if its longest cycle lost more time in a call than the
-/// worst wake-up took.
+/// Says first why the program is late, if its longest cycle lost more time in a call than the worst
+/// wake-up took.
 fn cycle_headline(out: &mut String, result: &AttachResult, columns: usize) {
     let worst_wake_up = result.all.map_or(Nanos::ZERO, |all| all.max_ns);
     if let Some(longest) = result

@@ -85,7 +85,7 @@ pub struct RunGroup {
 
 impl RunGroup {
     /// Makes a group of samples in memory: one series at a fixed period, without skipped due times,
-    /// in a run of one phase. Misses are counted by `window`.
+    /// in a run of one phase. `window` decides which samples are misses.
     #[must_use]
     pub fn of_samples(latencies: &[i64], period: Nanos, window: Option<Window>) -> Self {
         let measured = period * latencies.len() as i64;

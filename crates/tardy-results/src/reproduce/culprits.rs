@@ -13,7 +13,7 @@ use crate::explain::words;
 
 /// Number of culprits shown per kernel, largest first.
 const TOLD: usize = 5;
-/// Functions of each, innermost or longest first.
+/// Number of functions shown per culprit, innermost or longest first.
 const FUNCTIONS: usize = 4;
 
 /// One cause of a kernel's latency.

@@ -42,7 +42,7 @@ pub struct TailModel {
 pub struct LoadTail {
     /// Name of its phases.
     pub load: String,
-    /// Samples that were due in them.
+    /// Number of samples that were due in these phases.
     pub samples: u64,
     /// Their model.
     pub tail: TailModel,

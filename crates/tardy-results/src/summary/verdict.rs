@@ -54,7 +54,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Makes the part of a series in `cell`.
+    /// Creates the part of a series whose numbers are in `cell`.
     pub(super) fn of_phases(read: &'a SeriesData, cell: &'a Cell) -> Self {
         Self {
             descriptor: read.descriptor(),

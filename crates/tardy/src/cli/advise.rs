@@ -89,7 +89,7 @@ pub enum AdviseSource {
 }
 
 impl TaskArgs {
-    /// What was said of the work.
+    /// Returns the task that the arguments describe.
     #[must_use]
     pub fn task(&self) -> Task {
         Task {
@@ -110,7 +110,7 @@ impl TaskArgs {
 /// A size with its unit.
 ///
 /// # Errors
-/// A sentence that says what to write.
+/// Returns a sentence that says what to write.
 pub fn bytes(text: &str) -> Result<u64, String> {
     parse_bytes(text.trim())
         .filter(|bytes| *bytes > 0)
@@ -120,7 +120,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 /// `yes` or `no`.
 ///
 /// # Errors
-/// A sentence that says what to write.
+/// Returns a sentence that says what to write.
 pub fn yes_no(text: &str) -> Result<bool, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "yes" | "y" => Ok(true),

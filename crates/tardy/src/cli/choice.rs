@@ -14,7 +14,7 @@ pub trait Choice: Copy + Send + Sync + 'static {
     /// All that can be chosen, in the order of the help.
     const ALL: &'static [Self];
 
-    /// As on the command line.
+    /// Returns its name on the command line.
     fn name(self) -> &'static str;
 
     /// A line of help.

@@ -130,7 +130,7 @@ pub enum CompareFormat {
 }
 
 impl CompareArgs {
-    /// How to compare.
+    /// Returns the settings of the comparison.
     #[must_use]
     pub fn settings(&self) -> Settings {
         let deadline = self.deadline.deadline.map(Window::deadline);

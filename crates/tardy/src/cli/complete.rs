@@ -15,7 +15,7 @@ use tardy_loads::load::composite::COMPOSITES;
 use tardy_measure::scenario::built_in;
 use tardy_probes::probe::PROBES;
 
-/// Kernels that Debian's package sources offer, beside those fetched before.
+/// Kernels in Debian's package sources that are offered in addition to those fetched before.
 const KERNELS: [&str; 4] = ["6.1", "6.1-rt", "6.12", "6.12-rt"];
 
 /// Returns the command line with the values of its arguments.
@@ -90,7 +90,7 @@ fn kernels() -> Vec<ValueName> {
         .collect()
 }
 
-/// Returns those that start as what was typed.
+/// Returns the names that start with the typed text.
 fn named(typed: &OsStr, names: Vec<ValueName>) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
     let candidate = |(name, about): ValueName| {

@@ -100,7 +100,7 @@ pub struct CostSharedArgs {
 }
 
 impl CostArgs {
-    /// What every kind takes.
+    /// Returns the arguments that every kind has.
     #[must_use]
     pub fn shared(&self) -> &CostSharedArgs {
         match &self.whole {

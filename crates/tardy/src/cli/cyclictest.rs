@@ -1,5 +1,5 @@
 //! `tardy cyclictest`: the options of cyclictest (rt-tests), for scripts that call it. Source: its
-//! manual of rt-tests 2.8, and what 2.4 does.
+//! manual of rt-tests 2.8, and the behaviour of 2.4.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use tardy_run::plan::PolicyName;
 use tardy_run::request::{CpuDmaLatency, MeasuredCpus, Request};
 use tardy_run::system_clock::SystemClock;
 
-/// Length where none is asked for: a signal ends it before.
+/// Length if none is given: a signal then ends the run earlier.
 const LENGTH_MAX: Nanos = Nanos::from_secs(30 * 86_400);
 /// Samples that are all kept, for the last one and the numbers of cycles; more than these are
 /// counted.
@@ -186,7 +186,7 @@ impl CyclictestArgs {
         }
     }
 
-    /// The histogram that is asked for, of this many threads.
+    /// Returns the requested histogram for this many threads.
     #[must_use]
     pub fn shape(&self, threads: usize) -> Option<HistogramShape> {
         let rows = self.histofall.or(self.histogram)?;
@@ -218,7 +218,8 @@ impl CyclictestArgs {
         self.latency.max(0)
     }
 
-    /// How far a thread's due times lie behind those of the first one, or behind full seconds.
+    /// Returns the offset of a thread's due times from those of the first thread, or from full
+    /// seconds.
     fn offset(&self, place: usize, interval: Nanos) -> Option<Nanos> {
         let of_each = self
             .aligned
@@ -248,10 +249,10 @@ impl CyclictestArgs {
         ))
     }
 
-    /// The same as a request, on a machine with these CPUs.
+    /// Converts the arguments to a request for a machine with these CPUs.
     ///
     /// # Errors
-    /// What is refused, in one line that says why.
+    /// Returns a one-line reason if the arguments are refused.
     pub fn setup(&self, processors: &Processors) -> Result<Setup, String> {
         self.refuse()?;
         let mut notes = self.passed_over();
@@ -367,7 +368,7 @@ impl CyclictestArgs {
         })
     }
 
-    /// What cannot be had is refused before anything is measured.
+    /// Refuses unsupported arguments before anything is measured.
     fn refuse(&self) -> Result<(), String> {
         let refused = [
             (
@@ -449,11 +450,10 @@ impl CyclictestArgs {
             .collect()
     }
 
-    /// The CPUs that -a lists, of those that may be used. Beside -S neither -a nor -t counts, as in
-    /// cyclictest.
+    /// Returns the usable CPUs that -a lists. With -S, -a and -t have no effect, as in cyclictest.
     ///
     /// # Errors
-    /// What is no list.
+    /// Returns an error if the argument is not a CPU list.
     pub fn listed(&self, usable: &CpuList) -> Result<Option<CpuList>, String> {
         self.affinity
             .as_ref()
@@ -463,8 +463,8 @@ impl CyclictestArgs {
             .transpose()
     }
 
-    /// The CPU of each thread: of the list of -a, else of those that the caller allows (taskset,
-    /// control groups), as cyclictest does.
+    /// Returns the CPU of each thread, as cyclictest chooses it: from the list of -a, otherwise
+    /// from the CPUs that the caller may use (taskset, control groups).
     fn cpus(&self, processors: &Processors, notes: &mut Vec<String>) -> Result<Vec<CpuId>, String> {
         let usable = &processors.usable;
         let list = self

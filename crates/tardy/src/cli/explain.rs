@@ -96,13 +96,13 @@ pub enum DueSource {
 }
 
 impl ExplainArgs {
-    /// Which samples or wake-ups are ranked.
+    /// Returns which samples or wake-ups are ranked.
     #[must_use]
     fn late(&self) -> Late {
         self.above.map_or(Late::Worst, Late::Above)
     }
 
-    /// What is asked of a run.
+    /// Returns the question about a run.
     #[must_use]
     pub fn run_question(&self) -> RunQuestion {
         RunQuestion {
@@ -112,7 +112,7 @@ impl ExplainArgs {
         }
     }
 
-    /// The flag that says something of a trace.dat, and nothing of a run.
+    /// Returns the first given flag that applies to a trace.dat only.
     #[must_use]
     pub fn only_for_traces(&self) -> Option<&'static str> {
         let flags = [
@@ -128,7 +128,7 @@ impl ExplainArgs {
             .map(|(flag, _)| flag)
     }
 
-    /// The flag that needs what a run of `tardy attach` does not have.
+    /// Returns the first given flag that a run of `tardy attach` cannot answer.
     #[must_use]
     pub fn only_for_explained_runs(&self) -> Option<&'static str> {
         let flags = [
@@ -143,7 +143,7 @@ impl ExplainArgs {
             .map(|(flag, _)| flag)
     }
 
-    /// What is asked of a trace.dat, of the wake-ups of this thread.
+    /// Returns the question about the wake-ups of this thread in a trace.dat.
     #[must_use]
     pub fn question(&self, task: &str) -> Question {
         Question {

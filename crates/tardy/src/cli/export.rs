@@ -56,7 +56,7 @@ fn formats() -> PossibleValuesParser {
     )
 }
 
-/// As the schema has it: `^[a-z0-9_]+$`.
+/// Accepts names that the schema allows: `^[a-z0-9_]+$`.
 fn origin(text: &str) -> Result<String, String> {
     let is_valid = !text.is_empty()
         && text

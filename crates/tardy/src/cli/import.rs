@@ -37,7 +37,7 @@ pub struct ImportArgs {
 }
 
 impl ImportArgs {
-    /// What the files may not say.
+    /// Returns the settings that the files may not contain.
     #[must_use]
     pub fn settings(&self) -> Settings {
         Settings {

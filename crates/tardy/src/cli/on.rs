@@ -30,7 +30,7 @@ pub struct OnArgs {
 }
 
 impl OnArgs {
-    /// Whether it is to be done elsewhere.
+    /// Returns whether the command runs on another machine.
     #[must_use]
     pub fn is_given(&self) -> bool {
         !self.on.is_empty()

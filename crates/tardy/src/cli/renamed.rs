@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 /// Subcommands, with their names of today; `clap` knows the old ones as aliases.
 const COMMANDS: &[(&str, &str)] = &[("split", "breakdown")];
 
-/// Options: subcommand (empty: whichever), name of before, name of today.
+/// Options: subcommand (empty: any), old name, new name.
 const OPTIONS: &[(&str, &str, &str)] = &[
     ("", "--steer-irqs", "--move-irqs"),
     ("", "--reference", "--paper"),
@@ -16,7 +16,7 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("lab", "--twice", "--verify-repeatable"),
 ];
 
-/// What to tell a user of old names; the arguments without the program's own name.
+/// Returns notes for a user of old names; the arguments exclude the program's own name.
 #[must_use]
 pub fn notes(arguments: &[String]) -> Vec<String> {
     let ours = arguments

@@ -87,7 +87,7 @@ pub enum PlaceArgument {
 }
 
 impl ReproduceArgs {
-    /// Where.
+    /// Returns where to reproduce.
     #[must_use]
     pub fn place(&self) -> Place {
         match self.on {
@@ -96,7 +96,7 @@ impl ReproduceArgs {
         }
     }
 
-    /// How long.
+    /// Returns how long to reproduce.
     #[must_use]
     pub fn extent(&self) -> Extent {
         if self.full {

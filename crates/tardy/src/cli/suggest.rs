@@ -1,5 +1,5 @@
-//! The command line of this process, with the defaults of files, and which flag was meant where one
-//! was mistyped: clap's own measure takes `--fro` for `--force`.
+//! The command line of this process, with the defaults of files, and the suggested flag for a
+//! mistyped one: clap's own measure suggests `--force` for `--fro`.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -73,7 +73,7 @@ pub(super) fn in_a_line(error: &Error) -> String {
     line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }
 
-/// Returns the command line; that of a link named cyclictest with the command of that name.
+/// Returns the command line; for a link named cyclictest, with the command of that name.
 fn words() -> Vec<OsString> {
     let mut words: Vec<OsString> = std::env::args_os().collect();
     if words

@@ -153,7 +153,7 @@ impl std::fmt::Display for Goal {
     }
 }
 
-/// What means nothing without it.
+/// Arguments that require `--lab`.
 const OF_THE_LAB: [&str; 9] = [
     "kernel",
     "preempt",

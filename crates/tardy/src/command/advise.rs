@@ -49,7 +49,7 @@ enum AdviseError {
 /// Runs the command.
 #[must_use]
 pub fn run(args: &AdviseArgs) -> Exit {
-    // A name of no picture is refused before anything is asked or told.
+    // A file name of an unknown format is refused before anything is asked or printed.
     let picture = args
         .plot
         .as_deref()
@@ -153,7 +153,7 @@ fn of_runs(args: &AdviseArgs) -> Result<AdviceOutput, AdviseError> {
     Ok(AdviceOutput { text, charts, exit })
 }
 
-/// Draws all of them beside each other, on the same axes, so that they compare by eye.
+/// Draws all of them side by side, on the same axes, for visual comparison.
 fn draw_figures(picture: Option<Picture>, mut charts: Vec<Chart>) -> Result<(), AdviseError> {
     let Some(picture) = picture else {
         return Ok(());

@@ -20,11 +20,10 @@ use tardy_sys::printable::printable;
 use super::{folder_name, output};
 use crate::cli::cost::{BuildArgs, CostArgs, CostWhole};
 
-/// Trials of a metric in a round when the command line does not say: as many as LMbench makes
-/// (TRIES of its bench.h).
+/// Default number of a metric's trials in a round: that of LMbench (TRIES of its bench.h).
 const TRIALS: u32 = 11;
 
-/// Runs of a command when the command line does not say: as many as mckenney2009 makes.
+/// Default number of runs of a command: that of mckenney2009.
 const COMMAND_TRIALS: u32 = 3;
 
 /// Runs the command. Call it before the process has threads.
@@ -161,7 +160,7 @@ fn metrics_of(
     Ok(session::run(&request, out, &Root::system(), progress)?)
 }
 
-/// Prints what the folder says; `tardy show` prints the same.
+/// Prints the folder's results; `tardy show` prints the same.
 #[must_use]
 pub fn show(folder: &Path, reference: Option<Reference>, is_json: bool) -> Exit {
     let summary = match summarize(folder) {

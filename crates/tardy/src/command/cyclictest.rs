@@ -1,4 +1,4 @@
-//! `tardy cyclictest`: a run that is asked for and shown as cyclictest's.
+//! `tardy cyclictest`: a run with cyclictest's options and output.
 
 use std::fs::{self, OpenOptions};
 use std::io::{IsTerminal, Write};
@@ -118,7 +118,7 @@ fn announce(
     match () {
         () if args.laptop => say!("WARN: not setting cpu_dma_latency to save battery power"),
         () if args.default_system => say!("WARN: not setting cpu_dma_latency from cyclictest"),
-        // Standard error says why.
+        // Standard error gives the reason.
         () if warnings
             .iter()
             .any(|warning| matches!(warning, Warning::CpuLatencyNotSet { .. })) => {}
@@ -154,7 +154,7 @@ fn show(args: &CyclictestArgs, setup: &Setup, out: &Path, exit: Exit) -> Result<
     let histogram = args
         .shape(setup.threads.len())
         .map(|shape| taken.histogram(shape));
-    // As cyclictest: -v prints no summary, but with -q; a histogram takes its place with -q.
+    // As in cyclictest: -v prints no summary, except with -q; with -q a histogram replaces it.
     let has_summary = match (args.verbose, args.quiet) {
         (true, quiet) => quiet,
         (false, quiet) => histogram.is_none() || !quiet,

@@ -136,8 +136,8 @@ fn watch_machine(args: &DoctorArgs, root: &Root, cpus: &CpuList) -> Option<Watch
     Some(watch.end(root, args.watch))
 }
 
-/// Returns the CPUs of the work: those that were asked for, those of the program's real-time
-/// threads, those set apart, or all.
+/// Returns the CPUs of the work: the requested ones, those of the program's real-time threads, the
+/// isolated ones, or all.
 fn cpus(
     asked: Option<&MeasuredCpus>,
     facts: &MachineFacts,

@@ -1,4 +1,4 @@
-//! The name of a run folder where none is given.
+//! The default name of a run folder.
 
 use std::io::ErrorKind;
 use std::os::linux::net::SocketAddrExt;

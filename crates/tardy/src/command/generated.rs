@@ -17,7 +17,7 @@ use crate::cli::Cli;
 use crate::cli::complete;
 use crate::cli::generated::{CompletionsArgs, ManArgs};
 
-/// By this environment variable a shell asks for completions.
+/// The environment variable by which a shell requests completions.
 const COMPLETE: &str = "TARDY_COMPLETE";
 /// Section of the manual for programs.
 const SECTION: &str = "1";
@@ -121,7 +121,7 @@ fn write_with_children(command: &Command, name: &str, folder: &Path) -> io::Resu
         io::Write::write_all(&mut file, page.as_bytes())
     })
     .map_err(named)?;
-    // The command `help` says nothing that the pages do not.
+    // The command `help` adds nothing to the pages.
     for child in command
         .get_subcommands()
         .filter(|child| child.get_name() != "help" && !child.is_hide_set())

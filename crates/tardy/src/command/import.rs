@@ -33,7 +33,7 @@ pub fn run(args: &ImportArgs) -> Exit {
     Exit::Done
 }
 
-/// Returns where the run of `file` goes.
+/// Returns the folder for the run of `file`.
 fn folder(args: &ImportArgs, file: &Path) -> PathBuf {
     let stem = file.file_stem().unwrap_or_default();
     match &args.out {

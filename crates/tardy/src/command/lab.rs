@@ -20,7 +20,7 @@ use super::output;
 use crate::cli::lab::{Lab, LabCommand};
 pub(super) use setting::{LabError, Setting};
 
-/// Does what the command line says and returns the exit code.
+/// Runs the subcommand and returns the exit code.
 #[must_use]
 pub fn run(lab: &Lab) -> Exit {
     let result = match &lab.command {

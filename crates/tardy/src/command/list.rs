@@ -25,7 +25,7 @@ struct Entry {
     /// All that is known of it.
     full: String,
     json: serde_json::Value,
-    /// Heading under which it stands; the entries of a group follow one another.
+    /// Heading above it; the entries of a group are adjacent.
     group: Option<String>,
 }
 

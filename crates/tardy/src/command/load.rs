@@ -1,4 +1,4 @@
-//! `tardy load NAME --for 30s`: runs loads alone and prints what they do a second.
+//! `tardy load NAME --for 30s`: runs loads alone and prints their work per second.
 
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -41,8 +41,8 @@ enum LoadCommandError {
     System(#[from] std::io::Error),
 }
 
-/// Runs the loads; the exit code is the command's: 3 where one that was named is absent, or all of
-/// a list, 1 where one died, 130 when interrupted.
+/// Runs the loads; returns the command's exit code: 3 if a named load, or a whole list, is absent,
+/// 1 if one died, 130 when interrupted.
 #[must_use]
 pub fn run(arguments: &LoadArguments) -> ExitCode {
     match try_run(arguments) {

@@ -55,7 +55,7 @@ struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// For a command that only says something.
+    /// Makes the request of a command that only prints.
     fn of_words(is_json: bool) -> Self {
         Self {
             made: CommandProduct::Words,
@@ -172,7 +172,7 @@ pub fn elsewhere(command: &Command) -> Option<Exit> {
     on.is_given().then(|| run(on, &request))
 }
 
-/// Does the command of this process on the machines, all at once, and shows what came of it.
+/// Runs the command of this process on the machines, all at once, and shows the results.
 fn run(on: &OnArgs, request: &Request<'_>) -> Exit {
     let refuse = |text: String| {
         say!("tardy: --on: {text}");
@@ -317,7 +317,7 @@ fn on_all(
             match messages.recv_timeout(progress::TICK) {
                 Ok(Message::Event(index, event)) => {
                     progress.event(index, &event);
-                    // It started while the end was asked for.
+                    // It started while the end was requested.
                     if let (Event::Started { folder }, true) =
                         (event, is_ending.load(Ordering::SeqCst))
                     {

@@ -1,4 +1,5 @@
-//! Standard output: results and nothing else. A reader that has seen enough is no error.
+//! Standard output, which carries results only. A reader that closes the pipe early is not an
+//! error.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -14,7 +15,7 @@ use terminal_size::{Height, Width, terminal_size_of};
 
 use super::reading;
 
-/// Verdicts and severities as they stand in texts, and their SGR colours (ECMA-48).
+/// Verdicts and severities as in the texts, and their SGR colours (ECMA-48).
 const COLORS: [(&str, u8); 11] = [
     ("PASSED", 32),
     ("BETTER", 32),
@@ -29,8 +30,8 @@ const COLORS: [(&str, u8); 11] = [
     ("LOW", 33),
 ];
 
-/// Writes `text`, in which nothing can steer a terminal; verdicts are coloured at terminals. A
-/// closed pipe is success.
+/// Writes `text` without terminal control characters; verdicts are coloured at terminals. A closed
+/// pipe is success.
 ///
 /// # Errors
 /// Returns errors of writing, but a broken pipe.
@@ -67,20 +68,20 @@ fn colored(line: &str) -> Cow<'_, str> {
     line.into()
 }
 
-/// Says on standard error why there is no result.
+/// Prints on standard error why there is no result.
 pub fn complain(error: &dyn Display) {
     reading::end();
     say!("tardy: {}", without_numbers(&error.to_string()));
 }
 
-/// Columns of the terminal that standard output goes to; many where it is no terminal.
+/// Returns the width of standard output's terminal in columns; a large number without a terminal.
 #[must_use]
 pub fn width() -> usize {
     terminal_size_of(io::stdout()).map_or(usize::MAX, |(Width(columns), _)| columns.into())
 }
 
-/// Returns the screen that standard output goes to. Where it is no terminal, COLUMNS and LINES
-/// tell; without them lines are of 120 columns, as many as it takes.
+/// Returns the screen that standard output goes to. Without a terminal, COLUMNS and LINES define
+/// it; without them lines have 120 columns, and their number is unlimited.
 #[must_use]
 pub fn screen() -> Screen {
     let told = |name: &str| {
@@ -101,8 +102,8 @@ pub fn screen() -> Screen {
     }
 }
 
-/// Returns the screen for tables that choose their columns: where standard output is no terminal
-/// and COLUMNS says nothing, sentences stay on one line.
+/// Returns the screen for tables that choose their columns: without a terminal and COLUMNS,
+/// sentences stay on one line.
 #[must_use]
 pub fn screen_or_page() -> Screen {
     let is_told = std::env::var_os("COLUMNS").is_some_and(|value| !value.is_empty());
@@ -122,7 +123,7 @@ pub fn fitted(text: &str) -> String {
     screen::fitted(text, screen_or_page().columns)
 }
 
-/// How the terminal can be drawn on.
+/// Returns the drawing capabilities of the terminal.
 #[must_use]
 pub fn look() -> Look {
     Look {

@@ -17,7 +17,7 @@ use tardy_run::folder::folders;
 use super::output;
 use crate::cli::plot::PlotArgs;
 
-/// Samples drawn one by one; a picture has no room for more.
+/// Maximum number of samples drawn individually; a picture has no space for more.
 const POINTS: usize = 20_000;
 
 /// Why there is no picture.
@@ -209,7 +209,7 @@ fn subtitle(run: &RunData, probe: &str) -> String {
     )
 }
 
-/// Bars of one group of services, the runs beside each other.
+/// Draws the bars of one group of services, the runs side by side.
 fn plot_costs(args: &PlotArgs, picture: &Picture) -> Result<(), PlotError> {
     if args.kind != Kind::Bars {
         return Err(PlotError::CostKind);

@@ -1,5 +1,5 @@
-//! How far a command is that reads much: a line on standard error, at a terminal alone, once it has
-//! taken a second.
+//! The progress of a command that reads much: a line on standard error, at a terminal only, after a
+//! second.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ static SHOWN: Mutex<Option<StatusLine>> = Mutex::new(None);
 /// Shows how far `command` is, if it is one that reads runs or files.
 pub fn begin(command: &Command) {
     let expected = expected(command);
-    // Where the kernel does not count what a process reads, nothing is shown.
+    // If the kernel does not count the bytes that a process reads, nothing is shown.
     let Some(before) = read_so_far().filter(|_| expected > 0) else {
         return;
     };
@@ -40,7 +40,8 @@ fn line(read: u64, expected: u64, elapsed: Duration) -> String {
     format!("{:.0} % read{}", share * 100.0, time_left(share, elapsed))
 }
 
-/// Bytes that the command will read: those of its files, by how often it reads them.
+/// Returns the bytes that the command will read: those of its files, multiplied by the number of
+/// passes.
 fn expected(command: &Command) -> u64 {
     let (paths, times): (Vec<&PathBuf>, u64) = match command {
         Command::Show(args) => (vec![&args.run], if args.statistics { 2 } else { 1 }),

@@ -23,7 +23,7 @@ const COLUMNS: usize = 64 * 1024;
 /// Minimum for each run, for any number of runs.
 const COLUMNS_MIN: usize = 4096;
 
-/// Series of a probe whose tail is modelled: those that have a colour in charts.
+/// Number of series of a probe with a tail model: those with a colour in charts.
 const SERIES_MAX: usize = tardy_chart::data::LANES_MAX;
 
 /// Why there is no report.

@@ -155,7 +155,7 @@ fn has_run(folder: &Path) -> bool {
 /// are passed on meanwhile.
 fn start(words: &[String], out: &Path, quiet: bool) -> io::Result<(Option<i32>, Option<String>)> {
     let program: PathBuf = std::env::current_exe()?;
-    // Behind `--` stand the guest's arguments.
+    // The guest's arguments follow `--`.
     let place = words
         .iter()
         .position(|word| word == "--")

@@ -24,7 +24,7 @@ use crate::cli::respond::RespondArgs;
 
 /// Interval between two checks for the stop.
 const LOOK_MILLIS: i32 = 200;
-/// How long an answering thread may take to end; one that waits for a modem line sleeps until that
+/// Maximum time for an answering thread to end; one that waits for a modem line sleeps until it
 /// changes.
 const END_MAX: Nanos = Nanos::from_secs(1);
 
@@ -117,7 +117,7 @@ pub fn run(args: &RespondArgs) -> Exit {
             "the answering thread ended unexpectedly",
         )),
     };
-    // Without a length a signal is its planned end.
+    // Without a length, a signal is its planned end.
     let is_cut_off = answered.is_err() || is_interrupted && args.length.is_some();
     let text = match &answered {
         Ok(answered) => format!("respond: over {}: {}", args.link, counts(answered)),

@@ -16,7 +16,7 @@ use super::output;
 /// has that effect.
 const LEAST: Nanos = Nanos(2000);
 
-/// What `--format json` prints.
+/// The output of `--format json`.
 #[derive(Serialize)]
 struct Differences {
     differences: Vec<Difference>,
@@ -35,7 +35,7 @@ pub fn show(folder: &Path, is_json: bool) -> Exit {
     }))
 }
 
-/// Prints what differs between the censuses of two folders.
+/// Prints the differences between the censuses of two folders.
 #[must_use]
 pub fn show_comparison(base: &Path, candidate: &Path, is_json: bool) -> Exit {
     let compared = census(base).and_then(|base| Ok(compare(&base, &census(candidate)?, LEAST)));

@@ -20,7 +20,7 @@ use tardy_run::record::RunKind;
 use super::output;
 use crate::cli::ShowArgs;
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct ShowDocument<'a> {
     #[serde(flatten)]
@@ -77,7 +77,7 @@ pub fn run(args: &ShowArgs) -> Exit {
     }
 }
 
-/// How a summary is printed.
+/// The form of a summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// The part that fits a screen.
@@ -185,7 +185,7 @@ pub(super) fn show_several(runs: &[(String, PathBuf)], requirement: &Requirement
         .unwrap_or(Exit::Done)
 }
 
-/// The same, with statistics where they are asked for.
+/// Shows the run, with statistics on request.
 fn show_with(
     folder: &Path,
     requirement: &Requirement,

@@ -22,8 +22,8 @@ pub(super) struct StatusLine {
 }
 
 impl StatusLine {
-    /// Shows what `line` returns, after a second and twice a second from then on. `None` if
-    /// standard error is no terminal.
+    /// Shows the result of `line`, after a second and then twice a second. Returns `None` if
+    /// standard error is not a terminal.
     pub(super) fn show(mut line: impl FnMut() -> String + Send + 'static) -> Option<Self> {
         if !io::stderr().is_terminal() {
             return None;

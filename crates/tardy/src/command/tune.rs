@@ -128,7 +128,7 @@ pub(super) struct RunSettings {
     _lock: SettingsLock,
 }
 
-/// Puts in force what a run asks for: the settings of a file, or those that are known for its CPUs.
+/// Applies the settings for a run: those of a file, or the known ones for its CPUs.
 pub(super) fn for_run(
     file: Option<&Path>,
     asked: Option<&MeasuredCpus>,
@@ -187,7 +187,7 @@ pub(super) fn against(file: &Path) -> Exit {
     }
 }
 
-/// As a shell has it: 128 and the signal for a program that a signal ended.
+/// Returns the exit code like a shell: 128 plus the signal for a program that a signal ended.
 fn code_of(status: ExitStatus) -> ExitCode {
     use std::os::unix::process::ExitStatusExt;
     let code = status

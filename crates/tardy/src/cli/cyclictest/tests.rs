@@ -367,7 +367,7 @@ fn what_cannot_be_had_is_refused_in_a_line() {
     );
 }
 
-/// As cyclictest of rt-tests 2.4 does, started by `taskset -c 1,3`.
+/// Like cyclictest of rt-tests 2.4, started by `taskset -c 1,3`.
 #[test]
 fn threads_stay_on_the_cpus_that_the_caller_allows() {
     for (line, expected) in [

@@ -10,7 +10,7 @@ use tardy_lab::variant::{Variant, make_names_unique};
 /// A kernel with the options that belong to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelArgument {
-    /// Where it comes from.
+    /// Its source.
     pub source: KernelSource,
     /// Preemption models, each a separate variant; empty means the kernel's default.
     pub preemption: Vec<String>,
@@ -18,7 +18,7 @@ pub struct KernelArgument {
     pub words: Vec<String>,
 }
 
-/// Kernels that cannot be fetched, as they were asked for, with the reason.
+/// Kernels that cannot be fetched, as the user named them, with the reason.
 pub type AbsentKernels = Vec<(String, KernelError)>;
 
 /// The kernels of a comparison in the order of the command line.
@@ -59,8 +59,8 @@ impl KernelArguments {
         }
     }
 
-    /// The same, with the kernels that cannot be fetched beside them: the others can be measured
-    /// without.
+    /// Returns the variants, and separately the kernels that cannot be fetched: the others can be
+    /// measured without.
     ///
     /// # Errors
     /// Returns [`KernelError`] of the first kernel that is no kernel, or if none can be had.

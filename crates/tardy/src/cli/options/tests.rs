@@ -80,7 +80,7 @@ fn value(option: &RunOption, folder: &Path) -> String {
     .to_owned()
 }
 
-/// Returns the words that set `option`, with those that it has no effect without.
+/// Returns the words that set `option`, with the words that it requires.
 fn words(option: &RunOption, folder: &Path) -> Vec<String> {
     let name = option.definition.name;
     let named = |name: &&str| OPTIONS.iter().find(|other| other.definition.name == *name);

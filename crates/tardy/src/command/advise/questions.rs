@@ -10,7 +10,7 @@ use crate::cli::advise::{bytes, yes_no};
 use crate::cli::choice::Choice;
 use crate::cli::{positive_duration, share};
 
-/// One question, and where its answer goes.
+/// One question, and the field for its answer.
 struct Question {
     text: &'static str,
     example: &'static str,
@@ -81,8 +81,8 @@ const QUESTIONS: &[Question] = &[
     },
 ];
 
-/// Asks what `task` does not say, in lines of at most `columns`; an answer that is none is asked
-/// for again. Ends early at the end of the input.
+/// Asks for the missing parts of `task`, in lines of at most `columns`; repeats a question after an
+/// invalid answer. Ends early at the end of the input.
 ///
 /// # Errors
 /// Returns errors of reading and writing.

@@ -22,8 +22,8 @@ use super::setting::{LabError, Setting};
 use crate::cli::lab::atlas::AtlasArguments;
 use crate::command::output;
 
-/// Columns where the command line names none: they take different ways through the kernel, and need
-/// nothing that a guest lacks.
+/// Default columns: they take different paths through the kernel, and need nothing that a guest
+/// lacks.
 const LOADS: [&str; 12] = [
     "none",
     "memory",
@@ -162,8 +162,8 @@ fn request_of(arguments: &AtlasArguments, load: &str) -> Result<Request, LabErro
     request::read(asked, &arguments.arguments)
 }
 
-/// Returns the kernels with their models, and those that cannot be had, which do not keep the
-/// others from being measured.
+/// Returns the kernels with their models, and those that cannot be fetched, which do not prevent
+/// measuring the others.
 fn rows(setting: &Setting, arguments: &AtlasArguments) -> (Vec<Variant>, Vec<(String, String)>) {
     let (mut rows, mut absent) = (Vec::new(), Vec::new());
     for argument in &arguments.kernels.0.0 {

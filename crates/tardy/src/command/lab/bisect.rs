@@ -32,7 +32,7 @@ struct Report {
     /// The first bad kernel and the last good one; absent if the ends are not as stated.
     first_bad: Option<String>,
     last_good: Option<String>,
-    /// Kernels between the two that cannot tell.
+    /// Inconclusive kernels between the two.
     passed_over: Vec<String>,
     conclusion: String,
     /// In the order of versions.
@@ -134,7 +134,7 @@ fn version(kernel: &Kernel) -> &str {
         .map_or("", |(_, version)| version)
 }
 
-/// A kernel that cannot be fetched tells nothing, and the others are tested.
+/// A kernel that cannot be fetched is inconclusive, and the others are tested.
 fn test(
     arguments: &BisectArguments,
     setting: &Setting,

@@ -86,7 +86,7 @@ fn run(arguments: &CheckArguments) -> Result<Exit, LabError> {
 /// Tests one kernel, and returns the observation in words.
 ///
 /// # Errors
-/// Returns [`LabError`] when this machine cannot tell.
+/// Returns [`LabError`] if this machine cannot decide.
 pub(super) fn test(
     setting: &Setting,
     variant: &Variant,
@@ -234,17 +234,17 @@ struct Verdict {
     of: Quantity,
     /// Runs with samples.
     runs: usize,
-    /// Of these, runs with a latency above the limit.
+    /// Number of these runs with a latency above the limit.
     above: usize,
     /// The largest latency of all.
     max_ns: Option<Nanos>,
     /// Guests whose kernel booted, and then panicked or hung.
     broken: usize,
-    /// Guests whose kernel did not boot, or lacks the preemption model asked for.
+    /// Guests whose kernel did not boot, or lacks the requested preemption model.
     cannot_tell: usize,
     /// Guests that the host, QEMU or the program in them kept from a result.
     trouble: usize,
-    /// The phase in which the kernel is worst beside the baseline.
+    /// The phase in which the kernel is worst compared with the baseline.
     beside_baseline: Option<BesideBaseline>,
 }
 
@@ -254,9 +254,9 @@ struct BesideBaseline {
     phase: String,
     /// Median of the runs' 99.9 %.
     p999_ns: Nanos,
-    /// The same of the baseline.
+    /// The baseline's value.
     baseline_p999_ns: Nanos,
-    /// How much more is allowed.
+    /// The allowed excess.
     margin_ns: Nanos,
 }
 
@@ -275,7 +275,7 @@ impl BesideBaseline {
         self.p999_ns > self.baseline_p999_ns + self.margin_ns
     }
 
-    /// Returns how far it is beyond what is allowed.
+    /// Returns how far it exceeds the allowed value.
     fn beyond(&self) -> f64 {
         self.p999_ns.get() as f64 / (self.baseline_p999_ns + self.margin_ns).get().max(1) as f64
     }
@@ -456,7 +456,7 @@ impl Verdict {
     }
 }
 
-/// Returns the phases under load, or all where there are none.
+/// Returns the phases under load, or without any, all.
 fn counted(phases: &[PhaseResult]) -> impl Iterator<Item = &PhaseResult> {
     let loaded = phases.iter().any(|phase| !phase.loads.is_empty());
     phases
@@ -464,8 +464,8 @@ fn counted(phases: &[PhaseResult]) -> impl Iterator<Item = &PhaseResult> {
         .filter(move |phase| !loaded || !phase.loads.is_empty())
 }
 
-/// Returns the largest latency of each run, or its longest section; the phases under load decide
-/// where there are any.
+/// Returns the largest latency of each run, or its longest section; if there are phases under load,
+/// only they count.
 fn maxima_of_runs(phases: &[PhaseResult], is_of_sections: bool) -> Vec<Nanos> {
     let mut maxima: Vec<Nanos> = Vec::new();
     for phase in counted(phases) {
@@ -593,7 +593,7 @@ mod tests {
         ] {
             assert_eq!((decided.exit(), decided.is_decided()), (Exit::Failed, true));
         }
-        // git bisect skips at 125 and stops from 128 on; it takes everything else up to 127 for
+        // git bisect skips at 125 and aborts from 128 on; it takes everything else up to 127 for
         // bad.
         assert_eq!((Exit::Skip as u8, Exit::StopBisect as u8), (125, 128));
     }

@@ -1,4 +1,4 @@
-//! From the arguments of a measurement to the outcomes of all its guests.
+//! Turns the arguments of a measurement into the outcomes of all its guests.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ use super::setting::{LabError, Setting};
 use crate::cli::lab::{MeasureArguments, RunArguments};
 use crate::command::output;
 
-/// Of so many of the worst samples of each phase it is kept what a watched guest executed.
+/// Number of worst samples of each phase for which a watched guest's executed code is stored.
 const WATCH_WORST: u32 = 10;
 
 /// How long a guest rests after its boot, so that the kernel's background work ends.
@@ -45,14 +45,14 @@ pub(super) fn refuse_used_folder(folder: &Path) -> Result<(), LabError> {
     }
 }
 
-/// How many guests there are, and when there are enough.
+/// The number of guests, and the condition for enough.
 #[derive(Clone, Copy)]
 pub(super) struct Ensemble<'a> {
-    /// Of each variant.
+    /// Number per variant.
     pub(super) replicas: u32,
-    /// Which of them are run here.
+    /// The part that runs here.
     pub(super) shard: Shard,
-    /// Each guest a second time.
+    /// Whether each guest runs twice.
     pub(super) verify_repeatable: bool,
     /// Whether this one decides, so that no further one is needed.
     pub(super) is_decided: &'a (dyn Fn(&Outcome) -> bool + Sync),
@@ -218,7 +218,7 @@ struct LoadedModule {
 }
 
 impl LoadedModule {
-    /// As the guest's job has it.
+    /// Returns its line in the guest's job.
     fn line(&self) -> String {
         let line = format!("/{} {}", self.file.path, self.parameters);
         line.trim_end().to_owned()
@@ -410,8 +410,8 @@ fn check_modules(variants: &[Variant], measure: &MeasureArguments) -> Result<(),
     Ok(())
 }
 
-/// A guest without a result comes before two that differ: without it the comparison is not what was
-/// asked for.
+/// A guest without a result has priority over two that differ: without it the comparison is
+/// incomplete.
 pub(super) fn code<'a>(mut runs: impl Iterator<Item = &'a RunResult> + Clone) -> Exit {
     if runs.clone().any(|run| run.failure.is_some()) {
         Exit::Machine

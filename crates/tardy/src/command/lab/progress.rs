@@ -1,5 +1,5 @@
-//! How far an experiment is: one line per guest on stderr, and on a terminal a last line that is kept
-//! up to date.
+//! The progress of an experiment: one line per guest on stderr, and on a terminal an updated last
+//! line.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use tardy_lab::variant::Variant;
 
 use crate::command::status_line::{self, StatusLine};
 
-/// Counts guests and tells about them; used from several threads.
+/// Counts guests and prints their results; used from several threads.
 pub(super) struct Progress {
     guests: Arc<Mutex<Guests>>,
     _line: Option<StatusLine>,
@@ -59,7 +59,7 @@ impl Progress {
     }
 }
 
-/// Of the guest's run, or of its repetition.
+/// The progress of the guest's run, or of its repetition.
 fn guest_progress(folder: &Path) -> Option<GuestProgress> {
     exchange::progress(folder).or_else(|| exchange::progress(&again_folder(folder)))
 }

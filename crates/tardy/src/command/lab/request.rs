@@ -13,13 +13,13 @@ use super::setting::LabError;
 use crate::cli::lab::MeasureArguments;
 use crate::cli::{Cli, Command};
 
-/// Scenario where the command line names nothing to measure.
+/// Default scenario.
 const SCENARIO_DEFAULT: &str = "lab";
 
-/// Where a scenario of the user's own lies in the guest.
+/// Path of a user's scenario in the guest.
 pub(super) const SCENARIO_PATH: &str = "/scenario.toml";
 
-/// Reads the guests' task; only a guest knows what it lacks.
+/// Checks the guests' task; only a guest knows its own missing requirements.
 pub(super) fn check(measure: &MeasureArguments) -> Result<(), LabError> {
     task(measure).map(drop)
 }
@@ -63,16 +63,16 @@ pub(super) fn task(measure: &MeasureArguments) -> Result<Task, LabError> {
     Ok(Task::Measure(Box::new(request)))
 }
 
-/// How much virtual time a guest needs from the start of a phase to the first work of its load that
-/// counts. Shorter phases have no sample: with the kernel 6.1 on the model of the lab, phases of
-/// `fork` and `hackbench` of 2.2 s had none, and those of 4 s had; `memory` 0.7 and 0.9 s; all
-/// others 0.18 and 0.23 s.
+/// Virtual time from the start of a phase to the first counted work of its load in a guest. Shorter
+/// phases have no sample: with the kernel 6.1 on the model of the lab, phases of `fork` and
+/// `hackbench` of 2.2 s had none, and those of 4 s had; `memory` 0.7 and 0.9 s; all others 0.18 and
+/// 0.23 s.
 const FIRST_WORK: [(&str, Nanos); 3] = [
     ("fork", Nanos::from_secs(4)),
     ("hackbench", Nanos::from_secs(4)),
     ("memory", Nanos::from_secs(1)),
 ];
-/// The same for all other loads, and for several at once, which share what they work on.
+/// The same for all other loads, and for several at once, which share resources.
 const FIRST_WORK_OF_OTHERS: Nanos = Nanos::from_millis(400);
 
 /// Returns the length, rounded up to a second, with which each phase is long enough for its loads,
@@ -119,7 +119,7 @@ pub(super) fn scenario_file(measure: &MeasureArguments) -> Option<&str> {
         .filter(|name| name.contains('/') || name.ends_with(".toml"))
 }
 
-/// A guest has what was added and tardy itself, nothing else.
+/// A guest contains only tardy and the added files.
 fn check_program(program: &str, measure: &MeasureArguments) -> Result<(), LabError> {
     let path = program.trim_start_matches('/');
     let is_added = measure.add.iter().any(|added| added.0.path == path);

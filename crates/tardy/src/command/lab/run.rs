@@ -69,7 +69,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, LabError> {
     ))
 }
 
-/// The same arguments, with a length that suffices for every load.
+/// Returns the arguments with a length that suffices for every load.
 fn lengthened(arguments: &RunArguments) -> RunArguments {
     let mut arguments = arguments.clone();
     if arguments.cost.is_none()
@@ -85,7 +85,7 @@ fn lengthened(arguments: &RunArguments) -> RunArguments {
     arguments
 }
 
-/// A comparison without one of its kernels is not what was asked for.
+/// A comparison without one of its kernels is incomplete.
 fn with_absent(exit: Exit, absent: usize) -> Exit {
     if absent > 0 { Exit::Machine } else { exit }
 }

@@ -8,7 +8,7 @@ use super::setting::{LabError, Setting};
 use crate::cli::lab::{MeasureArguments, SectionsArguments};
 use crate::command::sections;
 
-/// `--load` for all loads of the scenario that has one after another.
+/// Value of `--load` for all loads of a scenario with one after another.
 const ALL: &str = "all";
 const SCENARIO_OF_ALL: &str = "lab";
 

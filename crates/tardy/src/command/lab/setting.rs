@@ -93,8 +93,8 @@ impl Setting {
         })
     }
 
-    /// With KVM only where a guest was seen to boot with it: the device may be missing, forbidden,
-    /// or there and broken (nested machines).
+    /// Uses KVM only after a guest has booted with it: the device may be missing, forbidden, or
+    /// broken (nested machines).
     pub(super) fn with_working_accelerator(mut self, variant: &Variant) -> Self {
         if self.machine.accelerator == Accelerator::Kvm
             && let Err(why) = self.try_boot(variant)

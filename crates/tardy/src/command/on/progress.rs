@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use tardy_remote::board::Event;
 use tardy_remote::host::Host;
 
-/// How often the counting line is drawn.
+/// Interval between updates of the counting line.
 pub(super) const TICK: Duration = Duration::from_millis(250);
 
-/// Where a machine is.
+/// The state of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Step {
     Preparing,

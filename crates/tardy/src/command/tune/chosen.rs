@@ -1,4 +1,4 @@
-//! Which settings are meant, for which CPUs.
+//! Selects settings, and the CPUs for them.
 
 use tardy_core::cause::without_numbers;
 use tardy_core::cpu::{CpuId, CpuList};
@@ -41,7 +41,7 @@ pub(super) fn cpus(
     }
 }
 
-/// Returns the settings that were asked for, as they are known here or stand in a file.
+/// Returns the requested settings, from the known ones or a file.
 pub(super) fn settings(
     args: &TuneArgs,
     root: &Root,
@@ -75,8 +75,8 @@ pub(super) fn settings(
     Ok(all.into_iter().filter(is_chosen).collect())
 }
 
-/// Returns the settings that change something here; those that are not for this machine are named
-/// and left out unless they were asked for by name.
+/// Returns the settings that change something here; those that do not suit this machine are listed
+/// and omitted unless the user named them.
 pub(super) fn changing(
     settings: Vec<Setting>,
     lock: &SettingsLock,

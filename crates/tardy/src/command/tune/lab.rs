@@ -25,7 +25,8 @@ use crate::cli::lab::atlas::{AtlasArguments, OptionalKernels};
 use crate::cli::tune::{Goal, TuneArgs};
 use crate::command::{lab, output};
 
-/// Those of abeni2002, each by itself; two of them are for machines that nobody sits at.
+/// The loads of abeni2002, each separately; two of them are for machines without a user at the
+/// console.
 const LOADS: [&str; 6] = ["memory", "caps-lock", "console", "io", "procfs", "fork"];
 const ALLOWED: [&str; 2] = ["caps-lock", "console"];
 const LENGTH: Nanos = Nanos::from_secs(3);
@@ -116,8 +117,8 @@ fn arguments(args: &TuneArgs) -> AtlasArguments {
     }
 }
 
-/// Returns the first kernel as it is, then each word on it, then the other kernels; and those that
-/// cannot be had.
+/// Returns the unmodified first kernel, then each word on it, then the other kernels; and those
+/// that cannot be fetched.
 fn variants(
     args: &TuneArgs,
     setting: &lab::Setting,
@@ -151,7 +152,7 @@ fn variants(
     ))
 }
 
-/// A preemption model is what the kernel must confirm, and no mere word.
+/// A preemption model must be confirmed by the kernel, unlike other words.
 fn with_words<'a>(base: &Variant, words: impl Iterator<Item = &'a str>) -> Variant {
     let (mut model, mut all) = (base.preemption.clone(), base.words.clone());
     for word in words {
@@ -163,8 +164,8 @@ fn with_words<'a>(base: &Variant, words: impl Iterator<Item = &'a str>) -> Varia
     Variant::new(base.kernel.clone(), model, all)
 }
 
-/// Neighbouring pads leave the kernel's data nearly where it was, and the largest latencies of such
-/// replicas are alike: these lie apart.
+/// Distant pads: neighbouring pads leave the kernel's data nearly in place, and the largest
+/// latencies of such replicas are alike.
 fn pad(replica: u32) -> u32 {
     (replica + 1) * 37
 }

@@ -377,7 +377,7 @@ impl Runs<'_> {
         if record.as_ref().is_some_and(is_whole) {
             return goal_of(folder, self.goal).ok();
         }
-        // Of a run that was killed, or of one with other settings.
+        // Left by a run that was killed, or that had other settings.
         let _ = fs::remove_dir_all(folder);
         None
     }

@@ -18,8 +18,6 @@ use crate::wake_ups::PREEMPTED;
 
 /// States of a thread that has ended (EXIT_DEAD and EXIT_ZOMBIE of include/linux/sched.h).
 const ENDED: i64 = 0x10 | 0x20;
-/// CPUs with recorded interrupts, at most (NR_CPUS).
-/// Waker of a thread.
 /// State of a thread during a stint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {

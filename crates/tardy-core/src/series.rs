@@ -160,6 +160,8 @@ pub enum Reference {
     Softirq,
     /// The moment at which another thread woke the thread (`sched_waking`).
     Waking,
+    /// The call of the function at which the time begins.
+    Call,
 }
 
 impl Reference {

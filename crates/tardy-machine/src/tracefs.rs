@@ -1,8 +1,8 @@
 //! The kernel's tracing file system, and the instances that this tool makes in it: separate
 //! buffers, events and clocks, which leave other tracing unaffected.
 
-use std::fs;
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -74,7 +74,39 @@ impl Tracefs {
                 "it is not a trace instance of a run",
             ));
         }
-        fs::remove_dir(self.instance(name)).or_else(unless_gone)
+        fs::remove_dir(self.instance(name)).or_else(unless_gone)?;
+        self.remove_uprobes(&uprobe_group(name))
+    }
+
+    /// Makes an event of a program's function; `definition` is a line for `uprobe_events`. The event
+    /// is removed with the instance whose [`uprobe_group`] it is in.
+    ///
+    /// # Errors
+    /// `NotFound` if the kernel has no such events (CONFIG_UPROBE_EVENTS); else why the kernel
+    /// refused this one.
+    pub fn add_uprobe(&self, definition: &str) -> io::Result<()> {
+        let mut file = OpenOptions::new().append(true).open(self.uprobes())?;
+        file.write_all(definition.as_bytes())
+    }
+
+    fn uprobes(&self) -> PathBuf {
+        self.path.join("uprobe_events")
+    }
+
+    fn remove_uprobes(&self, group: &str) -> io::Result<()> {
+        let known = match fs::read_to_string(self.uprobes()) {
+            Ok(known) => known,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let names = known.lines().filter_map(|line| {
+            let (_, name) = line.split_ascii_whitespace().next()?.split_once(':')?;
+            (name.split_once('/')?.0 == group).then_some(name)
+        });
+        for name in names {
+            self.add_uprobe(&format!("-:{name}"))?;
+        }
+        Ok(())
     }
 
     /// Removes the instances of ended processes, and returns their names. An instance stays if
@@ -104,6 +136,12 @@ pub fn instance_name(root: &Root) -> String {
         "{INSTANCE_PREFIX}{process}-{}",
         process::start_time(root, process).unwrap_or_default()
     )
+}
+
+/// The group of events that are removed with the instance of this name; groups have no hyphens.
+#[must_use]
+pub fn uprobe_group(instance: &str) -> String {
+    instance.replace('-', "_")
 }
 
 /// Returns the process that made an instance, and when that one started.

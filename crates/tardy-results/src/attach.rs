@@ -153,6 +153,9 @@ pub struct ClockCount {
 pub struct AttachResult {
     /// Absent if every real-time thread of the machine was looked at.
     pub process: Option<AttachedProcess>,
+    /// The functions between which time was measured, in place of wake-ups.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub functions: Option<[String; 2]>,
     /// Threads that were followed, whether or not a timer woke them.
     pub threads_followed: usize,
     pub end: AttachEnd,
@@ -190,6 +193,8 @@ pub struct AttachResult {
 #[derive(Debug, Clone)]
 pub struct AttachFacts {
     pub process: Option<AttachedProcess>,
+    /// The functions between which time was measured, in place of wake-ups.
+    pub functions: Option<[String; 2]>,
     pub end: AttachEnd,
     pub begin: Nanos,
     pub length: Nanos,
@@ -325,7 +330,7 @@ impl Tally {
             name: name(wake_up.thread),
             kind: kind.name(),
             by: match wake_up.cause {
-                Cause::Timer { .. } => None,
+                Cause::Timer { .. } | Cause::Functions => None,
                 cause => told_waker(cause.waker(), &name),
             },
             timer: kind.timer(),
@@ -370,6 +375,7 @@ impl Tally {
             unsure,
             wakings: attached.wakings,
             process: attached.process,
+            functions: attached.functions,
             threads_followed,
             end: attached.end,
             begin_ns: begin,
@@ -485,6 +491,7 @@ fn parts_before(by: WokenBy) -> usize {
         WokenBy::Timer => 0,
         WokenBy::Interrupt | WokenBy::Softirq => 3,
         WokenBy::Thread => 4,
+        WokenBy::Functions => Parts::NAMES.len(),
     }
 }
 
@@ -547,6 +554,7 @@ mod tests {
 
     fn attached(counts: TimerCounts, losses: u64) -> AttachFacts {
         AttachFacts {
+            functions: None,
             process: Some(AttachedProcess {
                 id: 7,
                 name: "loop".into(),

@@ -285,6 +285,7 @@ impl AttachedFolder {
             WokenBy::Interrupt => Reference::Interrupt,
             WokenBy::Softirq => Reference::Softirq,
             WokenBy::Thread => Reference::Waking,
+            WokenBy::Functions => Reference::Call,
         };
         let descriptor = Descriptor {
             copy,

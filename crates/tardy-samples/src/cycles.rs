@@ -155,6 +155,20 @@ pub struct CycleRow {
     pub blocked_in: Vec<PlaceRow>,
 }
 
+/// How often threads reached the two functions between which time is measured. Each start was
+/// measured, cut off, or followed by another start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Marks {
+    /// Calls of the first function.
+    pub starts: u64,
+    /// Calls of the second function.
+    pub ends: u64,
+    /// Starts that were followed by another start of the same thread.
+    pub restarts: u64,
+    /// Ends in a thread that had not called the first function before.
+    pub ends_without_start: u64,
+}
+
 /// The cycles of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Cycles {
@@ -164,6 +178,9 @@ pub struct Cycles {
     pub worst: Vec<Cycle>,
     /// The slowest chains of wake-ups that started a cycle.
     pub chains: Vec<WakeUpChain>,
+    /// Calls of the functions, if the cycles are the times between two functions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marks: Option<Marks>,
     /// Cycles that started and have no measured end, because events were lost or the thread changed
     /// its wait place.
     pub cut_off: u64,

@@ -19,6 +19,8 @@ pub enum WokenBy {
     Softirq,
     /// Another thread.
     Thread,
+    /// Nothing: it is the time between two functions of the program.
+    Functions,
 }
 
 /// The kind of a wake-up.
@@ -33,6 +35,8 @@ pub enum WakeUpKind {
         /// The call in which the thread slept, as [`call`] names it; absent if it is not known.
         call: Option<Arc<str>>,
     },
+    /// The time between two functions of the program, which is kept like a wake-up.
+    Between,
 }
 
 impl WakeUpKind {
@@ -44,6 +48,7 @@ impl WakeUpKind {
             Cause::Interrupt(_) => WokenBy::Interrupt,
             Cause::Softirq(_) => WokenBy::Softirq,
             Cause::Thread(_) => WokenBy::Thread,
+            Cause::Functions => return Self::Between,
         };
         let call = call.cloned();
         Self::Other { by, call }
@@ -54,6 +59,7 @@ impl WakeUpKind {
     pub fn name(&self) -> String {
         let (by, call) = match self {
             Self::Timer(kind) => return kind.word().to_owned(),
+            Self::Between => return "between".to_owned(),
             Self::Other { by, call } => (*by, call),
         };
         let word = match by {
@@ -61,6 +67,7 @@ impl WakeUpKind {
             WokenBy::Interrupt => "irq",
             WokenBy::Softirq => "softirq",
             WokenBy::Thread => "thread",
+            WokenBy::Functions => "functions",
         };
         match call {
             Some(call) => format!("{call}-{word}"),
@@ -92,6 +99,7 @@ impl WakeUpKind {
         match self {
             Self::Timer(_) => WokenBy::Timer,
             Self::Other { by, .. } => *by,
+            Self::Between => WokenBy::Functions,
         }
     }
 
@@ -100,7 +108,7 @@ impl WakeUpKind {
     pub fn timer(&self) -> Option<TimerKind> {
         match self {
             Self::Timer(kind) => Some(*kind),
-            Self::Other { .. } => None,
+            Self::Other { .. } | Self::Between => None,
         }
     }
 }

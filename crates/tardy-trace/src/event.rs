@@ -239,9 +239,17 @@ pub enum Kind {
         /// The text that was written.
         text: Text,
     },
+    /// A thread reached one of the two functions between which its time is measured.
+    Mark {
+        /// Whether the time ends there.
+        is_end: bool,
+    },
     /// Something else.
     Other,
 }
+
+/// Names of the events of the functions between which time is measured: its start and its end.
+pub const MARKS: [&str; 2] = ["tardy_from", "tardy_to"];
 
 /// Makes an event from its fields.
 type EventMaker = fn(&Values<'_>) -> Option<Kind>;
@@ -403,6 +411,8 @@ const KINDS: &[(&str, &[&str], EventMaker)] = &[
             latency: values.address(1)?,
         })
     }),
+    (MARKS[0], &[], |_| Some(Kind::Mark { is_end: false })),
+    (MARKS[1], &[], |_| Some(Kind::Mark { is_end: true })),
     ("print", &["buf"], |values| {
         Some(Kind::Marker {
             text: values.text(0),

@@ -57,6 +57,8 @@ pub enum Cause {
     Softirq(i64),
     /// The thread with this number.
     Thread(i32),
+    /// None: the time between two functions of the program, which is kept like a wake-up.
+    Functions,
 }
 
 impl Cause {
@@ -68,6 +70,7 @@ impl Cause {
             Self::Interrupt(handler) => Waker::Interrupt(handler),
             Self::Softirq(number) => Waker::Softirq(Some(number)),
             Self::Thread(thread) => Waker::Thread(thread),
+            Self::Functions => Waker::Unknown,
         }
     }
 }

@@ -1,7 +1,9 @@
 //! The wake-ups of a running program, followed through the kernel's trace while it goes on as it
 //! was: nothing of it is stopped, changed or read but /proc.
 
+mod error;
 mod filters;
+pub mod function;
 mod places;
 pub mod process;
 pub mod target;
@@ -13,7 +15,7 @@ use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use tardy_core::units::Nanos;
-use tardy_machine::journal::{self, Journal, JournalError};
+use tardy_machine::journal::{self, Journal};
 use tardy_machine::root::Root;
 use tardy_machine::tracefs::{self, Tracefs};
 use tardy_machine::undo::Undo;
@@ -31,9 +33,11 @@ use tardy_trace::merge::Item;
 use tardy_trace::stints::{Doing, Stint, Stints};
 use tardy_trace::symbols::Symbols;
 use tardy_trace::timers::{ClockOffsets, TimerCounts, TimerKind};
-use tardy_trace::wake_ups::{WakeUp, WakeUpWatch, WakingCounts};
+use tardy_trace::wake_ups::{Cause, Parts, Start, WakeUp, WakeUpWatch, WakingCounts};
 
+pub use self::error::NotAttached;
 use self::filters::{filters, of_threads};
+use self::function::Function;
 use self::places::Places;
 use self::target::{Look, Target};
 use crate::calibration::kernel_symbols;
@@ -53,35 +57,6 @@ const LINKED_MAX: usize = 16;
 const NAMES_MAX: usize = 4096;
 /// Text that this thread writes into the trace to find its own number there.
 const MARK: &str = "tardy: attach";
-
-/// Why a program cannot be followed on this machine.
-#[derive(Debug, thiserror::Error)]
-pub enum NotAttached {
-    /// The kernel's trace cannot be recorded.
-    #[error("{}: {}", .0, .0.remedy())]
-    NotTraced(#[from] NotTraced),
-    /// The function that a timer calls identifies its kind.
-    #[error(
-        "the kernel hides the addresses of its functions, so timers cannot be distinguished: run \
-         with CAP_SYSLOG, and set kernel.kptr_restrict to 0 or 1"
-    )]
-    HiddenFunctions,
-    /// The numbers of a container.
-    #[error(
-        "the kernel's trace and the PID namespace of this container use different thread IDs: \
-         run outside the container, or in one that uses the host's IDs (--pid=host)"
-    )]
-    OtherNumbers,
-    /// Other events overwrote it.
-    #[error(
-        "the kernel's trace lost the mark that tardy wrote into it, because other threads caused \
-         too many events: try again when fewer threads run"
-    )]
-    MarkLost,
-    /// Changes to the system could not be journaled, so they could not be undone after a kill.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
-}
 
 /// Why following has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,6 +138,8 @@ pub struct Attachment {
     /// Stints that have just ended.
     ended: Vec<(Stint, Option<u32>)>,
     cutter: Cutter,
+    /// Whether the time between two functions is measured, in place of wake-ups.
+    is_between_functions: bool,
     no_stacks: Option<String>,
     root: Root,
     chains: Chains,
@@ -188,11 +165,16 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Records the timers of the threads of `target` from now on.
+    /// Records what the threads of `target` do from now on; with `between`, the time between these two
+    /// functions of the program in place of wake-ups.
     ///
     /// # Errors
     /// [`NotAttached`]; nothing is left of it then.
-    pub fn start(mut target: Target, root: &Root) -> Result<Self, NotAttached> {
+    pub fn start(
+        mut target: Target,
+        between: Option<&[Function; 2]>,
+        root: &Root,
+    ) -> Result<Self, NotAttached> {
         let failed = |what| move |error| NotTraced::System { what, error };
         demand_clock_of_trace(root)?;
         let symbols = kernel_symbols();
@@ -230,6 +212,12 @@ impl Attachment {
             })
             .err()
             .map(|error| error.to_string());
+        if let Some(functions) = between {
+            let threads = of_threads("common_pid", threads.keys().copied());
+            instance
+                .record_marks(functions, &threads)
+                .map_err(NotAttached::NoMarks)?;
+        }
         let mut reader =
             PageReader::open(&instance, &cpus).map_err(failed("cannot read the trace's pages"))?;
         let state = State::open(&instance).map_err(failed("cannot read the state of the trace"))?;
@@ -282,7 +270,8 @@ impl Attachment {
             places: Places::new(Symbols::parse(&symbols)),
             slept: BTreeMap::new(),
             ended: Vec::new(),
-            cutter: Cutter::default(),
+            cutter: between.map_or_else(Cutter::default, |_| Cutter::between_marks()),
+            is_between_functions: between.is_some(),
             no_stacks,
             root: root.clone(),
             chains: Chains::default(),
@@ -406,6 +395,9 @@ impl Attachment {
             }
             for wake_up in self.watch.finished() {
                 self.cutter.wake_up(&wake_up);
+                if self.is_between_functions {
+                    continue;
+                }
                 // A thread that was woken on its way to sleep did not sleep since.
                 let slept = self.slept.get(&wake_up.thread);
                 let call = slept
@@ -414,12 +406,7 @@ impl Attachment {
                 let kind = WakeUpKind::new(&wake_up.cause, call);
                 let name = self.threads.get(&wake_up.thread).map_or("", String::as_str);
                 observer.wake_up(&wake_up, &kind, name);
-                if let Some(evidence) = &mut self.evidence
-                    && let Ok(due) = u64::try_from(wake_up.due)
-                    && let Ok(ran) = u64::try_from(wake_up.ran)
-                {
-                    evidence.sample(due, ran.max(due));
-                }
+                keep(&mut self.evidence, &wake_up);
             }
             let mut is_inside = false;
             for (stint, place) in ended.drain(..) {
@@ -439,8 +426,39 @@ impl Attachment {
                 self.cutter.take(stint, place);
             }
             self.ended = ended;
+            self.mark(&item, observer);
             // Only now: this event may be the first sign that the waker runs.
             self.link(&item);
+        }
+    }
+
+    /// Takes in that a thread reached one of the two functions.
+    fn mark(&mut self, item: &Item, observer: &mut impl Observer) {
+        let event = match item {
+            Item::Event(event) => event,
+            Item::Lost { .. } => return self.cutter.lose(),
+        };
+        let Kind::Mark { is_end } = event.kind else {
+            return;
+        };
+        let thread = event.head.pid;
+        let time = i64::try_from(event.time).unwrap_or(i64::MAX);
+        if !self.followed.now.contains(&thread) {
+            return;
+        }
+        if let Some((due, ran)) = self.cutter.mark(thread, time, is_end) {
+            let between = WakeUp {
+                thread,
+                cause: Cause::Functions,
+                cpu: event.cpu,
+                due,
+                ran,
+                parts: Parts::default(),
+                start: Start::Switch,
+            };
+            let name = self.threads.get(&thread).map_or("", String::as_str);
+            observer.wake_up(&between, &WakeUpKind::Between, name);
+            keep(&mut self.evidence, &between);
         }
     }
 
@@ -513,6 +531,10 @@ impl Attachment {
             for (event, filter) in filters(&self.functions, followed, &self.linked) {
                 // If an event does not support filters, all of it is recorded anyway.
                 let _ = self.instance.filter(event, &filter);
+            }
+            if self.is_between_functions {
+                let threads = of_threads("common_pid", self.followed.now.iter().copied());
+                self.instance.filter_marks(&threads);
             }
             // While its trigger is replaced, the kernel records no stacks.
             if self.no_stacks.is_none() && has_changed {
@@ -607,6 +629,16 @@ impl State {
         let clock = text(&self.clock)?;
         let is_ours = clock.contains(&format!("[{}]", crate::instance::CLOCK));
         (!is_ours).then(|| "another program changed the clock of the trace".to_owned())
+    }
+}
+
+/// Keeps the trace around a wake-up, if it is one of the worst.
+fn keep(evidence: &mut Option<Evidence>, wake_up: &WakeUp) {
+    if let Some(evidence) = evidence
+        && let Ok(due) = u64::try_from(wake_up.due)
+        && let Ok(ran) = u64::try_from(wake_up.ran)
+    {
+        evidence.sample(due, ran.max(due));
     }
 }
 

@@ -18,11 +18,13 @@ use std::path::{Path, PathBuf};
 
 use tardy_core::cpu::CpuList;
 use tardy_machine::root::Root;
-use tardy_machine::tracefs::Tracefs;
+use tardy_machine::tracefs::{self, Tracefs};
+use tardy_trace::event::MARKS;
 use tardy_trace::file::TraceHead;
 use tardy_trace::format::{EventFormat, FormatError};
 use tardy_trace::layout::{LayoutError, PageLayout};
 
+use crate::attach::function::Function;
 use crate::events::{INTERRUPT_SYSTEMS, OF_LOOPS, OF_PROBES, WANTED, WantedEvent};
 use crate::second_opinion::TIMERLAT;
 
@@ -212,8 +214,42 @@ impl Instance {
                 Err(_) => self.absent.push(name),
             }
         }
-        self.head.event_formats = by_system;
+        self.head.event_formats.append(&mut by_system);
         Ok(())
+    }
+
+    /// Makes the events [`MARKS`] of two functions of a program, and records those of the threads
+    /// that `of_threads` lets through.
+    ///
+    /// # Errors
+    /// If the kernel has no such events, or refuses one.
+    pub fn record_marks(
+        &mut self,
+        functions: &[Function; 2],
+        of_threads: &str,
+    ) -> Result<(), InstanceError> {
+        let group = tracefs::uprobe_group(&self.name);
+        let mut events = Vec::new();
+        for (function, event) in functions.iter().zip(MARKS) {
+            self.tracefs
+                .add_uprobe(&function.definition(&group, event))
+                .map_err(|error| system("uprobe_events", error))?;
+            events.push(RecordedEvent {
+                system: group.clone(),
+                event: event.to_owned(),
+                is_needed: true,
+                filter: Some(of_threads.to_owned()),
+            });
+        }
+        self.enable(events)
+    }
+
+    /// Records [`MARKS`] of these threads from now on.
+    pub fn filter_marks(&self, of_threads: &str) {
+        let group = tracefs::uprobe_group(&self.name);
+        for event in MARKS {
+            let _ = self.write(&format!("events/{group}/{event}/filter"), of_threads);
+        }
     }
 
     /// Returns the events that explanations use.

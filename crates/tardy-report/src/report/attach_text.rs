@@ -90,10 +90,14 @@ fn head(out: &mut String, result: &AttachResult, columns: usize) {
         AttachEnd::TraceEnded => ", until the trace ended",
         AttachEnd::Threshold => ", until a miss",
     };
-    let wake_ups = match result.wake_ups {
-        0 => "no wake-up".to_owned(),
-        1 => "1 wake-up".to_owned(),
-        count => format!("{count} wake-ups"),
+    let wake_ups = match (&result.functions, result.wake_ups) {
+        (Some([from, to]), count) => format!(
+            "{count} {} from {from} to {to}",
+            if count == 1 { "time" } else { "times" }
+        ),
+        (None, 0) => "no wake-up".to_owned(),
+        (None, 1) => "1 wake-up".to_owned(),
+        (None, count) => format!("{count} wake-ups"),
     };
     let line = format!("{target}: {wake_ups} in {}{end}", result.length_ns);
     push_wrapped(out, &line, columns, (0, 2));
@@ -101,7 +105,14 @@ fn head(out: &mut String, result: &AttachResult, columns: usize) {
         let _ = writeln!(out, "{}: {}", word(verdict.outcome), verdict.sentence);
     }
     if result.wake_ups == 0 {
-        let why = if result.process.is_none() {
+        let why = if let (Some([from, to]), Some(marks)) = (&result.functions, result.cycles.marks)
+        {
+            &format!(
+                "{from} was called {} times and {to} {} times, but no thread called first the one \
+                 and then the other: the time is measured within one thread",
+                marks.starts, marks.ends
+            )
+        } else if result.process.is_none() {
             "no thread with a real-time policy was seen to wake up"
         } else {
             "none of its threads was seen to wake up: they do not wait, or wait for longer than \
@@ -117,7 +128,12 @@ fn row_name(row: &ThreadRow) -> String {
 
 fn threads(result: &AttachResult, all: Figures, columns: usize) -> String {
     let has_misses = result.verdict.is_some();
-    let head = ["lateness", "kind", "wake-ups", "median", "99 %", "max"];
+    let [what, count] = if result.functions.is_some() {
+        ["time between", "times"]
+    } else {
+        ["lateness", "wake-ups"]
+    };
+    let head = [what, "kind", count, "median", "99 %", "max"];
     let mut table = Table::new(head.into_iter().chain(has_misses.then_some("misses"))).words([1]);
     let mut row =
         |name: String, kind: &str, wake_ups: u64, figures: Figures, misses: Option<u64>| {
@@ -164,6 +180,10 @@ fn threads(result: &AttachResult, all: Figures, columns: usize) -> String {
 }
 
 fn parts(out: &mut String, result: &AttachResult, columns: usize) {
+    // The cycles have the parts of the time between two functions.
+    if result.functions.is_some() {
+        return;
+    }
     let mut table = Table::new(["median / max of each part"].into_iter().chain(PARTS));
     for row in result.threads.iter().take(PARTS_MAX) {
         let part = |name: &&str| {
@@ -195,7 +215,28 @@ fn parts(out: &mut String, result: &AttachResult, columns: usize) {
     out.push_str(&table.chosen(columns, &["switch", "timer", "slack", "set late", "waking"]));
 }
 
+/// The calls of functions that were not measured.
+fn marks(out: &mut String, result: &AttachResult, columns: usize) {
+    let (Some([from, to]), Some(marks)) = (&result.functions, result.cycles.marks) else {
+        return;
+    };
+    let line = format!(
+        "{from}: {} calls, of which {} measured, {} followed by another call of {from}, {} without \
+         an end; {to}: {} calls, of which {} without a start",
+        marks.starts,
+        result.wake_ups,
+        marks.restarts,
+        result.cycles.cut_off,
+        marks.ends,
+        marks.ends_without_start
+    );
+    push_wrapped(out, &line, columns, (0, 2));
+}
+
 fn timers(out: &mut String, result: &AttachResult, columns: usize) {
+    if result.functions.is_some() {
+        return marks(out, result, columns);
+    }
     for KindCounts { timer, counts } in &result.timers {
         let ends = [
             (counts.wake_ups, "woke a thread"),
@@ -251,7 +292,7 @@ fn timers(out: &mut String, result: &AttachResult, columns: usize) {
 }
 
 fn worst(out: &mut String, result: &AttachResult, columns: usize) {
-    if result.worst.is_empty() {
+    if result.worst.is_empty() || result.functions.is_some() {
         return;
     }
     let head = ["worst at", "thread", "late"]
@@ -328,6 +369,7 @@ mod tests {
         }
         let wake_ups = u64::try_from(i64::from(threads) * wake_ups).unwrap();
         tally.result(AttachFacts {
+            functions: None,
             process: Some(AttachedProcess {
                 id: 1,
                 name: "loop".into(),
@@ -404,7 +446,7 @@ mod tests {
         assert!(
             text.contains(
                 "wake-ups: 109, of which 100 measured; without a latency: 7 by an interrupt whose \
-                 entry is not traced, 2 not\n  running yet\n"
+                 entry is not traced, 2 not running yet\n"
             ) && text.contains("realtime"),
             "{text}"
         );

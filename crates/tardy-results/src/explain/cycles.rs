@@ -128,6 +128,7 @@ mod tests {
     #[test]
     fn cycles_above_a_time_are_listed_and_it_is_known_which_are_missing() {
         let cycles = Cycles {
+            marks: None,
             threads: vec![row(1, 3), row(2, 1)],
             worst: vec![cycle(1, 90), cycle(1, 50), cycle(2, 20)],
             chains: Vec::new(),

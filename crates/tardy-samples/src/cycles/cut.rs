@@ -15,7 +15,7 @@ use tardy_trace::event::Thread;
 use tardy_trace::stints::{Doing, Stint};
 use tardy_trace::wake_ups::{Cause, WakeUp};
 
-use super::{Cycle, CycleRow, Cycles, PlaceRow, Shares, Stretch, StretchKind, WaitPlace};
+use super::{Cycle, CycleRow, Cycles, Marks, PlaceRow, Shares, Stretch, StretchKind, WaitPlace};
 
 /// Number of sleeps from which a thread's wait place is determined.
 const GROUP_SLEEPS: usize = 32;
@@ -44,6 +44,9 @@ type Place = Option<u32>;
 /// Makes cycles of stints.
 #[derive(Debug, Default)]
 pub struct Cutter {
+    /// Whether cycles are the times between two functions of the program, see [`Self::mark`].
+    is_marked: bool,
+    marks: Marks,
     threads: HashMap<i32, ThreadCut>,
     /// The last wake-up of each thread by a timer.
     timers: HashMap<i32, WakeUp>,
@@ -147,6 +150,55 @@ impl Default for ThreadCut {
 }
 
 impl Cutter {
+    /// Cuts between two functions of the program, instead of at the sleeps of its threads.
+    #[must_use]
+    pub fn between_marks() -> Self {
+        Self {
+            is_marked: true,
+            ..Self::default()
+        }
+    }
+
+    /// Takes in that a running thread reached one of the two functions, after its stints so far.
+    /// Returns the start and the end of the cycle that ends here.
+    pub fn mark(&mut self, thread: i32, time: i64, is_end: bool) -> Option<(i64, i64)> {
+        if self.threads.len() >= THREADS_MAX && !self.threads.contains_key(&thread) {
+            self.has_more_threads = true;
+            return None;
+        }
+        let kept = self.kept_of_thread();
+        let thread = self.threads.entry(thread).or_default();
+        if is_end {
+            self.marks.ends += 1;
+            let Some(mut cycle) = thread.open.take() else {
+                self.marks.ends_without_start += 1;
+                return None;
+            };
+            cycle.shares.running_ns += Nanos(time - thread.last);
+            let begin = cycle.begin;
+            thread.close(RawCycle { end: time, cycle });
+            thread.keep_worst(kept);
+            return Some((begin, time));
+        }
+        self.marks.starts += 1;
+        thread.last = time;
+        let begun = OpenCycle {
+            begin: time,
+            ..OpenCycle::default()
+        };
+        self.marks.restarts += u64::from(thread.open.replace(begun).is_some());
+        None
+    }
+
+    /// Takes in that events were lost: cycles between marks that have begun are not measured.
+    pub fn lose(&mut self) {
+        if self.is_marked {
+            for thread in self.threads.values_mut() {
+                self.cut_off += u64::from(thread.open.take().is_some());
+            }
+        }
+    }
+
     /// Takes in a wake-up, before the stint that ends with it. One that is not by a timer of the
     /// program begins a cycle with the waking, which the stint has.
     pub fn wake_up(&mut self, wake_up: &WakeUp) {
@@ -163,7 +215,12 @@ impl Cutter {
             return;
         }
         let kept = self.kept_of_thread();
+        let is_marked = self.is_marked;
         let thread = self.threads.entry(stint.thread).or_default();
+        if is_marked {
+            self.cut_off += thread.add_between_marks(stint, place);
+            return;
+        }
         let mut due = None;
         if let Doing::Ready { .. } = stint.doing {
             thread.sleeps += 1;
@@ -196,7 +253,8 @@ impl Cutter {
         if let Some(thread) = self.threads.get_mut(&thread) {
             self.cut_off += thread.cut_group();
             thread.group = Vec::new();
-            thread.open = None;
+            let is_cut_off = thread.open.take().is_some();
+            self.cut_off += u64::from(is_cut_off && self.is_marked);
         }
     }
 
@@ -204,6 +262,9 @@ impl Cutter {
     pub fn finish(&mut self) {
         for thread in self.threads.values_mut() {
             self.cut_off += thread.cut_group();
+            if self.is_marked {
+                self.cut_off += u64::from(thread.open.take().is_some());
+            }
         }
     }
 
@@ -211,6 +272,7 @@ impl Cutter {
     #[must_use]
     pub fn result(&mut self, places: &[WaitPlace], name: &impl Fn(i32) -> String) -> Cycles {
         let mut cycles = Cycles {
+            marks: self.is_marked.then_some(self.marks),
             cut_off: self.cut_off,
             has_more_threads: self.has_more_threads,
             ..Cycles::default()
@@ -363,6 +425,31 @@ impl ThreadCut {
             }
         }
         cut_off
+    }
+
+    /// Adds a stint to the open cycle between two marks. Returns 1 if the cycle has no end.
+    ///
+    /// A stint in which the thread ran may have begun before the mark.
+    fn add_between_marks(&mut self, stint: Stint, place: Place) -> u64 {
+        if self.open.is_none() || stint.end <= self.last {
+            return 0;
+        }
+        if stint.start > self.last {
+            // Events were lost.
+            self.open = None;
+            return 1;
+        }
+        let stint = Stint {
+            start: self.last,
+            ..stint
+        };
+        // No sleep ends a cycle between marks.
+        self.home = None;
+        self.cut(&Piece {
+            stint,
+            place,
+            due: None,
+        })
     }
 
     fn close(&mut self, raw: RawCycle) {
@@ -541,5 +628,103 @@ pub fn told_waker(waker: Waker, name: &impl Fn(i32) -> String) -> Option<String>
         ),
         Waker::Thread(0) => Some("idle".to_owned()),
         Waker::Thread(thread) => Some(format!("{}/{thread}", name(thread))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const THREAD: i32 = 7;
+
+    fn stint(start: i64, end: i64, doing: Doing) -> Stint {
+        Stint {
+            thread: THREAD,
+            start,
+            end,
+            doing,
+        }
+    }
+
+    fn other(pid: i32) -> Thread {
+        Thread {
+            pid,
+            ..Thread::default()
+        }
+    }
+
+    fn asleep() -> Doing {
+        Doing::Asleep {
+            stack: None,
+            is_relative: false,
+            waker: Waker::Thread(9),
+        }
+    }
+
+    #[test]
+    fn the_time_between_two_functions_is_divided_to_the_nanosecond() {
+        let mut cutter = Cutter::between_marks();
+        assert_eq!(cutter.mark(THREAD, 100, false), None);
+        cutter.take(stint(40, 130, Doing::Running), None);
+        cutter.take(stint(130, 190, asleep()), Some(0));
+        cutter.take(stint(190, 200, Doing::Ready { last: other(8) }), None);
+        cutter.take(stint(200, 205, Doing::Running), None);
+        let (first, last) = (other(5), other(6));
+        cutter.take(stint(205, 225, Doing::Preempted { first, last }), None);
+        assert_eq!(cutter.mark(THREAD, 232, true), Some((100, 232)));
+        // This stint has begun inside the cycle, and is of no more use.
+        cutter.take(stint(225, 300, Doing::Running), None);
+        let place = WaitPlace {
+            call: "read".into(),
+            function: "pipe_read".into(),
+        };
+        cutter.finish();
+        let cycles = cutter.result(&[place], &|_| "loop".into());
+        let [cycle] = cycles.worst.as_slice() else {
+            panic!("one cycle: {cycles:?}");
+        };
+        let shares = Shares {
+            wake_up_ns: Nanos(0),
+            running_ns: Nanos(30 + 5 + 7),
+            preempted_ns: Nanos(10 + 20),
+            blocked_ns: Nanos(60),
+        };
+        assert_eq!((cycle.shares, cycle.response_ns), (shares, Nanos(132)));
+        assert_eq!(cycle.stretches.len(), 3);
+        assert_eq!(cycles.threads[0].blocked_in[0].place.call, "read");
+    }
+
+    #[test]
+    fn each_start_is_measured_cut_off_or_followed_by_another() {
+        let mut cutter = Cutter::between_marks();
+        for (time, is_end) in [
+            (10, true),
+            (20, false),
+            (30, false),
+            (35, true),
+            (40, false),
+        ] {
+            cutter.mark(THREAD, time, is_end);
+        }
+        cutter.lose();
+        cutter.mark(THREAD, 50, true);
+        cutter.mark(THREAD, 60, false);
+        // The time from 60 to 70 is in no stint.
+        cutter.take(stint(70, 80, asleep()), None);
+        cutter.mark(THREAD, 90, true);
+        cutter.mark(THREAD, 95, false);
+        cutter.finish();
+        let cycles = cutter.result(&[], &|_| "loop".into());
+        let marks = Marks {
+            starts: 5,
+            ends: 4,
+            restarts: 1,
+            ends_without_start: 3,
+        };
+        assert_eq!(cycles.marks, Some(marks));
+        let measured = cycles.threads[0].cycles;
+        assert_eq!((measured, cycles.cut_off), (1, 3));
+        assert_eq!(marks.starts, measured + cycles.cut_off + marks.restarts);
+        assert_eq!(marks.ends, measured + marks.ends_without_start);
     }
 }

@@ -1,7 +1,8 @@
 //! A running program and its threads, as shown by /proc.
 
-use std::collections::BTreeMap;
-use std::io::ErrorKind;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
 
 use tardy_machine::process;
 use tardy_machine::root::Root;
@@ -153,6 +154,40 @@ impl Process {
         self.root
             .text(format!("proc/{}/task/{thread}/comm", self.id))
             .map(|name| printable(&name))
+    }
+
+    /// The files whose code the program has mapped, the program's own file first. Each path leads
+    /// through /proc, so that it is right outside of the program's container, and for deleted files.
+    ///
+    /// # Errors
+    /// If the list of mappings cannot be read.
+    pub fn code_files(&self) -> io::Result<Vec<PathBuf>> {
+        let maps = self.root.read(format!("proc/{}/maps", self.id))?;
+        let mut seen = BTreeSet::new();
+        let mut files = Vec::new();
+        for line in maps.lines() {
+            let mut words = line.split_ascii_whitespace();
+            let (Some(range), Some(rights)) = (words.next(), words.next()) else {
+                continue;
+            };
+            let (device, inode) = (words.nth(1), words.next());
+            if rights.contains('x')
+                && inode.is_some_and(|inode| inode != "0")
+                && seen.insert((device, inode))
+            {
+                // Unlike maps, map_files does not pad its addresses.
+                let range: Vec<&str> = range
+                    .split('-')
+                    .map(|address| address.trim_start_matches('0'))
+                    .collect();
+                let range = range.join("-");
+                files.push(
+                    self.root
+                        .path(format!("proc/{}/map_files/{range}", self.id)),
+                );
+            }
+        }
+        Ok(files)
     }
 
     /// Returns whether the program still runs. If /proc cannot be read, for example without a free

@@ -24,13 +24,25 @@ pub struct AttachArgs {
     /// Measure only the thread with this ID
     #[arg(long, value_name = "TID", value_parser = process_number, conflicts_with = "realtime")]
     pub thread: Option<u32>,
+    /// Measure the time from the call of this function of the program to the call of --to by the
+    /// same thread, in place of wake-ups
+    ///
+    /// FUNCTION%return is the return from the function. The kernel puts a breakpoint at the start
+    /// of each function (uprobes), which costs each call about a microsecond or more. The program's
+    /// own file or one of its libraries must have the function's symbol; C++ and Rust functions
+    /// have their mangled names.
+    #[arg(long, value_name = "FUNCTION", requires_all = ["to", "process"])]
+    pub from: Option<String>,
+    /// The function at which the time since --from ends
+    #[arg(long, value_name = "FUNCTION", requires_all = ["from", "process"])]
+    pub to: Option<String>,
     /// How long to measure; Ctrl-C or the end of the program stops the measurement earlier
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = positive_duration, allow_hyphen_values = true)]
     pub length: Nanos,
     /// Measure until Ctrl-C, SIGTERM, or the end of the program
     #[arg(long, conflicts_with = "length")]
     pub until_stopped: bool,
-    /// Deadline: the largest allowed latency of any wake-up, as in 200us
+    /// Deadline: the largest allowed latency of any wake-up, or time from --from to --to, as in 200us
     #[arg(long, alias = "limit", value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub deadline: Option<Nanos>,
     /// Share of wake-ups that may miss the deadline, as in 1e-6 [default: 0]
@@ -82,6 +94,7 @@ fn disk_size(text: &str) -> Result<u64, String> {
 const AFTER_HELP: &str = "As root, while the program runs unmodified:
   tardy attach $(pidof my_loop)
   tardy attach 1234 --for 1m --deadline 200us --out mine; tardy explain mine --above 2ms
+  tardy attach 1234 --from rx_frame --to tx_frame --deadline 100us
   tardy attach 1234 --deadline 1ms --out mine --on-threshold 'shell=./late.sh'
   tardy attach --realtime --until-stopped --disk 200MiB --out machine
 Every wake-up of a thread is measured, from its reference time to the switch to the thread. For a \

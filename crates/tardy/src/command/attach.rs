@@ -22,6 +22,7 @@ use tardy_run::record::{StartTime, State};
 use tardy_sys::clock;
 use tardy_sys::signal::{self, SignalFd};
 use tardy_trace::timers::TimerKind;
+use tardy_tracer::attach::function::{Function, NoFunction};
 use tardy_tracer::attach::process::Process;
 use tardy_tracer::attach::target::{RealTimeThreads, Target};
 use tardy_tracer::attach::{Attachment, End, Recording};
@@ -76,7 +77,9 @@ fn measure(args: &AttachArgs) -> Result<Exit, Refusal> {
         }
         None => Target::RealTime(RealTimeThreads::new(&root)),
     };
-    let attachment = Attachment::start(target, &root).map_err(|error| machine(&error))?;
+    let between = functions(args, &target).map_err(|error| usage(&error))?;
+    let attachment =
+        Attachment::start(target, between.as_ref(), &root).map_err(|error| machine(&error))?;
     let started = StartTime {
         realtime_ns: Nanos(clock::realtime()),
         monotonic_ns: attachment.begin(),
@@ -121,11 +124,13 @@ fn measure(args: &AttachArgs) -> Result<Exit, Refusal> {
     };
     let (ended, lost) = (recorded.end, lost(&recorded));
     let has_exited = recorded.why == End::Process;
+    // The result lists the longest only.
+    let cycles = writer.as_ref().map(|_| recorded.cycles.clone());
     let mut result = result(args, process_told, end, recorded, tally);
     result.notes.extend(problems);
-    let unkept = writer.and_then(|writer| {
+    let unkept = writer.zip(cycles).and_then(|(writer, cycles)| {
         let warnings = warnings(&result, has_exited);
-        writer.finish(&result, state, ended, warnings, &lost).err()
+        writer.finish(cycles, state, ended, warnings, &lost).err()
     });
     show(args, &result)?;
     match unkept {
@@ -135,6 +140,18 @@ fn measure(args: &AttachArgs) -> Result<Exit, Refusal> {
         ))),
         None => Ok(result.exit()),
     }
+}
+
+/// The functions of `--from` and `--to`.
+fn functions(args: &AttachArgs, target: &Target) -> Result<Option<[Function; 2]>, NoFunction> {
+    let (Some(from), Some(to), Target::Process { process, .. }) = (&args.from, &args.to, target)
+    else {
+        return Ok(None);
+    };
+    Ok(Some([
+        Function::find(process, from)?,
+        Function::find(process, to)?,
+    ]))
 }
 
 /// The folder of `--out`.
@@ -190,6 +207,11 @@ fn result(
     names.extend(recorded.threads);
     tally.result(AttachFacts {
         process,
+        functions: args
+            .from
+            .clone()
+            .zip(args.to.clone())
+            .map(<[String; 2]>::from),
         end,
         begin: recorded.begin,
         length,

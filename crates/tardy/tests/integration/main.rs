@@ -13,6 +13,7 @@ mod advise;
 mod advise_figures;
 mod app;
 mod attach;
+mod attach_between;
 mod attach_cycles;
 mod attach_kinds;
 mod attach_recorder;

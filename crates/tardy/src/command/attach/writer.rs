@@ -12,10 +12,9 @@ use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_measure::measure::keeper::KeeperThread;
 use tardy_measure::measure::metrics::MetricsServer;
-use tardy_results::attach::AttachResult;
 use tardy_run::attached::AttachedFolder;
 use tardy_run::record::State;
-use tardy_samples::cycles;
+use tardy_samples::cycles::{self, Cycles};
 use tardy_samples::hours::HOUR;
 use tardy_samples::reserved_file;
 use tardy_samples::wake_up_kind::WakeUpKind;
@@ -217,7 +216,7 @@ impl FolderWriter {
     /// Writes the rest, and how it ended.
     pub(super) fn finish(
         mut self,
-        result: &AttachResult,
+        cycles: Cycles,
         state: State,
         ended: Nanos,
         warnings: Vec<Warning>,
@@ -226,10 +225,7 @@ impl FolderWriter {
         drop(self.metrics.take());
         self.keeper.finish();
         let division = self.folder.division();
-        let bytes = result
-            .cycles
-            .clone()
-            .encode(division.map(|division| division.cycles_bytes));
+        let bytes = cycles.encode(division.map(|division| division.cycles_bytes));
         let cycles = reserved_file::replace(&self.folder.path().join(cycles::FILE), &bytes);
         let finished = self.folder.finish(state, ended, warnings, lost);
         match self.unwritten {

@@ -131,7 +131,11 @@ impl Tracefs {
 /// Returns the name of this process's instance.
 #[must_use]
 pub fn instance_name(root: &Root) -> String {
-    let process = std::process::id();
+    // In a PID namespace with the /proc of another one, a process has another number there.
+    let process = root
+        .text("proc/self/stat")
+        .and_then(|stat| stat.split_once(' ')?.0.parse().ok())
+        .unwrap_or_else(std::process::id);
     format!(
         "{INSTANCE_PREFIX}{process}-{}",
         process::start_time(root, process).unwrap_or_default()

@@ -220,16 +220,30 @@ fn marks(out: &mut String, result: &AttachResult, columns: usize) {
     let (Some([from, to]), Some(marks)) = (&result.functions, result.cycles.marks) else {
         return;
     };
-    let line = format!(
-        "{from}: {} calls, of which {} measured, {} followed by another call of {from}, {} without \
-         an end; {to}: {} calls, of which {} without a start",
-        marks.starts,
-        result.wake_ups,
-        marks.restarts,
-        result.cycles.cut_off,
-        marks.ends,
-        marks.ends_without_start
+    let others = [
+        (
+            marks.restarts,
+            format!("followed by another call of {from}"),
+        ),
+        (result.cycles.cut_off, format!("without a call of {to}")),
+    ];
+    let others = others
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!(", {count} {what}"));
+    let mut line = format!(
+        "{from}: called {} times, {} measured",
+        marks.starts, result.wake_ups
     );
+    line.extend(others);
+    let _ = write!(line, "; {to}: called {} times", marks.ends);
+    if marks.ends_without_start > 0 {
+        let _ = write!(
+            line,
+            ", {} without a call of {from} before",
+            marks.ends_without_start
+        );
+    }
     push_wrapped(out, &line, columns, (0, 2));
 }
 

@@ -28,8 +28,8 @@ pub struct AttachArgs {
     /// same thread, in place of wake-ups
     ///
     /// FUNCTION%return is the return from the function. The kernel puts a breakpoint at the start
-    /// of each function (uprobes), which costs each call about a microsecond or more. The program's
-    /// own file or one of its libraries must have the function's symbol; C++ and Rust functions
+    /// of each function (uprobes), which delays each call by some microseconds. The program's own
+    /// file or one of its libraries must have the symbol of the function; functions of C++ and Rust
     /// have their mangled names.
     #[arg(long, value_name = "FUNCTION", requires_all = ["to", "process"])]
     pub from: Option<String>,

@@ -63,6 +63,8 @@ fn the_time_between_two_functions_is_that_of_the_program_and_adds_up() {
     let place = Workplace::new();
     let mut program = program(&place);
     let attach = start(&place, &program);
+    let own = format!("tardy_{}_", attach.pid());
+    assert!(uprobes().contains(&own));
     let mut input = program.stdin.take().unwrap();
     writeln!(input).unwrap();
     let output = BufReader::new(program.stdout.take().unwrap());
@@ -115,7 +117,6 @@ fn the_time_between_two_functions_is_that_of_the_program_and_adds_up() {
         assert_eq!(parts.iter().sum::<i64>(), part("response_ns"));
         assert!(parts[2] > SLEEP / 2 && parts[3] == 0, "{cycle}");
     }
-    let own = format!("tardy_{}_", program.id());
     assert!(!uprobes().contains(&own));
 }
 

@@ -201,7 +201,7 @@ pub(crate) fn ending(state: State) -> &'static str {
         State::Finished => "",
         State::Running => ", CUT OFF",
         State::Interrupted => ", interrupted",
-        State::Stopped => ", stopped by --stop-above",
+        State::Stopped => ", stopped at a latency above the limit",
         State::EndedByWatchdog => ", stopped by the watchdog",
     }
 }

@@ -217,7 +217,7 @@ impl AttachedFolder {
     /// Adds a wake-up of this kind of a thread.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns an error if the sample cannot be written.
     pub fn push(
         &mut self,
         (thread, name): (i32, &str),
@@ -368,7 +368,7 @@ impl AttachedFolder {
     /// timers whose end is missing from the trace; the first series of the kind reports them.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns an error if the folder cannot be written.
     pub fn finish(
         mut self,
         state: State,

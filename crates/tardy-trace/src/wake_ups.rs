@@ -148,8 +148,8 @@ impl WakeUp {
     }
 }
 
-/// `sched_waking` events of followed threads: `wakings = measured + no_entry + unknown_timer + lost
-/// + pending`.
+/// Outcomes of the `sched_waking` events of followed threads:
+/// `wakings = measured + no_entry + unknown_timer + lost + pending`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct WakingCounts {
     /// All.

@@ -84,7 +84,7 @@ struct ThreadCut {
 struct Sleeps {
     count: u32,
     by_timers: u32,
-    /// The number of them that an absolute timer ended.
+    /// Number of sleeps that an absolute timer of the thread ended.
     until_times: u32,
     length: i64,
 }

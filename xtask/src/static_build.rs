@@ -229,8 +229,8 @@ fn build_in(tree: &Path, made: &Path, architecture: Architecture) -> Result<Path
         "--target",
         target,
     ]);
-    // Flags from the environment would replace those of .cargo/config.toml, and with them the
-    // linker's.
+    // Flags from the environment would replace the flags of .cargo/config.toml, which include the
+    // linker's flags.
     cargo
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS");

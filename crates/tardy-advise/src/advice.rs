@@ -46,10 +46,10 @@ pub struct Advice {
     pub helps: Improvements,
 }
 
-/// Two kernels by the model.
+/// Comparison of two kernels by the model.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
-    /// The kernel that is fast.
+    /// The kernel that is not a real-time kernel.
     pub fast: String,
     /// The real-time kernel.
     pub real_time: String,

@@ -44,8 +44,8 @@ use Trouble::{Clock, Daemon, Delay, Endless, Full, Hang, Loss, Reboot};
 const TROUBLES: [Trouble; 8] = [Delay, Loss, Clock, Hang, Endless, Full, Reboot, Daemon];
 /// The faults of the brief form: they end quickly.
 const QUICK: [Trouble; 3] = [Clock, Endless, Full];
-/// A word in each step's command on the board, in the order of the steps. The fault comes before
-/// the command does anything; the one in `WHILE_MEASURING` once there are samples.
+/// A word in each step's command on the board, in the order of the steps. Each fault occurs before
+/// the command does anything. Only in `WHILE_MEASURING`, it occurs after the first samples.
 const STEPS: [&str; 5] = [
     WHILE_MEASURING,
     "tardy-machine",

@@ -16,9 +16,9 @@ pub enum BisectResult {
     /// The first bad kernel is after `good`, and no later than `bad`; the kernels between them are
     /// inconclusive.
     Between { good: usize, bad: usize },
-    /// The first is not good.
+    /// The first kernel is not good.
     FirstNotGood(Answer),
-    /// The last is not bad.
+    /// The last kernel is not bad.
     LastNotBad(Answer),
 }
 

@@ -50,8 +50,8 @@ const INJECTOR_VARIABLE: &str = "TARDY_GUEST_INJECTOR";
 /// started for itself.
 #[must_use]
 pub fn is_guest_init() -> bool {
-    // A process can be the first one of a namespace too, such as the supervisor of the loads; only
-    // in the machine's first one nothing is mounted yet.
+    // The first process of a PID namespace, such as the supervisor of the loads, has ID 1, too.
+    // Only the first process of the machine finds /proc not mounted.
     let is_first = std::process::id() == 1 && !Path::new("/proc/self").exists();
     (is_first || std::env::var_os(INJECTOR_VARIABLE).is_some()) && Path::new(JOB_PATH).exists()
 }

@@ -227,8 +227,9 @@ pub struct Check {
     pub name: &'static str,
     /// Its importance.
     pub weight: Weight,
-    /// The files that it needs, below the root: `*` is any part of a name, and of `a|b` one is
-    /// enough. If one is there and cannot be read, nothing is called good.
+    /// The files that the check needs, below the root. `*` matches any part of a name, and `a|b`
+    /// needs only one of the two. If a file exists but cannot be read, the check never reports a
+    /// good setting.
     pub reads: &'static [&'static str],
     /// Why, in a sentence's end.
     pub why: &'static str,

@@ -26,7 +26,7 @@ pub struct MachineFacts {
     pub distribution: Option<String>,
     /// The board or model: of the device tree, otherwise of the firmware (DMI).
     pub model: Option<String>,
-    /// Random, new at each start of the system: two runs with the same one had the same boot.
+    /// The kernel's random boot ID: runs with the same ID were made in the same boot.
     pub boot_id: Option<String>,
     pub kernel: KernelFacts,
     /// The CPUs.

@@ -12,7 +12,6 @@ pub struct Unsupported {
 }
 
 impl Unsupported {
-    /// `missing`, to be had by `remedy`.
     pub fn new(missing: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
             missing: missing.into(),

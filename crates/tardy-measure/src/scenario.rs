@@ -169,8 +169,8 @@ impl ProbeRequest {
         }
     }
 
-    /// Returns `spec` with the values of this one. A probe without a real-time policy does not get
-    /// one from them.
+    /// Returns a copy of this scenario for the probe `spec`. It drops the policy if the probe has
+    /// no real-time policy.
     #[must_use]
     pub fn with(&self, spec: ProbeSpec) -> Self {
         let is_ordinary = spec.info.policy == PolicyName::Other;

@@ -7,10 +7,10 @@
 //! within L. Everything here is in instructions; this module reads no files.
 //!
 //! The plugin measures the terms of the scheduling latency's bound, and reports only the longest of
-//! each. All of them would double the record. Preemption off counts as off to schedule from where
-//! it was switched off if `__schedule` is entered before it is on again. The idle task's path from
-//! due to the scheduler counts as D_PAIE as a whole, because that task is not preemptible and
-//! polls.
+//! each. A record of all terms would be twice as large. If `__schedule` is entered while preemption
+//! is off, the whole time since preemption was switched off counts as preemption off for scheduling
+//! (D_PSD). For the idle task, the whole path from the due time to the scheduler counts as D_PAIE,
+//! because the idle task polls and is not preemptible.
 //!
 //! An interrupt counts whole if any of it can lie within the latency, unlike the paper's window of
 //! arrivals: the one that makes the switch due started before it was due.

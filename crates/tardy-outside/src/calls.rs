@@ -412,7 +412,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A block of a function of the kernel, which is the innermost from here on.
+    /// Records a block of a kernel function, which becomes the innermost function.
     fn enter(&mut self, function: u32, code: Code) {
         let callee = Callee::Function(function);
         let is_inside = self

@@ -1,11 +1,11 @@
-//! The run folder of threads that were watched from outside: a series for each thread and kind of
-//! its wake-ups, which come as they are found.
+//! The run folder of `tardy attach`, with a series for each thread and kind of wake-up. It grows
+//! while the threads are followed.
 //!
-//! It is a run of kind `imported`: nothing was planned, and the samples were not taken by a probe.
+//! The run has the kind `imported`, because no probe took the samples.
 //!
-//! A recording without an end has a bounded number of series. A new thread continues the series of
-//! a thread of the same name that has ended. When all series are taken, the wake-ups of further
-//! threads go into one series for each kind, [`OTHERS`].
+//! A recording with `--until-stopped` has a bounded number of series. A new thread continues the
+//! series of a thread of the same name that has ended. When all series are taken, the wake-ups of
+//! further threads go into one series for each kind, [`OTHERS`].
 
 mod division;
 mod series;
@@ -38,33 +38,33 @@ use crate::threshold::ThresholdAction;
 use tardy_samples::wake_up_kind::{WakeUpKind, WokenBy};
 use tardy_trace::timers::TimerKind;
 
-/// Name of the series of threads that have none of their own.
+/// Name in place of the thread's name, for series that several threads share.
 const OTHERS: &str = "others";
 
-/// What is recorded, and how.
+/// Settings of a recording.
 #[derive(Debug, Clone)]
 pub struct AttachedPlan {
-    /// The threads, in words.
+    /// Description of the threads, for people.
     pub target: String,
-    /// What wake-ups are held to.
+    /// Deadline and allowed misses of the wake-ups.
     pub requirement: Requirement,
-    /// Whether the recording ends only when somebody stops it.
+    /// Whether the recording has no given length.
     pub until_stopped: bool,
-    /// Bytes that the folder may take.
+    /// Disk budget of the folder, in bytes.
     pub disk: Option<u64>,
-    /// What is done at a miss.
+    /// Actions after a miss.
     pub on_threshold: Vec<ThresholdAction>,
     /// Whether each series also has a distribution in memory, for metrics.
     pub has_metrics: bool,
 }
 
-/// A folder that is being written.
+/// A run folder that is being written.
 #[derive(Debug)]
 pub struct AttachedFolder {
     folder: RunFolder,
     record: RunRecord,
     series: Vec<Series>,
-    /// The series of a thread and kind, by place.
+    /// Index in `series` by thread and kind of wake-up.
     of: BTreeMap<(i32, WakeUpKind), usize>,
     division: Option<AttachedDivision>,
     series_max: usize,
@@ -103,10 +103,10 @@ impl AttachedPlan {
 }
 
 impl AttachedFolder {
-    /// Makes the folder `path`, which must not exist.
+    /// Creates the folder `path`, which must not exist.
     ///
     /// # Errors
-    /// [`FolderError`].
+    /// Returns [`FolderError`].
     pub fn create(
         path: &Path,
         plan: &AttachedPlan,
@@ -122,7 +122,7 @@ impl AttachedFolder {
     /// Continues the recording in the folder `path`; makes a new one if there is none.
     ///
     /// # Errors
-    /// [`ResumeError`]; the folder is then as it was.
+    /// Returns [`ResumeError`]; the folder is then unchanged.
     pub fn resume(
         path: &Path,
         plan: &AttachedPlan,
@@ -171,7 +171,7 @@ impl AttachedFolder {
         };
         for entry in std::mem::take(&mut self.record.series) {
             let path = self.folder.samples().join(&entry.file);
-            // One that had no sample begins with the next one.
+            // A series without samples is created again with its next sample.
             if hours::path(&path).try_exists()? {
                 let series = Series::take_up(&path, rule.clone(), self.has_metrics)?;
                 self.series.push(series);
@@ -196,28 +196,28 @@ impl AttachedFolder {
         self.folder.path()
     }
 
-    /// The folder as it was made.
+    /// Returns the identity of the folder.
     #[must_use]
     pub fn identity(&self) -> &crate::folder::FolderIdentity {
         self.folder.identity()
     }
 
-    /// What is known of the recording by now.
+    /// Returns the current record of the run.
     #[must_use]
     pub fn record(&self) -> &RunRecord {
         &self.record
     }
 
-    /// How the bytes of `--disk` are divided.
+    /// Returns the division of the bytes of `--disk`.
     #[must_use]
     pub fn division(&self) -> Option<AttachedDivision> {
         self.division
     }
 
-    /// Adds a wake-up of a thread of this kind.
+    /// Adds a wake-up of this kind of a thread.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns an error if the sample cannot be written.
     pub fn push(
         &mut self,
         (thread, name): (i32, &str),
@@ -242,7 +242,7 @@ impl AttachedFolder {
         self.series[place].push(sample, self.record.plan.window)
     }
 
-    /// The series of a thread that has none yet.
+    /// Returns the index of the series for a thread and kind without one.
     fn series_for(&mut self, thread: i32, name: &str, kind: &WakeUpKind) -> io::Result<usize> {
         if self.series_max == usize::MAX {
             return self.open(Some(thread), name, kind);
@@ -313,14 +313,14 @@ impl AttachedFolder {
                 ..StatedTotals::default()
             });
         }
-        // Whoever reads the folder while it grows finds the series.
+        // Readers of the growing folder find the series.
         self.folder
             .publish(&self.record)
             .map_err(io::Error::other)?;
         Ok(place)
     }
 
-    /// Notes that these threads are no longer followed.
+    /// Frees the series of threads that are no longer followed.
     pub fn left(&mut self, threads: &BTreeSet<i32>) {
         if self.series_max == usize::MAX {
             return;
@@ -331,10 +331,10 @@ impl AttachedFolder {
         }
     }
 
-    /// Writes the samples that are in memory only: a kill loses no sample before this.
+    /// Writes the samples that are only in memory, so that a kill cannot lose them.
     ///
     /// # Errors
-    /// If they cannot be written.
+    /// Returns an error if they cannot be written.
     pub fn flush(&mut self) -> io::Result<()> {
         self.series
             .iter_mut()
@@ -342,13 +342,14 @@ impl AttachedFolder {
             .try_for_each(|series| series.write(false))
     }
 
-    /// Series whose oldest samples must give way: whoever asks calls [`Rotation::make_room`] on
-    /// another thread.
+    /// Returns the series that need space; the caller runs [`Rotation::make_room`] on another
+    /// thread.
     pub fn full(&self) -> impl Iterator<Item = Arc<Rotation>> + '_ {
         self.rotations().filter(|rotation| rotation.wants_room())
     }
 
-    /// Series with a new segment: whoever asks calls [`Rotation::settle`] on another thread.
+    /// Returns the series with a new segment; the caller runs [`Rotation::settle`] on another
+    /// thread.
     pub fn unsettled(&self) -> impl Iterator<Item = Arc<Rotation>> + '_ {
         self.rotations()
             .filter(|rotation| rotation.has_new_segment())
@@ -358,7 +359,7 @@ impl AttachedFolder {
         self.series.iter().filter_map(Series::rotation).cloned()
     }
 
-    /// What metrics show of each series: what was recorded since this tool has started.
+    /// Returns the metrics of each series, over the time since tardy started.
     pub fn metrics(&self) -> impl Iterator<Item = SeriesMetrics> + '_ {
         self.series.iter().filter_map(Series::metrics)
     }
@@ -367,7 +368,7 @@ impl AttachedFolder {
     /// timers whose end is missing from the trace; the first series of the kind reports them.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Returns an error if the folder cannot be written.
     pub fn finish(
         mut self,
         state: State,

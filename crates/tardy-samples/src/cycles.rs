@@ -1,4 +1,4 @@
-//! Cycles of a followed thread, from a wake-up to the next sleep in the thread's waiting place. The
+//! Cycles of a followed thread, from a wake-up to the next sleep in the thread's wait place. The
 //! times of a cycle add up. [`cut`] makes cycles from stints, and the file `cycles.json` of a run
 //! folder stores them.
 
@@ -16,14 +16,14 @@ use self::chains::WakeUpChain;
 
 /// The file in a run folder.
 pub const FILE: &str = "cycles.json";
-/// The largest file that is read.
+/// Maximum size of the file in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// Reason why a thread did not run for a part of a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StretchKind {
-    /// It waited for a CPU after the wake-up that started the cycle.
+    /// The thread waited for a CPU after the wake-up that started the cycle.
     WakeUp,
     /// The thread was runnable, but another thread had its CPU.
     Preempted,
@@ -60,21 +60,21 @@ pub struct Stretch {
     pub then: Option<String>,
 }
 
-/// Times of one cycle, or of many: their sum always equals the response time.
+/// Times of one cycle, or of several cycles. Their sum always equals the response time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Shares {
-    /// It waited for a CPU after the wake-up that started the cycle.
+    /// The thread waited for a CPU after the wake-up that started the cycle.
     pub wake_up_ns: Nanos,
     /// The thread had a CPU.
     pub running_ns: Nanos,
     /// The thread was runnable, but another thread had its CPU.
     pub preempted_ns: Nanos,
-    /// It slept.
+    /// The thread slept.
     pub blocked_ns: Nanos,
 }
 
 impl Shares {
-    /// Their sum.
+    /// Returns the sum of all times.
     #[must_use]
     pub fn sum(&self) -> Nanos {
         [self.running_ns, self.preempted_ns, self.blocked_ns]
@@ -102,18 +102,19 @@ pub struct Cycle {
     pub thread: i32,
     /// Its name.
     pub name: String,
-    /// By the monotonic clock: the due time of the wake-up, or its time without one.
+    /// Start, by the monotonic clock: the due time of the wake-up, or the wake-up itself if it had
+    /// no due time.
     pub begin_ns: Nanos,
     /// Time from there to the sleep that ends the cycle.
     pub response_ns: Nanos,
-    /// What the thread did in the cycle.
+    /// Division of the response time.
     #[serde(flatten)]
     pub shares: Shares,
     /// In order of time; only the longest ones if there are many.
     pub stretches: Vec<Stretch>,
-    /// Intervals that were omitted because they were short.
+    /// Number of parts that were omitted because they were short.
     pub left_out: u64,
-    /// The length of these.
+    /// Total duration of the omitted parts.
     pub left_out_ns: Nanos,
 }
 
@@ -123,7 +124,7 @@ pub struct PlaceRow {
     /// The wait place.
     #[serde(flatten)]
     pub place: WaitPlace,
-    /// Sleeps there.
+    /// Number of sleeps there.
     pub sleeps: u64,
     /// Sum of all sleeps there.
     pub sum_ns: Nanos,
@@ -138,7 +139,7 @@ pub struct CycleRow {
     pub thread: i32,
     /// Its name.
     pub name: String,
-    /// Cycles from start to end.
+    /// Number of complete cycles.
     pub cycles: u64,
     /// The wait place between cycles; absent if the kernel does not show where threads sleep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -163,7 +164,7 @@ pub struct Marks {
     pub starts: u64,
     /// Calls of the second function.
     pub ends: u64,
-    /// Starts that were followed by another start of the same thread.
+    /// Starts that were followed by another start of the same thread, without an end in between.
     pub restarts: u64,
     /// Ends in a thread that had not called the first function before.
     pub ends_without_start: u64,
@@ -181,16 +182,16 @@ pub struct Cycles {
     /// Calls of the functions, if the cycles are the times between two functions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marks: Option<Marks>,
-    /// Cycles that started and have no measured end, because events were lost or the thread changed
-    /// its wait place.
+    /// Number of cycles without a measured end, because events were lost or the thread changed its
+    /// wait place.
     pub cut_off: u64,
     /// Whether there were more threads than the tool follows.
     pub has_more_threads: bool,
 }
 
 impl Cycles {
-    /// The content of the file. If it is longer than `bytes_max`, it has fewer of the longest
-    /// cycles, and then of the threads.
+    /// Returns the content of the file. If it is longer than `bytes_max`, the shortest of the
+    /// stored cycles are left out, and then the threads with the shortest maxima.
     #[must_use]
     pub fn encode(mut self, bytes_max: Option<u64>) -> Vec<u8> {
         loop {
@@ -210,7 +211,7 @@ impl Cycles {
     /// Reads the file of a run folder; returns `None` if the folder has none.
     ///
     /// # Errors
-    /// If it cannot be read, or is damaged.
+    /// Returns an error if the file cannot be read or is damaged.
     pub fn read(folder: &Path) -> io::Result<Option<Self>> {
         match regular_file::read(&folder.join(FILE), FILE_BYTES_MAX) {
             Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),

@@ -19,7 +19,7 @@ pub enum WokenBy {
     Softirq,
     /// Another thread.
     Thread,
-    /// Nothing: it is the time between two functions of the program.
+    /// No waker: the time between two functions of the program.
     Functions,
 }
 
@@ -28,19 +28,19 @@ pub enum WokenBy {
 pub enum WakeUpKind {
     /// By a timer that the program had set.
     Timer(TimerKind),
-    /// By something else.
+    /// By another cause.
     Other {
-        /// By what.
+        /// The waker.
         by: WokenBy,
         /// The call in which the thread slept, as [`call`] names it; absent if it is not known.
         call: Option<Arc<str>>,
     },
-    /// The time between two functions of the program, which is kept like a wake-up.
+    /// The time between two functions of the program, which is recorded like a wake-up.
     Between,
 }
 
 impl WakeUpKind {
-    /// The kind of a wake-up of a thread that slept in this call.
+    /// Returns the kind of a wake-up of a thread that slept in this call.
     #[must_use]
     pub fn new(cause: &Cause, call: Option<&Arc<str>>) -> Self {
         let by = match *cause {
@@ -54,7 +54,8 @@ impl WakeUpKind {
         Self::Other { by, call }
     }
 
-    /// Its name, which is a part of the name of a series: `sleep`, `futex-thread`, `read-irq`.
+    /// Returns the name of the kind, which is a part of the name of a series: `sleep`,
+    /// `futex-thread`, `read-irq`.
     #[must_use]
     pub fn name(&self) -> String {
         let (by, call) = match self {
@@ -75,10 +76,10 @@ impl WakeUpKind {
         }
     }
 
-    /// The name of the series of a thread with this name. It is the same in the next run of the
-    /// program, so that the two can be compared, and it is a name of a file: a program names its
-    /// threads as it likes. Threads of the same name are copies, in the order in which they were
-    /// first woken.
+    /// Returns the name of the series of a thread with this name. It is the same in each run of the
+    /// program, so that runs can be compared. It is also a file name, so it replaces special
+    /// characters. Threads with the same name become copies, in the order in which they were first
+    /// woken.
     #[must_use]
     pub fn series(&self, thread: &str) -> String {
         let plain = |character: char| {
@@ -93,7 +94,7 @@ impl WakeUpKind {
         format!("{thread}.{}", self.name())
     }
 
-    /// What woke the thread.
+    /// Returns what woke the thread.
     #[must_use]
     pub fn woken_by(&self) -> WokenBy {
         match self {
@@ -103,7 +104,7 @@ impl WakeUpKind {
         }
     }
 
-    /// What the program had set, if a timer woke the thread.
+    /// Returns the kind of the timer, if a timer woke the thread.
     #[must_use]
     pub fn timer(&self) -> Option<TimerKind> {
         match self {
@@ -113,8 +114,9 @@ impl WakeUpKind {
     }
 }
 
-/// A call of a [`WaitPlace`](crate::cycles::WaitPlace) as the names of kinds have it: a page fault
-/// is one wherever it happened, and a sleep for a time is a sleep.
+/// Returns the call of a [`WaitPlace`](crate::cycles::WaitPlace) in the form that the names of
+/// kinds use. It leaves out the call in which a page fault happened, and whether a sleep was
+/// relative.
 #[must_use]
 pub fn call(of_place: &str) -> Arc<str> {
     let first = of_place.split(" in ").next().unwrap_or(of_place);

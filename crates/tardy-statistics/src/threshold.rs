@@ -32,7 +32,8 @@ const FALSE_DISCOVERIES: f64 = 0.05;
 pub struct Candidate {
     /// In the unit of the data.
     pub threshold: f64,
-    /// The mean excess over it, with its standard error: linear in the threshold above a good one.
+    /// The mean excess over the threshold. Above a good threshold, it is a linear function of the
+    /// threshold.
     pub mean_excess: f64,
     /// The standard error of the mean excess.
     pub mean_excess_error: f64,

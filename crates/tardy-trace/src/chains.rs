@@ -1,9 +1,10 @@
 //! Chains of wake-ups: an interrupt wakes a thread, which wakes the next one, up to a followed
 //! thread.
 //!
-//! A chain is followed back from a thread to its waker, and from there to the wake-up that started
-//! the waker's cycle, up to an interrupt, a timer, or a thread without a known wake-up. Its times
-//! are a closed sum: each thread waited for a CPU, and then ran until it woke the next one.
+//! A chain leads back from a thread to its waker, and from there to the wake-up that started the
+//! waker's cycle. It ends at an interrupt, a timer, or a thread without a known wake-up. Its times
+//! add up to its latency: each thread waited for a CPU, and then took some time to wake the next
+//! one.
 
 use foldhash::HashMap;
 
@@ -13,19 +14,19 @@ use crate::merge::Item;
 
 /// Maximum number of links stored per chain; the last ones are kept.
 pub const LINKS_MAX: usize = 8;
-/// Maximum number of threads whose last wake-up is remembered.
+/// Maximum number of threads whose last wake-up is stored.
 const THREADS_MAX: usize = 4096;
 
-/// A thread on the way.
+/// A thread of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
-    /// The thread, by its number outside of any container.
+    /// Thread ID in the initial PID namespace.
     pub thread: i32,
     /// When it was woken, in ns of the trace's clock.
     pub woken: i64,
     /// When it got a CPU.
     pub ran: i64,
-    /// The thread that had this CPU last; number 0 is the idle one.
+    /// The thread that had this CPU last; ID 0 is the idle task.
     pub last: Thread,
 }
 
@@ -50,8 +51,8 @@ impl Chain {
         }
     }
 
-    /// Returns for each link its wait for a CPU and the time from there until it woke the next
-    /// thread, in ns. Their sum is the latency.
+    /// Returns each link with its wait for a CPU, and the time from there until it woke the next
+    /// thread, in ns. All these times add up to the latency.
     pub fn parts(&self) -> impl Iterator<Item = (Link, i64, i64)> {
         let next = self.links.iter().skip(1).map(|link| Some(link.woken));
         self.links
@@ -72,7 +73,7 @@ struct Pending {
     woken: i64,
 }
 
-/// Takes a trace in, event by event, and knows the chain of each thread that it has wake-ups of.
+/// Builds the chain of each woken thread from a trace, event by event.
 #[derive(Debug, Default)]
 pub struct Chains {
     pending: HashMap<i32, Pending>,
@@ -80,7 +81,7 @@ pub struct Chains {
 }
 
 impl Chains {
-    /// Takes in an event that wakes a thread; `waker` is who does it.
+    /// Records an event in which `waker` wakes a thread.
     pub fn wake(&mut self, event: &Event, waker: Waker) {
         let Kind::Waking { thread, .. } = event.kind else {
             return;
@@ -133,7 +134,7 @@ impl Chains {
         self.current.get(&thread)
     }
 
-    /// Events were lost: no wake-up so far explains one that follows.
+    /// Forgets all chains if events were lost: earlier wake-ups cannot explain later ones.
     pub fn take_loss(&mut self, item: &Item) {
         if matches!(item, Item::Lost { .. }) {
             self.pending.clear();

@@ -1,34 +1,34 @@
-//! What a CPU is in besides its thread: a timer's function, an interrupt, a softirq. From this
-//! follows who wakes a thread, and since when the waker is at work.
+//! Interrupt contexts of the CPUs: the timer function, interrupt or softirq that interrupts the
+//! thread of a CPU. They identify the waker of a thread, and the time at which the waker started.
 //!
-//! The events that this needs: the entries and exits of timers' functions, interrupts and softirqs.
-//! Without them, a waker in an interrupt has no name and no entry.
+//! Required events: the entries and exits of timers' functions, interrupts and softirqs. Without
+//! them, a waker in an interrupt has no name and no entry.
 
 use foldhash::HashMap;
 
 use crate::event::{Event, Kind};
 use crate::text::Text;
 
-/// CPUs with recorded interrupts, at most (NR_CPUS).
+/// Maximum number of CPUs (NR_CPUS).
 const CPUS_MAX: usize = 8192;
 
 /// Waker of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Waker {
-    /// The trace does not say.
+    /// Not in the trace.
     #[default]
     Unknown,
     /// A timer's function.
     Timer,
-    /// An interrupt; its handler, where that is known.
+    /// An interrupt, with its handler if known.
     Interrupt(Text),
-    /// A softirq; its number, where that is known.
+    /// A softirq, with its number if known.
     Softirq(Option<i64>),
-    /// The thread with this number.
+    /// The thread with this ID.
     Thread(i32),
 }
 
-/// Interrupt context of a CPU, which may wake a thread. Each with the time of its entry.
+/// Interrupt context of a CPU, which may wake a thread. Each part has the time of its entry.
 #[derive(Debug, Clone, Copy, Default)]
 struct Context {
     timer: Option<(u64, u64)>,
@@ -43,7 +43,7 @@ pub struct Contexts {
 }
 
 impl Contexts {
-    /// Takes in what comes next.
+    /// Processes the next event.
     pub fn take(&mut self, event: &Event) {
         let is_change = matches!(
             event.kind,
@@ -59,19 +59,20 @@ impl Contexts {
         }
     }
 
-    /// Forgets everything: events were lost.
+    /// Forgets all contexts, because events were lost.
     pub fn clear(&mut self) {
         self.cpus.clear();
     }
 
-    /// Who wakes a thread by this event.
+    /// Returns the waker of a thread in this event.
     #[must_use]
     pub fn waker(&self, event: &Event) -> Waker {
         self.waker_and_reference(event).0
     }
 
-    /// Who wakes a thread by this event, and since when: the entry of the interrupt or softirq, if
-    /// it is in the trace. A thread wakes another one at the time of the event.
+    /// Returns the waker of a thread in this event, and the reference time: the entry of the
+    /// timer's function, interrupt or softirq, if it is in the trace. If the waker is a thread, the
+    /// reference is the event itself.
     #[must_use]
     pub fn waker_and_reference(&self, event: &Event) -> (Waker, Option<u64>) {
         let context = self.cpus.get(&event.cpu).copied().unwrap_or_default();

@@ -1,9 +1,9 @@
 //! Stints of followed threads: a thread runs, is preempted, sleeps, or waits for a CPU after its
 //! wake-up.
 //!
-//! The stints of a thread follow one another without a gap. The required events: `sched_switch`
-//! from and to the threads, `sched_waking` of them, and a kernel stack after each switch with which
-//! a thread went to sleep. The entries and exits of timers' functions, interrupts and softirqs name
+//! The stints of a thread follow one another without a gap. Required events: `sched_switch` from
+//! and to the threads, `sched_waking` of them, and a kernel stack after each switch by which a
+//! thread went to sleep. The entries and exits of timer functions, interrupts and softirqs identify
 //! the waker; without them, a waker in an interrupt has no name.
 //!
 //! Interrupts and softirqs that come while a thread runs count as running.
@@ -41,7 +41,7 @@ pub enum Doing {
     },
     /// It was woken, and waited for a CPU.
     Ready {
-        /// The thread that had the CPU last; number 0 is the idle one.
+        /// The thread that had the CPU last; ID 0 is the idle task.
         last: Thread,
     },
 }
@@ -49,7 +49,7 @@ pub enum Doing {
 /// A period in one state of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stint {
-    /// The thread, by its number outside of any container.
+    /// Thread ID in the initial PID namespace.
     pub thread: i32,
     /// In ns of the trace's clock.
     pub start: i64,
@@ -72,7 +72,7 @@ impl Stint {
 enum State {
     Running {
         since: i64,
-        /// Set if it was woken on its way to sleep.
+        /// Wake-up of a thread that has not left the CPU yet, with its waker.
         woken: Option<(i64, Waker)>,
         is_relative: bool,
     },
@@ -99,7 +99,7 @@ pub struct Stints {
 }
 
 impl Stints {
-    /// Starts following a thread, named by its number outside any container.
+    /// Starts following a thread, given by its ID in the initial PID namespace.
     pub fn follow(&mut self, thread: i32) {
         self.threads.entry(thread).or_default();
     }
@@ -125,7 +125,7 @@ impl Stints {
         }
     }
 
-    /// Returns the context that wakes a thread by this event.
+    /// Returns the waker of a thread in this event.
     #[must_use]
     pub fn waker(&self, event: &Event) -> Waker {
         self.contexts.waker(event)
@@ -133,7 +133,7 @@ impl Stints {
 
     fn take_event(&mut self, event: &Event) {
         let time = i64::try_from(event.time).unwrap_or(i64::MAX);
-        // A stack carries the number of the thread before the switch.
+        // A stack event has the ID of the thread that left the CPU.
         if !matches!(event.kind, Kind::Stack { .. }) {
             self.runs(time, event.head.pid);
         }
@@ -175,12 +175,12 @@ impl Stints {
         }
     }
 
-    /// Records that an event of a thread shows that it has a CPU. If the kernel does not trace the
-    /// switch from the idle task, this is the first sign: the thread got the CPU when it was woken,
-    /// because the CPU was idle.
+    /// Records that a thread has a CPU, because it wrote an event. If the kernel does not trace the
+    /// switch from the idle task, this event is the first sign. The thread then got the CPU when it
+    /// was woken, because the CPU was idle.
     fn runs(&mut self, time: i64, thread: i32) {
         let since = match self.threads.get(&thread) {
-            // It may have been woken on its way to sleep.
+            // The wake-up may precede the sleep.
             Some(Some(State::Asleep {
                 since,
                 woken: Some((woke, _)),
@@ -197,7 +197,7 @@ impl Stints {
         self.gets(since.min(time), thread, idle);
     }
 
-    /// A thread loses its CPU to `next`.
+    /// Records that a thread loses its CPU to `next`.
     fn leaves(&mut self, time: i64, thread: i32, state: i64, next: Thread) {
         let Some(known) = self.threads.get_mut(&thread) else {
             return;
@@ -235,7 +235,7 @@ impl Stints {
         };
     }
 
-    /// A thread gets the CPU that `last` had.
+    /// Records that a thread gets the CPU that `last` had.
     fn gets(&mut self, time: i64, thread: i32, last: Thread) {
         let Some(known) = self.threads.get_mut(&thread) else {
             return;

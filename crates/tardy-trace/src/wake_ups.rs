@@ -1,27 +1,28 @@
 //! Wake-ups of followed threads: when each was due, when the thread ran, and what lies between.
 //!
-//! A wake-up is due at its reference time. If a timer that a followed thread set ends the wait, this
-//! is the time that the program asked for. If an interrupt or a softirq wakes the thread, it is the
-//! entry of that; if another thread does, it is the waking. Every waking of a followed thread is
-//! either measured, or counted with the reason why it is not ([`WakingCounts`]).
+//! A wake-up is due at its reference time. If a timer that a followed thread set ends the wait, the
+//! reference is the time that the program asked for. If an interrupt or a softirq wakes the thread,
+//! the reference is the entry of this interrupt or softirq. If another thread wakes it, the
+//! reference is the event `sched_waking`. Each `sched_waking` of a followed thread is either
+//! measured, or counted with the reason why it is not ([`WakingCounts`]).
 //!
-//! A timer that a followed thread sets begins a story, which ends in exactly one way
-//! ([`TimerCounts`]): as a wake-up, unawaited, cancelled, lost, or pending.
+//! Each timer that a followed thread sets has exactly one outcome ([`TimerCounts`]): wake-up,
+//! unawaited, cancelled, lost, or pending.
 //!
-//! The events that this needs: `hrtimer_start`, `hrtimer_cancel`, `hrtimer_expire_entry`,
+//! Required events: `hrtimer_start`, `hrtimer_cancel`, `hrtimer_expire_entry`,
 //! `hrtimer_expire_exit`, `sched_waking`, `sched_switch`, and the entries and exits of interrupts
-//! and softirqs. Nothing here knows of the system: whoever feeds it says which threads to follow,
-//! and how far the kernel's clocks lie apart.
+//! and softirqs. This module never accesses the system: its caller chooses the threads, and passes
+//! the offsets between the kernel's clocks.
 //!
-//! A program's timer is due when the program asked, not when its slack ends. A loop sees the same
-//! latency; the slack is a named part of it.
+//! A program's timer is due at the time that the program asked for, not at the end of its slack.
+//! The latency is therefore the one that the program experiences; the slack is one of its parts.
 //!
-//! A cancelled timer did not end the wait. A timer ended it if the wake-up lies between the entry
-//! and the exit of the timer's function. An unrelated wake-up in the same interrupt would otherwise
-//! become a sample as late as the wait was long. The exit event is worth its cost.
+//! A timer ended a wait if the wake-up lies between the entry and the exit of the timer's function.
+//! The exit event is needed: without it, an unrelated wake-up in the same interrupt could count as
+//! one by the timer, with a latency as long as the wait.
 //!
-//! After lost events, all pending timers count as lost. One of them may have been set again among
-//! the lost events; it would then look late by a whole period.
+//! After lost events, all pending timers count as lost. If the lost events set one of them again,
+//! its latency would be too large by a whole period.
 
 use foldhash::{HashMap, HashSet};
 use serde::Serialize;
@@ -32,13 +33,12 @@ use crate::merge::Item;
 use crate::text::Text;
 use crate::timers::{ClockOffsets, TimerClock, TimerCounts, TimerKind};
 
-/// Timers that are set at the same time; the start of a further one counts as lost.
+/// Maximum number of timers that are set at the same time; a further one counts as lost.
 const ARMED_MAX: usize = 1 << 18;
-/// Timers' functions that a CPU is in at once: one that a thread of PREEMPT_RT serves, and one in
-/// an interrupt above it. More are damage.
+/// Maximum number of nested timer functions on a CPU. Two are possible: one in a softirq thread of
+/// PREEMPT_RT, and one in an interrupt of that thread. More mean a damaged trace.
 const NESTED_MAX: usize = 16;
-/// The least state of a thread that lost its CPU to another one (TASK_REPORT_MAX); one that yields
-/// it has 0.
+/// Smallest `prev_state` of a preempted thread (TASK_REPORT_MAX); a thread that yields has 0.
 pub(crate) const PREEMPTED: i64 = 0x100;
 
 /// What woke a thread.
@@ -46,18 +46,18 @@ pub(crate) const PREEMPTED: i64 = 0x100;
 pub enum Cause {
     /// A timer that a followed thread had set.
     Timer {
-        /// What the program had set.
+        /// The kind of the timer.
         kind: TimerKind,
-        /// The clock that it had set it on.
+        /// The clock of the timer.
         clock: TimerClock,
     },
-    /// An interrupt, by its handler.
+    /// An interrupt, with the name of its handler.
     Interrupt(Text),
-    /// A softirq, by its number.
+    /// A softirq, with its number.
     Softirq(i64),
-    /// The thread with this number.
+    /// The thread with this ID.
     Thread(i32),
-    /// None: the time between two functions of the program, which is kept like a wake-up.
+    /// No waker: the time between two functions of the program is recorded like a wake-up.
     Functions,
 }
 
@@ -75,17 +75,17 @@ impl Cause {
     }
 }
 
-/// What lies between the due time and the thread's running, in ns. The parts follow one another:
-/// their sum is the latency, always. The first three are of timers only.
+/// Parts of the latency between the due time and the time when the thread ran, in ns. They follow
+/// one another, and their sum is always the latency. Only timers have the first three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Parts {
-    /// From the due time to when the thread set the timer, where it did so too late.
+    /// From the due time until the thread set the timer, if it set the timer after the due time.
     pub armed: i64,
-    /// From there on, for as long as the thread allows its timer to be late (timer slack).
+    /// From there to the end of the timer slack of the thread.
     pub slack: i64,
     /// From there to the call of the timer's function.
     pub timer: i64,
-    /// From there, or from the entry of the interrupt, to the waking of the thread.
+    /// From there, or from the entry of the interrupt or softirq, to `sched_waking`.
     pub waking: i64,
     /// From there to the switch to the thread.
     pub switch: i64,
@@ -109,14 +109,14 @@ pub struct WakeUp {
     pub thread: i32,
     /// What woke it.
     pub cause: Cause,
-    /// The CPU that it ran on; where the switch is not in the trace, the one that woke it.
+    /// The CPU that it ran on; if the switch is not in the trace, the CPU that woke it.
     pub cpu: u32,
-    /// Its reference time, in ns of the monotonic clock. Of a timer, what the program asked for,
-    /// without slack.
+    /// Its reference time, in ns of the monotonic clock; for a timer, the time that the program
+    /// asked for, without slack.
     pub due: i64,
     /// When it ran.
     pub ran: i64,
-    /// What lies between.
+    /// The parts of the latency.
     pub parts: Parts,
     /// How the thread came to run.
     pub start: Start,
@@ -127,41 +127,40 @@ pub struct WakeUp {
 pub enum Start {
     /// By a switch to it.
     Switch,
-    /// It had not left the CPU yet, and goes on behind the interrupt.
+    /// It had not left the CPU yet, and continues after the interrupt.
     OnCpu,
-    /// No switch is in the trace, and the thread did something later or lost its CPU while it could
-    /// run: it had not left its CPU, or the kernel does not trace that switch. Its latency is a
-    /// lower bound.
+    /// No switch is in the trace, but a later event shows that the thread ran: either it had not
+    /// left its CPU, or the kernel does not trace that switch. Its latency is a lower bound.
     Unseen,
 }
 
 impl WakeUp {
-    /// From due to running, in ns.
+    /// Returns the latency, in ns.
     #[must_use]
     pub fn lateness(&self) -> i64 {
         self.ran - self.due
     }
 
-    /// The time of the waking.
+    /// Returns the time of `sched_waking`.
     #[must_use]
     pub fn woken(&self) -> i64 {
         self.ran - self.parts.switch
     }
 }
 
-/// Wakings of followed threads:
+/// Outcomes of the `sched_waking` events of followed threads:
 /// `wakings = measured + no_entry + unknown_timer + lost + pending`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct WakingCounts {
     /// All.
     pub wakings: u64,
-    /// They have a latency.
+    /// Those with a latency.
     pub measured: u64,
     /// By an interrupt or a softirq whose entry is not in the trace.
     pub no_entry: u64,
     /// By a timer that no followed thread was seen to set, or that woke another thread before.
     pub unknown_timer: u64,
-    /// When the thread ran may be among lost events.
+    /// The lost events may include the one that shows the thread running.
     pub lost: u64,
     /// The thread had not run when the trace ended.
     pub pending: u64,
@@ -177,7 +176,7 @@ struct ArmedTimer {
     soft_expires: i64,
 }
 
-/// A timer whose function a CPU is in.
+/// A timer whose function a CPU executes.
 #[derive(Debug, Clone, Copy)]
 struct ExpiringTimer {
     timer: u64,
@@ -188,14 +187,14 @@ struct ExpiringTimer {
     has_woken: bool,
 }
 
-/// What a woken thread was woken by.
+/// The waker of a thread.
 #[derive(Debug, Clone, Copy)]
 enum WokenBy {
     Timer(ExpiringTimer),
     Other { cause: Cause, reference: i64 },
 }
 
-/// A thread that was woken and that does not run yet.
+/// A thread that was woken and does not run yet.
 #[derive(Debug, Clone, Copy)]
 struct WokenThread {
     by: WokenBy,
@@ -203,14 +202,14 @@ struct WokenThread {
     cpu: u32,
 }
 
-/// Takes a trace in, event by event, and gives wake-ups out.
+/// Reads a trace event by event, and returns wake-ups.
 #[derive(Debug, Default)]
 pub struct WakeUpWatch {
     kinds: HashMap<u64, TimerKind>,
     offsets: ClockOffsets,
     followed: HashSet<i32>,
     armed: HashMap<u64, ArmedTimer>,
-    /// Sleep timers that are set, by thread, which has one at most.
+    /// Sleep timers that are set, by thread; a thread has at most one.
     sleeping: HashMap<i32, u64>,
     expiring: HashMap<u32, Vec<ExpiringTimer>>,
     woken: HashMap<i32, WokenThread>,
@@ -222,7 +221,7 @@ pub struct WakeUpWatch {
 }
 
 impl WakeUpWatch {
-    /// For timers with these functions, by address.
+    /// Creates a watch for the timers with these functions, by address.
     #[must_use]
     pub fn new(functions: impl IntoIterator<Item = (u64, TimerKind)>) -> Self {
         Self {
@@ -231,48 +230,48 @@ impl WakeUpWatch {
         }
     }
 
-    /// Also looks at this thread, by its number outside of any container.
+    /// Starts to follow a thread, given by its ID in the initial PID namespace.
     pub fn follow(&mut self, thread: i32) {
         self.followed.insert(thread);
     }
 
-    /// Looks at it no more: it has ended, and its number may become another program's. Timers that
-    /// it set for others stay.
+    /// Stops following a thread that has ended, because another program may reuse its ID. Timers
+    /// that it set for other threads stay.
     pub fn unfollow(&mut self, thread: i32) {
         self.end_unseen(thread);
         self.followed.remove(&thread);
     }
 
-    /// Says how far the clocks lie apart from now on.
+    /// Sets the offsets between the clocks from now on.
     pub fn set_offsets(&mut self, offsets: ClockOffsets) {
         self.offsets = offsets;
     }
 
-    /// What became of the timers of a kind so far; those that are pending are told by
-    /// [`WakeUpWatch::finish`].
+    /// Returns the outcomes of a kind's timers so far; [`WakeUpWatch::finish`] adds the pending
+    /// ones.
     #[must_use]
     pub fn counts(&self, kind: TimerKind) -> TimerCounts {
         self.counts[kind as usize]
     }
 
-    /// What became of the wakings so far.
+    /// Returns the outcomes of the `sched_waking` events so far.
     #[must_use]
     pub fn wakings(&self) -> WakingCounts {
         self.wakings
     }
 
-    /// Wakings of followed threads by something other than a timer of theirs.
+    /// Returns the number of wake-ups of followed threads by anything but their timers.
     #[must_use]
     pub fn other_wake_ups(&self) -> u64 {
         self.other_wake_ups
     }
 
-    /// The wake-ups that are known since the last call, each in the order in which it ended.
+    /// Returns the wake-ups that ended since the last call, in order of their ends.
     pub fn finished(&mut self) -> impl Iterator<Item = WakeUp> {
         self.finished.drain(..)
     }
 
-    /// Takes in what comes next.
+    /// Processes the next item.
     pub fn take(&mut self, item: &Item) {
         match item {
             Item::Event(event) => self.take_event(event),
@@ -283,8 +282,8 @@ impl WakeUpWatch {
     fn take_event(&mut self, event: &Event) {
         let is_thread =
             !event.head.is_in_interrupt() && !event.head.is_in_softirq() && !event.head.is_in_nmi();
-        // The event of a switch is written by the thread before it, which may be one that is woken
-        // on its way to sleep.
+        // The previous thread writes the event of a switch, and may have been woken on its way to
+        // sleep.
         if is_thread && !matches!(event.kind, Kind::Switch { .. }) {
             self.end_unseen(event.head.pid);
         }
@@ -307,8 +306,8 @@ impl WakeUpWatch {
                     self.start(timer, armed);
                 }
             }
-            // Kernels up to 6.17 also tell that a timer is taken out of the queue because it
-            // expires, in the interrupt.
+            // Kernels up to 6.17 also write this event in the interrupt, when an expired timer
+            // leaves the queue.
             Kind::TimerCancel { timer } if is_thread && self.followed.contains(&event.head.pid) => {
                 self.cancel(timer)
             }
@@ -326,8 +325,9 @@ impl WakeUpWatch {
                 previous_state,
                 next,
             } => {
-                // One that could have gone on was on its CPU when it was woken elsewhere. Whether
-                // it went on then, or was on its way to sleep until now, is not told.
+                // A thread that is still runnable here had not left its CPU when another CPU woke
+                // it. The trace does not show whether it continued at once, or was on its way to
+                // sleep until now.
                 if previous_state == 0 || previous_state >= PREEMPTED {
                     self.end_unseen(previous.pid);
                 }
@@ -341,7 +341,7 @@ impl WakeUpWatch {
     }
 
     fn start(&mut self, timer: u64, armed: ArmedTimer) {
-        // A thread that sleeps again no longer sleeps as before.
+        // A thread has one sleep timer, so its earlier one has ended.
         if armed.kind == TimerKind::Sleep
             && let Some(before) = self
                 .sleeping
@@ -380,7 +380,7 @@ impl WakeUpWatch {
             return;
         };
         let nested = self.expiring.entry(event.cpu).or_default();
-        // The memory of a timer that was lost may be another one's by now.
+        // Another timer may meanwhile have the address of a lost one.
         if self.kinds.get(&function) != Some(&armed.kind) || nested.len() >= NESTED_MAX {
             self.counts[armed.kind as usize].lost += 1;
             return;
@@ -408,11 +408,11 @@ impl WakeUpWatch {
         }
     }
 
-    /// A followed thread is woken: by the timer whose function this CPU is in, or by something
-    /// else.
+    /// Records that a followed thread is woken, by the timer whose function this CPU executes or by
+    /// another cause.
     fn wake(&mut self, event: &Event, thread: i32) {
         self.wakings.wakings += 1;
-        // It ran meanwhile, or it would not be woken.
+        // A thread that is woken again has run in between.
         self.end_unseen(thread);
         let by = match self.timer_of(event, thread) {
             Some(expiring) => WokenBy::Timer(expiring),
@@ -448,7 +448,7 @@ impl WakeUpWatch {
         }
     }
 
-    /// The timer whose function wakes this thread.
+    /// Returns the timer whose function wakes this thread.
     fn timer_of(&mut self, event: &Event, thread: i32) -> Option<ExpiringTimer> {
         let is_same = |head: Head| {
             head.pid == event.head.pid && head.is_in_interrupt() == event.head.is_in_interrupt()
@@ -497,7 +497,7 @@ impl WakeUpWatch {
         });
     }
 
-    /// The clock of a timer, its due time, and the parts up to the waking at `waking`.
+    /// Returns the clock of a timer, its due time, and the parts of the latency until `waking`.
     fn until_waking(&self, expiring: ExpiringTimer, waking: i64) -> (TimerClock, i64, Parts) {
         let ExpiringTimer {
             armed,
@@ -519,8 +519,8 @@ impl WakeUpWatch {
         (clock, due, parts)
     }
 
-    /// Events were lost: what was under way may have ended among them, and a timer may have been
-    /// set anew.
+    /// Counts all pending timers and wake-ups as lost: the lost events may have ended them, or set
+    /// a timer again.
     fn lose(&mut self) {
         for kind in self.under_way() {
             self.counts[kind as usize].lost += 1;
@@ -529,7 +529,7 @@ impl WakeUpWatch {
         self.forget();
     }
 
-    /// The trace has ended: what is under way is pending.
+    /// Ends the trace: counts the remaining timers and wake-ups as pending.
     pub fn finish(&mut self) {
         for kind in self.under_way() {
             self.counts[kind as usize].pending += 1;
@@ -566,7 +566,7 @@ impl WakeUpWatch {
     }
 }
 
-/// A stamp of the trace's monotonic clock; no clock of a machine comes to half of its range.
+/// Converts a timestamp of the monotonic clock; an `i64` of ns holds 292 years.
 fn stamp(time: u64) -> i64 {
     i64::try_from(time).unwrap_or(i64::MAX)
 }

@@ -1,5 +1,5 @@
-//! The wake-ups of a running program, followed through the kernel's trace while it goes on as it
-//! was: nothing of it is stopped, changed or read but /proc.
+//! Follows the wake-ups of a running program through the kernel's trace. It reads only /proc, and
+//! never stops the program; between two functions, the kernel measures by uprobes.
 
 mod error;
 mod filters;
@@ -49,47 +49,49 @@ use crate::tracer::{NotTraced, demand_clock_of_trace};
 
 /// Interval at which pages and the list of threads are read.
 const PERIOD: Duration = Duration::from_millis(100);
-/// An event may be written this long after its time, in ns: as for explanations.
+/// Longest delay in ns from the time of an event until it can be read; explanations use the same
+/// value.
 const LATE_NS: u64 = 20_000_000;
-/// Threads that wake the followed ones, and whose own wake-ups are recorded.
+/// Maximum number of other threads whose own wake-ups are recorded, because they wake followed
+/// threads.
 const LINKED_MAX: usize = 16;
-/// Names of other threads that are remembered.
+/// Maximum number of stored thread names, of followed threads and of wakers each.
 const NAMES_MAX: usize = 4096;
-/// Text that this thread writes into the trace to find its own number there.
+/// Text that this thread writes into the trace, to find its own thread ID there.
 const MARK: &str = "tardy: attach";
 
-/// Why following has ended.
+/// Reason why the recording ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// Its time was over.
+    /// The given time has passed.
     Time,
-    /// The caller ended it.
+    /// The observer stopped it.
     Stopped,
-    /// The program has ended.
+    /// The program exited.
     Process,
     /// The trace became unusable.
     Trace,
 }
 
-/// What was recorded besides the wake-ups.
+/// Everything that was recorded besides the wake-ups.
 #[derive(Debug, Clone)]
 pub struct Recording {
-    /// When it began, by the monotonic clock.
+    /// Start, by the monotonic clock.
     pub begin: Nanos,
-    /// When it ended.
+    /// End, by the monotonic clock.
     pub end: Nanos,
     pub why: End,
-    /// Threads that were followed, with the names that they had last.
+    /// Threads that were followed, with their latest names.
     pub threads: BTreeMap<i32, String>,
     /// Outcomes of the timers of each kind.
     pub counts: Vec<(TimerKind, TimerCounts)>,
-    /// What became of the wakings of these threads.
+    /// Outcomes of the wake-ups of these threads.
     pub wakings: WakingCounts,
-    /// Those by something else than their timers.
+    /// Wake-ups by anything but the threads' own timers.
     pub other_wake_ups: u64,
-    /// Names of other threads that woke these.
+    /// Names of other threads that woke followed threads.
     pub wakers: BTreeMap<i32, String>,
-    /// What the threads did between their sleeps.
+    /// Cycles of the threads, from wake-up to sleep.
     pub cycles: Cycles,
     /// Reason why the places where threads slept are unknown.
     pub no_stacks: Option<String>,
@@ -99,29 +101,29 @@ pub struct Recording {
     pub losses: u64,
     /// Number of events lost there, as far as the kernel counted them.
     pub lost_events: u64,
-    /// Reason why the trace is incomplete, if it is not a full buffer.
+    /// Reason why the trace is incomplete, other than a full buffer.
     pub incomplete: Option<String>,
 }
 
-/// What is done with what is found, while threads are followed.
+/// Receives what is found while threads are followed.
 pub trait Observer {
-    /// Waits for as long, and returns whether following is to end.
+    /// Waits for `pause`, and returns whether to stop following.
     fn wait(&mut self, pause: Duration) -> bool;
 
-    /// Takes a wake-up of this kind, of a thread with this name.
+    /// Receives a wake-up of this kind, of a thread with this name.
     fn wake_up(&mut self, wake_up: &WakeUp, kind: &WakeUpKind, name: &str);
 
-    /// Hears which threads are no longer followed.
+    /// Receives the threads that are no longer followed.
     fn left(&mut self, threads: &BTreeSet<i32>);
 
-    /// Looks at what was found so far, after each period.
+    /// Called after each period, with everything found so far.
     fn turn(&mut self, so_far: SoFar<'_>);
 
-    /// Looks at all that was found.
+    /// Called once at the end, with everything found.
     fn end(&mut self, found: SoFar<'_>);
 }
 
-/// What was found so far.
+/// Access to everything found so far.
 #[derive(Debug)]
 pub struct SoFar<'a>(&'a mut Attachment);
 
@@ -133,23 +135,23 @@ pub struct Attachment {
     watch: WakeUpWatch,
     stints: Stints,
     places: Places,
-    /// When each thread's last sleep ended, and the place of this sleep.
+    /// End of each thread's last sleep, and its wait place.
     slept: BTreeMap<i32, (i64, Option<u32>)>,
-    /// Stints that have just ended.
+    /// Stints that just ended, with their wait places.
     ended: Vec<(Stint, Option<u32>)>,
     cutter: Cutter,
-    /// Whether the time between two functions is measured, in place of wake-ups.
+    /// Whether the time between two functions is measured instead of wake-ups.
     is_between_functions: bool,
     no_stacks: Option<String>,
     root: Root,
     chains: Chains,
     slowest: SlowestChains,
-    /// Threads of other programs that woke these.
+    /// Threads of other programs that woke followed threads, and are recorded too.
     linked: BTreeSet<i32>,
     has_new_link: bool,
-    /// Names of other threads that woke these.
+    /// Names of other threads that woke followed threads.
     wakers: BTreeMap<i32, String>,
-    /// All so far, with the names that they had last.
+    /// All threads followed so far, with their latest names.
     threads: BTreeMap<i32, String>,
     followed: FollowedThreads,
     functions: Vec<(u64, TimerKind)>,
@@ -157,7 +159,7 @@ pub struct Attachment {
     incomplete: Option<String>,
     /// The trace around the worst wake-ups, if it is kept.
     evidence: Option<Evidence>,
-    // Dropped in this order: open files keep the instance, and the journal ends after the instance.
+    // Dropped in this order: open files keep the instance alive, and the journal must outlive it.
     state: State,
     reader: PageReader,
     instance: Instance,
@@ -165,11 +167,11 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Records what the threads of `target` do from now on; with `between`, the time between these two
-    /// functions of the program in place of wake-ups.
+    /// Starts to record the threads of `target`; with `between`, the time between these two
+    /// functions of the program instead of wake-ups.
     ///
     /// # Errors
-    /// [`NotAttached`]; nothing is left of it then.
+    /// Returns [`NotAttached`]; the tracefs instance is then removed.
     pub fn start(
         mut target: Target,
         between: Option<&[Function; 2]>,
@@ -193,7 +195,7 @@ impl Attachment {
         )?;
         let threads = match target.look() {
             Look::There(threads) => threads,
-            // The first turn sees why.
+            // The first turn finds the reason.
             Look::Unknown | Look::Ended => BTreeMap::new(),
         };
         let cpus = root.online_cpus().unwrap_or_default();
@@ -239,7 +241,7 @@ impl Attachment {
             stints.follow(thread);
         }
         watch.set_offsets(offsets());
-        // Events before the mark are followed too; the mark only identifies numbers.
+        // Events before the mark are used too; the mark only shows which thread IDs the trace has.
         std::thread::sleep(Duration::from_nanos(LATE_NS));
         let until = u64::try_from(begin.get()).unwrap_or_default();
         read(&mut reader, &mut live, &mut None).map_err(failed("cannot read the trace's pages"))?;
@@ -292,7 +294,7 @@ impl Attachment {
         })
     }
 
-    /// When it began, by the monotonic clock.
+    /// Start, by the monotonic clock.
     #[must_use]
     pub fn begin(&self) -> Nanos {
         self.begin
@@ -307,8 +309,8 @@ impl Attachment {
         }
     }
 
-    /// Follows until `until` by the monotonic clock, the end of the program, or the end that the
-    /// observer asks for.
+    /// Follows the threads until `until` (monotonic clock), until the program exits, or until the
+    /// observer stops it.
     pub fn follow(mut self, until: Nanos, observer: &mut impl Observer) -> Recording {
         let why = loop {
             let left = until - Nanos(clock::monotonic());
@@ -357,7 +359,7 @@ impl Attachment {
         }
     }
 
-    /// Reads what there is, and hands over the wake-ups that are known by then.
+    /// Reads the available pages, and passes complete wake-ups to the observer.
     fn advance(&mut self, observer: &mut impl Observer) {
         let now = u64::try_from(clock::monotonic()).unwrap_or_default();
         self.read();
@@ -376,7 +378,7 @@ impl Attachment {
         }
     }
 
-    /// Hands over wake-ups until `until`, as long as the trace is complete.
+    /// Passes wake-ups until `until` to the observer, as long as the trace is complete.
     fn hand_over(&mut self, until: u64, observer: &mut impl Observer) {
         while self.incomplete.is_none()
             && let Some(item) = self.live.next_before(until)
@@ -398,7 +400,8 @@ impl Attachment {
                 if self.is_between_functions {
                     continue;
                 }
-                // A thread that was woken on its way to sleep did not sleep since.
+                // If its last sleep ended before the wake-up, the thread was woken before it slept
+                // again.
                 let slept = self.slept.get(&wake_up.thread);
                 let call = slept
                     .filter(|(end, _)| *end >= wake_up.woken())
@@ -427,12 +430,12 @@ impl Attachment {
             }
             self.ended = ended;
             self.mark(&item, observer);
-            // Only now: this event may be the first sign that the waker runs.
+            // After the stints: this event may be the first that shows the waker running.
             self.link(&item);
         }
     }
 
-    /// Takes in that a thread reached one of the two functions.
+    /// Records that a thread reached one of the two functions.
     fn mark(&mut self, item: &Item, observer: &mut impl Observer) {
         let event = match item {
             Item::Event(event) => event,
@@ -483,7 +486,7 @@ impl Attachment {
                     }
                 }
             }
-            // The stints already show what the followed threads do.
+            // Stints cover the followed threads.
             Kind::Switch { previous, next, .. } if self.linked.contains(&next.pid) => {
                 let time = i64::try_from(event.time).unwrap_or(i64::MAX);
                 self.chains.run(next.pid, time, previous, false);
@@ -516,7 +519,7 @@ impl Attachment {
             self.stints.unfollow(thread);
             self.cutter.unfollow(thread);
             self.slept.remove(&thread);
-            // The names of threads that have gone are shown, but not without end.
+            // The result names ended threads, too, up to this number.
             if self.threads.len() > NAMES_MAX {
                 self.threads.remove(&thread);
             }
@@ -536,7 +539,7 @@ impl Attachment {
                 let threads = of_threads("common_pid", self.followed.now.iter().copied());
                 self.instance.filter_marks(&threads);
             }
-            // While its trigger is replaced, the kernel records no stacks.
+            // The kernel records no stacks while their trigger is replaced.
             if self.no_stacks.is_none() && has_changed {
                 let threads = of_threads("prev_pid", self.followed.now.iter().copied());
                 let recorded = self.instance.record_stacks_of_sleeps(&threads);
@@ -548,7 +551,7 @@ impl Attachment {
 }
 
 impl SoFar<'_> {
-    /// Cycles that are measured by now, and the slowest chains.
+    /// Returns the cycles measured so far, and the slowest chains.
     pub fn cycles(&mut self) -> Cycles {
         let Attachment {
             cutter,
@@ -567,13 +570,13 @@ impl SoFar<'_> {
         cycles
     }
 
-    /// How many threads are followed now.
+    /// Returns the number of threads that are followed now.
     #[must_use]
     pub fn followed(&self) -> usize {
         self.0.followed.now.len()
     }
 
-    /// A trace.dat around the worst wake-ups, if that has changed since the last call.
+    /// Returns a trace.dat around the worst wake-ups, if it changed since the last call.
     pub fn worst_trace(&mut self) -> Option<Vec<u8>> {
         let Attachment {
             evidence,
@@ -600,8 +603,7 @@ impl SoFar<'_> {
     }
 }
 
-/// The files of the instance by which another program could switch it off, or have it tell other
-/// times.
+/// Files of the instance through which another program could stop it or change its clock.
 #[derive(Debug)]
 struct State {
     is_on: File,
@@ -616,7 +618,7 @@ impl State {
         })
     }
 
-    /// Returns what another program has changed.
+    /// Returns a text if another program changed one of them.
     fn change(&self) -> Option<String> {
         let text = |file: &File| {
             let mut bytes = [0; 512];
@@ -663,7 +665,7 @@ impl FollowedThreads {
     }
 }
 
-/// Reads all pages that there are.
+/// Reads all available pages.
 fn read(
     reader: &mut PageReader,
     live: &mut Live,
@@ -671,7 +673,7 @@ fn read(
 ) -> io::Result<()> {
     for place in 0..reader.cpus().len() {
         while let Some(page) = reader.next(place)? {
-            // A damaged one is a loss, which the stream tells.
+            // A damaged page is a loss, which `live` reports.
             let begins = live.page(place, &page);
             if let (Some(evidence), Ok(begins)) = (evidence.as_mut(), begins) {
                 evidence.page(place, begins, page);
@@ -689,7 +691,7 @@ fn functions(symbols: &str) -> Vec<(u64, TimerKind)> {
         let address = u64::from_str_radix(words.next()?, 16)
             .ok()
             .filter(|&address| address != 0)?;
-        // Compilers append to names, as in `hrtimer_wakeup.llvm.1`.
+        // Compilers append suffixes to names, as in `hrtimer_wakeup.llvm.1`.
         let name = words.nth(1)?.split('.').next()?;
         Some((
             address,
@@ -701,7 +703,7 @@ fn functions(symbols: &str) -> Vec<(u64, TimerKind)> {
     symbols.lines().filter_map(function).collect()
 }
 
-/// Returns the place where a thread slept.
+/// Returns the wait place of a sleep.
 fn place_of(stint: &Stint, live: &Live, places: &mut Places) -> Option<u32> {
     match stint.doing {
         Doing::Asleep {
@@ -713,7 +715,7 @@ fn place_of(stint: &Stint, live: &Live, places: &mut Places) -> Option<u32> {
     }
 }
 
-/// The name of a thread of any program; empty once it has ended.
+/// Returns the name of a thread of any program; empty if the thread has ended.
 fn thread_name(root: &Root, thread: i32) -> String {
     let name = root.text(format!("proc/{thread}/comm")).unwrap_or_default();
     let name: String = name

@@ -161,13 +161,13 @@ impl SearchResult {
     }
 }
 
-/// Returns the runs of the smallest search of so many settings.
+/// Returns the minimum number of runs that a search of `settings` settings needs.
 #[must_use]
 pub fn runs_min(settings: usize) -> usize {
     design::folded(settings).len() + 2 * PAIRS_MIN
 }
 
-/// Returns whether so many runs can search so many settings.
+/// Checks whether `runs` runs are enough to search `settings` settings.
 ///
 /// # Errors
 /// Returns [`SearchError`], but [`SearchError::Run`].

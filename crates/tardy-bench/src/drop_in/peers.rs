@@ -1,5 +1,5 @@
-//! The packaged versions of cyclictest, each with the libraries of its own release, without
-//! installing them.
+//! Downloads the packaged versions of cyclictest without installing them, each with the libraries
+//! of its release.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

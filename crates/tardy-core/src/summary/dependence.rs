@@ -23,9 +23,9 @@ pub struct Dependence {
     levels: Vec<Level>,
     samples: f64,
     series: usize,
-    /// Value at the highest level with enough clusters to know their size.
+    /// Extremal index at the highest level that has enough clusters for an estimate.
     of_known: f64,
-    /// Value of the far tail; 1 if unknown.
+    /// Extremal index of the far tail; 1 if unknown.
     of_tail: f64,
     unseen: f64,
     of_misses: Option<f64>,

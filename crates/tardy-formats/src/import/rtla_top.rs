@@ -155,8 +155,8 @@ fn read(
     Ok(imported)
 }
 
-/// Returns the least, mean and largest value of a part. If the interrupts were counted as none, or
-/// are not counted, values imply the minimum number of samples.
+/// Returns the minimum, mean and maximum of a part. If the count is 0, the values imply the minimum
+/// number of samples.
 fn stated(count: Option<u64>, values: [&str; 3], unit: Unit) -> StatedTotals {
     let [min_ns, mean, max_ns] = values.map(|value| nanos(value, unit).map(Nanos));
     let least = u64::from(max_ns.is_some()) + u64::from(min_ns < max_ns);

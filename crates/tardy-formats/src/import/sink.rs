@@ -401,7 +401,7 @@ pub(super) fn missing_from_rows(
     (others > 0 || is_beyond).then(|| StatedTotals {
         samples: Some(others.max(1)),
         min_ns,
-        // Rounded means may exclude it.
+        // The means are rounded, so the computed mean may lie outside the range of the values.
         mean_ns: mean.map(|mean| {
             let least = min_ns.map_or(mean, |min| min.get() as f64);
             let most = total.max_ns.map_or(mean, |max| max.get() as f64);

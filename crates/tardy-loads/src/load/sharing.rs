@@ -246,8 +246,9 @@ pub fn is_of_all(undo: &Undo) -> bool {
 /// weight once, those of other loads have it on each.
 ///
 /// The kernel's division among CPUs favours a load with many tasks on each of them: more tasks than
-/// on average wait at the time of a decision (kernel/sched/fair.c, calc_group_shares). Measured as
-/// twice the share of others on two CPUs with nine other loads, 1.3 times with 23.
+/// on average wait at the time of a decision (kernel/sched/fair.c, calc_group_shares). On two CPUs,
+/// such a load got twice the share of the others with nine other loads, and 1.3 times their share
+/// with 23.
 #[must_use]
 pub fn weight(load: &LoadPlan) -> f64 {
     const FAVOUR: f64 = 1.5;

@@ -112,8 +112,8 @@ impl AppMemory {
     /// # Errors
     /// Returns an error if the file cannot be reopened because /proc is not mounted.
     pub fn is_anybody_there(&self) -> io::Result<bool> {
-        // Locks belong to the open file: one's own descriptor is inherited by programs, so that
-        // another is needed.
+        // A lock belongs to the open file description, which programs inherit with the descriptor,
+        // so this check opens the file again.
         let file = File::options()
             .read(true)
             .write(true)

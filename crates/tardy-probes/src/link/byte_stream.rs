@@ -68,7 +68,7 @@ fn parse(place: &str) -> Result<Arc<dyn Place>, ParseLinkError> {
         speed.parse().map_err(|_| wrong())
     };
     let speed = speed.map_or(Ok(BITS_PER_SECOND), number)?;
-    // Pseudo-terminals take any speed and have none.
+    // A pseudo-terminal accepts any speed, and ignores it.
     let bits_per_second = (!device.starts_with("/dev/pts/")).then_some(speed);
     Ok(Arc::new(DeviceAndSpeed {
         device: device.into(),

@@ -336,9 +336,9 @@ pub fn look_until(mut look: impl FnMut() -> io::Result<bool>) -> io::Result<()> 
     Ok(())
 }
 
-/// Returns the result of `loopback`; if that interface is down, as in a new network namespace, the
-/// time of a datagram through a pair of local sockets, which is shorter, because it does not
-/// include the network.
+/// Returns the time that `loopback` measures. If the loopback interface is down, as in a new
+/// network namespace, it measures a datagram through a pair of local sockets. That time is shorter,
+/// because it does not include the network.
 ///
 /// # Errors
 /// Returns errors of `loopback` that have another cause; errors of local sockets.

@@ -87,7 +87,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     placement: Placement::FirstCpu,
     is_single: true,
     waits_for: WaitsFor::Event,
-    // For the loopback; other links make other calls.
+    // System calls of the loopback link; other links make other calls.
     system_calls: &["clock_nanosleep", "write", "read", "ppoll"],
     resolve,
     open,

@@ -169,7 +169,7 @@ pub(super) fn perfetto_outside(folder: &Path, out: &mut dyn io::Write) -> Result
     .map_err(RunError::Outside)?;
     samples.sort_by_key(|&(due, _)| due);
     let mut writer = Writer::new(out, true);
-    // Windows may overlap: each continues where the one before it ended.
+    // The events of samples may overlap, so events that are already written are skipped.
     let mut reached = 0;
     for (_, events) in samples {
         let begin = reached;

@@ -77,7 +77,7 @@ pub(super) fn ladder(
         .latency_skipped_at_most
         .max()
         .map_or(largest, |bound| largest.max(Nanos(bound)));
-    // The largest value of a file that rounds is not the largest latency.
+    // In a file with rounded values, the largest value is not the largest latency.
     let is_rounded = |read: &&SeriesData| read.stated.is_some_and(|stated| stated.is_rounded());
     let of_latest = Some(latest.max(Nanos::ZERO))
         .filter(|latest| !series.iter().any(is_rounded) && are_skips_decided(latest))

@@ -1,17 +1,18 @@
-//! How the bytes of `--disk` are divided for a recording of threads.
+//! Divides the bytes of `--disk` among the files of `tardy attach`.
 
 use tardy_samples::rotation::DiskDivision;
 
-/// Series of a recording without an end.
+/// Maximum number of series with `--until-stopped`.
 pub(super) const SERIES_MAX: usize = 256;
-/// Of these, those of threads that have no series of their own: one for each kind of timer.
+/// Of these, the number of shared series, for threads without their own: one for each kind of
+/// timer.
 pub(super) const OTHERS_MAX: usize = 8;
-/// Series of the smallest recording.
+/// Number of series for the smallest disk budget.
 const SERIES_LEAST: usize = 16;
-/// Bytes for one more series.
+/// Bytes per series.
 const BYTES_A_SERIES: u64 = 2 << 20;
 
-/// The least that a recording takes, in bytes.
+/// Minimum disk budget, in bytes.
 pub const DISK_LEAST: u64 = 16 << 20;
 
 /// Parts of a folder with `--disk`.
@@ -19,16 +20,16 @@ pub const DISK_LEAST: u64 = 16 << 20;
 pub struct AttachedDivision {
     /// Bytes of each series.
     pub samples: DiskDivision,
-    /// How many series there may be.
+    /// Maximum number of series.
     pub series: usize,
-    /// Bytes of the raw traces around the worst wake-ups of each hour, all together.
+    /// Bytes of all raw traces around the worst wake-ups of each hour.
     pub traces_bytes: u64,
     /// Bytes of `cycles.json`.
     pub cycles_bytes: u64,
 }
 
 impl AttachedDivision {
-    /// Of a folder with so many bytes; of [`DISK_LEAST`] if these are fewer.
+    /// Divides `bytes`, or [`DISK_LEAST`] if `bytes` is smaller.
     #[must_use]
     pub fn of(bytes: u64) -> Self {
         let bytes = bytes.max(DISK_LEAST);
@@ -36,7 +37,7 @@ impl AttachedDivision {
             .unwrap_or(SERIES_MAX)
             .clamp(SERIES_LEAST, SERIES_MAX);
         let (traces_bytes, cycles_bytes) = (bytes / 8, bytes / 32);
-        // The new cycles lie beside the old ones for a moment.
+        // While the file of cycles is replaced, both files exist.
         let rest = bytes - traces_bytes - 2 * cycles_bytes;
         Self {
             samples: DiskDivision::of(rest, series).expect("the least is enough for its series"),

@@ -1,4 +1,4 @@
-//! One series of a recording of threads: counted, then written in chunks.
+//! One series of `tardy attach`: counts its samples, and writes them in chunks.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,9 +19,9 @@ use tardy_samples::series_writer::SeriesWriter;
 
 use crate::record::StoreFailure;
 
-/// Many samples a chunk.
+/// Maximum number of samples per chunk.
 const SAMPLES_A_CHUNK: u64 = 1024;
-/// Room for the distribution that metrics show: there are many series.
+/// Memory for the distribution in metrics; small, because there are many series.
 const BUDGET: Budget = Budget {
     pages: 4,
     values: 1024,
@@ -30,33 +30,33 @@ const BUDGET: Budget = Budget {
 #[derive(Debug)]
 pub(super) struct Series {
     pub(super) descriptor: Descriptor,
-    /// The thread that it is of now.
+    /// The thread that currently adds its samples.
     pub(super) owner: Option<i32>,
     place: Place,
     encoder: ChunkEncoder,
     bytes: Vec<u8>,
     counts: Counts,
     first_due: Option<Nanos>,
-    /// What was counted before this tool has started.
+    /// Counts from before a resumption.
     before: Counts,
     figures: Option<SeriesFigures>,
     failure: Option<StoreFailure>,
 }
 
-/// Where samples go.
+/// Where the samples are stored.
 #[derive(Debug)]
 enum Place {
-    /// A program may have had more threads than a process may have files open: the file is opened
-    /// for each chunk.
+    /// The file is opened for each chunk, because a program may have more threads than a process
+    /// may have open files.
     File(PathBuf),
-    /// The segments of a series with `--disk`; they begin with the first sample.
+    /// The segments of a series with `--disk`; the first sample creates the first segment.
     Segments {
         rotation: Arc<Rotation>,
         writer: Option<SeriesWriter>,
     },
 }
 
-/// What metrics show beside the counts.
+/// What metrics show in addition to the counts.
 #[derive(Debug)]
 struct SeriesFigures {
     latency: Histogram,
@@ -73,7 +73,7 @@ impl SeriesFigures {
 }
 
 impl Series {
-    /// Makes the file of a series, whose samples give way by `rule` if there is one.
+    /// Creates the file of a series. With `rule`, the oldest samples are folded into histograms.
     pub(super) fn create(
         path: &Path,
         descriptor: Descriptor,
@@ -103,7 +103,7 @@ impl Series {
         ))
     }
 
-    /// The series at `path` of a recording that continues: all its samples gave way.
+    /// Resumes the series at `path`. All its earlier samples are folded into histograms.
     pub(super) fn take_up(path: &Path, rule: RotationRule, has_metrics: bool) -> io::Result<Self> {
         let descriptor = SeriesFile::open(path)
             .map_err(io::Error::other)?
@@ -134,7 +134,7 @@ impl Series {
         }
     }
 
-    /// Adds a sample, and writes a chunk when that is full.
+    /// Adds a sample, and writes the chunk if it is full.
     pub(super) fn push(&mut self, sample: Sample, window: Option<Window>) -> io::Result<()> {
         self.counts.recorded += 1;
         self.counts.expected += 1;
@@ -153,7 +153,7 @@ impl Series {
         }
     }
 
-    /// Counts timers of which the trace lost the end.
+    /// Counts timers whose end is missing from the trace.
     pub(super) fn lose(&mut self, lost: u64) {
         self.counts.lost += lost;
         self.counts.expected += lost;
@@ -163,7 +163,7 @@ impl Series {
         self.encoder.samples() > 0
     }
 
-    /// Writes a chunk. Samples that find no room in a bounded folder are counted.
+    /// Writes a chunk. With `--disk`, samples that cannot be written are only counted.
     pub(super) fn write(&mut self, is_last: bool) -> io::Result<()> {
         let (samples, since) = (self.encoder.samples(), self.first_due.take());
         self.bytes.clear();
@@ -206,7 +206,7 @@ impl Series {
         }
     }
 
-    /// Writes the rest. A series that got no sample stays as it was.
+    /// Writes the remaining samples. A resumed series without new samples stays unchanged.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         let is_untouched = matches!(self.place, Place::Segments { writer: None, .. });
         if is_untouched && !self.has_samples() {
@@ -215,7 +215,7 @@ impl Series {
         self.write(true)
     }
 
-    /// The counts so far. Samples that gave way are not stored.
+    /// Returns the counts so far. Folded samples count as unstored.
     pub(super) fn counts(&self) -> Counts {
         let given_way = self.rotation().map_or(0, |rotation| rotation.given_way());
         Counts {

@@ -9,7 +9,7 @@ use super::cut::{told_thread, told_waker};
 /// Maximum number of stored chains.
 const KEPT_MAX: usize = 10;
 
-/// A thread on the way from an interrupt to a followed thread.
+/// A thread of a chain of wake-ups.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainLink {
     /// ID of the thread.
@@ -25,7 +25,7 @@ pub struct ChainLink {
     pub took_ns: Nanos,
 }
 
-/// Wake-ups that led to the run of a followed thread.
+/// A chain of wake-ups that ends when a followed thread runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WakeUpChain {
     /// The first wake-up, by the monotonic clock.
@@ -48,7 +48,7 @@ pub struct SlowestChains {
 }
 
 impl SlowestChains {
-    /// Adds a chain; a thread that no other thread woke ends no chain.
+    /// Adds a chain of at least two threads; ignores shorter ones.
     pub fn add(&mut self, chain: &Chain) {
         if chain.links.len() < 2 {
             return;
@@ -69,7 +69,7 @@ impl SlowestChains {
         self.kept.push(chain.clone());
     }
 
-    /// Returns the slowest first.
+    /// Returns the stored chains, the slowest first.
     #[must_use]
     pub fn result(&mut self, name: &impl Fn(i32) -> String) -> Vec<WakeUpChain> {
         self.kept

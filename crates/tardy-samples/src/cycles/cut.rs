@@ -1,11 +1,11 @@
 //! Cuts the stints of a thread into cycles.
 //!
-//! A cycle starts with the wake-up from a sleep in the thread's waiting place and ends when the
-//! thread sleeps there again. The waiting place is found for each group of sleeps, among the places
-//! with at least two of them: one long sleep before a loop is not the loop's wait. It is the place
-//! in which the thread's own timers woke it at absolute times, or after times that are at least a
-//! tenth of its sleep. If there are several or none, it is the place in which the thread slept
-//! longest.
+//! A cycle starts with the wake-up from a sleep in the thread's wait place, and ends when the
+//! thread sleeps there again. The wait place is determined for each group of sleeps, among the
+//! places with at least two sleeps: one long sleep before a loop is not the loop's wait. The wait
+//! place is the place where the thread's own timers ended the sleeps. These timers must be
+//! absolute, or the place must have at least a tenth of the time slept. If several places or none
+//! meet this rule, the place with the longest time slept is the wait place.
 
 use foldhash::HashMap;
 use tardy_core::histogram::{Budget, Histogram};
@@ -19,13 +19,13 @@ use super::{Cycle, CycleRow, Cycles, Marks, PlaceRow, Shares, Stretch, StretchKi
 
 /// Number of sleeps from which a thread's wait place is determined.
 const GROUP_SLEEPS: usize = 32;
-/// Maximum number of stints until then.
+/// Maximum number of stints in a group.
 const GROUP_STINTS: usize = 1024;
-/// Minimum number of sleeps of a group at a wait place, and of sleeps that own timers ended at a
-/// timer's place.
+/// Minimum number of sleeps at a wait place, and of sleeps there that the thread's own timers
+/// ended.
 const SLEEPS_MIN: u32 = 2;
-/// A timer's place with times from then on has at least this part of the time: a worker that waits
-/// for work may sleep for a time at work.
+/// Divisor: a wait place with relative timers has at least 1/10 of the time slept, because a worker
+/// may also sleep for a short time during its work.
 const TIMERS_SHARE: i64 = 10;
 /// Maximum number of intervals stored per cycle.
 const STRETCHES_MAX: usize = 32;
@@ -33,15 +33,15 @@ const STRETCHES_MAX: usize = 32;
 const WORST_MAX: usize = 3200;
 /// Number of cycles stored for every thread.
 const WORST_OF_THREAD: usize = 10;
-/// Threads that are looked at.
+/// Maximum number of threads.
 const THREADS_MAX: usize = 1024;
-/// Places that a thread counts separately.
+/// Maximum number of places that a thread counts separately.
 const PLACES_MAX: usize = 64;
 
 /// Index of a place in the list for [`Cutter::result`]; absent if the place is unknown.
 type Place = Option<u32>;
 
-/// Makes cycles of stints.
+/// Builds cycles from stints.
 #[derive(Debug, Default)]
 pub struct Cutter {
     /// Whether cycles are the times between two functions of the program, see [`Self::mark`].
@@ -70,7 +70,7 @@ struct ThreadCut {
     home: Option<Place>,
     /// The end of the last stint.
     last: i64,
-    /// The start of the last sleep in the waiting place.
+    /// The start of the last sleep in the wait place.
     slept_at_home: Option<i64>,
     open: Option<OpenCycle>,
     response: Histogram,
@@ -84,7 +84,7 @@ struct ThreadCut {
 struct Sleeps {
     count: u32,
     by_timers: u32,
-    /// The number of them that an absolute timer ended.
+    /// Number of sleeps that an absolute timer of the thread ended.
     until_times: u32,
     length: i64,
 }
@@ -150,7 +150,8 @@ impl Default for ThreadCut {
 }
 
 impl Cutter {
-    /// Cuts between two functions of the program, instead of at the sleeps of its threads.
+    /// Creates a cutter that cuts between two functions of the program, instead of at the sleeps of
+    /// its threads.
     #[must_use]
     pub fn between_marks() -> Self {
         Self {
@@ -159,8 +160,8 @@ impl Cutter {
         }
     }
 
-    /// Takes in that a running thread reached one of the two functions, after its stints so far.
-    /// Returns the start and the end of the cycle that ends here.
+    /// Records that a running thread reached one of the two functions. Its earlier stints must have
+    /// been added. Returns the start and the end of the cycle that ends here.
     pub fn mark(&mut self, thread: i32, time: i64, is_end: bool) -> Option<(i64, i64)> {
         if self.threads.len() >= THREADS_MAX && !self.threads.contains_key(&thread) {
             self.has_more_threads = true;
@@ -190,7 +191,7 @@ impl Cutter {
         None
     }
 
-    /// Takes in that events were lost: cycles between marks that have begun are not measured.
+    /// Records that events were lost: open cycles between marks are cut off.
     pub fn lose(&mut self) {
         if self.is_marked {
             for thread in self.threads.values_mut() {
@@ -199,8 +200,9 @@ impl Cutter {
         }
     }
 
-    /// Takes in a wake-up, before the stint that ends with it. One that is not by a timer of the
-    /// program begins a cycle with the waking, which the stint has.
+    /// Records a wake-up, before the stint that ends with it is added. Only a timer of the program
+    /// gives a cycle a due time. Any other cycle starts at the wake-up itself, whose time is in the
+    /// stint.
     pub fn wake_up(&mut self, wake_up: &WakeUp) {
         let has_room = self.timers.len() < THREADS_MAX || self.timers.contains_key(&wake_up.thread);
         if has_room && matches!(wake_up.cause, Cause::Timer { .. }) {
@@ -247,7 +249,7 @@ impl Cutter {
         self.threads.get(&thread)?.home
     }
 
-    /// A thread has ended.
+    /// Ends the cycles of a thread that has ended.
     pub fn unfollow(&mut self, thread: i32) {
         self.timers.remove(&thread);
         if let Some(thread) = self.threads.get_mut(&thread) {
@@ -258,7 +260,7 @@ impl Cutter {
         }
     }
 
-    /// No more stints come: the last sleeps of each thread are cut, too.
+    /// Cuts the last stints of each thread, after all stints were added.
     pub fn finish(&mut self) {
         for thread in self.threads.values_mut() {
             self.cut_off += thread.cut_group();
@@ -268,7 +270,8 @@ impl Cutter {
         }
     }
 
-    /// The cycles so far, with the places and names by number.
+    /// Returns the cycles so far. `places` lists all places by index; `name` returns the name of a
+    /// thread.
     #[must_use]
     pub fn result(&mut self, places: &[WaitPlace], name: &impl Fn(i32) -> String) -> Cycles {
         let mut cycles = Cycles {
@@ -297,7 +300,7 @@ impl Cutter {
 }
 
 impl ThreadCut {
-    /// Cuts the stored stints, and returns how many cycles have no end.
+    /// Cuts the stored stints, and returns the number of cycles that were cut off.
     fn cut_group(&mut self) -> u64 {
         let home = self.waiting_place();
         let mut cut_off = 0;
@@ -363,7 +366,7 @@ impl ThreadCut {
         Some(best.0)
     }
 
-    /// Takes the next stint into the open cycle. Returns 1 if the cycle has no end.
+    /// Adds the next stint to the open cycle. Returns 1 if the cycle was cut off.
     fn cut(&mut self, piece: &Piece) -> u64 {
         let stint = piece.stint;
         let mut cut_off = 0;
@@ -427,9 +430,9 @@ impl ThreadCut {
         cut_off
     }
 
-    /// Adds a stint to the open cycle between two marks. Returns 1 if the cycle has no end.
+    /// Adds a stint to the open cycle between two marks. Returns 1 if the cycle was cut off.
     ///
-    /// A stint in which the thread ran may have begun before the mark.
+    /// A stint may start before the mark; only its part after the mark counts.
     fn add_between_marks(&mut self, stint: Stint, place: Place) -> u64 {
         if self.open.is_none() || stint.end <= self.last {
             return 0;
@@ -613,7 +616,7 @@ const SOFTIRQS: [&str; 10] = [
     "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
 ];
 
-/// A waker, as people name it.
+/// Returns the printable name of a waker, or `None` if the waker is unknown.
 #[must_use]
 pub fn told_waker(waker: Waker, name: &impl Fn(i32) -> String) -> Option<String> {
     match waker {

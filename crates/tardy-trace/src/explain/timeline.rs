@@ -400,7 +400,7 @@ impl Timeline {
         }
     }
 
-    /// Takes the uppermost context of a kind away, with those above it.
+    /// Removes the topmost context that `is_it` accepts, and all contexts above it.
     fn leave(&mut self, is_it: impl Fn(&Context) -> bool) {
         if let Some(place) = self.stack.iter().rposition(is_it) {
             self.stack.truncate(place);

@@ -13,22 +13,22 @@ pub enum NotAttached {
     /// The kernel's trace cannot be recorded.
     #[error("{}: {}", .0, .0.remedy())]
     NotTraced(#[from] NotTraced),
-    /// The function that a timer calls identifies its kind.
+    /// The kernel hides the addresses of its functions, which identify the kinds of timers.
     #[error(
         "the kernel hides the addresses of its functions, so timers cannot be distinguished: run \
          with CAP_SYSLOG, and set kernel.kptr_restrict to 0 or 1"
     )]
     HiddenFunctions,
-    /// The numbers of a container.
+    /// The trace and this PID namespace use different thread IDs.
     #[error(
         "the kernel's trace and the PID namespace of this container use different thread IDs: \
          run outside the container, or in one that uses the host's IDs (--pid=host)"
     )]
     OtherNumbers,
-    /// The functions between which time is to be measured cause no events.
+    /// The kernel could not make events for the two functions.
     #[error("cannot measure between functions: {}", no_marks(.0))]
     NoMarks(InstanceError),
-    /// Other events overwrote it.
+    /// Other events overwrote the mark in the trace.
     #[error(
         "the kernel's trace lost the mark that tardy wrote into it, because other threads caused \
          too many events: try again when fewer threads run"
@@ -39,7 +39,7 @@ pub enum NotAttached {
     Journal(#[from] JournalError),
 }
 
-/// Why the kernel made no events of a program's functions.
+/// Returns why the kernel made no events for the functions of a program.
 fn no_marks(error: &InstanceError) -> String {
     match error {
         InstanceError::System { path, error }

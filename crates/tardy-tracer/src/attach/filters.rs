@@ -1,6 +1,6 @@
-//! Filters of the trace's events, for the threads that are followed. The kernel takes a filter of
-//! less than a page (kernel/trace/trace_events.c, `event_filter_write`): however many threads there
-//! are, a filter has at most [`RANGES_MAX`] ranges of their numbers for each field.
+//! Event filters for the followed threads. The kernel accepts only filters shorter than a page
+//! (kernel/trace/trace_events.c, `event_filter_write`). For any number of threads, a filter
+//! therefore has at most [`RANGES_MAX`] ranges of thread IDs for each field.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -10,11 +10,13 @@ use tardy_trace::timers::TimerKind;
 use crate::events::WantedEvent;
 use crate::events::of_timers::{CANCEL, EXPIRE_ENTRY, START, SWITCH, WAKING};
 
-/// Ranges of thread numbers in a filter: two fields with as many of seven digits fit into a page.
+/// Maximum number of thread ID ranges per field: two fields with so many seven-digit ranges fit
+/// into a page.
 const RANGES_MAX: usize = 32;
 
-/// The part of a filter that names these threads. Of many, ranges of numbers that take in as few
-/// other threads as possible: those cost some time, and readers leave their events out.
+/// Returns the part of a filter that selects these threads. For many threads, it selects ranges of
+/// IDs with as few other threads as possible. Events of other threads cost some time, and readers
+/// discard them.
 pub(super) fn of_threads(field: &str, threads: impl Iterator<Item = i32>) -> String {
     let threads: BTreeSet<i32> = threads.collect();
     if threads.is_empty() {
@@ -30,8 +32,8 @@ pub(super) fn of_threads(field: &str, threads: impl Iterator<Item = i32>) -> Str
     format!("({})", ranges.collect::<Vec<_>>().join(" || "))
 }
 
-/// At most [`RANGES_MAX`] ranges with all these numbers, and with as few others as possible: only
-/// the widest gaps between the numbers are left out.
+/// Returns at most [`RANGES_MAX`] ranges that contain all these IDs, and as few others as possible:
+/// the ranges leave out only the widest gaps between the IDs.
 fn ranges(threads: &BTreeSet<i32>) -> Vec<(i32, i32)> {
     let numbers: Vec<i32> = threads.iter().copied().collect();
     let mut gaps: Vec<usize> = (1..numbers.len()).collect();
@@ -46,15 +48,15 @@ fn ranges(threads: &BTreeSet<i32>) -> Vec<(i32, i32)> {
         .collect()
 }
 
-/// What is recorded of each event, for these threads: each event costs the program some hundred ns,
-/// and most are of no use here.
+/// Returns the filter of each event for these threads. A recorded event costs the program some
+/// hundred ns, and most events are of no use here.
 pub(super) fn filters(
     functions: &[(u64, TimerKind)],
     threads: impl Iterator<Item = i32>,
     linked: &BTreeSet<i32>,
 ) -> [(WantedEvent, String); 5] {
     let threads: Vec<i32> = threads.collect();
-    // Ranges of many threads may take in those of other programs.
+    // Threads of other programs are left out if the filter would need ranges.
     let linked = linked
         .iter()
         .filter(|_| threads.len() + linked.len() <= RANGES_MAX);

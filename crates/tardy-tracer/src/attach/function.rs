@@ -12,15 +12,15 @@ use object::{Endianness, elf};
 
 use super::process::Process;
 
-/// What is appended to a name for the return from the function, as perf-probe(1) has it.
+/// Suffix that stands for the return from a function, as in perf-probe(1).
 const RETURN: &str = "%return";
-/// Similar names that an error lists.
+/// Maximum number of similar names in an error.
 const SIMILAR_MAX: usize = 5;
 
 /// Why the calls of a function cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum NoFunction {
-    /// No file of the program has it.
+    /// No mapped file of the program defines the function.
     #[error(
         "process {process} has no function {name:?} in its {files} files with code{}",
         advice(.similar)
@@ -53,7 +53,7 @@ fn advice(names: &[String]) -> String {
 pub struct Function {
     /// As given by the user.
     pub name: String,
-    /// The file, by a path of /proc that reaches it from outside of a container, too.
+    /// Path of the file below /proc, which also works outside the program's container.
     pub path: PathBuf,
     /// Offset of the function's first instruction in the file.
     pub offset: u64,
@@ -66,7 +66,7 @@ impl Function {
     /// comes before its libraries.
     ///
     /// # Errors
-    /// [`NoFunction`].
+    /// Returns [`NoFunction`].
     pub fn find(process: &Process, name: &str) -> Result<Self, NoFunction> {
         let (symbol, is_return) = match name.strip_suffix(RETURN) {
             Some(symbol) => (symbol, true),
@@ -102,7 +102,7 @@ impl Function {
         })
     }
 
-    /// The line for `uprobe_events` of tracefs that makes the event `group/event`.
+    /// Returns the line for `uprobe_events` of tracefs that creates the event `group/event`.
     #[must_use]
     pub fn definition(&self, group: &str, event: &str) -> String {
         let kind = if self.is_return { 'r' } else { 'p' };
@@ -114,8 +114,8 @@ impl Function {
     }
 }
 
-/// The offset of a function in a file; nothing if the file does not define the function. Adds longer
-/// names that contain `name` to `similar`.
+/// Returns the offset of a function in a file, or `None` if the file does not define it. Adds
+/// longer names that contain `name` to `similar`.
 fn find(
     file: File,
     name: &str,
@@ -167,7 +167,7 @@ where
     Ok(None)
 }
 
-/// The offset in the file of an address of its first mapping.
+/// Converts a virtual address of an ELF file to an offset in the file.
 fn offset<'data, Header, Data>(
     header: &Header,
     endian: Endianness,

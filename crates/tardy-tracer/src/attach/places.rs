@@ -13,7 +13,7 @@ const PLACES_MAX: usize = 4096;
 /// Maximum number of stacks whose place is remembered; twice the number that the trace's reader
 /// distinguishes, for relative and absolute timers.
 const STACKS_MAX: usize = 1 << 17;
-/// Functions of the scheduler, and of recording: the function that waits called them.
+/// Functions of the scheduler and of tracing, which the waiting function calls.
 const SCHEDULER: [&str; 8] = [
     "__schedule",
     "schedule",
@@ -45,7 +45,7 @@ const SYSTEM_CALLS: [&str; 9] = [
     "ksys_",
     "sys_",
 ];
-/// Functions that call those of system calls.
+/// Functions that call the functions of system calls.
 const ENTRIES: [&str; 5] = [
     "x64_sys_call",
     "do_syscall_64",
@@ -56,19 +56,18 @@ const ENTRIES: [&str; 5] = [
 /// The function of clock_nanosleep(2).
 const NANOSLEEP: &str = "do_nanosleep";
 
-/// Places by stack.
+/// Wait places by stack.
 #[derive(Debug)]
 pub(super) struct Places {
     symbols: Symbols,
     of_stacks: HashMap<(u32, bool), Option<u32>>,
     numbers: HashMap<WaitPlace, u32>,
     places: Vec<WaitPlace>,
-    /// Their calls, as kinds of wake-ups name them.
+    /// Call of each place, in the form that wake-up kinds use.
     calls: Vec<Arc<str>>,
 }
 
 impl Places {
-    /// Starts with the kernel's functions.
     pub(super) fn new(symbols: Symbols) -> Self {
         Self {
             symbols,
@@ -112,15 +111,15 @@ impl Places {
         self.calls.get(usize::try_from(number).ok()?)
     }
 
-    /// Returns all places, by number.
+    /// Returns all places; the index is the number of the place.
     pub(super) fn all(&self) -> &[WaitPlace] {
         &self.places
     }
 }
 
-/// Returns the place that these functions mean, the innermost first.
+/// Returns the wait place of a stack; `names` starts with the innermost function.
 fn place(names: &[&str], is_relative: bool) -> Option<WaitPlace> {
-    // Compilers append to names, as in `do_nanosleep.isra.0`.
+    // Compilers append suffixes to names, as in `do_nanosleep.isra.0`.
     let names: Vec<&str> = names
         .iter()
         .map(|name| name.split('.').next().unwrap_or(name))
@@ -148,7 +147,7 @@ fn place(names: &[&str], is_relative: bool) -> Option<WaitPlace> {
             format!("{call} for a time")
         }
         (false, Some(call)) => call.to_owned(),
-        // A function of a system call that ends with a call of another one leaves no frame.
+        // A system call function that ends with a tail call leaves no frame.
         (false, None) => names
             .iter()
             .position(|name| ENTRIES.contains(name))

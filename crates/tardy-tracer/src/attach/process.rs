@@ -10,7 +10,7 @@ use tardy_sys::sched;
 
 /// Flag of a kernel thread in /proc/PID/stat (include/linux/sched.h).
 pub(super) const PF_KTHREAD: u64 = 0x0020_0000;
-/// errno-base.h; the process has ended since its file was opened.
+/// Error number (errno-base.h): the process exited after its file was opened.
 const ESRCH: i32 = 3;
 
 /// Why no such program was found. Each message suggests a valid argument.
@@ -49,16 +49,16 @@ pub enum NoProcess {
 #[derive(Debug, Clone)]
 pub struct Process {
     root: Root,
-    /// Its number.
+    /// Process ID.
     pub id: u32,
     /// Its name, as shown by ps(1).
     pub name: String,
-    /// Distinguishes the process from a later one with the same number.
+    /// Distinguishes the process from a later one with the same ID.
     start_time: Option<u64>,
 }
 
 impl Process {
-    /// Returns the program of this number.
+    /// Returns the program with this process ID.
     ///
     /// # Errors
     /// Returns [`NoProcess`].
@@ -99,8 +99,8 @@ impl Process {
         })
     }
 
-    /// Returns the number of a thread of it, which may be given by its number in the PID namespace
-    /// of the program.
+    /// Returns the ID that a thread of the program has in /proc. `thread` is this ID, or the ID in
+    /// the PID namespace of the program.
     ///
     /// # Errors
     /// Returns [`NoProcess::NoThread`].
@@ -136,7 +136,7 @@ impl Process {
         })
     }
 
-    /// Returns its current threads with their names.
+    /// Returns the current threads with their names.
     #[must_use]
     pub fn threads(&self) -> BTreeMap<i32, String> {
         let ids = self
@@ -148,7 +148,7 @@ impl Process {
             .collect()
     }
 
-    /// Returns the name of a thread of it, while it is there.
+    /// Returns the name of a thread, or `None` if the thread has ended.
     #[must_use]
     pub fn thread_name(&self, thread: i32) -> Option<String> {
         self.root
@@ -156,11 +156,11 @@ impl Process {
             .map(|name| printable(&name))
     }
 
-    /// The files whose code the program has mapped, the program's own file first. Each path leads
-    /// through /proc, so that it is right outside of the program's container, and for deleted files.
+    /// Returns the files whose code the program has mapped, the program's own file first. Each path
+    /// leads through /proc, so it also works for deleted files and outside the program's container.
     ///
     /// # Errors
-    /// If the list of mappings cannot be read.
+    /// Returns an error if the list of mappings cannot be read.
     pub fn code_files(&self) -> io::Result<Vec<PathBuf>> {
         let maps = self.root.read(format!("proc/{}/maps", self.id))?;
         let mut seen = BTreeSet::new();
@@ -208,8 +208,8 @@ impl Process {
     }
 }
 
-/// The number of this thread as /proc has it. In a PID namespace with the /proc of another one, it
-/// has another number for itself.
+/// Returns the ID that this thread has in /proc. It differs from gettid(2) if /proc belongs to
+/// another PID namespace.
 #[must_use]
 pub(super) fn own_number(root: &Root) -> i32 {
     let status = root.text("proc/thread-self/status");
@@ -219,7 +219,7 @@ pub(super) fn own_number(root: &Root) -> i32 {
         .unwrap_or_else(sched::thread_id)
 }
 
-/// Why there is no process of this number.
+/// Returns the error for a process ID that does not exist in /proc.
 fn absent(root: &Root, inside: u32) -> NoProcess {
     let ids = root.names("proc").into_iter();
     let mut ids = ids.filter_map(|name| name.parse().ok()).filter(|id: &u32| {
@@ -236,13 +236,13 @@ fn absent(root: &Root, inside: u32) -> NoProcess {
     }
 }
 
-/// The number of a task in its own PID namespace, if that is not the one of /proc.
+/// Returns the ID of a task in its own PID namespace, if /proc belongs to another one.
 fn number_inside(status: &str) -> Option<u32> {
     let numbers = field(status, "NSpid:")?.split_ascii_whitespace();
     numbers.skip(1).last()?.parse().ok()
 }
 
-/// A line of /proc/PID/status.
+/// Returns the value of a line of /proc/PID/status.
 fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     let mut lines = status.lines();
     lines

@@ -23,25 +23,25 @@ pub enum Target {
     RealTime(RealTimeThreads),
 }
 
-/// What a look for threads came to.
+/// Result of a search for threads.
 #[derive(Debug)]
 pub(super) enum Look {
-    /// These are there, with their names.
+    /// The current threads, with their names.
     There(BTreeMap<i32, String>),
-    /// Nothing is known beyond the last look.
+    /// The threads could not be listed, or the last search was too recent.
     Unknown,
-    /// The program has ended.
+    /// The program exited.
     Ended,
 }
 
 impl Target {
-    /// The threads of now.
+    /// Searches for the current threads.
     pub(super) fn look(&mut self) -> Look {
         match self {
             Self::Process { process, .. } if !process.is_there() => Look::Ended,
             Self::Process { process, only } => {
                 let mut there = process.threads();
-                // A program that is there has a thread: the list could not be read.
+                // A running program has a thread, so this list could not be read.
                 if there.is_empty() {
                     return Look::Unknown;
                 }
@@ -54,17 +54,18 @@ impl Target {
 }
 
 /// The search for real-time threads. Threads of the kernel are left out: they set no timers for
-/// themselves, and a machine has a dozen of them for each CPU. So are the threads of this tool.
+/// themselves, and a machine has a dozen of them for each CPU. tardy's own threads are left out,
+/// too.
 #[derive(Debug)]
 pub struct RealTimeThreads {
     root: Root,
-    /// ID of this tool.
+    /// Process ID of tardy.
     own: u32,
     next: Option<Instant>,
 }
 
 impl RealTimeThreads {
-    /// Of the machine at `root`.
+    /// Searches the machine at `root`.
     #[must_use]
     pub fn new(root: &Root) -> Self {
         Self {
@@ -83,7 +84,7 @@ impl RealTimeThreads {
         let mut is_readable = false;
         let mut there = BTreeMap::new();
         for process in processes.iter().filter_map(|name| name.parse().ok()) {
-            // A process that has ended since has no threads.
+            // The process may have exited since.
             let Some(stat) = self.stat(&format!("proc/{process}/stat")) else {
                 continue;
             };
@@ -119,7 +120,7 @@ impl RealTimeThreads {
     }
 }
 
-/// What /proc/PID/stat says of a thread (proc(5)).
+/// Fields of /proc/PID/stat (proc(5)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Stat {
     name: String,
@@ -132,7 +133,7 @@ impl Stat {
     fn parse(text: &str) -> Option<Self> {
         let (head, rest) = text.rsplit_once(')')?;
         let (_, name) = head.split_once('(')?;
-        // The first two fields stand before the bracket.
+        // The first two fields precede the bracket.
         let mut fields = rest.split_ascii_whitespace();
         let state = fields.next()?;
         let flags: u64 = fields.nth(5)?.parse().ok()?;

@@ -110,7 +110,7 @@ fn or_files(typed: &OsStr, names: Vec<ValueName>) -> Vec<CompletionCandidate> {
     found
 }
 
-/// Returns the last one of a list with commas.
+/// Completes the last name of a comma-separated list.
 fn names_after_commas(names: fn() -> Vec<ValueName>) -> ArgValueCompleter {
     ArgValueCompleter::new(move |typed: &OsStr| {
         let typed = typed.to_string_lossy();

@@ -16,14 +16,14 @@ use tardy_run::system_clock::SystemClock;
 
 /// Length if none is given: a signal then ends the run earlier.
 const LENGTH_MAX: Nanos = Nanos::from_secs(30 * 86_400);
-/// Samples that are all kept, for the last one and the numbers of cycles; more than these are
-/// counted.
+/// Maximum number of samples that a run stores completely without `-v` or `--tardy-out`. The last
+/// sample and the numbers of cycles are in stored samples only.
 const SAMPLES_KEPT_MAX: f64 = 20e6;
-/// Threads that are measured at most.
+/// Maximum number of measured threads.
 const THREADS_MAX: usize = 4096;
 /// The watchdog's priority is one higher.
 const PRIORITY_MAX: u32 = 98;
-/// Rows of a histogram at most, as in cyclictest.
+/// Maximum number of rows of a histogram, as in cyclictest.
 const BUCKETS_MAX: i64 = 1_000_000;
 
 /// The arguments of `tardy cyclictest`.

@@ -1,4 +1,4 @@
-//! `tardy attach`: how late a running program, or every real-time thread, wakes up.
+//! `tardy attach`: measures the wake-up latency of a running program, or of all real-time threads.
 
 mod recorder;
 mod writer;
@@ -32,7 +32,7 @@ use self::writer::FolderWriter;
 use super::output;
 use crate::cli::attach::AttachArgs;
 
-/// What ends the command before its result.
+/// An error that ends the command before its result.
 struct Refusal(Exit, String);
 
 impl Refusal {
@@ -117,14 +117,14 @@ fn measure(args: &AttachArgs) -> Result<Exit, Refusal> {
         End::Process => (AttachEnd::ProcessEnded, State::Finished),
         End::Trace => (AttachEnd::TraceEnded, State::Finished),
         End::Stopped if is_at_threshold => (AttachEnd::Threshold, State::Stopped),
-        // Nothing was cut short.
+        // This is the normal end of a recording without a length.
         End::Stopped if args.until_stopped => (AttachEnd::Finished, State::Finished),
         End::Stopped => (AttachEnd::Interrupted, State::Interrupted),
         End::Time => (AttachEnd::Finished, State::Finished),
     };
     let (ended, lost) = (recorded.end, lost(&recorded));
     let has_exited = recorded.why == End::Process;
-    // The result lists the longest only.
+    // The folder gets all cycles; the result lists only the longest.
     let cycles = writer.as_ref().map(|_| recorded.cycles.clone());
     let mut result = result(args, process_told, end, recorded, tally);
     result.notes.extend(problems);
@@ -142,7 +142,7 @@ fn measure(args: &AttachArgs) -> Result<Exit, Refusal> {
     }
 }
 
-/// The functions of `--from` and `--to`.
+/// Finds the functions of `--from` and `--to`.
 fn functions(args: &AttachArgs, target: &Target) -> Result<Option<[Function; 2]>, NoFunction> {
     let (Some(from), Some(to), Target::Process { process, .. }) = (&args.from, &args.to, target)
     else {
@@ -154,7 +154,7 @@ fn functions(args: &AttachArgs, target: &Target) -> Result<Option<[Function; 2]>
     ]))
 }
 
-/// The folder of `--out`.
+/// Creates or resumes the folder of `--out`.
 fn folder(
     args: &AttachArgs,
     process: Option<&AttachedProcess>,
@@ -186,7 +186,7 @@ fn folder(
     made.map(Some)
 }
 
-/// Timers of each kind of which the trace lost the end.
+/// Returns for each kind the number of timers whose end is missing from the trace.
 fn lost(recorded: &Recording) -> Vec<(TimerKind, u64)> {
     recorded
         .counts
@@ -231,7 +231,7 @@ fn result(
     })
 }
 
-/// What the folder says of the recording.
+/// Returns the warnings for the folder.
 fn warnings(result: &AttachResult, has_exited: bool) -> Vec<Warning> {
     let exited = has_exited.then(|| "the process ended by itself".to_owned());
     result

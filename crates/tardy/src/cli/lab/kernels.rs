@@ -59,11 +59,12 @@ impl KernelArguments {
         }
     }
 
-    /// Returns the variants, and separately the kernels that cannot be fetched: the others can be
-    /// measured without.
+    /// Returns the variants and, separately, the kernels that cannot be fetched, so that the others
+    /// can be measured without them.
     ///
     /// # Errors
-    /// Returns [`KernelError`] of the first kernel that is no kernel, or if none can be had.
+    /// Returns [`KernelError`] for the first argument that names no kernel, or if no kernel can be
+    /// fetched.
     pub fn variants_there(
         &self,
         architecture: Architecture,

@@ -1,4 +1,4 @@
-//! What is done while threads are followed: wake-ups are counted and stored, and misses are acted on.
+//! Counts and stores wake-ups while threads are followed, and acts on misses.
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
@@ -16,12 +16,11 @@ use tardy_tracer::attach::{Observer, SoFar};
 
 use super::writer::FolderWriter;
 
-/// Counts, stores, and acts.
 pub(super) struct Recorder<'a> {
     signals: &'a SignalFd,
     tally: Tally,
     threshold: Option<Threshold>,
-    /// The wake-up that is acted on next.
+    /// The wake-up that triggers the next action.
     late: Option<WakeUp>,
     writer: Option<FolderWriter>,
     is_at_threshold: bool,
@@ -44,12 +43,12 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Whether a miss ended the measurement.
+    /// Returns whether a miss ended the measurement.
     pub(super) fn is_at_threshold(&self) -> bool {
         self.is_at_threshold
     }
 
-    /// What was counted, the folder, and what went wrong with actions.
+    /// Returns the counts, the folder, and the problems with actions.
     pub(super) fn finish(self) -> (Tally, Option<FolderWriter>, Vec<String>) {
         let problems = self.threshold.into_iter().flat_map(Threshold::finish);
         let problems = problems.map(|warning| match warning {

@@ -1,5 +1,6 @@
-//! The folder of threads that are followed, while it grows. Samples are written by the thread that
-//! reads the trace; what waits for the disk is left to another one (`tardy_measure::measure::keeper`).
+//! Writes the run folder while threads are followed. The thread that reads the trace writes the
+//! samples; another thread (`tardy_measure::measure::keeper`) does everything that waits for the
+//! disk.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,19 +24,19 @@ use tardy_trace::timers::TimerKind;
 use tardy_trace::wake_ups::WakeUp;
 use tardy_tracer::attach::SoFar;
 
-/// How long samples are in memory only: a kill loses these.
+/// Maximum time for which samples are only in memory; a kill loses them.
 const FLUSH: Nanos = Nanos::from_secs(1);
-/// How often the trace around the worst wake-ups is written, if it has changed.
+/// Interval at which the trace around the worst wake-ups is written, if it has changed.
 const TRACES: Nanos = Nanos::from_secs(10);
-/// The same for cycles, and how many times the time that they take.
+/// Minimum interval at which cycles are written. The interval is also at least [`CYCLES_PAUSES`]
+/// times the time that writing them takes.
 const CYCLES: Nanos = Nanos::from_secs(5);
 const CYCLES_PAUSES: i64 = 50;
-/// Of the bytes for traces, an hour takes at most this part.
+/// Divisor: the trace of an hour takes at most this part of the bytes for traces.
 const HOURS_LEAST: u64 = 4;
 /// The folder of traces.
 const TRACE: &str = "trace";
 
-/// Writes the folder.
 pub(super) struct FolderWriter {
     folder: AttachedFolder,
     keeper: KeeperThread,
@@ -43,16 +44,16 @@ pub(super) struct FolderWriter {
     flush_due: Nanos,
     traces_due: Nanos,
     cycles_due: Nanos,
-    /// The hour of the recording that the worst wake-ups are of.
+    /// The hour of the recording to which the worst wake-ups belong.
     hour: i64,
-    /// How often the recording was continued in this hour.
+    /// Number of resumptions in this hour.
     part: u32,
     series: usize,
     unwritten: Option<io::Error>,
 }
 
 impl FolderWriter {
-    /// Writes into `folder`, and answers at `metrics`.
+    /// Starts to write into `folder`, and to serve metrics at `metrics`.
     pub(super) fn start(folder: AttachedFolder, metrics: Option<TcpListener>) -> io::Result<Self> {
         let cpus = CpuList::default();
         let keeper = KeeperThread::start(&cpus, folder.identity().clone())?;
@@ -78,13 +79,13 @@ impl FolderWriter {
         Ok(writer)
     }
 
-    /// Bytes that the trace of an hour may take.
+    /// Returns the maximum size in bytes of the trace of an hour.
     pub(super) fn trace_bytes(&self) -> Option<u64> {
         let division = self.folder.division()?;
         Some(division.traces_bytes / HOURS_LEAST)
     }
 
-    /// Whether the folder was removed, moved or replaced.
+    /// Returns whether the folder was removed, moved or replaced.
     pub(super) fn is_gone(&self) -> bool {
         self.keeper.keeper().is_folder_gone()
     }
@@ -106,7 +107,7 @@ impl FolderWriter {
         }
     }
 
-    /// Writes what is due.
+    /// Writes the files that are due.
     pub(super) fn turn(&mut self, so_far: &mut SoFar<'_>) {
         let now = Nanos(clock::monotonic());
         let keeper = self.keeper.keeper();
@@ -170,13 +171,14 @@ impl FolderWriter {
         }
     }
 
-    /// The hour of the recording at `now`.
+    /// Returns the hour of the recording at `now`.
     fn hour_at(&self, now: Nanos) -> i64 {
         let since = now - self.folder.record().started.monotonic_ns;
         since.get().div_euclid(HOUR.get())
     }
 
-    /// The file of this hour, or of the rest of an hour in which a recording was continued.
+    /// Returns the trace file of this hour; a recording that is resumed within an hour gets another
+    /// file.
     fn trace_path(&self) -> PathBuf {
         let name = match self.part {
             0 => format!("worst-{:05}.dat", self.hour),
@@ -185,7 +187,7 @@ impl FolderWriter {
         self.folder.path().join(TRACE).join(name)
     }
 
-    /// Removes the oldest traces until there is room for that of one more hour.
+    /// Removes the oldest traces until the trace of one more hour fits.
     fn remove_old_traces(&self) {
         let Some(division) = self.folder.division() else {
             return;
@@ -200,7 +202,7 @@ impl FolderWriter {
             })
             .collect();
         traces.sort();
-        // A file is replaced as a whole: the old and the new one are there for a moment.
+        // While a file is replaced, the old and the new one exist.
         let room = 2 * division.traces_bytes / HOURS_LEAST;
         let mut bytes: u64 = traces.iter().map(|(_, bytes)| bytes).sum();
         for (path, length) in traces {
@@ -213,7 +215,7 @@ impl FolderWriter {
         }
     }
 
-    /// Writes the rest, and how it ended.
+    /// Writes the remaining data and the outcome.
     pub(super) fn finish(
         mut self,
         cycles: Cycles,

@@ -144,7 +144,7 @@ fn timestamps(examined: &CheckInput<'_>) -> Result<State, State> {
     }
     let switching = running(examined, &["chronyd"])?;
     Ok(if switching.is_empty() {
-        State::good("no known daemon switches packet timestamps")
+        State::good("no known daemon switches packet timestamps on and off")
     } else {
         State::improvable(
             "chronyd switches packet timestamps on and off",

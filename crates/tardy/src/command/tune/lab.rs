@@ -75,7 +75,7 @@ pub(super) fn search(args: &TuneArgs) -> Result<Exit, TuneError> {
     let mut answer = answer(&atlas, &variants, goal, &arguments);
     if let Some(together) = all_that_lower(&answer, &variants) {
         say!(
-            "tardy: next, all parameters together that lower the metric: {}",
+            "tardy: next run, all parameters that lower the metric together: {}",
             together.words.join(" ")
         );
         let variants = [variants[0].clone(), together];

@@ -29,8 +29,8 @@ const PERIOD: Duration = Duration::from_millis(100);
 /// An event may be written this long after its time, by a CPU that was interrupted or that a host
 /// stopped in between, in ns.
 const LATE_NS: u64 = 20_000_000;
-/// Pages of a CPU that are read in a row.
-const PAGES_MAX: usize = 2048;
+/// Pages of a CPU that are read before their events are explained.
+const PAGES_MAX: usize = 128;
 /// Interval between writes of evidence during the run, in ns.
 const EVIDENCE_NS: i64 = 10_000_000_000;
 /// Interval between writes of delays, in ns; a killed run has no explanation for its last samples.
@@ -66,13 +66,14 @@ impl Follower {
                 self.instance.stop();
             }
             let now = clock::monotonic();
-            let is_all = self.read();
+            let unread = self.read();
+            let is_all = unread.is_none();
             let is_last = ending && is_all;
-            // If more pages may follow, the stream is still incomplete.
-            let until = match (is_last, is_all) {
-                (true, _) => u64::MAX,
-                (false, true) => now.max(0).cast_unsigned().saturating_sub(LATE_NS),
-                (false, false) => 0,
+            let until = if is_last {
+                u64::MAX
+            } else {
+                let written = now.max(0).cast_unsigned().saturating_sub(LATE_NS);
+                written.min(unread.unwrap_or(u64::MAX))
             };
             self.explaining.advance(until);
             self.record_known_threads();
@@ -95,26 +96,29 @@ impl Follower {
         self.write_evidence();
     }
 
-    /// Reads the available pages; returns false if there may be more.
-    fn read(&mut self) -> bool {
-        let mut is_all = true;
+    /// Reads the available pages. If there may be more, returns the time before which these have no
+    /// events: a backlog is explained as it is read, because its events take several times the
+    /// memory of the pages.
+    fn read(&mut self) -> Option<u64> {
+        let mut unread: Option<u64> = None;
         for place in 0..self.reader.cpus().len() {
-            let mut pages = 0;
+            let (mut pages, mut reached) = (0, 0);
             while let Ok(Some(page)) = self.reader.next(place) {
                 if let Some(kept) = &mut self.kept {
                     kept.append(place, &page);
                 }
                 if let Ok(begins) = self.explaining.live.page(place, &page) {
+                    reached = begins.saturating_sub(LATE_NS);
                     self.explaining.evidence.page(place, begins, page);
                 }
                 pages += 1;
                 if pages == PAGES_MAX {
-                    is_all = false;
+                    unread = Some(unread.map_or(reached, |least| least.min(reached)));
                     break;
                 }
             }
         }
-        is_all
+        unread
     }
 
     /// Restricts the events of measuring threads to the threads that are known by now.

@@ -191,7 +191,7 @@ impl Cutter {
         None
     }
 
-    /// Records that events were lost: open cycles between marks are cut off.
+    /// Records that events were lost, or that no more come: open cycles between marks are cut off.
     pub fn lose(&mut self) {
         if self.is_marked {
             for thread in self.threads.values_mut() {
@@ -264,10 +264,8 @@ impl Cutter {
     pub fn finish(&mut self) {
         for thread in self.threads.values_mut() {
             self.cut_off += thread.cut_group();
-            if self.is_marked {
-                self.cut_off += u64::from(thread.open.take().is_some());
-            }
         }
+        self.lose();
     }
 
     /// Returns the cycles so far. `places` lists all places by index; `name` returns the name of a

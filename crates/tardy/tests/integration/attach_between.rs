@@ -1,5 +1,6 @@
 //! `tardy attach --from --to`, against a program that measures the same time itself.
 
+use crate::attach::can_trace;
 use crate::support;
 
 use std::fs;
@@ -15,14 +16,6 @@ use tardy_machine::tracefs::Tracefs;
 const ROUNDS: usize = 100;
 /// The sleep between the two functions, in ns.
 const SLEEP: i64 = 2_000_000;
-
-fn can_trace(test: &str) -> bool {
-    let can = machine::is_root() && Tracefs::open(&Root::system()).is_ok();
-    if !can {
-        machine::left_out(test, "it needs root and a tracefs");
-    }
-    can
-}
 
 /// Starts tests/data/functions.c, which waits for its line.
 fn program(place: &Workplace) -> Child {

@@ -1,6 +1,7 @@
 //! The cycles that `tardy attach` finds, against a program that stamps its own blocking calls; and
 //! its chains of wake-ups, against a program with a delay in a known link.
 
+use crate::attach::can_trace;
 use crate::support;
 
 use std::io::{BufRead, BufReader, Write};
@@ -10,8 +11,6 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 use support::machine;
 use support::workplace::{RunningCommand, Workplace, finish};
-use tardy_machine::root::Root;
-use tardy_machine::tracefs::Tracefs;
 
 const CYCLES: usize = 200;
 /// Blocking calls among them, as tests/data/cycles.c has it.
@@ -52,14 +51,6 @@ fn attached(place: &Workplace, name: &str, kind: &str) -> (Child, RunningCommand
         place.path("run/samples").is_dir().then_some(())
     });
     (program, attach)
-}
-
-fn can_trace(test: &str) -> bool {
-    let can = machine::is_root() && Tracefs::open(&Root::system()).is_ok();
-    if !can {
-        machine::left_out(test, "it needs root and a tracefs");
-    }
-    can
 }
 
 /// Follows the program while it blocks in calls of this kind: its stamps, and the cycles that the

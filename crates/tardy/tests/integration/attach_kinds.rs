@@ -1,6 +1,7 @@
 //! The kinds of wake-ups that `tardy attach` tells apart, against a program that another thread of
 //! it wakes in known calls, and that counts its own sleeps.
 
+use crate::attach::can_trace;
 use crate::support;
 
 use std::collections::BTreeMap;
@@ -13,19 +14,9 @@ use support::machine;
 use support::series;
 use support::workplace::{RunningCommand, Workplace, finish};
 use tardy_core::series::Reference;
-use tardy_machine::root::Root;
-use tardy_machine::tracefs::Tracefs;
 
 const ROUNDS: u64 = 100;
 const CALLS: [&str; 5] = ["read", "futex", "epoll_wait", "recvfrom", "rt_sigtimedwait"];
-
-fn can_trace(test: &str) -> bool {
-    let can = machine::is_root() && Tracefs::open(&Root::system()).is_ok();
-    if !can {
-        machine::left_out(test, "it needs root and a tracefs");
-    }
-    can
-}
 
 /// Starts tests/data/wakers.c by this command, which waits for its line.
 fn wakers(place: &Workplace, before: &[&str]) -> Child {

@@ -1,5 +1,7 @@
 //! Draws the map of CPUs, which shows when each CPU was late.
 
+use tardy_core::cpu::CpuId;
+
 use super::super::cpu_map::{Row, STRETCHES};
 use super::super::data::{ProbeData, RunData};
 use super::super::model::{Axis, Cell, Chart, Kind, Layer, Mark, Shape, Table, Tone, Values};
@@ -34,7 +36,7 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
             "CPU",
             Scale::Linear,
             Values::Count,
-            (f64::from(first.first.0), f64::from(last.last.0) + 1.0),
+            band(first.first, last.last),
         );
         let mut chart = Chart::new(
             Kind::CpuMap,
@@ -60,10 +62,15 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     runs.iter().map(one).collect()
 }
 
+/// The part of the axis for these CPUs: the number of a CPU stands in the middle of its part.
+fn band(first: CpuId, last: CpuId) -> (f64, f64) {
+    (f64::from(first.0) - 0.5, f64::from(last.0) + 0.5)
+}
+
 fn cells(data: &ProbeData) -> Vec<Cell> {
     let step = data.length / STRETCHES as f64;
     let of_row = |row: &Row| {
-        let y = (f64::from(row.first.0), f64::from(row.last.0) + 1.0);
+        let y = band(row.first, row.last);
         let known = row
             .largest
             .iter()
@@ -109,7 +116,7 @@ fn mark(data: &ProbeData) -> Option<Mark> {
     let (row, largest, stretch) = worst_first(data).into_iter().next()?;
     let (x, y) = (
         (stretch as f64 + 0.5) * data.length / STRETCHES as f64,
-        f64::from(row.first.0 + row.last.0 + 1) / 2.0,
+        f64::midpoint(f64::from(row.first.0), f64::from(row.last.0)),
     );
     Some(Mark {
         x,

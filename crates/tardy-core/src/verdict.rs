@@ -530,9 +530,11 @@ mod tests {
             "; 7 skipped due times would have been in time (--skipped limits their number)"
         ));
         assert_eq!(skipped(Some(7), None).outcome, Outcome::Failed);
-        assert!(skipped(Some(7), None).sentence.contains(
-            "7 periods were skipped, but none may be if the deadline is at most the period"
-        ));
+        assert!(
+            skipped(Some(7), None)
+                .sentence
+                .contains("7 periods were skipped, but a deadline up to the period allows none")
+        );
         assert_eq!(skipped(Some(7), Some(7)).outcome, Outcome::Passed);
         assert_eq!(skipped(Some(7), Some(6)).outcome, Outcome::Failed);
         assert!(

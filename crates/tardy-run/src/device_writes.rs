@@ -69,7 +69,7 @@ fn line(device: &str, loads: &BTreeMap<&str, (u64, bool)>) -> String {
         })
         .collect();
     format!(
-        "{} {} to {device}, which wears flash: {}",
+        "{} {} to {device}: {} (writing wears out flash)",
         if is_estimate { "about" } else { "at most" },
         format_bytes(sum),
         parts.join(", ")
@@ -100,7 +100,7 @@ mod tests {
         ]);
         assert_eq!(
             lines,
-            ["at most 10MiB to /dev/mmcblk0, which wears flash: fs 4MiB, io 6MiB"]
+            ["at most 10MiB to /dev/mmcblk0: fs 4MiB, io 6MiB (writing wears out flash)"]
         );
     }
 
@@ -113,8 +113,8 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "about 2MiB to /dev/mmcblk0, which wears flash: io 1MiB, kernel-build about \
-                 1MiB"
+                "about 2MiB to /dev/mmcblk0: io 1MiB, kernel-build about 1MiB (writing wears out \
+                 flash)"
             ]
         );
     }

@@ -159,7 +159,7 @@ fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
     Some(match (verdict.skipped_allowed, verdict.misses_allowed) {
         (None, _) if limited == 0 => return None,
         (Some(0), _) if limited == 0 => "no period was skipped".to_owned(),
-        (Some(0), _) => format!("{}, and none may be (--skipped 0)", periods(limited)),
+        (Some(0), _) => format!("{}, but --skipped 0 allows none", periods(limited)),
         (Some(allowed), _) if limited > allowed => {
             format!("{}, more than the {allowed} allowed", periods(limited))
         }
@@ -179,7 +179,7 @@ fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
             ),
         },
         (None, None) => format!(
-            "{}, but none may be if the deadline is at most the period (--skipped N allows N)",
+            "{}, but a deadline up to the period allows none (--skipped N allows N)",
             periods(limited)
         ),
     })

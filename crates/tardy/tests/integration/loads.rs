@@ -473,7 +473,7 @@ fn a_load_with_less_than_half_of_an_equal_share_is_marked() {
     made("io+fork", load_work).write(&place.path("run"));
     let text = place.tardy("show run").ends_with(0).stdout;
     assert!(
-        text.contains("io+fork: less than half of an equal share of CPU time for fork\n"),
+        text.contains("io+fork: fork got less than half of an equal share of CPU time\n"),
         "{text}"
     );
     let text = place.tardy("show run --full").ends_with(0).stdout;

@@ -131,7 +131,7 @@ fn skipped_periods_are_limited_by_a_number_or_by_a_deadline_up_to_the_period() {
     let none = show(&run, "--deadline 6ms --skipped 0").ends_with(1);
     assert!(
         none.stdout
-            .contains("FAILED: 300 periods were skipped, and none may be (--skipped 0)"),
+            .contains("FAILED: 300 periods were skipped, but --skipped 0 allows none"),
         "{}",
         none.stdout
     );
@@ -153,9 +153,9 @@ fn skipped_periods_are_limited_by_a_number_or_by_a_deadline_up_to_the_period() {
     // A deadline up to the period brings the limit with it, of 0, or of the share that may miss.
     let by_deadline = show(&run, "--deadline 1ms").ends_with(1);
     assert!(
-        by_deadline.stdout.contains(
-            "; 300 periods were skipped, but none may be if the deadline is at most the period"
-        ),
+        by_deadline
+            .stdout
+            .contains("; 300 periods were skipped, but a deadline up to the period allows none"),
         "{}",
         by_deadline.stdout
     );

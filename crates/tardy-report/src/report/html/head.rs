@@ -223,9 +223,9 @@ fn tables(run: &RunData) -> Markup {
         }
         @for line in run.summary.series.iter().filter_map(summary_text::gaps) { p class="note" { (line) } }
         @for line in run.summary.loads.iter().filter_map(summary_text::shares_of) { p class="note" { (line) } }
-        p class="note" { "≤ is the upper end of a two-sided 95 % interval that holds for any \
-                          distribution; as a one-sided bound, it holds in 97.5 % of runs. ~ marks \
-                          a percentile with too few samples for a bound." }
+        p class="note" { "An upper bound (95 %) is the upper end of a two-sided 95 % interval that \
+                          holds for any distribution; as a one-sided bound, it holds in 97.5 % of \
+                          runs. ~ marks a percentile with too few samples for a bound." }
     }
 }
 

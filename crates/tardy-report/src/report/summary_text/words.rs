@@ -390,7 +390,7 @@ pub(super) fn small_shares(load: &LoadSummary) -> Option<String> {
         .collect();
     (!small.is_empty()).then(|| {
         format!(
-            "{}: less than half of an equal share of CPU time for {}",
+            "{}: {} got less than half of an equal share of CPU time",
             load.name,
             small.join(", ")
         )

@@ -474,9 +474,9 @@ mod tests {
             let entry = |name: &str, text| (name.to_owned(), words(text).collect());
             [entry("report.png", report), entry("live.png", live)].into()
         };
-        let kept = of("Who made samples late", "one two three four five");
+        let kept = of("Late samples by cause", "one two three four five");
         assert_eq!(stale(&kept, &kept), [""; 0]);
-        let today = of("Who made samples late", "one two three four five warned");
+        let today = of("Late samples by cause", "one two three four five warned");
         assert_eq!(stale(&kept, &today), [""; 0]);
         let renamed = stale(&kept, &of("Causes of late samples", "nothing"));
         assert_eq!(renamed.len(), 2);

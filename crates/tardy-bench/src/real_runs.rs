@@ -18,7 +18,7 @@ use crate::program;
 /// Samples lost.
 pub(crate) const LOSSES: Figure = Figure {
     name: "losses",
-    promise: "No sample is lost at 20 kHz under io and fork",
+    promise: "Every sample is stored at 20 kHz under io and fork",
     measure: measure_losses,
 };
 

@@ -89,7 +89,10 @@ fn quota(ground: &Ground) -> Result<Tally> {
         let warnings = folder.warnings();
         let kinds = ["cgroup-throttled", "most-periods-skipped", "samples-lost"];
         if !kinds.iter().any(|kind| warnings.contains(kind)) {
-            wrong.push(format!("no warning of {}: {warnings}", kinds.join(" or ")));
+            wrong.push(format!(
+                "a warning of {} is missing: {warnings}",
+                kinds.join(" or ")
+            ));
         }
         tally.count(&format!("quota (try {number})"), outcome.ending(), wrong);
     }

@@ -52,7 +52,7 @@ pub(super) fn all() -> Result<Vec<Peer>> {
     for release in RELEASES {
         match of_release(release, &folder.join(release)) {
             Ok(peer) => peers.push(peer),
-            Err(failure) => eprintln!("xtask: no cyclictest of {release}: {failure}"),
+            Err(failure) => eprintln!("xtask: cyclictest of {release} is missing: {failure}"),
         }
     }
     if peers.is_empty() {

@@ -195,7 +195,7 @@ mod tests {
         threads.next = None;
         assert!(
             matches!(threads.look(), Look::Unknown),
-            "a /proc that cannot be read does not say that all have ended"
+            "threads may still run if /proc cannot be read"
         );
     }
 

@@ -552,7 +552,7 @@ fn late_samples_of_a_blocking_read_are_laid_to_who_held_the_cpu() {
         }
         let is_late = |story: &&Value| ns(&story["latency_ns"]) > 40_000;
         let late: Vec<&Value> = worst.iter().filter(is_late).collect();
-        assert!(!late.is_empty(), "{variant}: no late sample");
+        assert!(!late.is_empty(), "{variant}: late samples are missing");
         for story in late {
             assert_eq!(story["waker"], "timer (rtc_pie_update_irq)", "{story}");
             let pieces = story["pieces"].as_array().unwrap();

@@ -88,7 +88,7 @@ pub struct Group {
     /// How the samples depend on each other.
     pub dependence: Dependence,
     /// The curve of the tail model, from its threshold on; empty if there is no model or the gate
-    /// rejected it.
+    /// refused it.
     pub model: Vec<CurvePoint>,
 }
 

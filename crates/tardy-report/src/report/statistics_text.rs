@@ -190,7 +190,7 @@ fn without_bound(shown: &[&Group]) -> Option<String> {
     .map(str::to_owned)
 }
 
-/// Returns the section about the model of one load's samples. If the model was rejected, it lists
+/// Returns the section about the model of one load's samples. If the model was refused, it lists
 /// only the first failed check, because there may be many loads.
 fn of_one_load(group: &Group, of_load: &LoadTail) -> Section {
     let section = model(

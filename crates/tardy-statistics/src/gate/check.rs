@@ -91,7 +91,7 @@ pub enum Check {
 }
 
 impl Check {
-    /// Returns whether the data gave no reason to reject the model.
+    /// Returns whether the data gave no reason to refuse the model.
     #[must_use]
     pub fn passed(&self) -> bool {
         match self {

@@ -120,8 +120,8 @@ pub struct Judgement {
     /// The largest latency, plus the work that the model adds; also given in virtual time. Absent
     /// if there is nothing to judge.
     pub largest_ns: Option<Nanos>,
-    /// Relative slowdown of work compared with the least preemptible kernel; absent if runs of
-    /// costs of one of them are missing.
+    /// Relative slowdown of work compared with the least preemptible kernel; absent if one of the
+    /// two kernels has no runs of costs.
     pub slowdown: Option<Slowdown>,
     /// The data that were judged; absent if there are none.
     pub judged: Option<Basis>,

@@ -75,7 +75,7 @@ impl Task {
         Ok(())
     }
 
-    /// Returns the allowed share of misses in the form that verdicts use: `None` instead of 0.
+    /// Returns the allowed share of misses as verdicts take it: `None` if it is 0.
     #[must_use]
     pub fn misses_allowed(&self) -> Option<f64> {
         self.misses.filter(|share| *share > 0.0)

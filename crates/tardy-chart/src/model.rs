@@ -78,7 +78,7 @@ pub enum Values {
     Count,
     /// Shares from 0 to 1.
     Share,
-    /// The value n means one in n samples, and is written as a percentile.
+    /// A value n, which means one in n samples and is written as a percentile.
     OneIn,
     /// Indices of [`Axis::categories`].
     Category,

@@ -85,8 +85,8 @@ impl RunProgress {
     }
 }
 
-/// Returns the loads of the last phase, with the work of each load's parts added up. A load whose
-/// work was not reported is omitted; this is so in the folder of another process's run.
+/// Returns the loads of the last phase, with the work of each load's parts added up. Loads whose
+/// work was not reported are omitted, as in the folder of another process's run.
 fn loads(record: &RunRecord, now: Nanos) -> Vec<LoadProgress> {
     let Some(phase) = record.phases.len().checked_sub(1) else {
         return Vec::new();

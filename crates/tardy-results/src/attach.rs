@@ -180,7 +180,7 @@ pub struct AttachResult {
     pub trace: AttachTrace,
     /// Notes that a reader of the numbers needs.
     pub notes: Vec<String>,
-    /// Those notes that give a reason why wake-ups may be missing.
+    /// The notes that give a reason why wake-ups may be missing.
     #[serde(skip)]
     pub unsure: Vec<String>,
     /// The verdict on the deadline; absent without a deadline.
@@ -198,7 +198,7 @@ pub struct AttachFacts {
     pub end: AttachEnd,
     pub begin: Nanos,
     pub length: Nanos,
-    /// The last names of the threads and of the threads that woke them.
+    /// The last names of the followed threads and of the threads that woke them.
     pub names: BTreeMap<i32, String>,
     pub counts: Vec<(TimerKind, TimerCounts)>,
     pub wakings: WakingCounts,

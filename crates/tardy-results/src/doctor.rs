@@ -18,7 +18,7 @@ pub struct Diagnosis {
     pub cpus: CpuList,
     /// Name and process ID of the checked program, if the user named one.
     pub program: Option<String>,
-    /// Whether PREEMPT_RT is needed, as far as this is known without a measurement.
+    /// Whether PREEMPT_RT is needed, as far as the machine's facts show it without a measurement.
     pub decision: Decision,
     /// The findings of all checks, most important first.
     pub findings: Vec<Finding>,

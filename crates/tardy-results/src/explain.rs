@@ -170,7 +170,7 @@ pub struct ThreadFacts {
     /// Thread IDs, as seen outside any container.
     pub pids: BTreeSet<i32>,
     /// The kernel's priority at the last wake-up: -1 for deadline, 0 to 98 for real-time (99 minus
-    /// the priority), 100 to 139 for others.
+    /// the thread's real-time priority), 100 to 139 for others.
     pub priority: i32,
     /// The period in ns that was fitted to the wake-ups, if due times lie on a grid.
     pub period_ns: Option<f64>,

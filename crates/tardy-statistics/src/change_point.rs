@@ -22,7 +22,7 @@ pub struct Search {
     /// Maximum probability that chance alone causes a reported change.
     pub probability_max: f64,
     /// Minimum difference of means that counts as a change, in the unit of the series. If the
-    /// series is a logarithm, this is a share.
+    /// series has logarithms, it is a share.
     pub difference_min: f64,
 }
 
@@ -75,8 +75,9 @@ pub fn change_points(series: &[f64], search: Search) -> Vec<ChangePoint> {
     changes
 }
 
-/// Returns the change to drop next: the change with the highest probability of chance, if it is too
-/// high; otherwise the smallest change, if it is too small. `None` if all changes are kept.
+/// Returns the change to drop next: the one that is most probably due to chance, if that
+/// probability is too high; otherwise the smallest one, if it is too small. `None` if all changes
+/// are kept.
 fn weakest(changes: &[ChangePoint], search: Search) -> Option<usize> {
     let (index, worst) = changes.iter().enumerate().reduce(|a, b| {
         if b.1.probability > a.1.probability {

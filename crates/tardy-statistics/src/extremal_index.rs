@@ -14,8 +14,8 @@ pub fn extremal_index(positions: &[u64]) -> Option<f64> {
         return None;
     }
     let count = (positions.len() - 1) as f64;
-    // Distances within clusters are short. The terms `gap - 1` and `gap - 2` keep them from biasing
-    // the limit law of the long distances.
+    // Distances within clusters are short. The paper uses `gap - 1` and `gap - 2`, so that short
+    // distances do not bias the limit law of the long ones.
     let (sum, weight) = gaps(positions)
         .map(|gap| gap as f64)
         .fold((0.0, 0.0), |(sum, weight), gap| {
@@ -23,7 +23,7 @@ pub fn extremal_index(positions: &[u64]) -> Option<f64> {
         });
     if weight == 0.0 {
         // No distance exceeds 2. For this case, the paper's estimator 2 (sum T)^2 / (count sum T^2)
-        // is at least 16/9, which is cut off at 1.
+        // is at least 16/9, so the result is cut off at 1.
         return Some(1.0);
     }
     Some((2.0 * sum * sum / (count * weight)).min(1.0))

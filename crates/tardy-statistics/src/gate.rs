@@ -180,7 +180,7 @@ fn checks_of_fit(tail: &Tail) -> Vec<Check> {
         fit,
     ];
     // Excesses that are known only as buckets cannot be tested one by one for another cause. For
-    // them, only the goodness of fit can show one.
+    // such excesses, only the goodness of fit can show another cause.
     if tail.excesses.values().is_some() {
         checks.push(mixture(&tail.excesses).map_or_else(|| unmeasured("mixture"), Check::Mixture));
     }

@@ -34,8 +34,8 @@ pub fn incomplete_beta(a: f64, b: f64, x: f64, y: f64) -> f64 {
     value.clamp(0.0, 1.0)
 }
 
-/// Returns the `x` at which `I_x(a, b)` is `probability`, for `a > 0` and `b > 0`; 0 for
-/// probabilities up to 0, and 1 for probabilities from 1.
+/// Returns the `x` at which `I_x(a, b)` is `probability`, for `a > 0` and `b > 0`; 0 if
+/// `probability` is at most 0, and 1 if it is at least 1.
 #[must_use]
 pub fn inverse_incomplete_beta(a: f64, b: f64, probability: f64) -> f64 {
     if probability <= 0.0 {

@@ -26,8 +26,8 @@ pub fn incomplete_gamma(a: f64, x: f64) -> f64 {
     value.clamp(0.0, 1.0)
 }
 
-/// Returns the `x` at which `P(a, x)` is `probability`, for `a > 0`; 0 for probabilities up to 0,
-/// and infinity for probabilities from 1.
+/// Returns the `x` at which `P(a, x)` is `probability`, for `a > 0`; 0 if `probability` is at most
+/// 0, infinity if it is at least 1.
 #[must_use]
 pub fn inverse_incomplete_gamma(a: f64, probability: f64) -> f64 {
     if probability <= 0.0 {

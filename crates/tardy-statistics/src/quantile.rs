@@ -182,7 +182,7 @@ mod tests {
             let lower = ranks.lower.map_or(0.0, |l| cumulative(l as f64 - 1.0, n, probability));
             prop_assert!((ranks.coverage - (upper - lower)).abs() < 1e-9);
             prop_assert!(ranks.coverage >= 0.95 - 1e-9);
-            // The interval cannot be narrower: the next inner rank would be too likely.
+            // With the next inner rank, the probability of error would be too large.
             if let Some(u) = ranks.upper {
                 prop_assert!(cumulative(u as f64 - 2.0, n, probability) < 0.975 + 1e-9);
             }

@@ -13,9 +13,10 @@
 //! needs 5.0 standard deviations, and three builds at 2.8 each give 4.7.
 //!
 //! [`crate::change_point`] examines the whole history of one series; this test examines each new
-//! build. For each family, only the least probable window is used, before families are compared. A
-//! window that starts before the change dilutes it, and a diluted change is soon half of the mean
-//! of every series.
+//! build. The test tries several numbers of last builds for each family. Only the number with the
+//! least probable result is used when families are compared. A larger number includes builds before
+//! the change, which dilute the difference, and with a diluted difference almost every series seems
+//! to have changed.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -35,7 +36,7 @@ pub struct Watch {
     /// Maximum number of builds in a baseline; the latest ones are used.
     pub baseline_max: usize,
     /// Minimum difference that counts as a change, in the unit of the values. If the values are
-    /// logarithms, this is a share.
+    /// logarithms, it is a share.
     pub difference_min: f64,
 }
 
@@ -67,8 +68,8 @@ pub struct Alarm {
 
 /// Numbers of last builds that are compared with the baseline. A single build could be an accident.
 const LASTS: [usize; 6] = [2, 3, 4, 5, 6, 8];
-/// Maximum factor between the furthest and the second furthest of the last builds. It limits the
-/// furthest build, so that a single build is never a change.
+/// Of the last builds, the one that is furthest from the baseline counts as at most this many times
+/// as far as the second furthest. A single build is therefore never a change.
 const BESIDE_SECOND: f64 = 2.0;
 
 /// Returns the alarms of all families, in the order of the builds with which they are found.
@@ -280,8 +281,8 @@ fn family_before(
     let moments: Moments = baseline.into_iter().collect();
     let (spread, freedom) = match present[..] {
         [(_, alone)] => (1.0, alone.freedom),
-        // All series of a board share random effects of each boot. The spread of the family's mean
-        // includes them.
+        // All series of a board share random effects of each boot, which the spread of the family's
+        // mean includes.
         _ => (moments.standard_deviation()?, known as f64 - 1.0),
     };
     (known >= watch.baseline_min).then_some(FamilyBaseline {

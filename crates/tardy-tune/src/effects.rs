@@ -165,7 +165,7 @@ mod tests {
             found += usize::from(effect.outcome == Outcome::Lowers);
             covered += usize::from(effect.difference.interval.contains(-1.0));
         }
-        // The limit is 5 % of 300, plus a random excess that only one in a thousand such tests has.
+        // 5 % of 300 is 15. One in a thousand such tests would exceed 27 by chance.
         assert!(wrong <= 27, "{wrong} of {searches}");
         assert_eq!(found, searches);
         assert!(covered * 100 >= searches * 95, "{covered} of {searches}");

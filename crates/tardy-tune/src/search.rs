@@ -141,8 +141,8 @@ pub struct SearchResult {
     /// Smallest effect, as a share of the goal, that nine of ten searches with this budget would
     /// find if only one setting had an effect.
     pub smallest_share: f64,
-    /// All useful settings together against none; absent if fewer than two are useful. The interval
-    /// holds at `confidence` by itself.
+    /// All useful settings together against none; absent if fewer than two are useful. The
+    /// confidence of this interval alone is `confidence`.
     pub together: Option<Difference>,
     /// Number of runs that were made.
     pub runs: usize,
@@ -291,8 +291,8 @@ fn confidence_of_pairs(confidence: Confidence, candidates: usize, pairs: usize) 
 fn smallest(spread: f64, runs: usize, pairs: usize, confidence: Confidence) -> f64 {
     let one =
         |miss: f64| normal_deviate(Confidence::new(1.0 - miss).unwrap_or(Confidence::NINETY_FIVE));
-    // Each of the two stages passes with probability 0.95, one-sided. For a two-sided deviate, this
-    // is a miss of 0.1.
+    // Each of the two stages passes with probability 0.95. For a two-sided deviate, this one-sided
+    // probability corresponds to a miss of 0.1.
     let most = one(0.1);
     let design = (one(PROBABILITY_OF_CANDIDATES) + most) * 2.0 * spread / (runs as f64).sqrt();
     let of_pairs = (one(confidence.miss()) + most) * spread * 2.0_f64.sqrt() * 1.05
@@ -512,7 +512,7 @@ mod tests {
         };
         let searches = 400;
         let wrong = (0..searches).filter(wrong).count();
-        // The limit is 5 % of 400, plus a random excess that only one in a thousand such tests has.
+        // 5 % of 400 is 20. One in a thousand such tests would exceed 34 by chance.
         assert!(wrong <= 34, "{wrong} of {searches}");
     }
 
@@ -562,8 +562,7 @@ mod tests {
             found.settings[6].outcome == Outcome::Lowers
         };
         let found = (0..300).filter(is_found).count();
-        // The limit is nine of ten, minus a random deficit that only one in a thousand such tests
-        // has.
+        // Nine of ten is 270. One in a thousand such tests would fall below 254 by chance.
         assert!(found >= 254, "{found} of 300 at {promised}");
     }
 

@@ -193,7 +193,7 @@ fn table(groups: &[Group]) -> Table {
     {
         let points = points(group);
         let last = points.len().saturating_sub(1);
-        // One row per third of a factor of ten, and a row for the largest sample.
+        // Three rows per factor of ten, and a row for the largest sample.
         for point in points
             .iter()
             .enumerate()

@@ -26,7 +26,7 @@ pub struct Section {
     pub head: String,
     /// A table with a column per series.
     pub table: Option<Table>,
-    /// The sentences. Those about failed checks start with a dash.
+    /// The sentences. Sentences about failed checks start with a dash.
     pub lines: Vec<String>,
     /// Whether the section only states why there is no model.
     pub is_without_model: bool,

@@ -333,8 +333,8 @@ impl Page<'_> {
         let fits = |rows: Rows| draw(rows).lines().count() <= left;
         let loads = tables::load_rows(self.summary);
         let mut rows = self.least_rows(&series);
-        // Distributes the remaining lines by importance. A line that replaces omitted rows must
-        // replace at least two.
+        // Distributes the remaining lines by importance. A line about omitted rows is only
+        // worthwhile if it replaces at least two rows.
         let more_loads = |rows: Rows, most: usize| {
             (rows.loads..=loads.min(most))
                 .rev()

@@ -80,7 +80,7 @@ pub(super) fn split_by_bounds(
     (known, unknown)
 }
 
-/// Returns the factor of samples that a side would need; at most 1 if it has enough.
+/// Returns which multiple of its samples a side would need; at most 1 if it has enough.
 fn needed(side: &PooledRuns<'_>, quantile: f64, effective: f64, is_given: bool) -> f64 {
     let for_bounds = if side.bounds(quantile, effective) {
         1.0

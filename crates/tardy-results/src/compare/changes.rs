@@ -105,8 +105,8 @@ pub(super) fn changes<'a>(
         .collect()
 }
 
-/// Returns the verdict on the latest change of each number, and its text. If any number got worse,
-/// this is the worst one, otherwise the best one.
+/// Returns the verdict on the latest changes, and its text. If any number got worse, this is the
+/// verdict on the worst number, otherwise on the best one.
 pub(super) fn verdict(
     latest: impl Iterator<Item = (Step, String)>,
     runs: usize,

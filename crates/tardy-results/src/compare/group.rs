@@ -31,7 +31,8 @@ const PERIODS_MIN: i64 = 10;
 /// Minimum length of a block, which is longer than a cycle of any built-in load. In a short run,
 /// blocks may be shorter.
 const BLOCK_MIN: Nanos = Nanos::from_secs(1);
-/// Number of blocks in a short run. It has fewer if its samples depend on each other for longer.
+/// Number of blocks in a short run, unless its samples depend on each other for longer than such a
+/// block.
 const BLOCKS_OF_SHORT: i64 = 40;
 /// Minimum number of blocks for resampling, even if dependence would require longer blocks.
 const BLOCKS_MIN: usize = 20;

@@ -17,8 +17,8 @@ pub struct GroupedComparison {
     pub left_out: Vec<String>,
 }
 
-/// Compares the groups of runs at or below `path`. The baseline is the group with the earliest run
-/// among those that have a counterpart.
+/// Compares the groups of runs at or below `path`. Only groups that have a counterpart are
+/// compared; the one with the earliest run is the baseline.
 ///
 /// # Errors
 /// Returns [`CompareError`] if nothing can be compared, and the errors of [`super::read::compare`].

@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(beyond_by_chance(0.0, 100.0, 100.0), 1.0);
         assert_eq!(beyond_by_chance(1.0, 100.0, 100.0), 1.0);
         assert_eq!(beyond_by_chance(10.0, 100.0, 100.0), 2.0_f64.powi(-9));
-        // If one side has nearly all samples, this is weak evidence.
+        // 10 samples beyond are weak evidence if one side has nearly all samples.
         assert!(beyond_by_chance(10.0, 900.0, 100.0) > 0.3);
     }
 }

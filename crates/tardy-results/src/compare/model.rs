@@ -30,8 +30,7 @@ pub struct Comparison {
 pub struct Settings {
     /// Maximum difference that does not matter.
     pub margin: Margin,
-    /// Confidence of each interval. In tests, the largest probability of a significant difference
-    /// is 1 minus this value.
+    /// Confidence of each interval. Tests use 1 minus this value as significance level.
     pub confidence: Confidence,
     /// Number of resamples of the bootstrap.
     pub resamples: u32,
@@ -41,8 +40,8 @@ pub struct Settings {
     pub window: Option<Window>,
     /// Quantiles to compare.
     pub quantiles: Vec<f64>,
-    /// Whether the user named the quantiles. All of them that both sides bound are then compared,
-    /// even with few samples beyond them.
+    /// Whether the user named the quantiles. Every named quantile that both sides bound is
+    /// compared, even if few samples lie beyond it.
     pub are_quantiles_given: bool,
     /// Standard deviation between runs, as a share of their level. If absent, it is estimated from
     /// the runs, or, with too few runs, a documented value is used.
@@ -325,7 +324,7 @@ pub struct NotCompared {
     pub base_ns: f64,
     /// Value in the samples of the candidate.
     pub candidate_ns: f64,
-    /// Factor of more data that a comparison would need; absent if it would be impractical.
+    /// Which multiple of the data a comparison would need; absent if it would be impractical.
     pub data_needed: Option<f64>,
 }
 
@@ -369,7 +368,7 @@ pub struct Row {
     pub probability: Option<f64>,
     /// The verdict from the interval; absent without an interval.
     pub verdict: Option<Outcome>,
-    /// Factor of more data that would decide; absent if the row is decided, or if no amount would
+    /// Which multiple of the data would decide; absent if the row is decided, or if no amount would
     /// decide it.
     pub data_needed: Option<f64>,
 }
@@ -385,11 +384,11 @@ pub struct Maxima {
     /// A value for each run of the candidate.
     pub candidate_ns: Vec<f64>,
     /// Probability that chance alone puts all values of one side above those of the other; absent
-    /// if they are not so.
+    /// if the values of the sides overlap.
     pub all_above_by_chance: Option<f64>,
-    /// Number of the baseline's samples above the candidate's largest sample, and number of the
-    /// candidate's samples above the baseline's. They count only if they exceed it by more than the
-    /// margin and by more than runs differ.
+    /// Number of the baseline's samples above the candidate's largest sample, and the reverse. A
+    /// sample counts only if it is higher by more than the margin and by more than runs usually
+    /// differ.
     pub beyond: (u64, u64),
     /// Probability that chance alone puts at least this many independent samples beyond.
     pub beyond_by_chance: f64,

@@ -138,8 +138,9 @@ impl<'a> PooledRuns<'a> {
             .collect()
     }
 
-    /// Returns the number of independent samples with as much information about a quantile. It is
-    /// `of_blocks`, the estimate from time blocks, or the number in the summary if that is smaller.
+    /// Returns the number of independent samples with as much information about a quantile as all
+    /// samples: the smaller one of `of_blocks`, the estimate from time blocks, and the number in
+    /// the summary.
     pub(super) fn effective(&self, quantile: f64, of_blocks: f64) -> f64 {
         let known = || self.runs.iter().filter_map(|run| run.numbers.as_ref());
         let of_summary: Option<f64> = known()
@@ -188,8 +189,8 @@ impl<'a> PooledRuns<'a> {
             .collect()
     }
 
-    /// Returns the number of clusters per miss. It comes from the variance of the number of misses,
-    /// or from the largest samples if that estimate is smaller.
+    /// Returns the number of clusters per miss: the smaller one of the estimates from the variance
+    /// of the number of misses and from the largest samples.
     pub(super) fn clusters_a_miss(&self) -> f64 {
         let (mut misses, mut clusters) = (0.0, 0.0);
         for numbers in self.runs.iter().filter_map(|run| run.numbers.as_ref()) {

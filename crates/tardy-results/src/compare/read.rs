@@ -135,8 +135,8 @@ fn groups_of(side: &Side, settings: &Settings, needs_blocks: bool) -> Result<Gro
     Ok(all)
 }
 
-/// If each side has one probe, and these measure the same quantity under different names, like
-/// cyclictest and `cyclic`, pairs them. Also returns a warning about this.
+/// Pairs the probes of both sides if each side has only one, and both measure the same quantity
+/// under different names, like cyclictest and `cyclic`. Also returns a warning about this.
 fn beside(base: &Groups, own: Groups) -> (Groups, Option<String>) {
     let only = |groups: &Groups| -> Option<Key> {
         let mut keys = groups

@@ -5,7 +5,7 @@ use tardy_samples::delays::DelayHolder;
 use tardy_trace::explain::{Cause, Certainty, Holder};
 use tardy_trace::symbols::Symbols;
 
-/// The holder of the CPU, and how certain this is.
+/// The holder of the CPU, and how certain it is that this is the holder.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct HolderFacts {
     /// The cause of the wait.

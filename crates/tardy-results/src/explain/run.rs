@@ -34,8 +34,8 @@ use super::{
 pub struct RunQuestion {
     /// Number of worst samples that are shown as time lines.
     pub worst: usize,
-    /// Which samples are ranked. A watched run stored only its worst samples; all of them are
-    /// ranked unless this is [`Late::Above`].
+    /// Which samples are ranked. In a watched run, which stored only its worst samples, all of them
+    /// are ranked unless this is [`Late::Above`].
     pub late: Late,
     /// Whether the plugin trace is used if a run was both traced and watched.
     pub from_outside: bool,

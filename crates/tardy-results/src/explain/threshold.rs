@@ -10,10 +10,10 @@ use super::{ComponentRow, Lateness};
 /// Which samples or wake-ups the user wants ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Late {
-    /// Those above this latency.
+    /// Samples above this latency.
     Above(Nanos),
-    /// Those above the run's deadline. Without a deadline, or if no sample exceeds it, those among
-    /// the worst 0.1 %, but at least 20.
+    /// Samples above the run's deadline. Without a deadline, or if no sample exceeds it: the worst
+    /// 0.1 % of the samples, but at least 20.
     Worst,
 }
 
@@ -32,13 +32,13 @@ pub struct Threshold {
 pub enum ThresholdSource {
     /// The user gave it.
     Asked,
-    /// It is the run's deadline.
+    /// The threshold is the run's deadline.
     Deadline,
     /// It selects the worst 0.1 %, but at least 20 samples.
     Worst,
-    /// It is chosen like `Worst`, because no sample exceeded the run's deadline.
+    /// The threshold is chosen as for `Worst`, because no sample exceeded the run's deadline.
     WorstInTime,
-    /// It is 0, because the run stored only its worst samples, and all of them are ranked.
+    /// The threshold is 0. The run stored only its worst samples, and all of them are ranked.
     Kept,
 }
 

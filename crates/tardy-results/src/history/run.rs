@@ -11,8 +11,8 @@ use crate::compare::facts;
 use crate::compare::group::{Key, RunGroup, groups};
 use crate::compare::side::{CompareError, RunSide};
 
-/// Quantiles that a history follows. Of those above the median, only the highest one is used beyond
-/// which every run of a series has enough samples.
+/// Quantiles that a history follows: the median, and the highest of the others beyond which every
+/// run of a series has enough samples.
 pub const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 /// Facts about machine and plan that are stored, with their paths in `run.json`.
 pub const FACTS: [&str; 7] = [

@@ -27,7 +27,7 @@ const CONFIDENCE: Confidence = Confidence::NINETY_FIVE;
 /// The second layer of statistics.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bounds {
-    /// Confidence of each statement by itself.
+    /// Confidence of each single statement.
     pub confidence: f64,
     /// Effective number of independent samples for the median.
     pub effective_samples: f64,

@@ -87,8 +87,8 @@ pub struct Group {
     pub copy: Option<u32>,
     /// Whether it is all series of the probe together.
     pub is_together: bool,
-    /// Number of skipped periods. They have no sample, but count as misses of a deadline if they
-    /// were late enough.
+    /// Number of skipped periods. A skipped period has no sample, but is a miss of a deadline if
+    /// its wake-up came too late.
     pub skipped: u64,
     /// Number of the probe's series, including series without a group.
     #[serde(skip)]

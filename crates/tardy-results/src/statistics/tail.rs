@@ -100,8 +100,8 @@ pub struct Model {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct CurvePoint {
     pub value_ns: f64,
-    /// Share of samples above the value, according to the model. Here all samples of a cluster
-    /// count, but only one of them in `level_ns`.
+    /// Share of samples above the value, according to the model. All samples of a cluster count in
+    /// this share, while `level_ns` counts a cluster once.
     pub share: f64,
     /// Interval of the share at 95 %, over all models that the data do not exclude.
     pub share_interval: Interval,

@@ -25,14 +25,14 @@ use super::summarize::summarize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
-    /// The timer fires later than requested. An idle system isolates this source at the highest
-    /// priority.
+    /// The timer fires later than requested. An idle system with the probe at the highest priority
+    /// isolates this source.
     TimerResolution,
     /// A task of higher priority runs. This source is isolated if the only other task is a
     /// competitor of higher priority.
     SchedulingJitter,
-    /// IRQs or preemption are off when the task should start. A load isolates this source at the
-    /// highest priority, with high-resolution timers.
+    /// IRQs or preemption are off when the task should start. A run under load, with the probe at
+    /// the highest priority and high-resolution timers, isolates this source.
     NonPreemptableSections,
 }
 

@@ -20,7 +20,8 @@ pub(super) fn phases(record: &RunRecord, series: &[SeriesData]) -> Vec<PhaseSumm
     let last = start + measured(series);
     let summary = |(index, phase): (usize, &PhaseRecord)| {
         let end = phase.end_ns.unwrap_or(last);
-        // A running phase without a planned end counts as ending now.
+        // If the last phase has no planned end and is still running, its end so far counts as
+        // planned.
         let is_open = record.plan.until_stopped
             && phase.end_ns.is_none()
             && index + 1 == record.plan.phases.len();

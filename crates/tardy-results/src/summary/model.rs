@@ -127,7 +127,7 @@ pub struct ProbeSummary {
     pub numbers: Option<Numbers>,
     /// Counts over all series.
     pub counts: Counts,
-    /// Whether the number of skipped periods is unknown. It is then 0 here.
+    /// Whether the number of skipped periods is unknown. If so, it is 0 in `counts`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_skipped_unknown: bool,
     /// The verdict on the deadline; absent without a deadline, or if the values cannot be compared
@@ -163,8 +163,8 @@ pub struct Ladder {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rung {
     pub deadline_ns: Nanos,
-    /// Number of due times that missed the deadline. If the samples of an import do not decide it,
-    /// this is the maximum number.
+    /// Number of due times that missed the deadline. If the samples of an import leave it open,
+    /// this is the largest possible number.
     pub misses: u64,
     /// Minimum number of due times that missed the deadline; absent if the samples decide the
     /// number.
@@ -204,7 +204,7 @@ pub struct SeriesSummary {
     pub numbers: Option<Numbers>,
     /// Counts up to the end of the file.
     pub counts: Counts,
-    /// Whether the number of skipped periods is unknown. It is then 0 here.
+    /// Whether the number of skipped periods is unknown. If so, it is 0 in `counts`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_skipped_unknown: bool,
     /// Percentiles of the jitter: how much the time between two successive wake-ups differs from
@@ -249,8 +249,9 @@ pub struct GapSummary {
     pub share: Option<f64>,
 }
 
-/// The events of an interval probe, relative to the latest grid of expiries without an event before
-/// its expiry. A delay that all events share stays invisible.
+/// The events of an interval probe, compared with a fitted grid of timer expiries. The grid is as
+/// late as possible without an event before its expiry, so a delay that all events share stays
+/// invisible.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FittedSummary {
     /// The period of the timer, as estimated from its events.

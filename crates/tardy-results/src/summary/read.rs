@@ -48,8 +48,8 @@ pub struct SeriesData {
     pub(super) whole: Cell,
     /// The totals that the other tool stated for an imported series.
     pub(super) stated: Option<StatedTotals>,
-    /// Number of an import's samples that may or may not have missed the window. They are not
-    /// counted as misses.
+    /// Number of an import's samples for which the file does not decide whether they missed the
+    /// window. They do not count as misses.
     pub(super) undecided: u64,
     /// Latencies relative to the fitted grid, if the values are interval errors.
     pub(super) fitted: Option<FittedLateness>,
@@ -267,7 +267,7 @@ impl SeriesData {
     }
 
     /// Returns the samples in any of `phases`. Gaps that were only counted in the ring's bins have
-    /// no time, so they belong to a phase only if it is the only one.
+    /// no time, so they count only in runs with a single phase.
     pub(super) fn of_phases(&self, phases: &[usize]) -> Cell {
         if self.has_short_gaps() && self.accumulator.phase_count() == 1 {
             return self.whole.clone();
@@ -383,7 +383,7 @@ fn read_series(
     };
     add_earlier(&mut accumulator, &file, &questions);
     // A full disk may have dropped the last chunk, which has the final counts. `run.json` has them
-    // too, because space for it is reserved.
+    // as well, because disk space is reserved for it.
     accumulator.counts = counts_at_end.unwrap_or(accumulator.counts);
     let histogram = histogram_file::read(&path.with_extension("histogram"));
     let single_from = file

@@ -56,8 +56,8 @@ fn mended(mut computed: Numbers, stated: &[StatedTotals], undecided: u64) -> Num
     computed
 }
 
-/// Returns the smallest value. It is the stated one, unless that contradicts the lowest bucket. The
-/// lowest bucket may be represented by its lower edge.
+/// Returns the smallest value: the stated one, unless it contradicts the lowest bucket. That bucket
+/// may be represented by its lower edge.
 fn least(stated: &[StatedTotals], of_buckets: i64) -> i64 {
     let Some(least) = stated.iter().filter_map(|stated| stated.min_ns).min() else {
         return of_buckets;
@@ -76,8 +76,8 @@ fn least(stated: &[StatedTotals], of_buckets: i64) -> i64 {
     }
 }
 
-/// Returns the mean and the smallest value. For imported series, the file may state them better
-/// than its buckets do; for other series, these are the given values.
+/// Returns the mean and the smallest value. For imported series, values that the file states are
+/// preferred to values computed from its buckets. For other series, the given values are returned.
 pub(crate) fn mean_and_least(
     series: &[&SeriesData],
     (of_samples, of_buckets): (f64, i64),
@@ -169,9 +169,9 @@ fn late_extremes(read: &SeriesData, window: Window) -> u64 {
     is_late(stated.max_ns) + is_late(stated.min_ns).min(samples.saturating_sub(1))
 }
 
-/// Returns the number of samples that may or may not have missed the window. In series of which
-/// only the extremes are known, these are all samples that are not surely missed; in other series,
-/// the samples in buckets that contain the limit.
+/// Returns the number of samples for which the file does not decide whether they missed the window.
+/// If only the extremes of a series are known, these are all samples that are not sure misses; in
+/// other series, the samples in buckets that contain the limit.
 pub(super) fn undecided(series: &[&SeriesData], window: Window) -> u64 {
     let of = |read: &&SeriesData| match read.stated.filter(|_| read.is_judged()) {
         Some(stated) if read.whole.latency.count() > 0 => {

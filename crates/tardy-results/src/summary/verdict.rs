@@ -209,8 +209,8 @@ impl<'a> Judge<'a> {
     }
 
     /// Returns whether the number of skipped periods is limited but unknown, because the tool of an
-    /// import does not count them. It is limited by the requirement, or by a deadline that is not
-    /// longer than the period.
+    /// import does not count them. The requirement can limit it directly, or by a deadline that is
+    /// not longer than the period.
     fn is_limited_and_unknown(&self, series: &[&SeriesData]) -> bool {
         let requirement = self.run.requirement();
         let is_of_timers = self

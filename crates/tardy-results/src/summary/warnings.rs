@@ -12,7 +12,7 @@ use super::read::{SeriesData, throttling};
 
 /// Share of wake-ups with skipped periods from which the period counts as too short.
 const MOST_PERIODS: f64 = 0.5;
-/// Minimum number of stalls in one series that may be due to throttling.
+/// Number of stalls in one series from which throttling is suspected.
 const STALLS_OF_THROTTLING: u64 = 2;
 
 /// Returns the time since the start up to which samples are stored. This is the earliest last

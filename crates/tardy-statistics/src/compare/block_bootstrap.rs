@@ -30,7 +30,7 @@ pub struct Resampling {
     pub resamples: u32,
     /// Seed of the resampling; the same seed gives identical results.
     pub seed: u64,
-    /// Confidence of each interval by itself.
+    /// Confidence of each single interval.
     pub confidence: Confidence,
 }
 
@@ -146,8 +146,8 @@ impl Side {
         })
     }
 
-    /// Returns the number of independent samples whose number up to the quantile would vary as much
-    /// as that of the blocks.
+    /// Returns the effective number of samples: with this many independent samples, the rank of the
+    /// quantile would vary as much as it varies in the blocks.
     fn effective(&self, index: usize) -> f64 {
         let Grid {
             quantile,
@@ -158,7 +158,7 @@ impl Side {
         (quantile * (1.0 - quantile) * (samples / deviation).powi(2)).min(samples)
     }
 
-    /// Draws as many blocks as there are, with replacement, and returns their quantiles.
+    /// Draws blocks with replacement, as many as the side has, and returns their quantiles.
     fn resample(&self, random: &mut Random) -> Vec<f64> {
         let mut weights = vec![0_u64; self.sizes.len()];
         for _ in 0..self.sizes.len() {
@@ -307,7 +307,8 @@ mod tests {
                 *count += u32::from(found.interval.unwrap().contains(25.0));
             }
         }
-        // About 95 of 100 intervals should cover, with a standard deviation of 2.2.
+        // About 95 of 100 intervals should contain the true difference, with a standard deviation
+        // of 2.2.
         assert!(
             covered.iter().all(|&count| (87..=100).contains(&count)),
             "{covered:?}"

@@ -20,8 +20,8 @@ pub enum Equivalence {
     Equivalent,
     /// The interval overlaps more than one of these regions.
     Inconclusive {
-        /// Approximate factor by which more data would decide, if the estimate is right; `None` if
-        /// the estimate lies at the margin.
+        /// Which multiple of the data would decide, approximately, if the estimate is right; `None`
+        /// if the estimate lies at the margin.
         data_needed: Option<f64>,
     },
 }

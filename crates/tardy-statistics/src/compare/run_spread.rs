@@ -27,8 +27,8 @@ use crate::student;
 /// and a true +50 % is found in about 95 % of the pairs whose levels spread by 5 %. A smaller value
 /// breaks the first promise, a larger one the second (`compare` in docs/proof-archive.md).
 pub const UNKNOWN_SPREAD: f64 = 0.085;
-/// Maximum factor of more data that is advised. Beyond it, the estimate is worthless, and measuring
-/// would take too long.
+/// Largest multiple of the data that is advised. Beyond it, the estimate is worthless, and
+/// measuring would take too long.
 pub const FACTOR_MAX: f64 = 20.0;
 
 /// How far differing levels extend an interval on each side of a difference. Both values are at
@@ -134,8 +134,8 @@ pub fn widened(difference: f64, interval: Interval, factor: f64, reach: Reach) -
     }
 }
 
-/// Returns by which factor more samples would decide an inconclusive comparison. `None` if no
-/// factor up to [`FACTOR_MAX`] would, because the levels of the runs differ too much or the
+/// Returns which multiple of the samples would decide an inconclusive comparison. `None` if no
+/// multiple up to [`FACTOR_MAX`] would, because the levels of the runs differ too much or the
 /// difference is too close to the margin.
 #[must_use]
 pub fn samples_that_decide(

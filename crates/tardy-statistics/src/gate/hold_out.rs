@@ -15,7 +15,8 @@ const CLUSTERS_MIN: usize = 25;
 /// Maximum number of predicted exceedances in the second half. The level is then well above the
 /// threshold, and is still exceeded often enough to count.
 const EXPECTED_MAX: f64 = 10.0;
-/// Minimum probability of the count, at the end of the interval that agrees best with it.
+/// Smallest probability at which a count still agrees with the prediction. The prediction is an
+/// interval; its end that is closest to the count is used.
 const PROBABILITY_MIN: f64 = 0.01;
 
 /// A prediction, and what happened.

@@ -74,7 +74,8 @@ fn chi_square(buckets: &[(f64, u64)], width: f64, total: f64, model: Gpd) -> Opt
         .iter()
         .map(|(seen, expected)| (seen - expected).powi(2) / expected)
         .sum::<f64>();
-    // Degrees of freedom: two parameters were fitted, and the classes add up to the total.
+    // Three degrees of freedom are lost: two for the fitted parameters, and one because the classes
+    // add up to the total.
     let freedom = classes
         .len()
         .checked_sub(3)

@@ -131,8 +131,8 @@ mod tests {
                 "{found} and {expected} of {reach} at {horizon}"
             );
         }
-        // Conversely, at the ends of the level's interval, the probability of the level is at the
-        // end of the probability's interval.
+        // The reverse must agree as well: at each end of the level's interval, one end of the
+        // survival probability's interval is the probability of the level.
         let share = 1.0 / (horizon * tail.rate());
         assert!((plausible.survival(found.upper).upper / share - 1.0).abs() < 0.02);
         assert!((plausible.survival(found.lower).lower / share - 1.0).abs() < 0.02);

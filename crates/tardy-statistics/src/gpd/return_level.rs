@@ -19,8 +19,8 @@ pub struct Tail {
     pub threshold: f64,
     /// Number of all samples, including those below the threshold.
     pub samples: u64,
-    /// The extremal index. Below 1, exceedances occur in clusters. It is 1 if each cluster is
-    /// already represented by one excess.
+    /// The extremal index. If it is below 1, exceedances occur in clusters. If `excesses` already
+    /// has one excess per cluster, it is 1.
     pub extremal_index: f64,
     /// The excesses that were fitted.
     pub excesses: Excesses,

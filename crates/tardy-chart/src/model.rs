@@ -10,27 +10,27 @@ use super::scale::{Scale, Tick, time_ticks, whole_ticks};
 /// The kinds of charts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Smallest and largest latency over time, with the phases
+    /// Smallest and largest latency over time, with the phases.
     Timeline,
-    /// How many samples have which latency, both scales logarithmic
+    /// Number of samples by latency, both scales logarithmic.
     Hist,
-    /// Share of samples at or below a latency, with its 95 % band
+    /// Share of samples at or below a latency, with its 95 % band.
     Cdf,
-    /// Share of samples at or above a latency, with its 95 % band
+    /// Share of samples at or above a latency, with its 95 % band.
     Ccdf,
-    /// Latency of each percentile, with its 95 % interval
+    /// Latency of each percentile, with its 95 % interval.
     Percentiles,
-    /// Largest latency so far against the number of samples
+    /// Largest latency so far against the number of samples.
     RunningMax,
-    /// How many samples have which latency when
+    /// Number of samples by time and latency.
     Heatmap,
-    /// Largest latency of each CPU over time, for machines with many CPUs
+    /// Largest latency of each CPU over time, for machines with many CPUs.
     CpuMap,
-    /// Samples over time, drawn one by one if there are few
+    /// Samples over time, drawn one by one if there are few.
     Scatter,
-    /// Smallest, median and largest latency of each run and load
+    /// Smallest, median and largest latency of each run and load.
     Bars,
-    /// Time from due to done, for each length of work; drawn by `tardy advise`, which has the model
+    /// Time from due to done by length of work; drawn by `tardy advise`, which has the model.
     TotalDelay,
 }
 

@@ -22,7 +22,6 @@ pub struct Stroke {
     pub tone: Tone,
     /// Width of the line in px.
     pub width: f64,
-    /// Whether it is dashed.
     pub is_dashed: bool,
     /// Opacity between 0 and 1.
     pub opacity: f64,

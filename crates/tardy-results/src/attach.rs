@@ -24,7 +24,7 @@ const BOUNDED: Budget = Budget {
     pages: 4,
     values: 1024,
 };
-/// Stands for a thread ID: all threads without a row of their own.
+/// Used in place of a thread ID for all threads without a row of their own.
 const OTHERS: i32 = 0;
 
 /// Why a recording ended.

@@ -19,9 +19,8 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
     pub name: String,
-    /// Its outcome.
     pub outcome: Outcome,
-    /// The output shown with it.
+    /// Output of the test case.
     pub output: String,
 }
 

@@ -65,7 +65,7 @@ pub struct CostCandidate {
     pub rows: Vec<CostRow>,
 }
 
-/// One metric.
+/// The comparison of one metric.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CostRow {
     pub metric: String,
@@ -95,10 +95,8 @@ pub enum CostCompareError {
          comparable; compare runs that used the same clock"
     )]
     Units {
-        /// One side.
         base: String,
         base_unit: &'static str,
-        /// The other side.
         other: String,
         other_unit: &'static str,
     },

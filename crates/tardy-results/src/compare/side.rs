@@ -94,11 +94,11 @@ pub enum CompareError {
          them anyway"
     )]
     Clocks {
-        /// One run.
+        /// Folder of one run.
         base: PathBuf,
         /// The clock of that run, in words.
         base_clock: &'static str,
-        /// The other run.
+        /// Folder of the other run.
         other: PathBuf,
         /// The clock of the other run, in words.
         other_clock: &'static str,
@@ -113,11 +113,11 @@ pub enum CompareError {
         side: Box<str>,
         /// The aspect in which the runs differ.
         aspect: &'static str,
-        /// One run.
+        /// Folder of one run.
         one: PathBuf,
         /// The aspect's value in the first run.
         one_is: Box<str>,
-        /// The other run.
+        /// Folder of the other run.
         other: PathBuf,
         /// The aspect's value in the other run.
         other_is: Box<str>,
@@ -142,10 +142,8 @@ pub enum CompareError {
          compare runs of the same probe"
     )]
     NothingShared {
-        /// One side.
         base: String,
         base_has: String,
-        /// The other side.
         other: String,
         other_has: String,
     },
@@ -155,9 +153,9 @@ pub enum CompareError {
          needs samples or histograms"
     )]
     NoDistribution {
-        /// One side.
+        /// Name of one side.
         base: String,
-        /// The other side.
+        /// Name of the other side.
         other: String,
     },
     /// One side has no phase with the requested name.

@@ -39,9 +39,9 @@ const KOOLWAL_METRICS: &[(&str, &str)] = &[
 /// A publication with costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reference {
-    /// LMbench on a 500 MHz AMD Geode LX, three kernels of 2009
+    /// LMbench on a 500 MHz AMD Geode LX, three kernels of 2009.
     Koolwal2009,
-    /// Kernel builds on two kernels, 2008 and 2009
+    /// Kernel builds on two kernels, 2008 and 2009.
     Mckenney2009,
 }
 

@@ -9,7 +9,6 @@ use super::HolderFacts;
 /// A holder of the CPU, and the latency that it caused.
 #[derive(Debug, Serialize)]
 pub struct HolderRow {
-    /// The holder.
     #[serde(flatten)]
     pub holder: HolderFacts,
     pub sum_ns: u64,

@@ -34,7 +34,7 @@ pub enum ThresholdSource {
     Asked,
     /// The threshold is the run's deadline.
     Deadline,
-    /// It selects the worst 0.1 %, but at least 20 samples.
+    /// The threshold selects the worst 0.1 %, but at least 20 samples.
     Worst,
     /// The threshold is chosen as for `Worst`, because no sample exceeded the run's deadline.
     WorstInTime,

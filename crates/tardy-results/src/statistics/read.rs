@@ -85,7 +85,7 @@ pub struct Group {
     /// only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copy: Option<u32>,
-    /// Whether it is all series of the probe together.
+    /// Whether this is the group of all series of the probe.
     pub is_together: bool,
     /// Number of skipped periods. A skipped period has no sample, but is a miss of a deadline if
     /// its wake-up came too late.

@@ -37,7 +37,7 @@ pub const FACTOR_MAX: f64 = 20.0;
 pub struct Reach {
     /// Towards smaller differences.
     pub below: f64,
-    /// Towards larger ones.
+    /// Towards larger differences.
     pub above: f64,
 }
 

@@ -353,8 +353,7 @@ impl Prior {
             };
         }
         let excess = spread - expected;
-        // Searches the degrees of freedom for which chance explains the excess spread of the
-        // variances.
+        // Searches the degrees of freedom with which chance makes the variances differ this much.
         let (mut low, mut high) = (0.01, Self::FREEDOM_MAX);
         while high - low > 1e-3 {
             let middle = f64::midpoint(low, high);

@@ -283,7 +283,7 @@ pub struct Decider {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DecidingNumber {
-    /// This quantile.
+    /// The quantile with this share.
     Quantile(f64),
     /// The largest value.
     Maximum,

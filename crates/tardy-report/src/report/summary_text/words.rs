@@ -160,8 +160,7 @@ pub fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
     ))
 }
 
-/// If a load ran only on some CPUs, returns that as another reason for a largest value without
-/// load.
+/// Returns another possible place of a largest value without load, if a load ran on some CPUs only.
 fn on_other_cpus(summary: &Summary) -> &'static str {
     let is_partial = |load: &LoadSummary| !load.not_stressed.is_empty();
     if summary.loads.iter().any(is_partial) {
